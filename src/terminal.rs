@@ -71,7 +71,7 @@ pub(crate) struct Terminal {
     task: Cell<Option<&'static str>>,
     /// True once somebody was told whom to ask for rights.
     told: Cell<bool>,
-    /// True once a hint says what to type next, or nothing shall.
+    /// True once a hint said what to type next, or where no such hint is wanted.
     is_next_told: Cell<bool>,
     /// True when the command line names a namespace; then a refusal there is no reason to hint at `-n`.
     namespace_given: Cell<bool>,
@@ -286,7 +286,7 @@ impl Terminal {
         self.line.waiting(|| self.draws()).await
     }
 
-    /// Takes the line away that changes.
+    /// Takes away the line that shows progress or waiting.
     pub(crate) fn clear_line(&self) {
         self.line.clear();
     }

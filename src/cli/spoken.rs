@@ -126,7 +126,7 @@ pub(crate) fn spelled_out(words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Returns true for `gpuctl --version` and nothing else.
+/// Returns true when the command line is `gpuctl --version` or `gpuctl -V`.
 pub(crate) fn asks_for_version(words: &[OsString]) -> bool {
     matches!(words, [_, only] if only == "--version" || only == "-V")
 }

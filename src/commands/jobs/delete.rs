@@ -95,7 +95,7 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     let progress = context.terminal.progress(done.len() as u64, "jobs");
     progress.tick();
     let ending = done.into_iter().map(async |(begun, start)| {
-        // One line is enough for all.
+        // The progress bar shows all of several jobs.
         let line = if many { ProgressBar::hidden() } else { context.terminal.spinner() };
         let ended = end(&connection, &begun, start, &of_job, line, context).await;
         (begun, ended)
