@@ -36,9 +36,9 @@ pub(crate) struct Reading {
     pub temperature: Option<Celsius>,
     /// Why it is broken, when its exporter says so.
     pub fault: Option<String>,
-    /// How old the newest sample of its utilization is, where the server tells.
+    /// How old the newest sample of its utilization is, where that is more than two scrapes.
     pub sample_age_seconds: Option<f64>,
-    /// True when that sample is older than two scrapes; its values are unknown then.
+    /// True then; its values are unknown.
     pub stale: bool,
 }
 

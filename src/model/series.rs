@@ -91,6 +91,12 @@ impl Series {
         self.label("__name__").unwrap_or_default()
     }
 
+    /// Returns all labels but the metric's name.
+    #[must_use]
+    pub(crate) fn without_name(&self) -> Vec<(&str, &str)> {
+        self.labels.iter().filter(|(name, _)| *name != "__name__").collect()
+    }
+
     /// Returns the newest value.
     #[must_use]
     pub fn last(&self) -> Option<Point> {

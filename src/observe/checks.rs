@@ -10,11 +10,12 @@ use crate::cluster::{Connection, InventorySnapshot};
 use crate::context::Context;
 use crate::model::gpu_stack::{NodeMetrics, broken, has_gpus};
 use crate::model::{Inventory, NodeDetails, Reading, Readings, UnixSeconds};
-use crate::observe::metrics::OF_DEVICES;
+use crate::observe::moment::OF_DEVICES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::sharing::of_sharing;
 use crate::observe::which_cluster::{StoreClusters, which};
 use crate::prometheus::Prometheus;
+use crate::stats::dialect::Quantity;
 use crate::stats::{query, recorded};
 use crate::view::health::{Check, CheckStatus};
 use crate::view::text::count;
@@ -145,8 +146,9 @@ fn metrics_of(node: &str, readings: Option<&Readings>) -> NodeMetrics {
     if devices.peek().is_none() {
         return NodeMetrics::Missing;
     }
-    let newest = devices.filter_map(|device| device.sample_age_seconds).min_by(f64::total_cmp);
-    match newest {
+    // Of one that is not old its age is not told.
+    let ages: Option<Vec<f64>> = devices.map(|device| device.sample_age_seconds).collect();
+    match ages.and_then(|ages| ages.into_iter().min_by(f64::total_cmp)) {
         Some(age) if age > STALE => NodeMetrics::Stale(age),
         _ => NodeMetrics::Fresh,
     }
@@ -189,7 +191,7 @@ fn odd(hosts: &[&NodeDetails], what: &str, read: impl Fn(&NodeDetails) -> Option
 /// Asks the store how often it scrapes, whether it knows pods, and of how many clusters it is.
 async fn of_store(prometheus: &Prometheus<'_>, connection: &Connection, now: Timestamp) -> Vec<Check> {
     let own = join(prometheus.now("vector(time())"), prometheus.relay("api/v1/status/runtimeinfo"));
-    let (sampled, marked) = (query::samples_counted(), recorded::is_recorded());
+    let (sampled, marked) = (query::samples_counted(&query::names(&[Quantity::Utilization])), recorded::is_recorded());
     let ((counted, recorded), pods, (clusters, (time, about))) = join3(
         join(prometheus.now(&sampled), prometheus.now(&marked)),
         prometheus.now("count(kube_pod_info) or vector(0)"),

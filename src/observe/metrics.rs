@@ -1,10 +1,10 @@
-//! Finds Prometheus and reads current values. The address comes from the flags or the config file; without one, Services of
+//! Finds Prometheus. The address comes from the flags or the config file; without one, Services of
 //! the cluster are probed through the API server's proxy, or through a port-forward where the proxy is forbidden.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{LocalBoxFuture, join_all, join4};
+use futures::future::{LocalBoxFuture, join_all};
 use serde_json::{Value, json};
 
 use crate::bundle::Bundle;
@@ -13,14 +13,10 @@ use crate::cluster::{Connection, Failure, PrometheusService, ProxiedResponse};
 use crate::config::{MetricsSource, Origin};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::model::{Figures, GpuCount, Inventory, Job, Readings, UnixSeconds};
+use crate::model::UnixSeconds;
 use crate::observe::which_cluster::{StoreClusters, which};
 use crate::prometheus::{self, Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest};
-use crate::stats::devices::{self, Moment};
-use crate::stats::dialect::Quantity;
-use crate::stats::identity::ApiFacts;
-use crate::stats::query::{self, Pods};
-use crate::stats::recorded;
+use crate::stats::query;
 
 /// Longest time for a Service to show what it is.
 const PROBE_WITHIN: Duration = Duration::from_secs(4);
@@ -248,82 +244,9 @@ fn trouble(failure: &Failure, server: String) -> QueryError {
     if failure.is_forbidden() { QueryError::Forbidden { server, told } } else { QueryError::Unreachable { server, cause: told } }
 }
 
-/// What cells of nodes and pools show.
-pub(crate) const OF_NODES: [Quantity; 8] = [
-    Quantity::Utilization,
-    Quantity::MemoryUsed,
-    Quantity::MemoryFree,
-    Quantity::MemoryTotal,
-    Quantity::Xid,
-    Quantity::RowRemapFailure,
-    Quantity::Health,
-    Quantity::Share,
-];
-
-/// What is shown of single devices.
-pub(crate) const OF_DEVICES: [Quantity; 11] = [
-    Quantity::Utilization,
-    Quantity::MemoryUsed,
-    Quantity::MemoryFree,
-    Quantity::MemoryTotal,
-    Quantity::Power,
-    Quantity::PowerLimit,
-    Quantity::Temperature,
-    Quantity::Xid,
-    Quantity::RowRemapFailure,
-    Quantity::Health,
-    Quantity::Share,
-];
-
-/// Returns what a server says about now.
-pub(crate) async fn moment(prometheus: &Prometheus<'_>, quantities: &[Quantity], pods: Option<&Pods>) -> Result<Moment, Error> {
-    let (gauges, ages, counted) = (query::gauges(quantities, pods), query::ages(), query::samples_counted());
-    let faults = async {
-        if !quantities.contains(&Quantity::Xid) {
-            return Ok(Vec::new());
-        }
-        let is_recorded = !prometheus.now(&recorded::is_recorded()).await?.is_empty();
-        prometheus.now(&query::fatal_xids(is_recorded)).await
-    };
-    let asked = join4(prometheus.now(&gauges), faults, prometheus.now(&ages), prometheus.now(&counted));
-    let (values, faults, ages, counted) = asked.await;
-    let mut values = values?;
-    values.extend(faults?);
-    Ok(Moment { values, ages: ages?, counted: counted? })
-}
-
 /// Prints what Prometheus itself warned of: partial answers above all.
 pub(crate) fn tell_warnings(context: &Context, prometheus: &Prometheus<'_>) {
     for warning in prometheus.take_warnings() {
         context.terminal.warn(&format!("Prometheus at {}: {warning}", prometheus.server));
     }
 }
-
-/// Devices as metrics tell them of a job's own pods, without a look at the rest of the cluster.
-#[must_use]
-pub(crate) fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) -> Readings {
-    let holding = |job: &'j Job| {
-        let pods = job.pods.iter().filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
-        pods.map(|pod| ((job.namespace.clone(), pod.name.clone()), pod.node.clone().unwrap_or_default()))
-    };
-    devices::read(moment, &Inventory::default(), &ApiFacts::of_pods(jobs.flat_map(holding)))
-}
-
-/// Means over the devices that a job holds now.
-#[must_use]
-pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
-    let pods: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
-    readings.figures_of(&job.namespace, &pods)
-}
-
-/// Means over the devices that several jobs hold now, each once.
-#[must_use]
-pub(crate) fn figures_of_all<'j>(readings: &Readings, jobs: impl Iterator<Item = &'j Job>) -> Figures {
-    let pods =
-        jobs.flat_map(|job| job.pods.iter().filter(|pod| pod.holds()).map(|pod| (job.namespace.as_str(), pod.name.as_str())));
-    readings.figures_of_all(pods)
-}
-
-/// What cells of jobs show.
-pub(crate) const OF_JOBS: [Quantity; 6] =
-    [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal, Quantity::Power, Quantity::Share];

@@ -14,6 +14,7 @@ pub(crate) mod hourly;
 pub(crate) mod kept;
 pub(crate) mod list;
 pub(crate) mod metrics;
+pub(crate) mod moment;
 pub(crate) mod names;
 pub(crate) mod nodes;
 pub(crate) mod optional_metrics;

@@ -12,7 +12,8 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::model::{NodeUsage, Readings, UnixSeconds};
 use crate::observe::exporters::{self, Exposed};
-use crate::observe::metrics::{StoreUse, find, moment, tell_warnings};
+use crate::observe::metrics::{StoreUse, find, tell_warnings};
+use crate::observe::moment;
 use crate::prometheus::{Prometheus, QueryError};
 use crate::stats::devices::{self, Moment};
 use crate::stats::dialect::Quantity;
@@ -93,7 +94,7 @@ impl<'c> OptionalMetrics<'c> {
         if quantities.is_empty() {
             return Ok(None);
         }
-        self.optional(async |prometheus| moment(prometheus, quantities, None).await).await
+        self.optional(async |prometheus| moment::now(prometheus, quantities, None).await).await
     }
 
     /// Asks with a time limit of its own. A failure leaves cells empty.

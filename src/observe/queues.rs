@@ -1,6 +1,6 @@
 //! What the GPUs of the jobs in a queue do. Only gpuctl's jobs are known here: the GPUs of others count as used and not as sampled.
 
-use super::metrics;
+use super::moment;
 use crate::cluster::{Connection, Failure, Wanted};
 use crate::model::Queue;
 use crate::stats::devices::Moment;
@@ -23,12 +23,12 @@ pub(crate) async fn rows(
         Err(failure) => return Err(failure),
     };
     let jobs = &selection.jobs;
-    let readings = metrics::of_jobs(moment, jobs.iter());
+    let readings = moment::of_jobs(moment, jobs.iter());
     let home = namespace.or(selection.narrowed_to.as_deref());
     let row = |queue: Queue| {
         // A mean over a part of a queue's jobs would not be the queue's.
         let all = selection.unreadable.is_empty() && home.is_none_or(|home| queue.namespace.as_deref() == Some(home));
-        let figures = all.then(|| metrics::figures_of_all(&readings, jobs.iter().filter(|job| job.is_in(&queue))));
+        let figures = all.then(|| moment::figures_of_all(&readings, jobs.iter().filter(|job| job.is_in(&queue))));
         QueueRow { queue, figures }
     };
     Ok(queues.into_iter().map(row).collect())

@@ -178,11 +178,12 @@ mod tests {
     use crate::prometheus::judge::holds;
     use crate::stats::dialect::Quantity;
     use crate::stats::kube_state::{self, About, OfStart};
-    use crate::stats::{bottlenecks, gpu_health, node_exporter, recorded};
+    use crate::stats::{bottlenecks, faults, gpu_health, known, node_exporter};
 
     #[test]
     fn every_query_is_narrowed_in_all_its_selectors() {
         let all = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::Xid];
+        let utilization = query::names(&[Quantity::Utilization]);
         let pods = query::Pods::of_job("team-a", "train", JobKind::Training, ["train-0-x"]);
         let about = [About::Places, About::PhasesEver, About::Owners, About::Labels, About::Phases, About::Jobs];
         let starts = [OfStart::Created, OfStart::Placed, OfStart::Requested, OfStart::Place, OfStart::Owner];
@@ -193,13 +194,14 @@ mod tests {
             query::samples(&all, 600),
             query::samples_of_an_hour(),
             query::exposed(&pods),
-            query::ages(),
-            query::samples_counted(),
+            query::old(&utilization),
+            query::samples_counted(&utilization),
+            query::without_utilization(&utilization),
             query::inventory(),
             query::xids(600),
-            query::fatal_xids(false),
-            query::fatal_xids(true),
-            recorded::is_recorded(),
+            faults::query(false),
+            faults::query(true),
+            known::query(),
             query::clusters("cluster"),
             query::clusters_of_nodes("cluster"),
             query::clusters_of_pods("cluster", &["1-2".to_owned()]),

@@ -1,7 +1,11 @@
 //! Compares a pod with a node as the scheduler does, as far as selectors, required node affinity and taints go; and names the rules
 //! of a pod that are about more than nodes.
 
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodSchedulingGate, Toleration};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::tolerations::tolerates;
@@ -14,14 +18,63 @@ const CORDON: &str = "node.kubernetes.io/unschedulable";
 /// What a pod asks of nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodRules {
-    spec: PodSpec,
+    spec: PodPlacement,
+}
+
+/// The fields of a pod's specification that a scheduler reads, but for what its containers need.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodPlacement {
+    node_selector: Option<BTreeMap<String, String>>,
+    affinity: Option<PodAffinities>,
+    tolerations: Option<Vec<Toleration>>,
+    topology_spread_constraints: Option<Vec<PodSpread>>,
+    scheduler_name: Option<String>,
+    scheduling_gates: Option<Vec<PodSchedulingGate>>,
+    priority: Option<i32>,
+    preemption_policy: Option<String>,
+    volumes: Option<Vec<PodVolume>>,
+    host_network: Option<bool>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodAffinities {
+    node_affinity: Option<NodeAffinity>,
+    pod_affinity: Option<OtherPodsAffinity>,
+    pod_anti_affinity: Option<OtherPodsAffinity>,
+}
+
+/// Only whether something is required of other pods.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OtherPodsAffinity {
+    required_during_scheduling_ignored_during_execution: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpread {
+    when_unsatisfiable: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodVolume {
+    persistent_volume_claim: Option<MountedClaim>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MountedClaim {
+    claim_name: String,
 }
 
 impl PodRules {
     /// Reads the specification of a pod; one that is none asks for nothing.
     #[must_use]
     pub(crate) fn of(spec: &Value) -> Self {
-        Self { spec: serde_json::from_value(spec.clone()).unwrap_or_default() }
+        Self { spec: PodPlacement::deserialize(spec).unwrap_or_default() }
     }
 
     /// Returns the label by which a node is not one of the pod's.

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::device_numbers::DeviceNumbers;
 use super::dialect::{Quantity, is_fatal_xid, metric_of};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
-use super::query;
 use crate::model::reading::{PodKey, Reading, Readings};
 use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Watts};
 
@@ -15,10 +14,8 @@ use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Wa
 pub(crate) struct Moment {
     /// Values of gauges.
     pub values: Vec<Series>,
-    /// How old the samples of utilizations are, in seconds as values.
-    pub ages: Vec<Series>,
-    /// Samples within five minutes, by scrape job.
-    pub counted: Vec<Series>,
+    /// How many seconds ago a utilization was sampled, as values, of series where that is more than two scrapes.
+    pub old: Vec<Series>,
 }
 
 /// Values of one device, by quantity: (rank, whether a pod is named beside it, value).
@@ -28,8 +25,10 @@ struct Slot {
     model: Option<String>,
     values: BTreeMap<Quantity, Vec<(u8, bool, f64)>>,
     holders: BTreeSet<PodKey>,
-    /// Seconds since the newest sample, and whether that is more than two scrapes of its job.
-    age: Option<(f64, bool)>,
+    /// Whether a sample of utilization is no older than two scrapes of its job.
+    is_fresh: bool,
+    /// Seconds since the newest of the others.
+    age: Option<f64>,
 }
 
 /// Slots by (node, uuid or number, slice).
@@ -41,6 +40,8 @@ pub(crate) fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> 
     let reader = IdentityReader::new(facts, &moment.values);
     let numbers = DeviceNumbers::of(moment.values.iter().filter_map(|series| reader.place(series)));
     let mut slots = Slots::new();
+    let old: BTreeMap<Vec<(&str, &str)>, f64> =
+        moment.old.iter().filter_map(|series| Some((series.without_name(), series.last()?.value))).collect();
     let (mut samples, mut dropped, mut elsewhere) = (0, 0, 0);
     for series in &moment.values {
         let Some((metric, point)) = metric_of(series.name()).zip(series.last()) else { continue };
@@ -61,20 +62,10 @@ pub(crate) fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> 
         slot.model = slot.model.take().or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
         slot.values.entry(metric.quantity).or_default().push((metric.rank, holder.is_some(), value));
         slot.holders.extend(holder);
-    }
-    let intervals: BTreeMap<&str, f64> = moment
-        .counted
-        .iter()
-        .filter_map(|series| Some((series.label("job").unwrap_or_default(), query::interval(series.last()?.value)?)))
-        .collect();
-    for series in &moment.ages {
-        let Some((place, point)) = reader.place(series).zip(series.last()) else { continue };
-        if point.value.is_finite() && slots.contains_key(&numbers.key(place.clone())) {
-            let slot = slot(&mut slots, place, &numbers);
-            let interval = intervals.get(series.label("job").unwrap_or_default());
-            let old = interval.is_some_and(|interval| point.value > 2.0 * interval);
-            if slot.age.is_none_or(|(age, _)| point.value < age) {
-                slot.age = Some((point.value, old));
+        if metric.quantity == Quantity::Utilization {
+            match old.get(&series.without_name()) {
+                None => slot.is_fresh = true,
+                Some(age) => slot.age = Some(slot.age.map_or(*age, |known| known.min(*age))),
             }
         }
     }
@@ -129,7 +120,8 @@ impl Slot {
 
 fn reading(key: SeriesDevice, slot: Slot, numbers: &DeviceNumbers) -> Reading {
     let index = numbers.number(&key).unwrap_or(0);
-    let stale = slot.age.is_some_and(|(_, old)| old);
+    let age = slot.age.filter(|_| !slot.is_fresh);
+    let stale = age.is_some();
     let value = |quantity| slot.value(quantity).filter(|_| !stale);
     let used = value(Quantity::MemoryUsed);
     let free = value(Quantity::MemoryFree);
@@ -148,7 +140,7 @@ fn reading(key: SeriesDevice, slot: Slot, numbers: &DeviceNumbers) -> Reading {
         power_limit: value(Quantity::PowerLimit).map(Watts),
         temperature: value(Quantity::Temperature).map(Celsius),
         fault: slot.fault(),
-        sample_age_seconds: slot.age.map(|(age, _)| age),
+        sample_age_seconds: age,
         stale,
         node: key.node,
         holders: slot.holders.into_iter().collect(),
@@ -259,6 +251,28 @@ mod tests {
         let found = read_on_node(vec![series(UTIL, &copy("train"), 30.0), series(UTIL, &own, 70.0)]);
         assert_eq!((found.devices.len(), found.devices[0].utilization), (1, Some(Percent(70.0))));
         assert_eq!(found.devices[0].holders, [("ns".to_owned(), "train".to_owned())]);
+    }
+
+    #[test]
+    fn a_device_is_stale_when_all_its_series_are_old() {
+        let of = |gpu, pod| [("gpu", gpu), ("Hostname", "n"), ("namespace", "ns"), ("pod", pod)];
+        let values = vec![
+            series(UTIL, &of("0", "gone"), 80.0),
+            series(UTIL, &of("0", "train"), 30.0),
+            series(UTIL, &of("1", "train"), 90.0),
+            series(UTIL, &of("1", "train-too"), 20.0),
+            series("DCGM_FI_DEV_FB_USED", &of("1", "train"), 500.0),
+        ];
+        // An answer about ages has no names of metrics.
+        let age = |gpu, pod, seconds| Series {
+            labels: of(gpu, pod).iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            points: vec![Point { at: 0, value: seconds }],
+        };
+        let old = vec![age("0", "gone", 70.0), age("1", "train", 95.0), age("1", "train-too", 61.0)];
+        let found = read(&Moment { values, old }, &Inventory::default(), &ApiFacts::default());
+        let told: Vec<_> = found.devices.iter().map(|one| (one.stale, one.sample_age_seconds, one.memory_used)).collect();
+        assert_eq!(told, [(false, None, None), (true, Some(61.0), None)]);
+        assert_eq!(found.devices[1].utilization, None);
     }
 
     #[test]

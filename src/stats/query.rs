@@ -2,8 +2,7 @@
 
 use crate::model::{JobKind, Series};
 
-use super::dialect::{CLAIM, EXPORTED_POD, PLAIN_POD, Quantity, labels, metrics, node_labels, pod_labels};
-use super::recorded;
+use super::dialect::{CLAIM, EXPORTED_POD, PLAIN_POD, Quantity, dialect_of, labels, metrics, node_labels, pod_labels};
 use super::training::Measure;
 
 /// Returns a label's value between double quotes.
@@ -126,8 +125,9 @@ pub fn samples_of_an_hour() -> String {
     all.into_iter().map(of).collect::<Vec<_>>().join(" + ")
 }
 
-/// Names of metrics with one of these quantities.
-fn names(quantities: &[Quantity]) -> Vec<&'static str> {
+/// Returns the names of metrics with one of these quantities.
+#[must_use]
+pub fn names(quantities: &[Quantity]) -> Vec<&'static str> {
     metrics().filter(|metric| quantities.contains(&metric.quantity)).map(|metric| metric.name).collect()
 }
 
@@ -145,12 +145,28 @@ fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     pod_labels().into_iter().map(of).collect::<Vec<_>>().join(" or ")
 }
 
-/// Returns one series per device and metric, whatever copies there are, with the labels that are read and no others. What errors
-/// devices tell is asked by [`fatal_xids`].
+/// Returns one series per device and metric, whatever copies there are, with the labels that are read and no others. What is wrong
+/// with devices is asked by [`super::faults`].
 #[must_use]
 pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
-    let plain: Vec<Quantity> = quantities.iter().copied().filter(|quantity| *quantity != Quantity::Xid).collect();
+    let plain: Vec<Quantity> = quantities.iter().copied().filter(|quantity| !quantity.is_fault()).collect();
     format!("max by (__name__,{}) ({})", keys(), selector(&plain, pods))
+}
+
+/// Returns the memory of each device that tells no utilization. The names are those of [`super::known`].
+#[must_use]
+pub fn without_utilization(utilization: &[&str]) -> String {
+    let keys = keys();
+    let of = |name: &str| {
+        let own = dialect_of(name).into_iter().flat_map(|dialect| dialect.metrics).map(|metric| metric.name);
+        let told: Vec<&str> = own.filter(|own| utilization.contains(own)).collect();
+        match told.is_empty() {
+            true => name.to_owned(),
+            false => format!("({name} unless on ({keys}) ({}))", told.join(" or ")),
+        }
+    };
+    let each: Vec<String> = names(&[Quantity::MemoryUsed]).into_iter().map(of).collect();
+    format!("max by (__name__,{keys}) ({})", each.join(" or "))
 }
 
 /// Returns the same for a window, where a value is not older than some seconds: else the server repeats what it had last for five
@@ -158,26 +174,6 @@ pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
 #[must_use]
 pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
     format!("max by (__name__,{}) (last_over_time({}[{seconds}s]))", keys(), selector(quantities, None))
-}
-
-/// Asks for fatal errors of the last hour, for the next error, or its clean-up, replaces the present one at once; and for present
-/// errors, whatever they are, for which one look is enough: whoever reads them knows the fatal ones. Where rules recorded an hour, a
-/// lookup of few series does for sixty looks at all devices.
-#[must_use]
-pub fn fatal_xids(is_recorded: bool) -> String {
-    let of = |name: &str| {
-        let hour = match is_recorded {
-            true => format!("{}[1h]", recorded::name_of(name)),
-            false => format!("({})[1h:1m]", recorded::fatal(name)),
-        };
-        let named = format!(r#"label_replace(max_over_time({hour}), "__name__", "{name}", "", "")"#);
-        // A label more keeps the two apart, and metrics of one device: `or` leaves out what has the labels of something before it,
-        // whatever its name, and a larger number must not hide a fatal one.
-        let apart = |series: &str, when: &str| format!(r#"label_replace({series}, "fault", "{name} {when}", "", "")"#);
-        format!("{} or {}", apart(&named, "lately"), apart(&format!("{name} > 0"), "now"))
-    };
-    let each: Vec<String> = names(&[Quantity::Xid]).into_iter().map(of).collect();
-    format!("max by (__name__,fault,{}) ({})", keys(), each.join(" or "))
 }
 
 /// Returns the highest number of an error that each device told within some seconds before the time of evaluation.
@@ -197,21 +193,22 @@ pub fn exposed(pods: &Pods) -> String {
     format!("max by (__name__,namespace,pod,exported_pod) ({})", [EXPORTED_POD, PLAIN_POD].map(of).join(" or "))
 }
 
-/// Returns how many seconds ago the utilization of each device was sampled, by the server's own clock.
-#[must_use]
-pub fn ages() -> String {
-    let each: Vec<String> = names(&[Quantity::Utilization]).iter().map(|name| format!("(time() - timestamp({name}))")).collect();
-    format!("min by ({}) ({})", keys(), each.join(" or "))
-}
-
 /// The window in which samples are counted to tell their interval.
 const WINDOW_SECONDS: u32 = 300;
 
+/// Returns how many seconds ago the utilization of a device was sampled, by the server's own clock, where that is more than two scrapes
+/// of its job. The names are those of [`super::known`].
+#[must_use]
+pub fn old(utilization: &[&str]) -> String {
+    let each: Vec<String> = utilization.iter().map(|name| format!("(time() - timestamp({name}))")).collect();
+    let twice = format!("{} / {}", 2 * WINDOW_SECONDS, samples_counted(utilization));
+    format!("min by ({}) ({}) > on (job) group_left () ({twice})", keys(), each.join(" or "))
+}
+
 /// Returns how many samples of its utilization the best sampled device of each scrape job had within five minutes.
 #[must_use]
-pub fn samples_counted() -> String {
-    let each: Vec<String> =
-        names(&[Quantity::Utilization]).iter().map(|name| format!("count_over_time({name}[{WINDOW_SECONDS}s])")).collect();
+pub fn samples_counted(utilization: &[&str]) -> String {
+    let each: Vec<String> = utilization.iter().map(|name| format!("count_over_time({name}[{WINDOW_SECONDS}s])")).collect();
     format!("max by (job) ({})", each.join(" or "))
 }
 
@@ -239,17 +236,18 @@ mod tests {
     #[test]
     fn every_query_is_promql() {
         let pods = Pods::named("team-a", ["train-0-x", "a.b"]);
+        let all = names(&[Quantity::Utilization]);
         for query in [
             claimed(60),
             gauges(&ALL, None),
             gauges(&ALL, Some(&pods)),
             exposed(&pods),
-            ages(),
-            samples_counted(),
+            old(&all),
+            samples_counted(&all),
+            without_utilization(&all),
+            without_utilization(&[]),
             inventory(),
             xids(600),
-            fatal_xids(false),
-            fatal_xids(true),
         ] {
             promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
         }

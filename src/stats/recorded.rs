@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::model::Series;
+
 use super::dialect::{FATAL_XIDS, Quantity, metrics};
 
 /// What says that the rules ran where devices tell their errors, and for which codes.
@@ -16,10 +18,10 @@ pub(super) fn name_of(metric: &str) -> String {
     format!("gpuctl:{metric}:fatal")
 }
 
-/// Returns the devices whose error is fatal.
+/// Returns the devices whose error is fatal, of those that a selector means.
 #[must_use]
-pub(super) fn fatal(metric: &str) -> String {
-    FATAL_XIDS.map(|code| format!("{metric} == {code}")).join(" or ")
+pub(super) fn fatal(selector: &str) -> String {
+    FATAL_XIDS.map(|code| format!("{selector} == {code}")).join(" or ")
 }
 
 /// Returns the codes in one label, by which rules of another version are not taken for these.
@@ -31,6 +33,12 @@ fn codes() -> String {
 #[must_use]
 pub fn is_recorded() -> String {
     format!("count_over_time({MARK}{{codes=\"{}\"}}[1h]) >= {ENOUGH}", codes())
+}
+
+/// Returns true for an answer to [`is_recorded`].
+#[must_use]
+pub(super) fn is_mark(series: &Series) -> bool {
+    series.label("codes").is_some()
 }
 
 /// Returns the rules as a file of Prometheus.

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::{self, Purpose};
 use crate::model::{GpuCount, Job, JobKind, State, Status, UnixSeconds};
-use crate::observe::metrics::{self, OF_JOBS};
+use crate::observe::moment::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::tail;
 use crate::prometheus::Window;
@@ -97,12 +97,12 @@ async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Resu
     let pods = Pods::named(&job.namespace, current);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
     let asked = cells.optional(async |prometheus| {
-        let moment = metrics::moment(prometheus, &OF_JOBS, Some(&pods));
+        let moment = moment::now(prometheus, &OF_JOBS, Some(&pods));
         let (moment, series) = join(moment, prometheus.range(&curves, window)).await;
         Ok((moment?, series?))
     });
     let Some((moment, series)) = asked.await? else { return Ok(None) };
-    let readings = metrics::of_jobs(&moment, std::iter::once(job));
+    let readings = moment::of_jobs(&moment, std::iter::once(job));
     let alive = |at: Option<jiff::Timestamp>| at.map(jiff::Timestamp::as_millisecond);
     let lifetimes: Lifetimes = job
         .pods
@@ -112,7 +112,7 @@ async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Resu
     let history = history::read(&series, &ApiFacts::default(), &lifetimes);
     let note = history::unused(&history, usize::try_from(lived / step).unwrap_or(0)).filter(|_| lived >= 10 * STEP);
     Ok(Some(JobWork {
-        figures: metrics::figures_of(&readings, job),
+        figures: moment::figures_of(&readings, job),
         curve: history::mean(history.traces.iter().map(|trace| trace.curve(Quantity::Utilization))),
         readings,
         from: window.start.millis(),

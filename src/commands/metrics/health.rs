@@ -8,7 +8,8 @@ use crate::cli::metrics::health::GetHealth;
 use crate::context::Context;
 use crate::error::Error;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::{self, OF_DEVICES, StoreUse};
+use crate::observe::metrics::{self, StoreUse};
+use crate::observe::moment::{self, OF_DEVICES};
 use crate::stats::devices;
 use crate::stats::gpu_health::{findings, growth};
 use crate::stats::identity::ApiFacts;
@@ -22,7 +23,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     let asked = async {
         let prometheus = metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await?;
         let grown = async { Ok::<_, Error>(prometheus.now(&growth()).await?) };
-        let answer = try_join(metrics::moment(&prometheus, &OF_DEVICES, None), grown).await?;
+        let answer = try_join(moment::now(&prometheus, &OF_DEVICES, None), grown).await?;
         metrics::tell_warnings(context, &prometheus);
         Ok::<_, Error>(answer)
     };

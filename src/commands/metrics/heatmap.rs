@@ -9,7 +9,8 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::{Inventory, Readings};
-use crate::observe::metrics::{self, OF_DEVICES, StoreUse};
+use crate::observe::metrics::{self, StoreUse};
+use crate::observe::moment::{self, OF_DEVICES};
 use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
 use crate::stats::devices;
 use crate::stats::identity::ApiFacts;
@@ -54,7 +55,7 @@ struct Seen {
 async fn look(connection: &Connection, warns: bool, context: &Context) -> Result<Seen, Error> {
     let moment = async {
         let prometheus = metrics::find(context, connection, context.access.request_timeout, StoreUse::Devices).await?;
-        let moment = metrics::moment(&prometheus, &OF_DEVICES, None).await?;
+        let moment = moment::now(&prometheus, &OF_DEVICES, None).await?;
         if warns {
             metrics::tell_warnings(context, &prometheus);
         }

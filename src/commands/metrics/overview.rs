@@ -8,7 +8,7 @@ use crate::cli::metrics::overview::GetOverview;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::metrics::{self, OF_NODES};
+use crate::observe::moment;
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
 async fn look(connection: &Connection, cells: &OptionalMetrics<'_>, warns: bool, context: &Context) -> Result<Overview, Error> {
     let machines = node_exporter::query();
     let asked = cells.optional(async |prometheus| {
-        let moment = metrics::moment(prometheus, &OF_NODES, None);
+        let moment = moment::of_overview(prometheus);
         let (moment, machines) = join(moment, prometheus.now(&machines)).await;
         Ok((moment?, machines?))
     });

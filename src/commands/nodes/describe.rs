@@ -6,7 +6,7 @@ use crate::cli::nodes::describe::DescribeNode;
 use crate::context::Context;
 use crate::error::Error;
 use crate::lookup;
-use crate::observe::metrics::OF_DEVICES;
+use crate::observe::moment::OF_DEVICES;
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::view::{document, node};

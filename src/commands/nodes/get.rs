@@ -13,7 +13,7 @@ use crate::model::gpu::is_type_label;
 use crate::model::{GpuType, NodeDetails, NodeHealth, NodeUsage};
 use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::{OF_DEVICES, OF_NODES};
+use crate::observe::moment::{OF_DEVICES, OF_NODES};
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;

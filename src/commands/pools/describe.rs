@@ -8,7 +8,7 @@ use crate::cli::pools::describe::DescribePool;
 use crate::context::Context;
 use crate::deploy::pools::missing;
 use crate::error::Error;
-use crate::observe::metrics::OF_NODES;
+use crate::observe::moment::OF_NODES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};
 use crate::view::document;

@@ -12,7 +12,7 @@ use crate::deploy::pools::missing;
 use crate::error::Error;
 use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::OF_NODES;
+use crate::observe::moment::OF_NODES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};
 use crate::observe::watch::METRICS_STEP;

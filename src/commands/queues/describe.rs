@@ -7,7 +7,7 @@ use crate::cluster::Wanted;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::{Job, Queue, State, Status};
-use crate::observe::metrics::{self, OF_JOBS};
+use crate::observe::moment::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::view::{document, queues};
 
@@ -45,8 +45,8 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));
     let moment = OptionalMetrics::new(context, &connection).now(&OF_JOBS).await?;
     let figures = moment.map(|moment| {
-        let readings = metrics::of_jobs(&moment, jobs.iter().map(|(_, job)| job));
-        metrics::figures_of_all(&readings, jobs.iter().map(|(_, job)| job))
+        let readings = moment::of_jobs(&moment, jobs.iter().map(|(_, job)| job));
+        moment::figures_of_all(&readings, jobs.iter().map(|(_, job)| job))
     });
     let text = document(args.output.into(), &queues::description(queue, figures, &jobs));
     let look = context.terminal.look();

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::model::{GpuCount, Percent};
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::OF_JOBS;
+use crate::observe::moment::OF_JOBS;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::queues::rows;
 use crate::view::preemptions::{self, PreemptionCoverage};

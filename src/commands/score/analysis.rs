@@ -9,11 +9,12 @@ use jiff::Timestamp;
 use crate::commands::score::settings::Settings;
 use crate::context::Context;
 use crate::error::Error;
-use crate::model::UnixSeconds;
-use crate::observe::metrics::{self, OF_NODES, StoreUse};
+use crate::model::{Series, UnixSeconds};
+use crate::observe::metrics::{self, StoreUse};
+use crate::observe::moment::{self, OF_NODES};
 use crate::observe::nodes;
 use crate::prometheus::Window;
-use crate::stats::devices::{self, Moment};
+use crate::stats::devices;
 use crate::stats::dialect::Quantity;
 use crate::stats::history::{self, Lifetimes};
 use crate::stats::identity::ApiFacts;
@@ -47,8 +48,8 @@ pub(crate) struct Analysis {
 }
 
 /// Seconds for which a sample stands: two of the scrapes that came in lately, and no less than two steps.
-fn lookback(moment: &Moment, step: i64) -> i64 {
-    let intervals = moment.counted.iter().filter_map(|series| query::interval(series.last()?.value));
+fn lookback(counted: &[Series], step: i64) -> i64 {
+    let intervals = counted.iter().filter_map(|series| query::interval(series.last()?.value));
     #[expect(clippy::cast_possible_truncation, reason = "at most five minutes")]
     let scrapes = intervals.fold(0.0, f64::max).ceil() as i64;
     (2 * scrapes + 1).max(2 * step).min(LONGEST_LOOKBACK)
@@ -65,8 +66,9 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
     let asked = async {
         let prometheus =
             metrics::find(context, &connection, context.access.request_timeout, StoreUse::Sums { since: start }).await?;
-        let moment = metrics::moment(&prometheus, &OF_NODES, None).await?;
-        let lookback = lookback(&moment, step);
+        let counted = query::samples_counted(&query::names(&[Quantity::Utilization]));
+        let (moment, counted) = join(moment::now(&prometheus, &OF_NODES, None), prometheus.now(&counted)).await;
+        let (moment, lookback) = (moment?, lookback(&counted?, step));
         let recent = query::recent(&QUANTITIES, lookback);
         let requests = serving::query(window);
         let (series, requests) = join(prometheus.range(&recent, span), prometheus.at(&requests, end)).await;

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::model::Percent;
 use crate::model::workload::QUEUED;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::OF_JOBS;
+use crate::observe::moment::OF_JOBS;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::workloads::{self, KeptObjects};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::workloads::describe::DescribeWorkload;
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::metrics::OF_JOBS;
+use crate::observe::moment::OF_JOBS;
 use crate::observe::workloads;
 use crate::view::document;
 use crate::view::workloads::{self as view, ConsumerRow};

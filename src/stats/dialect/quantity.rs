@@ -38,6 +38,12 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// Returns true for what is asked only where it is not well.
+    #[must_use]
+    pub fn is_fault(self) -> bool {
+        matches!(self, Self::Xid | Self::RowRemapFailure | Self::Health)
+    }
+
     /// Returns what is physically possible, in our unit.
     pub(super) fn range(self) -> (f64, f64) {
         match self {

@@ -13,7 +13,8 @@ use crate::cluster::{Connection, Failure, OtherPods, OwnersAndStock};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::GpuCount;
-use crate::observe::metrics::{self, OF_DEVICES, StoreUse};
+use crate::observe::metrics::{self, StoreUse};
+use crate::observe::moment::{self, OF_DEVICES};
 use crate::prometheus::Prometheus;
 use crate::stats::devices;
 use crate::stats::identity::ApiFacts;
@@ -42,7 +43,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
 /// Reads the lines of the table.
 async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>) -> Result<Vec<TopLine>, Error> {
     let what = args.what.unwrap_or(TopView::Nodes);
-    let moment = metrics::moment(prometheus, &OF_DEVICES, None);
+    let moment = moment::now(prometheus, &OF_DEVICES, None);
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let objects = async {
         if what != TopView::Jobs {

@@ -10,7 +10,7 @@ use crate::cockpit::{Curves, Snapshot};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::Queue;
-use crate::observe::metrics::OF_DEVICES;
+use crate::observe::moment::OF_DEVICES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::workloads::KeptObjects;
 use crate::prometheus::Window;
