@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use gpuctl_sandbox::{Cluster, Persona};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::line;
 
@@ -28,7 +28,8 @@ pub struct Counter {
 
 /// What a command asked for. Bytes are those on the wire, encrypted.
 pub struct Counts {
-    pub requests: usize,
+    /// Paths with their queries, in the order in which they were answered.
+    pub requests: Vec<String>,
     pub bytes: u64,
 }
 
@@ -52,7 +53,7 @@ impl Counter {
     /// Runs a command to its end.
     pub fn counts(&self, command: &mut Command) -> Counts {
         let now = || (self.requests(), self.received.load(Ordering::SeqCst));
-        let mut counts = Counts { requests: 0, bytes: 0 };
+        let mut counts = Counts { requests: Vec::new(), bytes: 0 };
         // The first run fills caches, and the second is counted.
         for _ in 0..2 {
             let (requests, bytes) = now();
@@ -61,14 +62,19 @@ impl Counter {
             assert!(status.success(), "{command:?} failed");
             // A request is written down when its answer has left the server.
             thread::sleep(Duration::from_millis(500));
-            let (requests_after, bytes_after) = now();
-            counts = Counts { requests: requests_after - requests, bytes: bytes_after - bytes };
+            let (mut all, bytes_after) = now();
+            counts = Counts { requests: all.split_off(requests.len()), bytes: bytes_after - bytes };
         }
         counts
     }
 
-    fn requests(&self) -> usize {
+    fn requests(&self) -> Vec<String> {
         let log = fs::read_to_string(&self.audit).unwrap_or_default();
-        log.lines().filter(|line| line.contains(&format!("\"username\":\"{}\"", COUNTED.user()))).count()
+        let own = log.lines().filter(|line| line.contains(&format!("\"username\":\"{}\"", COUNTED.user())));
+        let uri = |line: &str| {
+            let entry: Value = serde_json::from_str(line).expect("a line is an object");
+            entry["requestURI"].as_str().expect("it has a path").to_owned()
+        };
+        own.map(uri).collect()
     }
 }

@@ -15,8 +15,8 @@ use crate::measure::{Contestant, Server, in_turn, measured};
 const SCRAPE: Duration = Duration::from_secs(15);
 const ROWS: [&str; 3] = ["get overview", "get nodes", "get heatmap"];
 
-/// `floor` is what the API server needs to answer alone.
-pub fn show(cluster: &Cluster, server: &Server, nodes: &[Value], floor: Contestant) {
+/// `floors` are what the API server needs to answer alone.
+pub fn show(cluster: &Cluster, server: &Server, nodes: &[Value], floors: impl IntoIterator<Item = Contestant>) {
     let exporter = Exporter::start().expect("a port is free");
     let gpus = load::devices(nodes);
     println!(
@@ -35,7 +35,8 @@ pub fn show(cluster: &Cluster, server: &Server, nodes: &[Value], floor: Contesta
     thread::sleep(SCRAPE * 3);
     let promtool = cluster.binary("promtool").display().to_string();
     let query = ["query", "instant", &prometheus, "DCGM_FI_DEV_GPU_UTIL"];
-    let mut contestants = vec![floor, Contestant::new("promtool query instant, utilization of each device", &promtool, &query)];
+    let mut contestants: Vec<Contestant> = floors.into_iter().collect();
+    contestants.push(Contestant::new("promtool query instant, utilization of each device", &promtool, &query));
     for row in ROWS {
         let words: Vec<&str> = ["--prometheus", &prometheus].into_iter().chain(row.split(' ')).collect();
         contestants.push(Contestant::new(&format!("gpuctl {row}"), env!("CARGO_BIN_EXE_gpuctl"), &words));

@@ -146,9 +146,16 @@ fn metrics_of(node: &str, readings: Option<&Readings>) -> NodeMetrics {
     if devices.peek().is_none() {
         return NodeMetrics::Missing;
     }
-    // Of one that is not old its age is not told.
-    let ages: Option<Vec<f64>> = devices.map(|device| device.sample_age_seconds).collect();
-    match ages.and_then(|ages| ages.into_iter().min_by(f64::total_cmp)) {
+    let mut newest: Option<f64> = None;
+    for device in devices {
+        match device.sample_age_seconds {
+            Some(age) => newest = Some(newest.map_or(age, |known| known.min(age))),
+            // Of a sample that is not old its age is not told.
+            None if device.utilization.is_some() => return NodeMetrics::Fresh,
+            None => {}
+        }
+    }
+    match newest {
         Some(age) if age > STALE => NodeMetrics::Stale(age),
         _ => NodeMetrics::Fresh,
     }

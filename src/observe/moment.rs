@@ -47,22 +47,22 @@ pub(crate) const OF_JOBS: [Quantity; 6] =
 const OF_OVERVIEW: [Quantity; 2] = [Quantity::Utilization, Quantity::Share];
 
 /// Returns what a server says about now.
-pub(crate) async fn now(prometheus: &Prometheus<'_>, quantities: &[Quantity], pods: Option<&Pods>) -> Result<Moment, Error> {
+pub(crate) async fn read(prometheus: &Prometheus<'_>, quantities: &[Quantity], pods: Option<&Pods>) -> Result<Moment, Error> {
     let gauges = query::gauges(quantities, pods);
     let others = async {
         let known = known(prometheus).await?;
         let faults = async {
             match quantities.contains(&Quantity::Xid) {
-                true => wrong(prometheus, &known).await,
+                true => device_faults(prometheus, &known).await,
                 false => Ok(Vec::new()),
             }
         };
-        try_join(faults, old(prometheus, &known)).await
+        try_join(faults, stale_ages(prometheus, &known)).await
     };
     let (values, others) = join(prometheus.now(&gauges), others).await;
-    let (mut values, (faults, old)) = (values?, others?);
+    let (mut values, (faults, stale_ages)) = (values?, others?);
     values.extend(faults);
-    Ok(Moment { values, old })
+    Ok(Moment { values, stale_ages })
 }
 
 /// Returns as much of it as sums over nodes need: of a device that tells its utilization nothing else is asked.
@@ -72,12 +72,12 @@ pub(crate) async fn of_overview(prometheus: &Prometheus<'_>) -> Result<Moment, E
         let known = known(prometheus).await?;
         let silent = query::without_utilization(&known.utilization);
         let silent = async { Ok(prometheus.now(&silent).await?) };
-        try_join3(silent, wrong(prometheus, &known), old(prometheus, &known)).await
+        try_join3(silent, device_faults(prometheus, &known), stale_ages(prometheus, &known)).await
     };
     let (values, others) = join(prometheus.now(&gauges), others).await;
-    let (mut values, (silent, faults, old)) = (values?, others?);
+    let (mut values, (silent, faults, stale_ages)) = (values?, others?);
     values.extend(silent.into_iter().chain(faults));
-    Ok(Moment { values, old })
+    Ok(Moment { values, stale_ages })
 }
 
 async fn known(prometheus: &Prometheus<'_>) -> Result<Known, Error> {
@@ -85,18 +85,19 @@ async fn known(prometheus: &Prometheus<'_>) -> Result<Known, Error> {
 }
 
 /// Returns what is wrong with devices. A second question is for those whose highest error may hide a fatal one.
-async fn wrong(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec<Series>, Error> {
+async fn device_faults(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec<Series>, Error> {
     let mut found = prometheus.now(&faults::query(known.records_errors)).await?;
     if let Some(hidden) = faults::hidden(&found).filter(|_| !known.records_errors) {
         found.extend(prometheus.now(&hidden).await?);
     }
+    found.retain(faults::counts);
     Ok(found)
 }
 
-async fn old(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec<Series>, Error> {
+async fn stale_ages(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec<Series>, Error> {
     match known.utilization.is_empty() {
         true => Ok(Vec::new()),
-        false => Ok(prometheus.now(&query::old(&known.utilization)).await?),
+        false => Ok(prometheus.now(&query::stale_ages(&known.utilization)).await?),
     }
 }
 

@@ -94,7 +94,7 @@ impl<'c> OptionalMetrics<'c> {
         if quantities.is_empty() {
             return Ok(None);
         }
-        self.optional(async |prometheus| moment::now(prometheus, quantities, None).await).await
+        self.optional(async |prometheus| moment::read(prometheus, quantities, None).await).await
     }
 
     /// Asks with a time limit of its own. A failure leaves cells empty.

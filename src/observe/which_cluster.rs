@@ -174,7 +174,7 @@ async fn texts(prometheus: &Prometheus<'_>, path: &str) -> Result<Option<Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKind;
+    use crate::model::{JobKind, Point, Series};
     use crate::prometheus::judge::holds;
     use crate::stats::dialect::Quantity;
     use crate::stats::kube_state::{self, About, OfStart};
@@ -183,6 +183,13 @@ mod tests {
     #[test]
     fn every_query_is_narrowed_in_all_its_selectors() {
         let all = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::Xid];
+        let hiding = Series {
+            labels: [("__name__", "DCGM_FI_DEV_XID_ERRORS"), ("UUID", "GPU-1")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into_iter()
+                .collect(),
+            points: vec![Point { at: 0, value: 94.0 }],
+        };
         let utilization = query::names(&[Quantity::Utilization]);
         let pods = query::Pods::of_job("team-a", "train", JobKind::Training, ["train-0-x"]);
         let about = [About::Places, About::PhasesEver, About::Owners, About::Labels, About::Phases, About::Jobs];
@@ -194,13 +201,14 @@ mod tests {
             query::samples(&all, 600),
             query::samples_of_an_hour(),
             query::exposed(&pods),
-            query::old(&utilization),
+            query::stale_ages(&utilization),
             query::samples_counted(&utilization),
             query::without_utilization(&utilization),
             query::inventory(),
             query::xids(600),
             faults::query(false),
             faults::query(true),
+            faults::hidden(&[hiding]).expect("a fatal error may be behind it"),
             known::query(),
             query::clusters("cluster"),
             query::clusters_of_nodes("cluster"),

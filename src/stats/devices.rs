@@ -15,7 +15,7 @@ pub(crate) struct Moment {
     /// Values of gauges.
     pub values: Vec<Series>,
     /// How many seconds ago a utilization was sampled, as values, of series where that is more than two scrapes.
-    pub old: Vec<Series>,
+    pub stale_ages: Vec<Series>,
 }
 
 /// Values of one device, by quantity: (rank, whether a pod is named beside it, value).
@@ -40,16 +40,25 @@ pub(crate) fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> 
     let reader = IdentityReader::new(facts, &moment.values);
     let numbers = DeviceNumbers::of(moment.values.iter().filter_map(|series| reader.place(series)));
     let mut slots = Slots::new();
-    let old: BTreeMap<Vec<(&str, &str)>, f64> =
-        moment.old.iter().filter_map(|series| Some((series.without_name(), series.last()?.value))).collect();
+    let ages: BTreeMap<Vec<(&str, &str)>, f64> =
+        moment.stale_ages.iter().filter_map(|series| Some((series.without_name(), series.last()?.value))).collect();
     let (mut samples, mut dropped, mut elsewhere) = (0, 0, 0);
     for series in &moment.values {
         let Some((metric, point)) = metric_of(series.name()).zip(series.last()) else { continue };
+        let place = reader.place(series);
+        // A value that is not used has an age as well.
+        if let Some(place) = place.clone().filter(|_| metric.quantity == Quantity::Utilization) {
+            let slot = slot(&mut slots, place, &numbers);
+            match ages.get(&series.without_name()) {
+                None => slot.is_fresh = true,
+                Some(age) => slot.age = Some(slot.age.map_or(*age, |known| known.min(*age))),
+            }
+        }
         let Some(value) = metric.read(point.value) else {
             dropped += 1;
             continue;
         };
-        let Some(place) = reader.place(series) else {
+        let Some(place) = place else {
             elsewhere += 1;
             continue;
         };
@@ -62,12 +71,6 @@ pub(crate) fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> 
         slot.model = slot.model.take().or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
         slot.values.entry(metric.quantity).or_default().push((metric.rank, holder.is_some(), value));
         slot.holders.extend(holder);
-        if metric.quantity == Quantity::Utilization {
-            match old.get(&series.without_name()) {
-                None => slot.is_fresh = true,
-                Some(age) => slot.age = Some(slot.age.map_or(*age, |known| known.min(*age))),
-            }
-        }
     }
     let cut: BTreeSet<(String, Option<u32>)> =
         slots.keys().filter(|place| place.slice.is_some()).map(|place| (place.node.clone(), numbers.number(place))).collect();
@@ -262,16 +265,20 @@ mod tests {
             series(UTIL, &of("1", "train"), 90.0),
             series(UTIL, &of("1", "train-too"), 20.0),
             series("DCGM_FI_DEV_FB_USED", &of("1", "train"), 500.0),
+            // What no device can have is as old as any other sample.
+            series(UTIL, &of("2", "train"), 2_147_483_632.0),
+            series("DCGM_FI_DEV_FB_USED", &of("2", "train"), 500.0),
         ];
         // An answer about ages has no names of metrics.
         let age = |gpu, pod, seconds| Series {
             labels: of(gpu, pod).iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             points: vec![Point { at: 0, value: seconds }],
         };
-        let old = vec![age("0", "gone", 70.0), age("1", "train", 95.0), age("1", "train-too", 61.0)];
-        let found = read(&Moment { values, old }, &Inventory::default(), &ApiFacts::default());
+        let stale_ages =
+            vec![age("0", "gone", 70.0), age("1", "train", 95.0), age("1", "train-too", 61.0), age("2", "train", 99.0)];
+        let found = read(&Moment { values, stale_ages }, &Inventory::default(), &ApiFacts::default());
         let told: Vec<_> = found.devices.iter().map(|one| (one.stale, one.sample_age_seconds, one.memory_used)).collect();
-        assert_eq!(told, [(false, None, None), (true, Some(61.0), None)]);
+        assert_eq!(told, [(false, None, None), (true, Some(61.0), None), (true, Some(99.0), None)]);
         assert_eq!(found.devices[1].utilization, None);
     }
 

@@ -9,8 +9,8 @@ use super::dialect::{FATAL_XIDS, Quantity, is_fatal_xid, metric_of, uuid_labels}
 use super::query::{keys, names, quoted};
 use super::recorded;
 
-/// Devices that a narrowed query names.
-const MOST_NAMED: usize = 100;
+/// Devices that a narrowed query names, once for each fatal code: stores take some 16,000 characters.
+const MOST_NAMED: usize = 20;
 
 /// Returns the query for all of it, whose errors are the highest of each device. Where rules recorded an hour, a lookup of few series
 /// does for a look at all samples of all devices.
@@ -28,8 +28,17 @@ pub fn query(is_recorded: bool) -> String {
         each.push(apart(&renamed(&lately, name), name, "lately"));
     }
     each.extend(names(&[Quantity::RowRemapFailure]).iter().map(|name| apart(&format!("({name} != 0)"), name, "now")));
-    each.extend(names(&[Quantity::Health]).iter().map(|name| apart(&format!("({name} != 1)"), name, "now")));
+    // Of copies of one state the good one counts.
+    let ill = |name: &&str| apart(&format!("(max by (__name__,{}) ({name}) != 1)", keys()), name, "now");
+    each.extend(names(&[Quantity::Health]).iter().map(ill));
     of_each_device(&each)
+}
+
+/// Returns true for what makes a device faulty. An error that is not fatal may be one of an hour ago, of a device that is gone.
+#[must_use]
+pub fn counts(series: &Series) -> bool {
+    let is_error = metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
+    !is_error || series.last().is_some_and(|point| is_fatal_xid(point.value as u32))
 }
 
 /// Returns the query for fatal errors that a higher number of the same device hides in an answer to [`query`]; `None` where none can.
@@ -89,6 +98,7 @@ mod tests {
     fn only_a_higher_number_that_is_not_fatal_hides_one() {
         let seen = [error(Some("GPU-a"), 79.0), error(Some("GPU-b"), 13.0), error(Some("GPU-c"), 0.0)];
         assert_eq!(hidden(&seen), None);
+        assert_eq!(seen.map(|series| counts(&series)), [true, false, false]);
         // 94 is a contained error, and a sample that is garbage hides whatever there was.
         let hiding =
             hidden(&[error(Some("GPU-a"), 94.0), error(Some("GPU-b"), 2_147_483_632.0), error(Some("GPU-c"), 79.0)]).unwrap();

@@ -1,5 +1,5 @@
-//! Asks what a store has of devices before it is asked about each of them: a query that names metrics nobody exports costs the store as
-//! much as one that names those of every device twice.
+//! Asks which metrics of utilization a store has, before queries that join them by `or`: for each name, exported or not, the store goes
+//! through all that the names before it had.
 
 use crate::model::Series;
 

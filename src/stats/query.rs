@@ -199,7 +199,7 @@ const WINDOW_SECONDS: u32 = 300;
 /// Returns how many seconds ago the utilization of a device was sampled, by the server's own clock, where that is more than two scrapes
 /// of its job. The names are those of [`super::known`].
 #[must_use]
-pub fn old(utilization: &[&str]) -> String {
+pub fn stale_ages(utilization: &[&str]) -> String {
     let each: Vec<String> = utilization.iter().map(|name| format!("(time() - timestamp({name}))")).collect();
     let twice = format!("{} / {}", 2 * WINDOW_SECONDS, samples_counted(utilization));
     format!("min by ({}) ({}) > on (job) group_left () ({twice})", keys(), each.join(" or "))
@@ -242,7 +242,7 @@ mod tests {
             gauges(&ALL, None),
             gauges(&ALL, Some(&pods)),
             exposed(&pods),
-            old(&all),
+            stale_ages(&all),
             samples_counted(&all),
             without_utilization(&all),
             without_utilization(&[]),

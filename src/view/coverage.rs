@@ -22,6 +22,7 @@ pub(crate) struct Coverage {
     pub gpus_sampled: u64,
     /// Those whose newest sample is older than two scrapes.
     pub gpus_stale: u64,
+    /// Samples that were used: more where more is shown, and of what is well none.
     pub samples: u64,
     /// Samples that no device can have.
     pub samples_dropped: u64,

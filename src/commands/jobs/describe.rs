@@ -97,7 +97,7 @@ async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Resu
     let pods = Pods::named(&job.namespace, current);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
     let asked = cells.optional(async |prometheus| {
-        let moment = moment::now(prometheus, &OF_JOBS, Some(&pods));
+        let moment = moment::read(prometheus, &OF_JOBS, Some(&pods));
         let (moment, series) = join(moment, prometheus.range(&curves, window)).await;
         Ok((moment?, series?))
     });

@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     let asked = async {
         let prometheus = metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await?;
         let grown = async { Ok::<_, Error>(prometheus.now(&growth()).await?) };
-        let answer = try_join(moment::now(&prometheus, &OF_DEVICES, None), grown).await?;
+        let answer = try_join(moment::read(&prometheus, &OF_DEVICES, None), grown).await?;
         metrics::tell_warnings(context, &prometheus);
         Ok::<_, Error>(answer)
     };

@@ -55,7 +55,7 @@ struct Seen {
 async fn look(connection: &Connection, warns: bool, context: &Context) -> Result<Seen, Error> {
     let moment = async {
         let prometheus = metrics::find(context, connection, context.access.request_timeout, StoreUse::Devices).await?;
-        let moment = moment::now(&prometheus, &OF_DEVICES, None).await?;
+        let moment = moment::read(&prometheus, &OF_DEVICES, None).await?;
         if warns {
             metrics::tell_warnings(context, &prometheus);
         }

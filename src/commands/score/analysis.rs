@@ -67,7 +67,7 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
         let prometheus =
             metrics::find(context, &connection, context.access.request_timeout, StoreUse::Sums { since: start }).await?;
         let counted = query::samples_counted(&query::names(&[Quantity::Utilization]));
-        let (moment, counted) = join(moment::now(&prometheus, &OF_NODES, None), prometheus.now(&counted)).await;
+        let (moment, counted) = join(moment::read(&prometheus, &OF_NODES, None), prometheus.now(&counted)).await;
         let (moment, lookback) = (moment?, lookback(&counted?, step));
         let recent = query::recent(&QUANTITIES, lookback);
         let requests = serving::query(window);

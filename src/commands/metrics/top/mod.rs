@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
 /// Reads the lines of the table.
 async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>) -> Result<Vec<TopLine>, Error> {
     let what = args.what.unwrap_or(TopView::Nodes);
-    let moment = moment::now(prometheus, &OF_DEVICES, None);
+    let moment = moment::read(prometheus, &OF_DEVICES, None);
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let objects = async {
         if what != TopView::Jobs {
