@@ -25,10 +25,15 @@ struct Slot {
     model: Option<String>,
     values: BTreeMap<Quantity, Vec<(u8, bool, f64)>>,
     holders: BTreeSet<PodKey>,
-    /// Whether a sample of utilization is no older than two scrapes of its job.
+}
+
+/// How old the samples of a device's utilization are, also of values that no device can have.
+#[derive(Clone, Copy, Default)]
+struct SampleAges {
+    /// Whether one is no older than two scrapes of its job.
     is_fresh: bool,
     /// Seconds since the newest of the others.
-    age: Option<f64>,
+    stale: Option<f64>,
 }
 
 /// Slots by (node, uuid or number, slice).
@@ -40,18 +45,18 @@ pub(crate) fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> 
     let reader = IdentityReader::new(facts, &moment.values);
     let numbers = DeviceNumbers::of(moment.values.iter().filter_map(|series| reader.place(series)));
     let mut slots = Slots::new();
-    let ages: BTreeMap<Vec<(&str, &str)>, f64> =
+    let mut ages: BTreeMap<SeriesDevice, SampleAges> = BTreeMap::new();
+    let stale: BTreeMap<Vec<(&str, &str)>, f64> =
         moment.stale_ages.iter().filter_map(|series| Some((series.without_name(), series.last()?.value))).collect();
     let (mut samples, mut dropped, mut elsewhere) = (0, 0, 0);
     for series in &moment.values {
         let Some((metric, point)) = metric_of(series.name()).zip(series.last()) else { continue };
         let place = reader.place(series);
-        // A value that is not used has an age as well.
         if let Some(place) = place.clone().filter(|_| metric.quantity == Quantity::Utilization) {
-            let slot = slot(&mut slots, place, &numbers);
-            match ages.get(&series.without_name()) {
-                None => slot.is_fresh = true,
-                Some(age) => slot.age = Some(slot.age.map_or(*age, |known| known.min(*age))),
+            let of_device = ages.entry(numbers.key(place)).or_default();
+            match stale.get(&series.without_name()) {
+                None => of_device.is_fresh = true,
+                Some(age) => of_device.stale = Some(of_device.stale.map_or(*age, |known| known.min(*age))),
             }
         }
         let Some(value) = metric.read(point.value) else {
@@ -63,11 +68,11 @@ pub(crate) fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> 
             continue;
         };
         samples += 1;
-        if !place.tells(series, metric.quantity) {
+        let (tells, holder) = (place.tells(series, metric.quantity), reader.holder(series, &place.node));
+        let slot = slot(&mut slots, place, &numbers);
+        if !tells {
             continue;
         }
-        let holder = reader.holder(series, &place.node);
-        let slot = slot(&mut slots, place, &numbers);
         slot.model = slot.model.take().or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
         slot.values.entry(metric.quantity).or_default().push((metric.rank, holder.is_some(), value));
         slot.holders.extend(holder);
@@ -76,7 +81,13 @@ pub(crate) fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> 
         slots.keys().filter(|place| place.slice.is_some()).map(|place| (place.node.clone(), numbers.number(place))).collect();
     // A device that is cut into instances is shown as those.
     slots.retain(|place, _| place.slice.is_some() || !cut.contains(&(place.node.clone(), numbers.number(place))));
-    let mut devices: Vec<Reading> = slots.into_iter().map(|(place, slot)| reading(place, slot, &numbers)).collect();
+    let mut devices: Vec<Reading> = slots
+        .into_iter()
+        .map(|(place, slot)| {
+            let ages = ages.get(&place).copied().unwrap_or_default();
+            reading(place, slot, ages, &numbers)
+        })
+        .collect();
     devices.sort_by(|a, b| (&a.node, a.index, &a.slice, &a.uuid).cmp(&(&b.node, b.index, &b.slice, &b.uuid)));
     let hosts: BTreeMap<&str, &NodeUsage> = inventory.hosts.iter().map(|host| (host.name(), host)).collect();
     for own in devices.chunk_by_mut(|a, b| a.node == b.node) {
@@ -121,9 +132,9 @@ impl Slot {
     }
 }
 
-fn reading(key: SeriesDevice, slot: Slot, numbers: &DeviceNumbers) -> Reading {
+fn reading(key: SeriesDevice, slot: Slot, ages: SampleAges, numbers: &DeviceNumbers) -> Reading {
     let index = numbers.number(&key).unwrap_or(0);
-    let age = slot.age.filter(|_| !slot.is_fresh);
+    let age = ages.stale.filter(|_| !ages.is_fresh);
     let stale = age.is_some();
     let value = |quantity| slot.value(quantity).filter(|_| !stale);
     let used = value(Quantity::MemoryUsed);

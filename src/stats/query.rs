@@ -162,7 +162,11 @@ pub fn without_utilization(utilization: &[&str]) -> String {
         let told: Vec<&str> = own.filter(|own| utilization.contains(own)).collect();
         match told.is_empty() {
             true => name.to_owned(),
-            false => format!("({name} unless on ({keys}) ({}))", told.join(" or ")),
+            // More than all of it is no utilization.
+            false => {
+                let told: Vec<String> = told.iter().map(|told| format!("{told} <= 100")).collect();
+                format!("({name} unless on ({keys}) ({}))", told.join(" or "))
+            }
         }
     };
     let each: Vec<String> = names(&[Quantity::MemoryUsed]).into_iter().map(of).collect();
