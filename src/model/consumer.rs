@@ -173,7 +173,7 @@ pub(crate) struct PodNodes {
     key: RandomState,
 }
 
-/// Nodes have numbers here, which take two thirds of the memory of pointers to their names.
+/// Each node has a number here: numbers take two thirds of the memory of pointers to names.
 #[derive(Clone, Debug, Default)]
 struct NumberedNodes {
     by_pod: HashMap<u64, u32>,

@@ -38,7 +38,7 @@ pub(crate) struct Reading {
     pub fault: Option<String>,
     /// How old the newest sample of its utilization is, where that is more than two scrapes.
     pub sample_age_seconds: Option<f64>,
-    /// True then; its values are unknown.
+    /// True when its newest sample is older than two scrapes; its values are unknown then.
     pub stale: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Reads what devices measure now: gauges of each, what is wrong with some, and which samples are old. The store is known already.
+//! Reads what devices measure now: gauges of each, what is wrong with some, and which samples are old. Which Prometheus
+//! is asked is decided in `metrics.rs`.
 
 use futures::future::{join, try_join, try_join3};
 

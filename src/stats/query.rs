@@ -162,7 +162,7 @@ pub fn without_utilization(utilization: &[&str]) -> String {
         let told: Vec<&str> = own.filter(|own| utilization.contains(own)).collect();
         match told.is_empty() {
             true => name.to_owned(),
-            // More than all of it is no utilization.
+            // A utilization above 100 % is garbage, and its device is known by its memory alone.
             false => {
                 let told: Vec<String> = told.iter().map(|told| format!("{told} <= 100")).collect();
                 format!("({name} unless on ({keys}) ({}))", told.join(" or "))
