@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use crate::support::{Scene, scrape};
 
 const MINUTE: i64 = 60;
+/// What blocks of Prometheus begin at a multiple of. promtool writes nothing at all where no evaluation is due between the time it is to
+/// begin at and the next of them, so it begins at one.
+const BLOCK: i64 = 2 * 60 * MINUTE;
 
 /// Errors that devices told before now: node, device, code, the first and the last minute ago.
 const TOLD: [(&str, u32, u32, i64, i64); 5] = [
@@ -42,6 +45,10 @@ fn history(now: i64) -> String {
     text + "# EOF\n"
 }
 
+fn now() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
+}
+
 fn done(command: &mut Command) {
     let made = command.output().unwrap();
     assert!(made.status.success(), "{}{}", String::from_utf8_lossy(&made.stdout), String::from_utf8_lossy(&made.stderr));
@@ -52,9 +59,8 @@ fn recorded_errors_are_those_that_devices_told() {
     let scene = Scene::new("recorded", 2);
     let (folder, promtool) = (scene.cluster.folder(), scene.cluster.binary("promtool"));
     let rules = scene.gpuctl(&["doctor", "--recording-rules"]).ok().out;
-    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap();
     let samples = folder.join("recorded.om");
-    std::fs::write(&samples, history(now)).unwrap();
+    std::fs::write(&samples, history(now())).unwrap();
     let start = |name: &str, rules: Option<&Path>| {
         let blocks = folder.join(format!("{name}-tsdb"));
         done(Command::new(&promtool).args(["tsdb", "create-blocks-from", "openmetrics"]).args([&samples, &blocks]));
@@ -102,10 +108,11 @@ fn recorded_errors_are_those_that_devices_told() {
         std::fs::write(&file, rules).unwrap();
         done(Command::new(&promtool).args(["check", "rules"]).arg(&file));
         // As if they had been loaded more than an hour ago.
+        let (start_at, end_at) = ((now() - 65 * MINUTE) / BLOCK * BLOCK, now());
         done(
             Command::new(&promtool)
                 .args(["tsdb", "create-blocks-from", "rules", "--url", &plain])
-                .args(["--start", &(now - 65 * MINUTE).to_string(), "--end", &now.to_string(), "--output-dir"])
+                .args(["--start", &start_at.to_string(), "--end", &end_at.to_string(), "--output-dir"])
                 .args([&folder.join(format!("{name}-tsdb")), &file]),
         );
         let (prometheus, log) = start(name, Some(&file));
