@@ -2,7 +2,9 @@
 
 use crate::model::{JobKind, Series};
 
-use super::dialect::{CLAIM, EXPORTED_POD, PLAIN_POD, Quantity, dialect_of, labels, metrics, node_labels, pod_labels};
+use super::dialect::{
+    CLAIM, EXPORTED_POD, ExporterMetric, PLAIN_POD, Quantity, dialect_of, labels, metrics, node_labels, pod_labels,
+};
 use super::training::Measure;
 
 /// Returns a label's value between double quotes.
@@ -158,15 +160,16 @@ pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
 pub fn without_utilization(utilization: &[&str]) -> String {
     let keys = keys();
     let of = |name: &str| {
-        let own = dialect_of(name).into_iter().flat_map(|dialect| dialect.metrics).map(|metric| metric.name);
-        let told: Vec<&str> = own.filter(|own| utilization.contains(own)).collect();
+        let own = dialect_of(name).into_iter().flat_map(|dialect| dialect.metrics);
+        // A device whose utilization is out of range is known by its memory alone.
+        let possible = |metric: &ExporterMetric| {
+            let (lowest, highest) = metric.range();
+            format!("{} >= {lowest} <= {highest}", metric.name)
+        };
+        let told: Vec<String> = own.filter(|own| utilization.contains(&own.name)).map(possible).collect();
         match told.is_empty() {
             true => name.to_owned(),
-            // A utilization above 100 % is garbage, and its device is known by its memory alone.
-            false => {
-                let told: Vec<String> = told.iter().map(|told| format!("{told} <= 100")).collect();
-                format!("({name} unless on ({keys}) ({}))", told.join(" or "))
-            }
+            false => format!("({name} unless on ({keys}) ({}))", told.join(" or ")),
         }
     };
     let each: Vec<String> = names(&[Quantity::MemoryUsed]).into_iter().map(of).collect();
@@ -256,6 +259,9 @@ mod tests {
             promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
         }
         assert!(gauges(&ALL, Some(&pods)).contains(r#"exported_namespace="team-a",exported_pod=~"train\\-0\\-x|a\\.b""#));
+        // A ratio of 50 is as little a utilization as one of 5000 %.
+        let silent = without_utilization(&["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"]);
+        assert!(silent.contains("DCGM_FI_DEV_GPU_UTIL >= 0 <= 100 or DCGM_FI_PROF_GR_ENGINE_ACTIVE >= 0 <= 1)"), "{silent}");
         assert_eq!((interval(20.0), interval(0.0)), (Some(15.0), None));
     }
 

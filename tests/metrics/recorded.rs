@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::support::{Scene, scrape};
 
 const MINUTE: i64 = 60;
-/// What blocks of Prometheus begin at a multiple of. promtool writes nothing at all where no evaluation is due between the time it is to
-/// begin at and the next of them, so it begins at one.
+/// Seconds of a block of Prometheus. promtool evaluates rules block by block and stops at the first in which no evaluation is due, so a
+/// start in the last minute of a block would leave everything out; tests start where a block does.
 const BLOCK: i64 = 2 * 60 * MINUTE;
 
 /// Errors that devices told before now: node, device, code, the first and the last minute ago.

@@ -88,6 +88,13 @@ pub(super) const fn metric(name: &'static str, quantity: Quantity, rank: u8, sca
 pub(super) const BYTES: f64 = 1.0 / 1_048_576.0;
 
 impl ExporterMetric {
+    /// Returns the lowest and the highest value that a device can have, in the exporter's unit.
+    #[must_use]
+    pub fn range(&self) -> (f64, f64) {
+        let (lowest, highest) = self.quantity.range();
+        (lowest / self.scale, highest / self.scale)
+    }
+
     /// Returns a sample in our unit; `None` when no device can have it: NaN, infinities, sentinels, a utilization over 100.
     #[must_use]
     pub fn read(&self, value: f64) -> Option<f64> {
