@@ -1,0 +1,1 @@
+//! An agent that reads hostile text, and an MCP client that breaks the protocol.

@@ -1,0 +1,1 @@
+//! Servers and files that answer without end: every command stays within its limits of memory and time.

@@ -1,0 +1,1 @@
+//! Names that a shell would execute, completed in real shells.

@@ -1,0 +1,1 @@
+//! Archives of a hostile container that `cp` unpacks.

@@ -1,0 +1,1 @@
+//! Job files that try to upload other files of the machine.

@@ -1,0 +1,1 @@
+//! Canary secrets in every input, searched for in every output.

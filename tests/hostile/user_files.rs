@@ -1,0 +1,1 @@
+//! Folders and files of the user that somebody else can write.
