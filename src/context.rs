@@ -11,6 +11,7 @@ use crate::bundle::Bundle;
 use crate::cluster::{Access, Connection, ReadOnly};
 use crate::config::{Config, MetricsFlags, MetricsSource, Origin, SettingKey};
 use crate::error::{Error, ErrorName};
+use crate::model::left_out;
 use crate::terminal::Terminal;
 
 /// What a command works with.
@@ -57,6 +58,11 @@ impl Context {
         self.terminal.detail(&format!("cluster {}, namespace {}", connection.server(), connection.namespace));
         self.terminal.may_show_waiting();
         Ok(connection)
+    }
+
+    /// Warns of what the answer leaves out because it could not be read or believed.
+    pub(crate) fn warn_of_left_out(&self) {
+        left_out::messages().iter().for_each(|message| self.terminal.warn(message));
     }
 
     /// Returns why nothing may be changed; `None` where it may. A setting that cannot be read allows nothing.

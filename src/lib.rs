@@ -112,6 +112,7 @@ pub fn run() -> ExitCode {
                 let running = async {
                     let result = cli.command.run(&context).await;
                     context.terminal.clear_line();
+                    context.warn_of_left_out();
                     result
                 };
                 tokio::select! {

@@ -31,7 +31,7 @@ const MAY_NAME: [(&str, &[&str]); 32] = [
     ("serve", &[]),
     ("side_by_side", &[]),
     ("verbs", &["model"]),
-    ("context", &["bundle", "cluster", "config", "error", "terminal"]),
+    ("context", &["bundle", "cluster", "config", "error", "model", "terminal"]),
     ("lookup", &["cluster", "error", "model", "spec", "view"]),
     (
         "deploy",

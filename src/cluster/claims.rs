@@ -68,12 +68,12 @@ impl Connection {
         let wanted = Wanted { namespace: namespace.map(ToOwned::to_owned), ..Wanted::default() };
         let (listed, pods, jobs) = join3(
             self.list(&claims_path, parameters, |page| {
-                let page: ListPage<WireClaim<'_>> = page.decode()?;
+                let page: ListPage<WireClaim<'_>> = page.objects()?;
                 claims.extend(page.items.iter().map(WireClaim::claim));
                 Ok(())
             }),
             self.list(&pods_path, &[], |page| {
-                let page: ListPage<WirePod<'_>> = page.decode()?;
+                let page: ListPage<WirePod<'_>> = page.objects()?;
                 page.items.iter().for_each(|pod| uses.add(pod));
                 Ok(())
             }),

@@ -1,6 +1,7 @@
 //! Follows owner references to objects that are in no list: custom kinds, each found by discovery and read one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
@@ -8,13 +9,17 @@ use serde_json::Value;
 
 use super::Connection;
 use super::decode::ObjectMetadata;
-use super::kinds::{is_plain, root_of};
+use super::kinds::{may_own, root_of};
+use super::path::is_segment;
+use crate::model::left_out::{self, LeftOut};
 use crate::model::workload::{OwnerObject, Standing};
 
 /// Owners that are read at the same time.
 const AT_ONCE: usize = 16;
 /// References that are followed up.
 const HIGHEST: usize = 8;
+/// Time for all owners of a list. An aggregated API server that hangs must not hold up everyone's lists.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// A reference to an owner that is not known yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,51 +39,78 @@ impl Reference {
 }
 
 impl Connection {
-    /// Reads the owners that no list had, then theirs. One that cannot be read stays what its reference says: nobody's
-    /// broken object hides those of the others.
+    /// Reads the owners that no list had, then theirs, for a few seconds at most. One that cannot be read stays what its
+    /// reference says: nobody's broken object hides those of the others.
     pub(super) async fn follow_up(&self, references: BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
+        let mut waiting = references;
+        let reading = self.follow_all(&mut waiting, owners);
+        if tokio::time::timeout(PATIENCE, reading).await.is_err() {
+            for reference in waiting.iter().filter(|reference| !owners.contains_key(&reference.uid)) {
+                left_out::note(LeftOut::UnreadOwner, format!("{}/{}", reference.namespace, reference.name));
+            }
+        }
+        for reference in waiting {
+            owners.entry(reference.uid.clone()).or_insert_with(|| reference.told());
+        }
+    }
+
+    /// Reads owners level by level. What is in `waiting` has not been read.
+    async fn follow_all(&self, waiting: &mut BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
         let mut plurals: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
-        let mut next = references;
         for _ in 0..HIGHEST {
-            next.retain(|reference| !owners.contains_key(&reference.uid));
-            if next.is_empty() {
+            waiting.retain(|reference| !owners.contains_key(&reference.uid));
+            if waiting.is_empty() {
                 return;
             }
-            let mut unknown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-            for Reference { api_version, kind, .. } in &next {
-                if !plurals.contains_key(&(api_version.clone(), kind.clone())) {
-                    unknown.entry(api_version).or_default().insert(kind);
-                }
-            }
-            let asked = unknown.into_iter().map(|(version, wanted)| async move {
-                let found = self.kinds_of(version, &wanted).await;
-                // A kind that is not served is not asked for again.
-                let absent = wanted.into_iter().filter(|kind| !found.contains_key(*kind)).map(|kind| (kind.to_owned(), None));
-                (version, absent.collect::<Vec<_>>(), found)
-            });
-            for (version, absent, found) in join_all(asked).await {
-                plurals.extend(absent.into_iter().chain(found).map(|(kind, plural)| ((version.to_owned(), kind), plural)));
-            }
-            let asked = next.iter().map(|reference| {
+            self.find_plurals(waiting, &mut plurals).await;
+            let asked = waiting.clone();
+            let asked = asked.iter().map(|reference| {
                 let kind = (reference.api_version.clone(), reference.kind.clone());
                 let plural = plurals.get(&kind).cloned().flatten();
                 async move { self.object(reference, plural.as_deref()).await }
             });
-            let found: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+            let mut found = stream::iter(asked).buffer_unordered(AT_ONCE);
             let mut above = BTreeSet::new();
-            for (owner, parent) in found {
+            while let Some((owner, parent)) = found.next().await {
+                waiting.retain(|reference| reference.uid != owner.uid);
                 above.extend(parent);
                 owners.insert(owner.uid.clone(), owner);
             }
-            next = above;
+            *waiting = above;
+        }
+    }
+
+    /// Looks up the plurals of kinds that are not known yet.
+    async fn find_plurals(
+        &self,
+        waiting: &BTreeSet<Reference>,
+        plurals: &mut BTreeMap<(String, String), Option<String>>,
+    ) {
+        let mut unknown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for Reference { api_version, kind, .. } in waiting {
+            if !plurals.contains_key(&(api_version.clone(), kind.clone())) {
+                unknown.entry(api_version).or_default().insert(kind);
+            }
+        }
+        let asked = unknown.into_iter().map(|(version, wanted)| async move {
+            let found = self.kinds_of(version, &wanted).await;
+            // A kind that is not served is not asked for again.
+            let absent = wanted.into_iter().filter(|kind| !found.contains_key(*kind)).map(|kind| (kind.to_owned(), None));
+            (version, absent.collect::<Vec<_>>(), found)
+        });
+        for (version, absent, found) in join_all(asked).await {
+            plurals.extend(absent.into_iter().chain(found).map(|(kind, plural)| ((version.to_owned(), kind), plural)));
         }
     }
 
     /// Returns an object as it is now; `None` where it may not be read or another one has taken its name.
     async fn custom(&self, owner: &OwnerObject, plural: &str) -> Option<Value> {
         let OwnerObject { api_version, namespace, name, uid, .. } = owner;
-        let path = format!("{}/{api_version}/namespaces/{namespace}/{plural}/{name}", root_of(api_version));
-        let found = if is_plain(name) { self.find::<Value>(&path).await.ok().flatten() } else { None };
+        if !is_segment(namespace) {
+            return None;
+        }
+        let collection = format!("{}/{api_version}/namespaces/{namespace}/{plural}", root_of(api_version));
+        let found = self.find_in::<Value>(&collection, name).await.ok().flatten();
         found.filter(|found| found["metadata"]["uid"] == **uid)
     }
 
@@ -97,6 +129,8 @@ impl Connection {
         let parent = found["metadata"]["ownerReferences"].as_array().and_then(|owners| {
             let owner = owners.iter().find(|owner| owner["controller"] == true).or_else(|| owners.first())?;
             let text = |key: &str| owner[key].as_str().map(ToOwned::to_owned);
+            let may_follow = may_own(owner["apiVersion"].as_str()?, owner["kind"].as_str()?, owner["name"].as_str()?);
+            may_follow.then_some(())?;
             Some(Reference {
                 api_version: text("apiVersion")?,
                 kind: text("kind")?,
@@ -131,10 +165,11 @@ fn verdict(status: &Value) -> Option<Standing> {
     holds.chain(phases).find_map(word)
 }
 
-/// Returns the controller of an object. A pod that a kubelet runs by itself is owned by its node, which is no workload.
+/// Returns the controller of an object, if it can own workloads. A pod that a kubelet runs by itself is owned by its node, which
+/// is not a workload, and any text can be written into a reference.
 pub(super) fn reference(metadata: &ObjectMetadata<'_>) -> Option<Reference> {
     let owner = metadata.controller()?;
-    (owner.kind != "Node").then(|| Reference {
+    may_own(&owner.api_version, &owner.kind, &owner.name).then(|| Reference {
         api_version: owner.api_version.clone(),
         kind: owner.kind.clone(),
         namespace: metadata.namespace.to_string(),

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
+use super::lenient;
 use crate::model::labels::{GROUP_INDEX, GROUP_RANK, GROUP_REVISION};
 use crate::model::{Container, ContainerEnd, GpuCount, Pod, PodPhase, is_starting};
 
@@ -35,7 +36,9 @@ pub(super) struct ObjectMetadata<'a> {
     #[serde(borrow)]
     pub resource_version: Cow<'a, str>,
     pub generation: u64,
+    #[serde(deserialize_with = "lenient::time")]
     pub creation_timestamp: Option<Timestamp>,
+    #[serde(deserialize_with = "lenient::marker")]
     pub deletion_timestamp: Option<Timestamp>,
     pub owner_references: Vec<OwnerReference>,
     pub finalizers: Vec<String>,
@@ -160,6 +163,7 @@ pub(super) struct PodStatus<'a> {
     pub nominated_node_name: Cow<'a, str>,
     #[serde(borrow, rename = "hostIP")]
     pub host_ip: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient::time")]
     pub start_time: Option<Timestamp>,
     #[serde(borrow)]
     pub conditions: Vec<Condition<'a>>,
@@ -180,6 +184,7 @@ pub(super) struct Condition<'a> {
     pub reason: Cow<'a, str>,
     #[serde(borrow)]
     pub message: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient::time")]
     pub last_transition_time: Option<Timestamp>,
 }
 
@@ -188,6 +193,7 @@ pub(super) struct Condition<'a> {
 pub(super) struct ContainerStatus<'a> {
     #[serde(borrow)]
     pub name: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient::count")]
     pub restart_count: u32,
     pub started: Option<bool>,
     #[serde(borrow)]
@@ -218,6 +224,7 @@ pub(super) struct Waiting<'a> {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Running {
+    #[serde(deserialize_with = "lenient::time")]
     pub started_at: Option<Timestamp>,
 }
 
@@ -237,7 +244,7 @@ pub(super) struct Terminated<'a> {
 
 /// The kubelet writes 1970 where a container never started (kubernetes#104107).
 fn not_epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    Ok(Option::<Timestamp>::deserialize(deserializer)?.filter(|at| *at > Timestamp::UNIX_EPOCH))
+    Ok(lenient::time(deserializer)?.filter(|at| *at > Timestamp::UNIX_EPOCH))
 }
 
 impl Terminated<'_> {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::apply::Deletion;
+use super::lenient;
 use super::{Connection, Failure};
 use crate::model::Node;
 use crate::model::labels::USER;
@@ -34,6 +35,7 @@ struct WireDefaults {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireMetadata {
+    #[serde(default, deserialize_with = "lenient::time")]
     creation_timestamp: Option<Timestamp>,
     #[serde(default)]
     annotations: BTreeMap<String, String>,

@@ -36,7 +36,7 @@ impl Connection {
             let is_own = |object: &&&Value| object["kind"] == "ResourceClaimTemplate" && object["metadata"]["name"] == name;
             let template = match own.iter().find(is_own) {
                 Some(template) => (*template).clone(),
-                None => match self.find(&format!("{api}/namespaces/{namespace}/resourceclaimtemplates/{name}")).await {
+                None => match self.find_in(&format!("{api}/namespaces/{namespace}/resourceclaimtemplates"), name).await {
                     Ok(Some(template)) => template,
                     Ok(None) => return Ok(DeviceClaims::TemplateMissing(name.to_owned())),
                     Err(failure) if failure.is_forbidden() => return not_evaluated("claims whose template you may not read"),
@@ -50,8 +50,7 @@ impl Connection {
         }
         let names: BTreeSet<String> = demands.iter().map(|demand| demand.class.clone()).collect();
         let read = names.into_iter().map(|name| async {
-            let path = format!("{api}/deviceclasses/{name}");
-            let class = self.find::<Value>(&path).await;
+            let class = self.find_in::<Value>(&format!("{api}/deviceclasses"), &name).await;
             (name, class)
         });
         let (classes, rules) = join(join_all(read), self.taint_rules()).await;

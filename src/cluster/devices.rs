@@ -2,18 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Deserialize;
 use serde_json::Value;
 
+use super::decode::ListPage;
 use super::{Connection, Failure};
 use crate::model::{ClaimableDevices, Device};
-
-/// Pages of DRA objects, of which little is read.
-#[derive(Deserialize)]
-struct Values {
-    #[serde(default)]
-    items: Vec<Value>,
-}
 
 /// Objects of dynamic resource allocation.
 #[derive(Default)]
@@ -40,7 +33,7 @@ impl Connection {
         let mut found = Vec::new();
         let listed = self
             .list(path, &[], |page| {
-                let page: Values = page.decode()?;
+                let page: ListPage<Value> = page.objects()?;
                 found.extend(page.items);
                 Ok(())
             })
@@ -56,7 +49,8 @@ impl Connection {
 impl Connection {
     /// Returns true when there is a class of devices of this name, or when that may not be seen.
     pub(crate) async fn has_device_class(&self, api: &str, class: &str) -> bool {
-        let found = self.find::<Value>(&format!("/apis/resource.k8s.io/{api}/deviceclasses/{class}")).await;
+        let collection = format!("/apis/resource.k8s.io/{api}/deviceclasses");
+        let found = self.find_in::<Value>(&collection, class).await;
         found.map_or(true, |class| class.is_some())
     }
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::model::{Event, Job};
 
 use super::decode::{ListPage, ObjectMetadata};
+use super::lenient;
 use super::owner::OwnerKind;
 use super::{Connection, Failure};
 
@@ -29,10 +30,12 @@ struct WireEvent<'a> {
     message: Cow<'a, str>,
     #[serde(borrow, default)]
     involved_object: Involved<'a>,
+    #[serde(default, deserialize_with = "lenient::time")]
     last_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "lenient::time")]
     event_time: Option<Timestamp>,
-    #[serde(default)]
-    count: Option<u32>,
+    #[serde(default, deserialize_with = "lenient::count")]
+    count: u32,
     #[serde(default)]
     series: Option<EventSeries>,
 }
@@ -41,8 +44,9 @@ struct WireEvent<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EventSeries {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::count")]
     count: u32,
+    #[serde(default, deserialize_with = "lenient::time")]
     last_observed_time: Option<Timestamp>,
 }
 
@@ -111,7 +115,7 @@ impl Connection {
         let selector = format!("reason={reason}");
         let mut events = Vec::new();
         self.list(&path, &[("fieldSelector", &selector)], |page| {
-            let page: ListPage<WireEvent<'_>> = page.decode()?;
+            let page: ListPage<WireEvent<'_>> = page.objects()?;
             events.extend(page.items.iter().map(|event| (event.metadata.namespace.to_string(), event.event())));
             Ok(())
         })
@@ -129,7 +133,7 @@ impl Connection {
         let parameters: Vec<(&str, &str)> = selector.map(|selector| ("fieldSelector", selector)).into_iter().collect();
         let mut events = Vec::new();
         self.list(&path, &parameters, |page| {
-            let page: ListPage<WireEvent<'_>> = page.decode()?;
+            let page: ListPage<WireEvent<'_>> = page.objects()?;
             events.extend(page.items.iter().filter(|event| keep(&event.involved_object)).map(WireEvent::event));
             Ok(())
         })
@@ -176,7 +180,7 @@ impl WireEvent<'_> {
             message: self.message.to_string(),
             object: format!("{}/{}", self.involved_object.kind, self.involved_object.name),
             version: self.metadata.resource_version.parse().unwrap_or(0),
-            count: self.series.as_ref().map(|series| series.count).or(self.count).unwrap_or(1),
+            count: self.series.as_ref().map_or(self.count, |series| series.count).max(1),
         }
     }
 }

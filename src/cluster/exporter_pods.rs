@@ -72,7 +72,7 @@ impl Connection {
         for (selector, usual) in SELECTORS {
             let running = [("labelSelector", selector), ("fieldSelector", "status.phase=Running")];
             self.list("/api/v1/pods", &running, |page| {
-                let page: ListPage<WireExporter<'_>> = page.decode()?;
+                let page: ListPage<WireExporter<'_>> = page.objects()?;
                 for pod in page.items.iter().filter(|pod| !pod.spec.node_name.is_empty()) {
                     if !found.iter().any(|known| known.node == pod.spec.node_name) {
                         found.push(ExporterPod {

@@ -43,7 +43,7 @@ impl Connection {
         let selector = format!("{label} in ({})", names.join(","));
         let mut pods = Vec::new();
         self.list("/api/v1/pods", &[("labelSelector", &selector)], |page| {
-            let page: ListPage<WirePod<'_>> = page.decode()?;
+            let page: ListPage<WirePod<'_>> = page.objects()?;
             pods.extend(page.items.iter().map(|pod| {
                 let program = pod.metadata.labels.get(label);
                 StackPod {

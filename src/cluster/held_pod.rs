@@ -118,7 +118,7 @@ pub(super) struct ConsumerReader {
 impl ConsumerReader {
     /// Returns the consumers of a page.
     pub(super) fn of_page(&mut self, page: Page<'_>) -> serde_json::Result<Vec<Consumer>> {
-        let page: ListPage<HeldPod<'_>> = page.decode()?;
+        let page: ListPage<HeldPod<'_>> = page.objects()?;
         Ok(self.living(&page.items))
     }
 

@@ -10,6 +10,7 @@ use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::path::{self, Destination};
 use super::retry::{self, TryOutcome};
 use super::{Blame, Connection, Failure, protobuf, warnings};
 use crate::bundle::NotInBundle;
@@ -99,6 +100,7 @@ impl Connection {
     /// Asks, and again where that may help, within the time for a request.
     pub(super) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
         self.must_only_read(request.method, request.path)?;
+        path::check(request.path, Destination::ApiServer)?;
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;
@@ -127,8 +129,9 @@ impl Connection {
         }
     }
 
-    /// Asks once, and takes whatever is answered: behind a proxy of the API server others decide about the status.
+    /// Sends one request through the API server's proxy, and returns whatever the program behind it answers.
     pub(super) async fn ask(&self, path: &str, content_type: &str, body: Bytes) -> Result<ApiReply, Failure> {
+        path::check(path, Destination::Proxied)?;
         let used = self.clients.borrow().since;
         let method = if body.is_empty() { Method::GET } else { Method::POST };
         let buffer = Cell::default();

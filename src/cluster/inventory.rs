@@ -14,6 +14,7 @@ use super::defaults::note_type_label;
 use super::devices::{Claimed, devices};
 use super::held_pod::ConsumerReader;
 use super::http::unreadable;
+use super::lenient;
 use super::list::Page;
 use super::nodes::NodeSpec;
 use super::{Connection, Failure};
@@ -66,6 +67,7 @@ struct WireHost<'a> {
 struct HostMetadata<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient::time")]
     creation_timestamp: Option<Timestamp>,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
@@ -94,6 +96,7 @@ struct WireCondition<'a> {
     reason: Cow<'a, str>,
     #[serde(borrow)]
     message: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient::time")]
     last_heartbeat_time: Option<Timestamp>,
 }
 
@@ -127,7 +130,7 @@ impl Connection {
     ) -> (Result<InventorySnapshot, Failure>, Result<(), Failure>) {
         let mut hosts = Vec::new();
         let nodes = self.list("/api/v1/nodes", &[], |page| {
-            let page: ListPage<WireHost<'_>> = page.decode()?;
+            let page: ListPage<WireHost<'_>> = page.objects()?;
             hosts.extend(page.items.iter().map(WireHost::host));
             Ok(())
         });
@@ -193,7 +196,7 @@ impl Connection {
 
     /// Returns one node with the times of its labels, and its version for a careful write.
     pub(crate) async fn host(&self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
-        let Some(found) = self.find::<Value>(&format!("/api/v1/nodes/{name}")).await? else { return Ok(None) };
+        let Some(found) = self.find_in::<Value>("/api/v1/nodes", name).await? else { return Ok(None) };
         let text = found.to_string();
         let wire: WireHost<'_> = serde_json::from_str(&text).map_err(|error| unreadable(&self.server, &error))?;
         let version = found.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, WirePod};
 use super::leftovers::{Leftover, left_over};
+use super::lenient;
 use super::owner::{HOSTNAME, OwnerKind, PodOwner};
 use super::{Connection, Failure};
 use crate::model::labels::{
@@ -100,6 +101,7 @@ struct JobTemplate<'a> {
 struct OwnerStatus<'a> {
     #[serde(borrow)]
     conditions: Vec<Condition<'a>>,
+    #[serde(deserialize_with = "lenient::time")]
     completion_time: Option<Timestamp>,
     succeeded: u32,
     observed_generation: u64,
@@ -161,7 +163,7 @@ impl Connection {
             let mut jobs = Vec::new();
             let path = owner.collection(namespace);
             let listed = self.list(&path, parameters, |page| {
-                let page: ListPage<WireOwner<'_>> = page.decode()?;
+                let page: ListPage<WireOwner<'_>> = page.objects()?;
                 jobs.extend(page.items.iter().map(|found| found.job(owner)));
                 Ok(())
             });
@@ -170,7 +172,7 @@ impl Connection {
         let (mut pods, mut leftovers) = (HashMap::<PodOwner, Vec<Pod>>::new(), Vec::new());
         let pods_path = namespace.map_or_else(|| "/api/v1/pods".to_owned(), |space| format!("/api/v1/namespaces/{space}/pods"));
         let members = self.list(&pods_path, parameters, |page| {
-            let page: ListPage<WirePod<'_>> = page.decode()?;
+            let page: ListPage<WirePod<'_>> = page.objects()?;
             for pod in &page.items {
                 let read = pod.pod();
                 if read.deleting {

@@ -69,7 +69,7 @@ impl Connection {
     pub(crate) async fn set_pool_taint(&self, node: &str, from: Option<&str>, to: Option<&str>) -> Result<bool, Failure> {
         let path = format!("/api/v1/nodes/{node}");
         for _ in 0..TRIES {
-            let Some(host) = self.find::<Value>(&path).await? else { return Ok(false) };
+            let Some(host) = self.find_in::<Value>("/api/v1/nodes", node).await? else { return Ok(false) };
             let there = host.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
             let of_pool = |taint: &Value, pool: Option<&str>| {
                 taint["key"] == POOL_LABEL && taint["effect"] == "NoSchedule" && taint["value"].as_str() == pool

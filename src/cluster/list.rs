@@ -8,10 +8,14 @@ use bytes::{Bytes, BytesMut};
 use futures::future::join;
 use http::Method;
 use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::decode::ListPage;
 use super::http::{ApiRequest, ApiResponse, JSON, unreadable, with_query};
 use super::protobuf::{self, Message};
 use super::{Connection, Failure};
+use crate::model::left_out::{self, LeftOut};
 
 /// Objects of the first page: what kubectl asks for, and cheap for the server end to end.
 const PAGE: usize = 500;
@@ -28,6 +32,8 @@ pub(super) struct Page<'a> {
     bytes: &'a [u8],
     /// The kind of list in protobuf; `None` for JSON.
     message: Option<&'static Message>,
+    /// The path of the list, whose last segment names the kind.
+    path: &'a str,
 }
 
 impl<'a> Page<'a> {
@@ -37,6 +43,39 @@ impl<'a> Page<'a> {
             Some(message) => protobuf::decode(self.bytes, message),
             None => serde_json::from_slice(self.bytes),
         }
+    }
+
+    /// Decodes the objects of the page. An object that cannot be decoded is left out and noted: one object of a tenant must
+    /// not hide the objects of all others. A page in protobuf fails as a whole, and is asked for again as JSON.
+    pub(super) fn objects<T: Deserialize<'a>>(self) -> serde_json::Result<ListPage<T>> {
+        match self.decode() {
+            Err(error) if self.message.is_none() && error.is_data() => self.readable_objects().ok_or(error),
+            decoded => decoded,
+        }
+    }
+
+    fn readable_objects<T: Deserialize<'a>>(self) -> Option<ListPage<T>> {
+        let whole: ListPage<&RawValue> = serde_json::from_slice(self.bytes).ok()?;
+        let items = whole.items.into_iter().filter_map(|item| {
+            let decoded = serde_json::from_str(item.get()).ok();
+            if decoded.is_none() {
+                left_out::note(LeftOut::Unreadable, described(self.path, item));
+            }
+            decoded
+        });
+        Some(ListPage { items: items.collect() })
+    }
+}
+
+/// Names an object that cannot be decoded: `pods team-a/x`.
+fn described(path: &str, item: &RawValue) -> String {
+    let object: Value = serde_json::from_str(item.get()).unwrap_or_default();
+    let text = |key: &str| object["metadata"][key].as_str().filter(|text| !text.is_empty());
+    let plural = path.rsplit('/').next().unwrap_or_default();
+    match (text("namespace"), text("name")) {
+        (Some(namespace), Some(name)) => format!("{plural} {namespace}/{name}"),
+        (None, Some(name)) => format!("{plural} {name}"),
+        _ => format!("{plural} without a name"),
     }
 }
 
@@ -87,7 +126,7 @@ impl Connection {
         let mut answer = self.page(path, parameters, &next, size, message, &buffer).await?;
         loop {
             let after = next_size(size, answer.body.len());
-            let page = Page { bytes: &answer.body, message: message.filter(|_| answer.is_protobuf) };
+            let page = Page { bytes: &answer.body, message: message.filter(|_| answer.is_protobuf), path };
             let token = page.decode::<PageHead<'_>>().map(|head| head.metadata.next.into_owned());
             let ahead = async {
                 match token.as_deref() {
@@ -154,7 +193,28 @@ fn next_size(size: usize, bytes: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::next_size;
+    use crate::cluster::decode::WirePod;
+    use crate::model::left_out;
+
+    use super::{Page, next_size};
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_hides_no_other() {
+        let text = r#"{"metadata":{},"items":[
+            {"metadata":{"name":"a","namespace":"n"}},
+            {"metadata":{"name":"b","namespace":"n"},"spec":{"priority":"high"}},
+            {"metadata":{"namespace":7}},
+            {"metadata":{"name":"c"},"status":{"startTime":"9999-12-31T23:59:59Z"}}]}"#;
+        let page = Page { bytes: text.as_bytes(), message: None, path: "/api/v1/pods" };
+        let pods = page.objects::<WirePod<'_>>().unwrap();
+        assert_eq!(pods.items.iter().map(|pod| pod.metadata.name.as_ref()).collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(
+            left_out::messages(),
+            ["2 objects cannot be read and are left out, so counts may be incomplete: pods n/b, pods without a name"]
+        );
+        let page = Page { bytes: b"<html>", message: None, path: "/api/v1/pods" };
+        assert!(page.objects::<WirePod<'_>>().is_err());
+    }
 
     #[test]
     fn pages_grow_with_small_objects() {

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use kube::client::Body;
 
 use super::http::with_query;
+use super::path::{self, Destination};
 use super::retry::{self, TryOutcome};
 use super::{Connection, Failure};
 use crate::model::{Job, Pod, PodPhase};
@@ -196,6 +197,7 @@ impl Connection {
 
     /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may still come.
     pub(super) async fn stream(&self, path: &str, whole: bool, mut sink: impl FnMut(&[u8])) -> Result<(), Failure> {
+        path::check(path, Destination::ApiServer)?;
         let request = Request::builder().method(Method::GET).uri(path).body(Body::empty());
         let request = request.map_err(|_| Failure::no_path(path))?;
         let used = self.clients.borrow().since;

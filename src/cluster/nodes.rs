@@ -81,7 +81,7 @@ impl Connection {
     async fn listed_nodes(&self) -> Result<Vec<Node>, Failure> {
         let mut nodes = Vec::new();
         self.list("/api/v1/nodes", &[], |page| {
-            let page: ListPage<WireNode<'_>> = page.decode()?;
+            let page: ListPage<WireNode<'_>> = page.objects()?;
             nodes.extend(page.items.iter().map(WireNode::node));
             Ok(())
         })

@@ -103,7 +103,7 @@ impl Connection {
                 let mut found = Vec::new();
                 let listed = self
                     .list(&path, &[("labelSelector", selector)], |page| {
-                        let page: ListPage<NamedObject<'_>> = page.decode()?;
+                        let page: ListPage<NamedObject<'_>> = page.objects()?;
                         found.extend(page.items.iter().map(|object| OwnedObject {
                             kind,
                             name: object.metadata.name.to_string(),
@@ -166,7 +166,7 @@ impl Connection {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
         let mut found = Vec::new();
         self.list(&collection, &[("labelSelector", &selector)], |page| {
-            let page: ListPage<NamedObject<'_>> = page.decode()?;
+            let page: ListPage<NamedObject<'_>> = page.objects()?;
             let ours = |set: &&NamedObject<'_>| set.metadata.owner_references.iter().any(|owner| owner.uid == job.uid);
             found.extend(page.items.iter().filter(ours).map(|set| (set.metadata.name.to_string(), set.metadata.uid.to_string())));
             Ok(())
@@ -206,7 +206,7 @@ impl Connection {
             [(owner.word(), owner.collection(Some(namespace))), ("pod", format!("/api/v1/namespaces/{namespace}/pods"))]
         {
             self.list(&path, &[("labelSelector", &selector)], |page| {
-                let page: ListPage<EndingObject<'_>> = page.decode()?;
+                let page: ListPage<EndingObject<'_>> = page.objects()?;
                 let ours = |object: &&EndingObject<'_>| {
                     object.metadata.uid == job.uid
                         || job.owner_is_gone && job.pods.iter().any(|pod| pod.uid == object.metadata.uid)
@@ -227,7 +227,7 @@ impl Connection {
         for made_by in ["batch.kubernetes.io/controller-uid", TEMPLATE_HASH, "controller-revision-hash"] {
             let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job},{made_by}");
             self.list(&collection, &[("labelSelector", &selector)], |page| {
-                let page: ListPage<NamedObject<'_>> = page.decode()?;
+                let page: ListPage<NamedObject<'_>> = page.objects()?;
                 found.extend(
                     page.items.iter().map(|pod| (format!("{collection}/{}", pod.metadata.name), pod.metadata.uid.to_string())),
                 );

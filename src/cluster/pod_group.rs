@@ -18,8 +18,8 @@ impl Connection {
     pub(super) async fn group_verdict(&self, namespace: &str, pod: &Value) -> Option<GroupVerdict> {
         let noted = |kind: &str, key: &str| pod["metadata"][kind][key].as_str();
         let find = async |version: &str, name: &str| {
-            let path = format!("/apis/{version}/namespaces/{namespace}/podgroups/{name}");
-            self.find::<Value>(&path).await.ok().flatten()
+            let collection = format!("/apis/{version}/namespaces/{namespace}/podgroups");
+            self.find_in::<Value>(&collection, name).await.ok().flatten()
         };
         if let Some(name) = pod["spec"]["schedulingGroup"]["podGroupName"].as_str() {
             for version in POD_GROUP_VERSIONS {

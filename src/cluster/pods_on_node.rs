@@ -2,10 +2,12 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::decode::{ListPage, WirePod};
 use super::{Connection, Failure, requests};
 use crate::model::capacity::Amounts;
+use crate::model::left_out::{self, LeftOut};
 
 /// A pod that a drain of its node would end.
 pub(crate) struct PodOnNode {
@@ -23,9 +25,13 @@ impl Connection {
         let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
         let mut found = Vec::new();
         self.list_whole("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
-            let whole: ListPage<Value> = page.decode()?;
-            let page: ListPage<WirePod<'_>> = page.decode()?;
-            for (pod, mut whole) in page.items.iter().zip(whole.items) {
+            let page: ListPage<&RawValue> = page.decode()?;
+            for item in page.items {
+                let decoded = serde_json::from_str::<WirePod<'_>>(item.get()).ok().zip(serde_json::from_str(item.get()).ok());
+                let Some((pod, mut whole)): Option<(_, Value)> = decoded else {
+                    left_out::note(LeftOut::Unreadable, format!("a pod on node {node}"));
+                    continue;
+                };
                 let stays = pod.metadata.controller().is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
                 if !stays {
                     found.push(PodOnNode {

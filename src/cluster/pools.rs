@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::apply::Deletion;
+use super::decode::ListPage;
 use super::{Connection, Failure};
 use crate::model::PoolDefinition;
 use crate::model::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, PRIVATE};
@@ -42,12 +43,6 @@ struct StoredMetadata {
     resource_version: String,
 }
 
-#[derive(Deserialize)]
-struct StoredPage {
-    #[serde(default)]
-    items: Vec<Stored>,
-}
-
 impl Stored {
     fn known(self) -> Option<Known> {
         let pool = serde_json::from_str(self.data.get("pool")?).ok()?;
@@ -73,7 +68,7 @@ impl Connection {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{KIND}={POOL_KIND}");
         let mut found = Vec::new();
         self.list(&format!("/api/v1/namespaces/{HOME}/configmaps"), &[("labelSelector", &selector)], |page| {
-            let page: StoredPage = page.decode()?;
+            let page: ListPage<Stored> = page.objects()?;
             found.extend(page.items.into_iter().filter_map(Stored::known).map(|known| known.pool));
             Ok(())
         })

@@ -78,7 +78,7 @@ impl WireWorkload<'_> {
             job: self.metadata.controller().map_or_else(|| self.metadata.name.to_string(), |owner| owner.name.clone()),
             by: None,
             queue: self.spec.queue_name.clone(),
-            times: Some(evictions.map(|one| one.count).sum()).filter(|times| *times > 0),
+            times: Some(evictions.fold(0, |sum: u64, one| sum.saturating_add(one.count))).filter(|times| *times > 0),
             admitted_again: Some(over),
             message: told.unwrap_or(&condition.message).trim_end_matches('.').to_owned(),
         })
@@ -108,7 +108,7 @@ impl Connection {
         };
         let (mut found, mut names, mut count) = (Vec::new(), HashMap::new(), 0);
         self.list(&path, &[], |page| {
-            let page: ListPage<WireWorkload<'_>> = page.decode()?;
+            let page: ListPage<WireWorkload<'_>> = page.objects()?;
             count += page.items.len();
             for workload in &page.items {
                 if let Some(owner) = workload.metadata.controller() {

@@ -207,8 +207,8 @@ impl Connection {
         let named = pod.body.pointer("/spec/imagePullSecrets").and_then(Value::as_array).into_iter().flatten();
         let mut missing = Vec::new();
         for name in named.filter_map(|secret| secret["name"].as_str()) {
-            let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
-            if let Ok(None) = self.find::<serde::de::IgnoredAny>(&path).await {
+            let collection = format!("/api/v1/namespaces/{namespace}/secrets");
+            if let Ok(None) = self.find_in::<serde::de::IgnoredAny>(&collection, name).await {
                 missing.push(format!(
                     "there is no secret `{name}` in namespace `{namespace}`; private images cannot be pulled without it"
                 ));

@@ -140,7 +140,7 @@ impl Connection {
         };
         let mut verdicts = Verdicts::default();
         self.list(&path, &[], |page| {
-            let page: ListPage<WireWorkload<'_>> = page.decode()?;
+            let page: ListPage<WireWorkload<'_>> = page.objects()?;
             for workload in &page.items {
                 let Some(owner) = workload.metadata.controller() else { continue };
                 // Of a service with a Workload for each replica, the one that waits counts.
@@ -167,7 +167,7 @@ impl Connection {
         let mut found = None;
         let listed = self
             .list(&path, &[], |page| {
-                let page: ListPage<WireWorkload<'_>> = page.decode()?;
+                let page: ListPage<WireWorkload<'_>> = page.objects()?;
                 let ours = |one: &&WireWorkload<'_>| one.metadata.owner_references.iter().any(|owner| owner.uid == job.uid);
                 let one = page.items.iter().find(ours).map(|one| (format!("{path}/{}", one.metadata.name), one.spec.active));
                 found = found.take().or(one);

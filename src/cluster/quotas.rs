@@ -66,7 +66,7 @@ impl Connection {
         );
         let mut found = Vec::new();
         self.list(&path, &[], |page| {
-            let page: ListPage<WireQuota<'_>> = page.decode()?;
+            let page: ListPage<WireQuota<'_>> = page.objects()?;
             found.extend(page.items.iter().map(|quota| {
                 let labels = &quota.metadata.labels;
                 let ours = labels.get(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::decode::{ListPage, PodSpec, WirePod};
 use super::nodes::MACHINE;
-use super::{Connection, Failure};
+use super::{Connection, Failure, unless_forbidden};
 use crate::model::Node;
 use crate::model::capacity::Amounts;
 use crate::model::labels::{JOB, POOL_LABEL};
@@ -21,11 +21,8 @@ pub(crate) fn requests(pod: &Value) -> Amounts {
 impl Connection {
     /// Returns the priority of a class and whether its pods preempt others; `None` where it is not there or may not be read.
     pub(crate) async fn priority_class(&self, name: &str) -> Result<Option<PriorityClass>, Failure> {
-        match self.get::<PriorityClass>(&format!("/apis/scheduling.k8s.io/v1/priorityclasses/{name}")).await {
-            Ok(class) => Ok(Some(class)),
-            Err(failure) if failure.is_forbidden() || failure.code() == Some(404) => Ok(None),
-            Err(failure) => Err(failure),
-        }
+        let found = self.find_in::<PriorityClass>("/apis/scheduling.k8s.io/v1/priorityclasses", name).await;
+        unless_forbidden(found).map(Option::flatten)
     }
 
     /// Returns the room on `nodes`. `None` when the user may not see all pods.
@@ -35,7 +32,7 @@ impl Connection {
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         let listed = self
             .list("/api/v1/pods", &unfinished, |page| {
-                let page: ListPage<WirePod<'_>> = page.decode()?;
+                let page: ListPage<WirePod<'_>> = page.objects()?;
                 page.items.iter().for_each(|pod| take(&mut room, pod));
                 Ok(())
             })

@@ -52,7 +52,7 @@ impl Connection {
     /// Returns the value of the node's host name label, which some clouds make differ from its name. Whoever may not read nodes
     /// gets the name.
     async fn hostname(&self, node: &str) -> String {
-        let found: Option<Value> = self.find(&format!("/api/v1/nodes/{node}")).await.ok().flatten();
+        let found: Option<Value> = self.find_in("/api/v1/nodes", node).await.ok().flatten();
         let label = found.as_ref().and_then(|found| found["metadata"]["labels"][HOSTNAME].as_str());
         label.unwrap_or(node).to_owned()
     }

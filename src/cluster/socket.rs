@@ -11,6 +11,7 @@ use http::{Method, Request};
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
+use super::path::{self, Destination};
 use super::{Connection, Failure};
 
 /// An idle connection is kept open, and its peer asked whether it is there.
@@ -40,6 +41,7 @@ impl Connection {
     /// Opens `path`. Credentials that have expired are renewed, and a server that does not answer is given up.
     pub(super) async fn upgrade(&self, path: &str) -> Result<Socket, Failure> {
         self.must_only_read(&Method::GET, path)?;
+        path::check(path, Destination::ApiServer)?;
         loop {
             let (client, used) = self.streaming();
             let request = Request::builder().uri(path).body(Vec::new()).map_err(|_| Failure::no_path(path))?;

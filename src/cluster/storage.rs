@@ -28,7 +28,8 @@ const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 impl Connection {
     /// Returns the storage class of a claim; `None` when there is no such claim or it may not be seen.
     pub(crate) async fn class_of_claim(&self, namespace: &str, claim: &str) -> Result<Option<Option<String>>, Failure> {
-        match self.find::<Value>(&format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}")).await {
+        let collection = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
+        match self.find_in::<Value>(&collection, claim).await {
             Err(failure) if failure.is_forbidden() => Ok(None),
             other => Ok(other?.map(|claim| claim["spec"]["storageClassName"].as_str().map(ToOwned::to_owned))),
         }

@@ -31,8 +31,8 @@ pub(crate) struct UnplacedPod {
 impl Connection {
     /// Returns a pod as a job of one pod.
     pub(crate) async fn pod_as_job(&self, namespace: &str, name: &str) -> Result<Option<Job>, Failure> {
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-        let Some(found) = self.find::<Value>(&path).await? else { return Ok(None) };
+        let collection = format!("/api/v1/namespaces/{namespace}/pods");
+        let Some(found) = self.find_in::<Value>(&collection, name).await? else { return Ok(None) };
         let text = found.to_string();
         let Ok(wire) = serde_json::from_str::<WirePod<'_>>(&text) else { return Ok(None) };
         Ok(Some(self.explained(of_pods(namespace, name, vec![wire.pod()])).await))
@@ -48,8 +48,8 @@ impl Connection {
         let wanted = |owner: &OwnerKind| kind.is_none_or(|kind| owner.word().eq_ignore_ascii_case(kind));
         let kinds = OwnerKind::ALL.into_iter().filter(wanted);
         let found = join_all(kinds.map(|owner| async move {
-            let path = owner.path(namespace, name);
-            (owner, unless_forbidden(self.find::<Value>(&path).await))
+            let collection = owner.collection(Some(namespace));
+            (owner, unless_forbidden(self.find_in::<Value>(&collection, name).await))
         }));
         for (owner, answer) in found.await {
             let Some(object) = answer?.flatten() else { continue };
@@ -76,7 +76,7 @@ impl Connection {
     async fn pods_where(&self, namespace: &str, wanted: impl Fn(&WirePod<'_>) -> bool) -> Result<Vec<Pod>, Failure> {
         let mut pods = Vec::new();
         self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &[], |page| {
-            let page: ListPage<WirePod<'_>> = page.decode()?;
+            let page: ListPage<WirePod<'_>> = page.objects()?;
             pods.extend(page.items.iter().filter(|pod| wanted(pod)).map(WirePod::pod));
             Ok(())
         })
@@ -118,8 +118,8 @@ impl Connection {
 
     /// Reads what a volume claim waits for.
     pub(crate) async fn claim_state(&self, namespace: &str, name: &str) -> ClaimState {
-        let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
-        let claim = match self.find::<Value>(&path).await {
+        let collection = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
+        let claim = match self.find_in::<Value>(&collection, name).await {
             Ok(Some(claim)) => claim,
             Ok(None) => return ClaimState::Missing,
             Err(_) => return ClaimState::Unreadable,
@@ -130,8 +130,7 @@ impl Connection {
         let class = claim.pointer("/spec/storageClassName").and_then(Value::as_str).filter(|class| !class.is_empty());
         let (mut class_exists, mut with_first_pod) = (None, false);
         if let Some(class) = class {
-            let path = format!("/apis/storage.k8s.io/v1/storageclasses/{class}");
-            if let Ok(found) = self.find::<Value>(&path).await {
+            if let Ok(found) = self.find_in::<Value>("/apis/storage.k8s.io/v1/storageclasses", class).await {
                 class_exists = Some(found.is_some());
                 with_first_pod = found.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
             }

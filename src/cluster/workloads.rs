@@ -15,6 +15,7 @@ use crate::model::{Forest, GpuCount};
 
 use super::custom_owners::{Reference, reference};
 use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, PodStatus};
+use super::lenient;
 use super::list::Page;
 use super::shared_texts::SharedTexts;
 use super::{Connection, Failure, InventorySnapshot};
@@ -89,7 +90,9 @@ struct WireTemplate<'a> {
 struct ObjectStatus<'a> {
     #[serde(borrow)]
     conditions: Vec<Condition<'a>>,
+    #[serde(deserialize_with = "lenient::time")]
     start_time: Option<Timestamp>,
+    #[serde(deserialize_with = "lenient::time")]
     completion_time: Option<Timestamp>,
     desired_number_scheduled: Option<u64>,
 }
@@ -136,7 +139,7 @@ impl OwnedPods {
     }
 
     fn take(&mut self, page: Page<'_>) -> serde_json::Result<()> {
-        let page: ListPage<OwnedPod<'_>> = page.decode()?;
+        let page: ListPage<OwnedPod<'_>> = page.objects()?;
         for pod in &page.items {
             // Custom owners are asked for one by one, so only those of pods with devices are.
             let found = pod.pod(&mut self.texts);
@@ -213,7 +216,7 @@ impl Connection {
             let mut above = BTreeMap::new();
             let listed = self
                 .list(&format!("/apis/{api}{place}/{plural}"), &[], |page| {
-                    let page: ListPage<WireObject<'_>> = page.decode()?;
+                    let page: ListPage<WireObject<'_>> = page.objects()?;
                     for object in &page.items {
                         let owner = object.owner(api, kind);
                         above.extend(reference(&object.metadata).map(|reference| (owner.uid.clone(), reference)));

@@ -78,8 +78,8 @@ pub(super) async fn check(plan: &Plan, coming: &BTreeSet<String>, connection: &C
     let mut needs = needs(&plan.rendered.probe.body["spec"]);
     needs.retain(|(kind, name), _| !coming.contains(&brought(kind.plural(), namespace, name)));
     let asked = needs.iter().map(|((kind, name), _)| {
-        let path = format!("/api/v1/namespaces/{namespace}/{}/{name}", kind.plural());
-        async move { connection.find::<Value>(&path).await }
+        let collection = format!("/api/v1/namespaces/{namespace}/{}", kind.plural());
+        async move { connection.find_in::<Value>(&collection, name).await }
     });
     let answers: Vec<Result<Option<Value>, Failure>> = join_all(asked).await;
     let mut found = ReferenceFindings::default();

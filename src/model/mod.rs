@@ -16,6 +16,7 @@ pub(crate) mod host;
 pub(crate) mod inventory;
 pub(crate) mod job;
 pub(crate) mod labels;
+pub(crate) mod left_out;
 mod measured;
 pub(crate) mod node;
 pub(crate) mod part;

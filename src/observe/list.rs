@@ -179,6 +179,7 @@ pub(crate) async fn run_after(
     if options.watch {
         return watch::watch(options.format, pause, context, async |first, fresh| {
             let listing = look(Round { fresh, first, watching: (!first).then_some(context) }).await?;
+            context.warn_of_left_out();
             let rows = listing.names.iter().cloned().zip(listing.rows());
             Ok(WatchFrame::new(listing.text(options, context)?, rows))
         })

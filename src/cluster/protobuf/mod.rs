@@ -149,8 +149,9 @@ impl<'de> Deserializer<'de> for Payload<'de> {
             Kind::Integer => visitor.visit_i64(number(self.raw)?),
             Kind::Flag => visitor.visit_bool(number(self.raw)? != 0),
             Kind::Time => {
-                let at = Timestamp::from_second(seconds(self.raw)?).map_err(Error::custom)?;
-                visitor.visit_string(at.to_string())
+                // A time that has no text is left to the field, which takes it as unknown.
+                let at = Timestamp::from_second(seconds(self.raw)?);
+                visitor.visit_string(at.map_or_else(|_| String::new(), |at| at.to_string()))
             }
             Kind::Quantity => visitor.visit_borrowed_str(first(self.raw)?.map_or(Ok(""), text)?),
             Kind::Message(message) | Kind::Inline(message) => {

@@ -1,0 +1,107 @@
+//! Collects what answers leave out because it cannot be read or believed, so that a command can say so once.
+//!
+//! The collection belongs to the thread: decoders run deep inside callbacks that have no way to report, and the program runs on
+//! one thread.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+/// Names that are kept of each kind. A hostile cluster could name millions.
+const MOST: usize = 1000;
+/// Names that a message shows.
+const SHOWN: usize = 3;
+
+/// Why something is not in an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LeftOut {
+    /// The object cannot be decoded.
+    Unreadable,
+    /// The pod requests more devices than any node can have.
+    AbsurdRequest,
+    /// The amount that a node or an owner declares is more than any node can have.
+    AbsurdAmount,
+    /// The owner was not read in time.
+    UnreadOwner,
+}
+
+#[derive(Default)]
+struct Collected {
+    pending: BTreeSet<(LeftOut, String)>,
+    told: BTreeSet<(LeftOut, String)>,
+}
+
+thread_local! {
+    static COLLECTED: RefCell<Collected> = RefCell::default();
+}
+
+/// Notes that `name` is left out. Repeated notes of the same name count once.
+pub(crate) fn note(why: LeftOut, name: impl Into<String>) {
+    COLLECTED.with_borrow_mut(|collected| {
+        let one = (why, name.into());
+        if collected.pending.len() + collected.told.len() < MOST && !collected.told.contains(&one) {
+            collected.pending.insert(one);
+        }
+    });
+}
+
+/// Returns one sentence for each reason with something new to tell.
+pub(crate) fn messages() -> Vec<String> {
+    let pending = COLLECTED.with_borrow_mut(|collected| {
+        let pending = std::mem::take(&mut collected.pending);
+        collected.told.extend(pending.iter().cloned());
+        pending
+    });
+    let reasons: BTreeSet<LeftOut> = pending.iter().map(|(why, _)| *why).collect();
+    reasons.into_iter().map(|why| message(why, &pending)).collect()
+}
+
+fn message(why: LeftOut, all: &BTreeSet<(LeftOut, String)>) -> String {
+    let names: Vec<&str> = all.iter().filter(|(own, _)| *own == why).map(|(_, name)| name.as_str()).collect();
+    let more = names.len().saturating_sub(SHOWN);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let list = format!("{}{rest}", names[..names.len().min(SHOWN)].join(", "));
+    let plural = if names.len() == 1 { "" } else { "s" };
+    let count = names.len();
+    match why {
+        LeftOut::Unreadable => {
+            format!("{count} object{plural} cannot be read and {} left out, so counts may be incomplete: {list}", are(count))
+        }
+        LeftOut::AbsurdRequest => {
+            format!("{count} impossible request{plural} for devices {} not counted: {list}", are(count))
+        }
+        LeftOut::AbsurdAmount => {
+            format!("{count} impossible amount{plural} of devices {} not counted: {list}", are(count))
+        }
+        LeftOut::UnreadOwner => {
+            format!("{count} owner{plural} of pods did not answer in time; pods are shown under the last known owner: {list}")
+        }
+    }
+}
+
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_told_once() {
+        for name in ["pod a/x", "pod a/x", "pod a/y"] {
+            note(LeftOut::Unreadable, name);
+        }
+        (0..5).for_each(|index| note(LeftOut::AbsurdRequest, format!("a/p{index}")));
+        assert_eq!(
+            messages(),
+            [
+                "2 objects cannot be read and are left out, so counts may be incomplete: pod a/x, pod a/y",
+                "5 impossible requests for devices are not counted: a/p0, a/p1, a/p2 and 2 more",
+            ]
+        );
+        note(LeftOut::Unreadable, "pod a/x");
+        assert!(messages().is_empty());
+        (0..5000).for_each(|index| note(LeftOut::UnreadOwner, format!("{index}")));
+        assert!(messages()[0].starts_with("993 owners of pods did not answer in time"));
+    }
+}
