@@ -81,11 +81,7 @@ impl Connection {
     }
 
     /// Looks up the plurals of kinds that are not known yet.
-    async fn find_plurals(
-        &self,
-        waiting: &BTreeSet<Reference>,
-        plurals: &mut BTreeMap<(String, String), Option<String>>,
-    ) {
+    async fn find_plurals(&self, waiting: &BTreeSet<Reference>, plurals: &mut BTreeMap<(String, String), Option<String>>) {
         let mut unknown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for Reference { api_version, kind, .. } in waiting {
             if !plurals.contains_key(&(api_version.clone(), kind.clone())) {

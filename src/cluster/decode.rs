@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::lenient;
 use crate::model::labels::{GROUP_INDEX, GROUP_RANK, GROUP_REVISION};
+use crate::model::left_out::{self, LeftOut};
 use crate::model::{Container, ContainerEnd, GpuCount, Pod, PodPhase, is_starting};
 
 /// A page of a list; Go writes `null` for an empty one.
@@ -298,6 +299,9 @@ impl WirePod<'_> {
         let number = |key: &str| self.metadata.labels.get(key).and_then(|text| text.parse().ok());
         let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False");
         let ends = status.container_statuses.iter().filter_map(|one| one.state.terminated.as_ref()?.finished_at);
+        if !phase.has_ended() && self.spec.is_absurd() {
+            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", self.metadata.namespace, self.metadata.name));
+        }
         Pod {
             name: self.metadata.name.to_string(),
             uid: self.metadata.uid.to_string(),

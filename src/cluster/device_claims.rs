@@ -10,6 +10,7 @@ use super::devices::Claimed;
 use super::{Connection, Failure};
 use crate::model::Taint;
 use crate::model::device_demand::{DeviceClaims, DeviceDemand, DeviceToleration, OfferedDevice};
+use crate::model::units::MOST_PER_NODE;
 
 /// Versions that serve taints of devices which an administrator sets.
 const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
@@ -100,7 +101,8 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
         });
         demands.push(DeviceDemand {
             class: class.to_owned(),
-            count: exactly["count"].as_u64().unwrap_or(1),
+            // More than any node can have fits nowhere, whatever the number is.
+            count: exactly["count"].as_u64().unwrap_or(1).min(MOST_PER_NODE + 1),
             selectors: selectors(exactly),
             tolerations: tolerations.collect(),
         });

@@ -13,6 +13,7 @@ use super::decode::{ListPage, PodSpec, Running};
 use super::list::Page;
 use super::shared_texts::SharedTexts;
 use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use crate::model::left_out::{self, LeftOut};
 use crate::model::{Consumer, MachineRequests};
 
 /// A pod as far as it takes something away from its node. There are more of these than of anything else, so nothing more is read.
@@ -133,6 +134,9 @@ impl ConsumerReader {
         let job = labels.job.as_ref().filter(|_| labels.is_ours).map(|job| self.texts.of(job));
         let node = Some(&*pod.spec.node_name).filter(|node| !node.is_empty()).map(|node| self.texts.of(node));
         let total = pod.spec.total();
+        if total.is_absurd {
+            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", pod.metadata.namespace, pod.metadata.name));
+        }
         let devices = self.devices.get(&total.extended).cloned().unwrap_or_else(|| {
             let devices = Rc::new(total.extended);
             self.devices.insert(Rc::clone(&devices));

@@ -173,9 +173,7 @@ mod tests {
 
     #[test]
     fn discovery_offers_only_objects_that_can_be_read() {
-        let one = |kind: &str, name: &str, namespaced: bool, verb: &str| {
-            json!({"kind": kind, "name": name, "namespaced": namespaced, "verbs": [verb]})
-        };
+        let one = |kind: &str, name: &str, namespaced: bool, verb: &str| json!({"kind": kind, "name": name, "namespaced": namespaced, "verbs": [verb]});
         let list = json!({"resources": [
             one("RayJob", "rayjobs", true, "get"), one("RayJob", "rayjobs/proxy", true, "get"),
             one("Region", "regions", false, "get"), one("Blind", "blinds", true, "create"), one("Odd", "..", true, "get")]});

@@ -217,7 +217,7 @@ fn of_flavors(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     let resources = flavors.flat_map(|flavor| flavor["resources"].as_array().into_iter().flatten());
     let counted: Vec<u64> =
         resources.filter(|one| is_device(text(one, "/name"))).filter_map(|one| devices(&one[field])).collect();
-    (!counted.is_empty()).then(|| GpuCount(counted.into_iter().sum()))
+    (!counted.is_empty()).then(|| counted.into_iter().map(GpuCount).sum())
 }
 
 /// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1 whose field is `flavorUsage`.
@@ -256,7 +256,7 @@ fn of_volcano(queue: &Value, groups: Option<&[Value]>) -> Queue {
         let resources = queue.pointer(pointer).and_then(Value::as_object)?;
         let counted: Vec<u64> =
             resources.iter().filter(|(name, _)| is_device(name)).filter_map(|(_, value)| devices(value)).collect();
-        (!counted.is_empty()).then(|| GpuCount(counted.into_iter().sum()))
+        (!counted.is_empty()).then(|| counted.into_iter().map(GpuCount).sum())
     };
     let state = text(queue, "/status/state");
     Queue {

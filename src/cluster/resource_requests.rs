@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::model::gpu::is_device;
 use crate::model::labels::CLAIMED_GPUS;
 use crate::model::quantity;
+use crate::model::units::MOST_PER_NODE;
 
 use super::decode::{PodSpec, WireContainer};
 
@@ -20,14 +21,14 @@ impl PodSpec<'_> {
     fn sum(&self, amount: impl Fn(&WireContainer<'_>) -> u64) -> u64 {
         let (mut sidecars, mut starting) = (0, 0);
         for init in &self.init_containers {
-            let own = amount(init);
+            let with_own = u64::saturating_add(sidecars, amount(init));
             if init.restart_policy == "Always" {
-                sidecars += own;
+                sidecars = with_own;
             }
-            starting = starting.max(if init.restart_policy == "Always" { sidecars } else { sidecars + own });
+            starting = starting.max(with_own);
         }
-        let running: u64 = self.containers.iter().map(amount).sum();
-        starting.max(running + sidecars)
+        let running = self.containers.iter().map(amount).fold(sidecars, u64::saturating_add);
+        starting.max(running)
     }
 
     /// Returns the container that asks for devices, else the first.
@@ -47,8 +48,17 @@ impl PodSpec<'_> {
         !self.resource_claims.is_empty() || self.containers.iter().chain(&self.init_containers).any(extended)
     }
 
-    /// Counts devices, whole or slices, and those that a pod of ours claims.
+    /// Counts devices, whole or slices, and those that a pod of ours claims. A request that no node can meet counts as none.
     pub(super) fn devices(&self) -> u64 {
+        Some(self.all_devices()).filter(|devices| *devices <= MOST_PER_NODE).unwrap_or(0)
+    }
+
+    /// Whether the pod requests more devices than any node can have.
+    pub(super) fn is_absurd(&self) -> bool {
+        self.all_devices() > MOST_PER_NODE
+    }
+
+    fn all_devices(&self) -> u64 {
         let names = |container: &WireContainer<'_>| {
             container.resources.limits.keys().chain(container.resources.requests.keys()).cloned().collect::<Vec<_>>()
         };
@@ -56,10 +66,17 @@ impl PodSpec<'_> {
         resources.retain(|resource| is_device(resource));
         resources.sort_unstable();
         resources.dedup();
-        let claimed = self.resource_claims.iter().filter_map(|claim| claim.name.strip_prefix(CLAIMED_GPUS)?.parse::<u64>().ok());
-        resources.iter().map(|resource| self.requested(resource)).sum::<u64>() + claimed.sum::<u64>()
+        resources.iter().map(|resource| self.requested(resource)).chain(self.claimed()).fold(0, u64::saturating_add)
+    }
+
+    /// Devices that the names of claims of our own tell.
+    fn claimed(&self) -> impl Iterator<Item = u64> {
+        self.resource_claims.iter().filter_map(|claim| claim.name.strip_prefix(CLAIMED_GPUS)?.parse().ok())
     }
 }
+
+/// Units of a resource that is not a device, per pod.
+const MOST_OF_OTHERS: u64 = 1 << 40;
 
 /// What a pod takes away from its node.
 #[derive(Debug, Default)]
@@ -67,6 +84,8 @@ pub(super) struct Total {
     pub extended: BTreeMap<String, u64>,
     pub cpu_milli: u64,
     pub memory_bytes: u64,
+    /// Whether devices are left out, because no node can have so many.
+    pub is_absurd: bool,
 }
 
 impl PodSpec<'_> {
@@ -80,7 +99,14 @@ impl PodSpec<'_> {
                 extended.entry(name.clone()).or_insert_with(|| self.requested(name));
             }
         }
-        Total { extended, cpu_milli: self.of_node("cpu"), memory_bytes: self.of_node("memory").div_ceil(1000) }
+        let devices = extended.iter().filter(|(resource, _): &(&String, _)| is_device(resource)).map(|(_, amount)| *amount);
+        let is_absurd = devices.chain(self.claimed()).fold(0, u64::saturating_add) > MOST_PER_NODE;
+        if is_absurd {
+            extended.retain(|resource, _| !is_device(resource));
+        }
+        // Whatever else a plugin offers is not a count of devices, and only has to fit into sums.
+        extended.values_mut().for_each(|amount| *amount = (*amount).min(MOST_OF_OTHERS));
+        Total { extended, cpu_milli: self.of_node("cpu"), memory_bytes: self.of_node("memory").div_ceil(1000), is_absurd }
     }
 
     /// Returns CPU or memory in thousandths: the pod's own request where it has one, else its containers', and the overhead.
@@ -88,7 +114,7 @@ impl PodSpec<'_> {
         let milli = |text: &String| quantity::milli(text).and_then(|milli| u64::try_from(milli).ok()).unwrap_or(0);
         let own = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource)).map(milli);
         let overhead = self.overhead.get(resource).map_or(0, milli);
-        own.unwrap_or_else(|| self.sum(|container| container.milli(resource))) + overhead
+        own.unwrap_or_else(|| self.sum(|container| container.milli(resource))).saturating_add(overhead)
     }
 }
 
@@ -128,6 +154,25 @@ mod tests {
             assert_eq!(spec(&text).requested(gpu), expected, "{text}");
             assert_eq!(spec(&text).devices(), expected);
         }
+    }
+
+    #[test]
+    fn an_impossible_request_counts_as_none_and_no_sum_overflows() {
+        let request = |resource: &str, amount: &str| {
+            format!(r#"{{"name":"c","resources":{{"limits":{{"{resource}":"{amount}","cpu":"1","memory":"1Gi"}}}}}}"#)
+        };
+        for amount in ["9223372036854775807", "10001", "9223372036854775807k", "-3", "1e30", "x"] {
+            let two = format!("{},{}", request("nvidia.com/gpu", amount), request("amd.com/gpu", amount));
+            let text =
+                format!(r#"{{"initContainers":[{two}],"containers":[{two}],"resourceClaims":[{{"name":"gpus-{}"}}]}}"#, u64::MAX);
+            let (pod, total) = (spec(&text), spec(&text).total());
+            assert_eq!((pod.devices(), pod.is_absurd(), total.cpu_milli), (0, true, 2000), "{amount}");
+            assert!(total.extended.is_empty(), "{amount}: {:?}", total.extended);
+        }
+        let text = format!(r#"{{"containers":[{}]}}"#, request("nvidia.com/gpu", "10000"));
+        assert_eq!((spec(&text).devices(), spec(&text).is_absurd()), (10_000, false));
+        let text = format!(r#"{{"containers":[{}]}}"#, request("example.com/thing", "9223372036854775807"));
+        assert_eq!(spec(&text).total().extended["example.com/thing"], MOST_OF_OTHERS);
     }
 
     #[test]

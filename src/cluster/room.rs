@@ -65,7 +65,7 @@ fn take(room: &mut Room, pod: &WirePod<'_>) {
     let amounts = pod.spec.amounts();
     for (resource, amount) in &amounts {
         if let Some(left) = free.get_mut(resource) {
-            *left -= amount;
+            *left = left.saturating_sub(*amount);
         }
     }
     if devices > 0 {

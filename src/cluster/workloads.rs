@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::model::labels::{KUEUE_QUEUE, PAUSED};
+use crate::model::left_out::{self, LeftOut};
+use crate::model::units::MOST_PER_OWNER;
 use crate::model::work_pod::{PodSums, WorkPod};
 use crate::model::workload::{OwnerObject, QUEUED, Standing};
 use crate::model::{Forest, GpuCount};
@@ -267,7 +269,7 @@ impl Connection {
 impl WireObject<'_> {
     fn owner(&self, api: &str, kind: &str) -> OwnerObject {
         let Self { metadata, spec, status } = self;
-        let each = spec.template.spec.devices() + spec.job_template.spec.template.spec.devices();
+        let each = spec.template.spec.devices().saturating_add(spec.job_template.spec.template.spec.devices());
         let wanted = match kind {
             "CronJob" => spec.job_template.spec.parallelism.unwrap_or(1),
             "Job" => spec.parallelism.unwrap_or(1),
@@ -276,6 +278,11 @@ impl WireObject<'_> {
         };
         // What the size was before it was put to rest is not known values: one of it would ask for this.
         let size = if wanted == 0 { 1 } else { wanted };
+        let mut gpus = GpuCount(each) * size;
+        if gpus > GpuCount(MOST_PER_OWNER) || spec.template.spec.is_absurd() {
+            left_out::note(LeftOut::AbsurdRequest, format!("{kind} {}/{}", metadata.namespace, metadata.name));
+            gpus = GpuCount::ZERO;
+        }
         let holds = |wanted: &str| status.conditions.iter().find(|condition| condition.kind == wanted && condition.holds());
         let verdict = match kind {
             "Job" if holds("Complete").is_some() => Some(Standing::Completed),
@@ -294,7 +301,7 @@ impl WireObject<'_> {
             started_at: status.start_time,
             ended_at: status.completion_time.or(failed_at),
             // A ReplicaSet that its Deployment has left behind asks for nothing.
-            gpus: if kind == "ReplicaSet" && wanted == 0 { GpuCount::ZERO } else { GpuCount(each * size) },
+            gpus: if kind == "ReplicaSet" && wanted == 0 { GpuCount::ZERO } else { gpus },
             verdict,
             resting: match kind {
                 // A queue suspends what it has not let run; a person who pauses it says so on the job.
@@ -317,13 +324,17 @@ impl OwnedPod<'_> {
     fn pod(&self, texts: &mut SharedTexts) -> WorkPod {
         let ends = self.status.container_statuses.iter().filter_map(|status| status.state.terminated.as_ref()?.finished_at);
         let node = Some(&*self.spec.node_name).filter(|node| !node.is_empty());
+        let phase = self.status.phase();
+        if !phase.has_ended() && self.spec.is_absurd() {
+            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", self.metadata.namespace, self.metadata.name));
+        }
         WorkPod {
             namespace: texts.of(&self.metadata.namespace),
             name: self.metadata.name.as_ref().into(),
             uid: self.metadata.uid.as_ref().into(),
             parent: reference(&self.metadata).map(|reference| texts.of(&reference.uid)),
             node: node.map(|node| texts.of(node)),
-            phase: self.status.phase(),
+            phase,
             gpus: GpuCount(self.spec.devices()),
             container: texts.of(self.spec.main_container()),
             created_at: self.metadata.creation_timestamp,

@@ -33,7 +33,7 @@ impl Fit {
     /// Returns the devices of all pods.
     #[must_use]
     pub(crate) fn gpus(&self) -> u64 {
-        self.pods * self.gpus_per_pod
+        self.pods.saturating_mul(self.gpus_per_pod)
     }
 
     /// Returns the nodes on which its pods may run once there is room.

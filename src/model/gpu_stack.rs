@@ -76,7 +76,7 @@ pub(crate) fn has_gpus(host: &NodeDetails) -> bool {
 
 /// Returns how many whole GPUs a node has, healthy or not.
 fn installed(host: &NodeDetails) -> u64 {
-    let of = |resource: &&str| host.capacity.get(*resource).and_then(|text| quantity::whole(text));
+    let of = |resource: &&str| host.capacity.get(*resource).and_then(|text| quantity::units(text));
     WHOLE.iter().filter_map(of).sum()
 }
 

@@ -172,7 +172,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// Returns a device that the kubelet has taken out of service.
 fn missing_devices(host: &NodeDetails) -> Option<String> {
-    let amount = |map: &BTreeMap<String, String>, resource: &str| map.get(resource).and_then(|text| quantity::whole(text));
+    let amount = |map: &BTreeMap<String, String>, resource: &str| map.get(resource).and_then(|text| quantity::units(text));
     host.capacity.keys().filter(|resource| unit(&host.node, resource).is_some()).find_map(|resource| {
         let (all, left) = (amount(&host.capacity, resource)?, amount(&host.allocatable, resource).unwrap_or(0));
         (left < all).then(|| format!("{left} of {all} {resource} usable"))

@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use super::consumer::{Consumer, Consumers, MachineRequests};
+pub(crate) use super::count::Count;
 use super::gpu::GpuType;
 use super::host::{NodeDetails, NodeHealth, Unit, health, unit};
+use super::left_out::{self, LeftOut};
 use super::quantity;
 use super::reading::Reading;
-use super::units::GpuCount;
+use super::units::{GpuCount, MOST_PER_NODE};
 
 /// A device that a driver offers by dynamic resource allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,26 +28,6 @@ pub(crate) struct Device {
     pub held_by: Option<Vec<(String, String)>>,
     /// False when claims may not be read, so that nobody knows who has it.
     pub known: bool,
-}
-
-/// Units of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
-pub(crate) struct Count {
-    pub total: u64,
-    /// `None` when the pods of all namespaces may not be listed.
-    pub used: Option<u64>,
-}
-
-impl Count {
-    #[must_use]
-    pub(crate) fn free(self) -> Option<u64> {
-        self.used.map(|used| self.total.saturating_sub(used))
-    }
-
-    fn add(&mut self, other: Self) {
-        self.total += other.total;
-        self.used = self.used.zip(other.used).map(|(ours, theirs)| ours + theirs);
-    }
 }
 
 /// A pod that holds devices of a node.
@@ -193,6 +172,10 @@ fn host_use(
     let own_type = host.node.type_label().and_then(|(_, value)| GpuType::parse(value)).map(|kind| kind.to_string());
     for (resource, amount) in &host.allocatable {
         let (Some(unit), Some(amount)) = (unit(&host.node, resource), quantity::whole(amount)) else { continue };
+        if amount > MOST_PER_NODE {
+            left_out::note(LeftOut::AbsurdAmount, format!("{resource} of node {}", host.node.name));
+            continue;
+        }
         match unit {
             Unit::Whole => {
                 gpus.total += amount;
@@ -223,13 +206,14 @@ fn host_use(
             let entry = holders.entry(key).or_insert_with(|| holder(consumer));
             match unit {
                 Unit::Whole => {
-                    gpus.used = gpus.used.map(|used| used + amount);
+                    gpus.used = gpus.used.map(|used| used.saturating_add(*amount));
                     entry.gpus += GpuCount(*amount);
                 }
                 Unit::Slice(name) => {
                     let count = slices.entry(name.clone()).or_insert(empty);
-                    count.used = count.used.map(|used| used + amount);
-                    *entry.slices.entry(name).or_default() += amount;
+                    count.used = count.used.map(|used| used.saturating_add(*amount));
+                    let held = entry.slices.entry(name).or_default();
+                    *held = held.saturating_add(*amount);
                 }
             }
         }

@@ -236,6 +236,14 @@ pub(crate) enum PodPhase {
     Unknown,
 }
 
+impl PodPhase {
+    /// Whether no container of the pod runs again.
+    #[must_use]
+    pub(crate) fn has_ended(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
 /// A pod of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pod {
@@ -280,7 +288,7 @@ impl Pod {
 
     #[must_use]
     pub(crate) fn ended(&self) -> bool {
-        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+        self.phase.has_ended()
     }
 
     /// Returns true when its node does not answer.

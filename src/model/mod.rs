@@ -3,6 +3,7 @@
 pub(crate) mod capacity;
 mod claim;
 pub(crate) mod consumer;
+mod count;
 pub(crate) mod device;
 pub(crate) mod device_demand;
 pub(crate) mod drain;

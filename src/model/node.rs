@@ -135,13 +135,13 @@ impl Node {
     /// Returns how many units of an extended resource may be requested.
     #[must_use]
     pub fn allocatable(&self, resource: &str) -> u64 {
-        self.allocatable.get(resource).and_then(|text| quantity::whole(text)).unwrap_or(0)
+        self.allocatable.get(resource).and_then(|text| quantity::units(text)).unwrap_or(0)
     }
 
     /// Returns how many units of an extended resource are installed, healthy or not.
     #[must_use]
     pub fn installed(&self, resource: &str) -> u64 {
-        let told = self.capacity.get(resource).and_then(|text| quantity::whole(text)).unwrap_or(0);
+        let told = self.capacity.get(resource).and_then(|text| quantity::units(text)).unwrap_or(0);
         told.max(self.allocatable(resource))
     }
 

@@ -33,7 +33,7 @@ impl Part {
         let product = node.type_label().and_then(|(_, value)| GpuType::parse(value));
         let plain = Self::named(&name, product.as_ref());
         if name == "gpu-mem" {
-            let amount = |name: &str| capacity.get(name).and_then(|text| quantity::whole(text)).filter(|amount| *amount > 0);
+            let amount = |name: &str| capacity.get(name).and_then(|text| quantity::units(text)).filter(|amount| *amount > 0);
             let fraction =
                 amount("aliyun.com/gpu-count").zip(amount(SHARED_MEMORY)).map(|(count, all)| count as f64 / all as f64);
             return Some(Self { fraction, ..plain });

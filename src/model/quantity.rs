@@ -19,7 +19,13 @@ const SUFFIXES: [(&str, i128); 13] = [
     ("", 1000),
 ];
 
-/// Returns the value in thousandths of the base unit; `None` when `text` is no quantity or is negative.
+/// The largest quantity of Kubernetes, 2⁶³-1, in thousandths.
+const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
+/// Units of a device resource on one node: memory is counted in MiB by some plugins. Sums over all nodes fit into 64 bits.
+const MOST_UNITS: u64 = 1_000_000_000;
+
+/// Returns the value in thousandths of the base unit; `None` when `text` is no quantity, is negative, or is larger than
+/// Kubernetes' own quantities.
 #[must_use]
 pub(crate) fn milli(text: &str) -> Option<i128> {
     let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| {
@@ -38,7 +44,14 @@ pub(crate) fn milli(text: &str) -> Option<i128> {
     let value = digits.parse::<i128>().ok()?.checked_mul(factor)?;
     let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
     let power = 10_i128.checked_pow(shift.unsigned_abs())?;
-    if shift >= 0 { value.checked_mul(power) } else { Some(value.div_euclid(power)) }
+    let value = if shift >= 0 { value.checked_mul(power)? } else { value.div_euclid(power) };
+    (value <= LARGEST_MILLI).then_some(value)
+}
+
+/// Parses units of a resource of devices; `None` for more than any node can have.
+#[must_use]
+pub(crate) fn units(text: &str) -> Option<u64> {
+    whole(text).filter(|units| *units <= MOST_UNITS)
 }
 
 /// Parses into whole units, rounded up as Kubernetes does; `None` when unreadable or beyond `u64`.
@@ -109,11 +122,21 @@ mod tests {
             ("1.2.3", None),
             ("9999999999999999999999999", None),
             ("1.5e-2147483648", None),
+            ("9223372036854775807", Some(LARGEST_MILLI)),
+            ("9223372036854775808", None),
+            ("10E", None),
+            ("1e30", None),
+            ("NaN", None),
+            ("inf", None),
         ] {
             assert_eq!(milli(text), expected, "{text}");
         }
         assert_eq!(whole("100m"), Some(1));
         assert_eq!(whole("2500m"), Some(3));
+        assert_eq!(
+            (units("8"), units("1e9"), units("1000000001"), units("9223372036854775807")),
+            (Some(8), Some(1_000_000_000), None, None)
+        );
         assert_eq!(binary(128 << 30), "128Gi");
         assert_eq!(binary(1536 << 20), "1536Mi");
         assert_eq!(binary(0), "0");

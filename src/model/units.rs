@@ -70,6 +70,12 @@ units! {
 #[serde(transparent)]
 pub struct GpuCount(pub u64);
 
+/// Devices that one pod can request or one node can have, parts of devices included. A pod runs on one node, and no node
+/// offers a tenth of this. Whatever is larger is a mistake or an attack, and would spoil every sum.
+pub(crate) const MOST_PER_NODE: u64 = 10_000;
+/// Devices that all pods of one owner can request.
+pub(crate) const MOST_PER_OWNER: u64 = 1_000_000;
+
 impl GpuCount {
     /// No GPU.
     pub const ZERO: Self = Self(0);
@@ -91,13 +97,13 @@ impl Add for GpuCount {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
+        Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for GpuCount {
     fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
+        *self = *self + other;
     }
 }
 
@@ -106,13 +112,13 @@ impl Mul<u64> for GpuCount {
     type Output = Self;
 
     fn mul(self, times: u64) -> Self {
-        Self(self.0 * times)
+        Self(self.0.saturating_mul(times))
     }
 }
 
 impl Sum for GpuCount {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
-        Self(counts.map(|count| count.0).sum())
+        counts.fold(Self::ZERO, Add::add)
     }
 }
 
@@ -166,6 +172,14 @@ pub(crate) fn highest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_saturate() {
+        let most = GpuCount(u64::MAX);
+        let mut sum = most;
+        sum += GpuCount(3);
+        assert_eq!([sum, most + most, most * 2, [most, most].into_iter().sum()], [most; 4]);
+    }
 
     #[test]
     fn nothing_known_has_no_mean_and_no_share() {

@@ -32,7 +32,7 @@ pub(crate) struct WorkPod {
 impl WorkPod {
     #[must_use]
     pub(crate) fn ended(&self) -> bool {
-        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+        self.phase.has_ended()
     }
 
     #[must_use]

@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::GpuCount;
+use crate::model::left_out::{self, LeftOut};
 use crate::model::part::Part;
 use crate::model::reading::PodKey;
 use crate::model::series::{Point, Series};
+use crate::model::units::MOST_PER_NODE;
 
 use super::kube_state::{label, names, pod};
 use super::parts::{NodeParts, UnitOf};
@@ -273,6 +275,10 @@ impl AllocationHistory {
         let mut told: BTreeMap<(&str, &str), Vec<Option<u64>>> = BTreeMap::new();
         for series in answer {
             let Some(node) = label(series, "node") else { continue };
+            if series.points.iter().any(|point| point.value > MOST_PER_NODE as f64) {
+                left_out::note(LeftOut::AbsurdAmount, format!("node {node}"));
+                continue;
+            }
             let slots = told.entry((node, series.label("resource").unwrap_or_default())).or_insert_with(|| vec![None; count]);
             for point in series.points.iter().filter(|point| point.value.is_finite() && point.value >= 0.0) {
                 let Some(slot) = place(point.at) else { continue };
@@ -362,6 +368,6 @@ impl AllocationHistory {
 /// Adds by slot; who was not seen has nothing to add.
 fn add(to: &mut [Option<u64>], slots: &[Option<u64>]) {
     for (to, own) in to.iter_mut().zip(slots) {
-        *to = own.map(|own| own + to.unwrap_or(0)).or(*to);
+        *to = own.map(|own| own.saturating_add(to.unwrap_or(0))).or(*to);
     }
 }

@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::left_out::{self, LeftOut};
 use crate::model::part::Part;
 use crate::model::reading::PodKey;
 use crate::model::series::Series;
+use crate::model::units::MOST_PER_NODE;
 
 use super::dialect::{self, CLAIM};
 use super::kube_state::{SHARED_MEBIBYTES, SHARED_PERCENT, label, label_name, pod};
@@ -72,6 +74,11 @@ pub(super) fn by_pod(
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of devices")]
         let whole = |units: f64| units.round() as u64;
+        let units = gpus + of_parts.values().map(|(_, units)| units).sum::<f64>();
+        if units > MOST_PER_NODE as f64 {
+            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", place.0.0, place.0.1));
+            continue;
+        }
         if whole(gpus) > 0 {
             found.push((place.clone(), Requested { gpus: whole(gpus), part: None, slots: slots.clone() }));
         }

@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::left_out::{self, LeftOut};
 use crate::model::reading::PodKey;
 use crate::model::series::Series;
+use crate::model::units::MOST_PER_NODE;
 
 use super::kube_state::{label, owner, pod};
 
@@ -75,6 +77,10 @@ pub(crate) fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
     let mut groups: BTreeMap<(String, String, String), Vec<PlacedPod<'_>>> = BTreeMap::new();
     for (key, created) in values(answers.created) {
         let (Some(placed), Some(gpus), Some(node)) = (placed.get(&key), requested.get(&key), places.get(&key)) else { continue };
+        if *gpus > MOST_PER_NODE as f64 {
+            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", key.0, key.1));
+            continue;
+        }
         let (kind, name) = owners.get(&key).cloned().unwrap_or_else(|| ("Pod".to_owned(), key.1.clone()));
         let pods = groups.entry((key.0, kind, name)).or_default();
         pods.push(PlacedPod { created, waited: (placed - created).max(0.0), gpus: *gpus as u64, node });
