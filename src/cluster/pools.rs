@@ -40,13 +40,16 @@ struct Stored {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredMetadata {
+    name: String,
     resource_version: String,
 }
 
 impl Stored {
+    /// Parses the definition. One whose text names another pool than its object does is not a definition of gpuctl's.
     fn known(self) -> Option<Known> {
-        let pool = serde_json::from_str(self.data.get("pool")?).ok()?;
-        Some(Known { pool, version: self.metadata.resource_version })
+        let pool: PoolDefinition = serde_json::from_str(self.data.get("pool")?).ok()?;
+        let is_own = self.metadata.name.strip_prefix("pool-") == Some(&pool.name);
+        is_own.then_some(Known { pool, version: self.metadata.resource_version })
     }
 }
 

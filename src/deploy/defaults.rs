@@ -105,13 +105,13 @@ pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, String> {
     found.ok_or_else(|| "the object holds no document of `kind: defaults`".to_owned())
 }
 
-/// Returns what the file says otherwise and the site does not leave to it.
+/// Returns warnings: what the site replaces of the file, and what of the site's the job does not get.
 pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
     let Document::Job(job) = &input.document else { return Vec::new() };
     let told = |one: &spec::Inherited| {
         format!("`{}` is {} and not what the file says: the site enforces it (defaults, {})", one.field, one.value, one.scope)
     };
-    job.site.inherited.iter().filter(|one| one.replaced).map(told).collect()
+    job.site.inherited.iter().filter(|one| one.replaced).map(told).chain(job.site.withheld.iter().cloned()).collect()
 }
 
 /// Returns what a job has from the site.

@@ -5,16 +5,21 @@ use crate::cluster::{Connection, LabelOverwrite, Labelling};
 use crate::error::{Error, ErrorName};
 use crate::lookup;
 use crate::model::labels::POOL_LABEL;
-use crate::model::{GpuType, Inventory, NodeUsage, Noted, Notes, PoolDefinition};
+use crate::model::pool::leaving;
+use crate::model::{GpuType, Inventory, Node, NodeUsage, Noted, Notes, PoolDefinition};
+use crate::terminal::Terminal;
 
 /// Returns the labels of a node that comes into `pool`: the pool's own, and what the pool that it comes from set on it.
 pub(crate) async fn taken_over(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<Notes, Error> {
     let mut set = match host.details.node.pool().filter(|other| *other != pool) {
         None => Notes::new(),
         Some(other) => {
-            connection.pool(other).await?.and_then(|mut known| known.pool.labels.remove(host.name())).unwrap_or_default()
+            let noted = connection.pool(other).await?.and_then(|mut known| known.pool.labels.remove(host.name()));
+            leaving(other, &host.details.node, &noted.unwrap_or_default()).restored
         }
     };
+    // A note about a label that is not there now would become a write.
+    set.retain(|key, note| host.details.node.labels.get(key) == Some(&note.value));
     set.insert(POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
     Ok(set)
 }
@@ -45,8 +50,31 @@ pub(crate) async fn set_label(
     }
 }
 
+/// Takes the labels of a pool from a node, and warns of those that its definition names and gpuctl does not set.
+pub(crate) async fn leave(
+    connection: &Connection,
+    terminal: &Terminal,
+    pool: &str,
+    node: &Node,
+    notes: &Notes,
+) -> Result<(), Error> {
+    let leaving = leaving(pool, node, notes);
+    if !leaving.foreign.is_empty() {
+        let keys = leaving.foreign.join(", ");
+        terminal.warn(&format!(
+            "the definition of pool `{pool}` names labels of node `{}` that gpuctl does not set; they stay: {keys}",
+            node.name
+        ));
+    }
+    // The pool's own label goes last: as long as it is there, another try finds the node in the pool.
+    for (key, note) in leaving.restored.iter().rev() {
+        unset(connection, &node.name, key, note).await?;
+    }
+    Ok(())
+}
+
 /// Takes a label away that still has the value that was set; what was there before comes back.
-pub(crate) async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
+async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
     connection.set_label(node, key, note.before.as_deref(), LabelOverwrite::Only(Some(&note.value))).await?;
     Ok(())
 }

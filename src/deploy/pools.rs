@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::{Connection, LabelOverwrite, PoolNamespace, Wanted};
 use crate::context::Context;
-use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over, unset};
+use crate::deploy::pool_labels::{self, find, fits, leave_other, set_label, taken_over};
 use crate::deploy::pool_taints::{self, TaintChange};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
@@ -280,9 +280,8 @@ pub(crate) async fn delete(
             if known.pool.exclusive {
                 pool_taints::leave(connection, node, name).await?;
             }
-            for (key, note) in notes {
-                unset(connection, node, key, note).await?;
-            }
+            let Some((host, _)) = connection.host(node).await? else { continue };
+            pool_labels::leave(connection, &context.terminal, name, &host.node, notes).await?;
             taken.insert(node.clone());
         }
         // Whoever changed it meanwhile may have set more labels.

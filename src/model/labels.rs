@@ -68,3 +68,14 @@ pub(crate) const SUPERVISOR_FILE: &str = "supervisor.py";
 pub(crate) const TERMINATION_PREFIX: &str = "gpuctl/";
 /// The volume behind `/dev/shm`.
 pub(crate) const SHARED_MEMORY_VOLUME: &str = "shm";
+
+/// Whether Kubernetes accepts `text` as the value of a label.
+#[must_use]
+pub(crate) fn is_label_value(text: &str) -> bool {
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    text.is_empty()
+        || (text.len() <= 63
+            && text.starts_with(edge)
+            && text.ends_with(edge)
+            && text.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.')))
+}

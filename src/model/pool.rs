@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::gpu::GpuType;
+use super::gpu::{GpuType, TYPE_LABELS};
+use super::labels::{POOL_LABEL, is_label_value};
+use super::node::Node;
 use super::units::GpuCount;
 
 /// A pool's definition, kept in the cluster.
@@ -37,6 +39,37 @@ pub struct Noted {
     /// What was there before, and comes back at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
+}
+
+/// What a pool may do to the labels of one node when the node leaves it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Leaving {
+    /// Labels that are removed or get their earlier value back.
+    pub restored: Notes,
+    /// Keys that the definition names although gpuctl sets no such label for a pool. They are not touched.
+    pub foreign: Vec<String>,
+}
+
+/// Judges what a definition notes about a node. Whoever may write the definition may have no right to write nodes, so a note is
+/// followed only if gpuctl could have written it: the pool's own label, and the type of the GPUs on a node of the pool.
+pub(crate) fn leaving(pool: &str, node: &Node, notes: &Notes) -> Leaving {
+    let mut leaving = Leaving::default();
+    for (key, note) in notes {
+        let is_value = |value: &String| is_label_value(value);
+        match key.as_str() {
+            // A pool's label has no earlier value: a node is in one pool at most.
+            POOL_LABEL if note.value == pool => {
+                leaving.restored.insert(key.clone(), Noted { before: None, ..note.clone() });
+            }
+            key if key == TYPE_LABELS[0] && is_value(&note.value) && note.before.as_ref().is_none_or(is_value) => {
+                if node.pool() == Some(pool) {
+                    leaving.restored.insert(key.to_owned(), note.clone());
+                }
+            }
+            key => leaving.foreign.push(key.to_owned()),
+        }
+    }
+    leaving
 }
 
 /// Why a pool does not take a job.
@@ -114,6 +147,32 @@ impl PoolDefinition {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_definition_restores_only_labels_that_gpuctl_sets() {
+        let note = |value: &str, before: Option<&str>| Noted { value: value.into(), before: before.map(Into::into) };
+        let notes: Notes = [
+            ("gpuctl/pool", note("p", Some("other"))),
+            (TYPE_LABELS[0], note("H100", Some("A100"))),
+            ("security-zone", note("trusted", Some("dmz"))),
+            ("nvidia.com/gpu.product", note("a", None)),
+            ("kubernetes.io/hostname", note("a", Some("b"))),
+        ]
+        .map(|(key, note)| (key.to_owned(), note))
+        .into();
+        let node = |pool: &str| Node { labels: [(POOL_LABEL.to_owned(), pool.to_owned())].into(), ..Node::default() };
+        let found = leaving("p", &node("p"), &notes);
+        assert_eq!(found.restored.keys().collect::<Vec<_>>(), ["gpuctl/pool", TYPE_LABELS[0]]);
+        assert_eq!(found.restored["gpuctl/pool"].before, None);
+        assert_eq!(found.foreign, ["kubernetes.io/hostname", "nvidia.com/gpu.product", "security-zone"]);
+        // A node of another pool keeps its type, and the label of the other pool.
+        let other = leaving("p", &node("q"), &notes);
+        assert_eq!(other.restored.keys().collect::<Vec<_>>(), ["gpuctl/pool"]);
+        let stolen: Notes = [("gpuctl/pool".to_owned(), note("q", None))].into();
+        assert_eq!(leaving("p", &node("q"), &stolen), Leaving { foreign: vec!["gpuctl/pool".into()], ..Leaving::default() });
+        let bad: Notes = [(TYPE_LABELS[0].to_owned(), note("x", Some("$(id)")))].into();
+        assert_eq!(leaving("p", &node("p"), &bad).foreign, [TYPE_LABELS[0]]);
+    }
 
     #[test]
     fn a_pool_refuses_with_its_figures() {

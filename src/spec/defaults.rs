@@ -2,6 +2,7 @@
 
 use super::defaults_document::{Defaults, SiteDefaults, SiteLimits};
 use super::fields::{Fields, Reader};
+use super::loader_variables::{is_selector, weakens};
 use super::problem::Problem;
 use super::reference::{self, ENFORCEABLE};
 use super::secret_names::is_secret_name;
@@ -22,9 +23,47 @@ pub(super) fn defaults(reader: &mut Reader, root: &YamlNode, source: String) -> 
         let items = reader.list_or_one(node);
         items.into_iter().filter_map(|item| label_key(reader, item, "gpu_type_labels")).collect()
     });
+    let allow_env = document.take(reader, "allow_env").map_or_else(Vec::new, |node| {
+        let items = reader.list_or_one(node);
+        items.into_iter().filter_map(|item| pattern(reader, item)).collect()
+    });
     document.finish(reader);
-    Some(SiteDefaults { all, kinds, pools, gpu_type_labels, source })
+    let site = SiteDefaults { all, kinds, pools, gpu_type_labels, allow_env, source };
+    warn_of_withheld(reader, root, &site);
+    Some(site)
 }
+
+/// Reads a name of `allow_env`. A `*` alone would allow everything without anyone noticing.
+fn pattern(reader: &mut Reader, node: &YamlNode) -> Option<String> {
+    let text = reader.text(node, "allow_env")?;
+    let name = text.value.strip_suffix('*').unwrap_or(&text.value);
+    if name.is_empty() || name.contains(['*', '=', '?', '[']) {
+        let note = "write the name of a variable, or its beginning followed by `*`";
+        reader.problems.push(Problem::error(text.at, format!("`{}` is not a name of variables", text.value), note));
+        return None;
+    }
+    Some(text.value)
+}
+
+/// Warns the administrator of what jobs will not get.
+fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
+    let scopes = || site.scopes_of_all();
+    let variables = scopes().flat_map(|set| &set.env).filter_map(|variable| {
+        let note = format!("allow_env: [{}]", variable.name);
+        site.withholds_variable(&variable.name).map(|why| (why, note))
+    });
+    let labels = scopes().flat_map(|set| &set.labels).filter(|(key, _)| is_selector(key));
+    let labels =
+        labels.map(|(key, _)| (format!("jobs do not get the label `{key}`: Services select pods by it"), RENAME.to_owned()));
+    let annotations = scopes().flat_map(|set| &set.annotations).filter(|(key, _)| weakens(key));
+    let annotations = annotations.map(|(key, _)| {
+        (format!("jobs do not get the annotation `{key}`: it weakens the isolation of containers"), "remove it".to_owned())
+    });
+    let found: std::collections::BTreeSet<(String, String)> = variables.chain(labels).chain(annotations).collect();
+    reader.problems.extend(found.into_iter().map(|(message, note)| Problem::warning(root.at, message, note)));
+}
+
+const RENAME: &str = "choose a key of your own, such as example.com/team";
 
 fn kinds(reader: &mut Reader, node: &YamlNode) -> Vec<(JobKind, Defaults)> {
     let Some(mut fields) = reader.map(node, "kinds", reference::KIND_SCOPES) else { return Vec::new() };

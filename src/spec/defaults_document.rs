@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::fields::Located;
+use super::loader_variables::{allows, changes_what_runs};
 use super::secret_names::is_secret_name;
 use super::security::Security;
 use super::site_share::SiteToleration;
@@ -22,6 +23,8 @@ pub struct SiteDefaults {
     pub pools: Vec<(String, Defaults)>,
     /// Labels of nodes that tell the type of their GPUs, before the usual ones.
     pub gpu_type_labels: Vec<String>,
+    /// Variables that change what a program loads, and that jobs get all the same: names, or beginnings followed by `*`.
+    pub allow_env: Vec<String>,
     /// The document as written.
     pub source: String,
 }
@@ -103,6 +106,14 @@ impl SiteDefaults {
     /// The name under which they are kept.
     pub const NAME: &'static str = "gpuctl-defaults";
 
+    /// Returns why a variable is not given to jobs; `None` for one that is.
+    pub(super) fn withholds_variable(&self, name: &str) -> Option<String> {
+        let is_withheld = changes_what_runs(name) && !self.allow_env.iter().any(|pattern| allows(pattern, name));
+        is_withheld.then(|| {
+            format!("`{name}` of the site's defaults is not set: it changes which programs run, and `allow_env` does not name it")
+        })
+    }
+
     /// Returns what holds for a job of this kind in this pool, the nearest first, each with the name of its scope.
     #[must_use]
     pub(super) fn scopes(&self, kind: JobKind, pool: Option<&str>) -> Vec<(String, &Defaults)> {
@@ -137,6 +148,10 @@ impl SiteDefaults {
                 })
             })
             .collect();
+        if !self.allow_env.is_empty() {
+            let value = self.allow_env.clone().into();
+            rows.push(DefaultRow { scope: "all".to_owned(), field: "allow_env", value, enforced: false });
+        }
         if !self.gpu_type_labels.is_empty() {
             let value = self.gpu_type_labels.clone().into();
             rows.push(DefaultRow { scope: "nodes".to_owned(), field: "gpu_type_labels", value, enforced: false });

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::defaults_document::{Defaults, SiteDefaults};
 use super::document::{JobDocument, WorkdirSource};
 use super::fields::Located;
+use super::loader_variables::{is_selector, weakens};
 use super::secret_names::is_secret_name;
 use super::site_share::Inherited;
 use super::values::EnvValue;
@@ -16,7 +17,7 @@ use crate::model::{JobKind, quantity};
 
 /// Fills `job` with what `site` says.
 pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
-    let mut filling = Filling { scopes: site.scopes(job.kind, None), found: Vec::new() };
+    let mut filling = Filling { site, scopes: site.scopes(job.kind, None), found: Vec::new(), withheld: Vec::new() };
     if !job.resources.no_pool || filling.is_enforced("pool") {
         let mut pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
         filling.value("pool", "resources.pool", &mut pool, |set| set.pool.as_ref().map(|pool| pool.value.clone()));
@@ -59,12 +60,29 @@ pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
     }
     filling.placement(job);
     job.site.inherited = filling.found;
+    job.site.withheld = filling.withheld;
 }
 
 struct Filling<'s> {
+    site: &'s SiteDefaults,
     /// The nearest first.
     scopes: Vec<(String, &'s Defaults)>,
     found: Vec<Inherited>,
+    /// What the job does not get.
+    withheld: Vec<String>,
+}
+
+/// Whether the site may not set a key of a map for everyone, and why.
+fn withholds(field: &str, key: &str) -> Option<String> {
+    match field {
+        "labels" if is_selector(key) => {
+            Some(format!("label `{key}` of the site's defaults is not set: Services select pods by it"))
+        }
+        "annotations" if weakens(key) => {
+            Some(format!("annotation `{key}` of the site's defaults is not set: it weakens the isolation of containers"))
+        }
+        _ => None,
+    }
 }
 
 impl<'s> Filling<'s> {
@@ -114,6 +132,10 @@ impl<'s> Filling<'s> {
                     continue;
                 }
                 seen.push(key);
+                if let Some(why) = withholds(field, key) {
+                    self.withheld.push(why);
+                    continue;
+                }
                 let there = own.iter_mut().find(|(name, _)| name == key);
                 let replaced = there.as_ref().is_some_and(|(_, own)| own != value);
                 match there {
@@ -135,6 +157,10 @@ impl<'s> Filling<'s> {
                     continue;
                 }
                 seen.push(&variable.name);
+                if let Some(why) = self.site.withholds_variable(&variable.name) {
+                    self.withheld.push(why);
+                    continue;
+                }
                 let there = job.env.iter_mut().find(|own| own.name == variable.name);
                 let replaced = there.as_ref().is_some_and(|own| own.value != variable.value);
                 match there {
@@ -278,6 +304,21 @@ pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z
             ]
         );
         assert_eq!(one.labels, [("site".to_owned(), "b".to_owned()), ("mine".to_owned(), "x".to_owned())]);
+    }
+
+    #[test]
+    fn what_changes_programs_needs_the_site_s_explicit_word() {
+        let text = "all: {env: {LD_PRELOAD: /x.so, PYTHONPATH: /p, TZ: UTC}, labels: {app: web, site: b}, annotations: {gpuctl/source: x}, enforced: [env]}\n";
+        let mut one = job("kind: training\njob: {name: t}\n");
+        inherit(&mut one, &site(text));
+        assert_eq!(told(&one), ["job.labels.site=b (all)", "environment.env.TZ=UTC (all)"]);
+        assert_eq!(one.site.withheld.len(), 4, "{:?}", one.site.withheld);
+        assert!(one.site.withheld.iter().any(|why| why.contains("`LD_PRELOAD`") && why.contains("allow_env")));
+        let mut other = job("kind: training\njob: {name: t}\n");
+        inherit(&mut other, &site(&format!("allow_env: [LD_PRELOAD, 'PYTHON*']\n{text}")));
+        assert_eq!(other.env.len(), 3, "{:?}", told(&other));
+        let bad = parse("site", "kind: defaults\nversion: v1\nallow_env: ['*']\n");
+        assert!(bad.is_err());
     }
 
     #[test]

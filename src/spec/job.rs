@@ -208,12 +208,7 @@ pub fn is_label_key(key: &str) -> bool {
 /// Returns true for what Kubernetes accepts as the value of a label.
 #[must_use]
 pub fn is_label_value(value: &str) -> bool {
-    let edge = |c: char| c.is_ascii_alphanumeric();
-    value.is_empty()
-        || (value.len() <= 63
-            && value.starts_with(edge)
-            && value.ends_with(edge)
-            && value.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.')))
+    crate::model::labels::is_label_value(value)
 }
 
 fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> JobResources {

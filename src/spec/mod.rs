@@ -9,6 +9,7 @@ mod fields;
 mod inherit;
 mod job;
 mod limits;
+mod loader_variables;
 mod meaning;
 mod overrides;
 mod placeholder;

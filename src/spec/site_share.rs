@@ -13,6 +13,8 @@ pub struct SiteShare {
     pub node_selector_enforced: bool,
     /// Every value that came from the site.
     pub inherited: Vec<Inherited>,
+    /// What the site sets and the job does not get, as sentences.
+    pub withheld: Vec<String>,
 }
 
 /// A taint that is tolerated.

@@ -216,9 +216,6 @@ pub(crate) fn text(created: &Created) -> String {
         "updated" => created.changes.iter().map(|line| format!("  {}\n", clean(line))).collect(),
         _ => format!("  {}\n", created.objects.join(", ")),
     };
-    let from_site: String = match created.dry_run {
-        true => site_lines(&created.defaults).iter().map(|line| format!("  {line}\n")).collect(),
-        false => String::new(),
-    };
+    let from_site: String = site_lines(&created.defaults).iter().map(|line| format!("  {line}\n")).collect();
     format!("{}/{} {verb} in {}: {size}{pool}\n{below}{from_site}", created.kind, created.job_id, created.namespace)
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::pools::nodes::{Add, PoolNodes, Remove};
 use crate::cluster::{Connection, LabelOverwrite};
 use crate::context::Context;
-use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over, unset};
+use crate::deploy::pool_labels::{self, find, fits, leave_other, set_label, taken_over};
 use crate::deploy::pool_taints::{self, TaintChange, taken_by};
 use crate::deploy::pools;
 use crate::error::{Error, ErrorKind, ErrorName};
@@ -48,7 +48,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
                 Err(lookup::missing_node(node, &names))
             }
             Some(host) if adding => put_in(&connection, host, &definition, args.force).await,
-            Some(host) => take_out(&connection, host, &args.pool).await,
+            Some(host) => take_out(&connection, host, &args.pool, context).await,
         };
         match result {
             Ok(()) => {
@@ -94,9 +94,9 @@ async fn put_in(connection: &Connection, host: &NodeUsage, pool: &PoolDefinition
     if taint.wanted == taint.before { Ok(()) } else { pool_taints::write(connection, &taint, false).await }
 }
 
-async fn take_out(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<(), Error> {
+async fn take_out(connection: &Connection, host: &NodeUsage, pool: &str, context: &Context) -> Result<(), Error> {
     let node = host.name();
-    let set = connection.pool(pool).await?.and_then(|mut known| known.pool.labels.remove(node)).unwrap_or_default();
+    let mut set = connection.pool(pool).await?.and_then(|mut known| known.pool.labels.remove(node)).unwrap_or_default();
     // What an earlier try left half done is finished.
     if host.details.node.pool() != Some(pool) && set.is_empty() {
         let place = host.details.node.pool().map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
@@ -105,10 +105,8 @@ async fn take_out(connection: &Connection, host: &NodeUsage, pool: &str) -> Resu
     if taken_by(&host.details.node) == Some(pool) {
         pool_taints::leave(connection, node, pool).await?;
     }
-    let own = (POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
-    for (key, note) in set.into_iter().chain([own]) {
-        unset(connection, node, &key, &note).await?;
-    }
+    set.insert(POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
+    pool_labels::leave(connection, &context.terminal, pool, &host.details.node, &set).await?;
     connection.change_pool(pool, |pool| drop(pool.labels.remove(node))).await?;
     Ok(())
 }

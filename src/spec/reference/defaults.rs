@@ -121,6 +121,13 @@ pub const DEFAULTS: &[Field] = &[
         "{infer-pool: {priority: high}}",
     ),
     field(
+        &["allow_env", "allowEnv"],
+        OneOrMany(&Text),
+        "Variables of `env` that change which programs run (LD_PRELOAD, PATH, PYTHONPATH, BASH_ENV, …) and that jobs may get: \
+         exact names, or a beginning followed by `*`.",
+        "[PYTHONPATH, LD_*]",
+    ),
+    field(
         &["gpu_type_labels", "gpuTypeLabels"],
         OneOrMany(&LabelKey),
         "Labels of nodes that tell the type of their GPUs here, before the usual ones.",

@@ -1,0 +1,181 @@
+//! Tells which variables and labels a site may not give to everyone's jobs without saying so explicitly. A default is written
+//! by one person and reaches the pods of all others, so what changes the program that runs, or who sends traffic to the pod,
+//! must not come along silently.
+//!
+//! Proxies (`HTTPS_PROXY`) are not in the list: sites set them for everyone, and they do not change which code is loaded.
+//! `create` lists them like every other variable that comes from the site.
+
+/// Variables that change what the loader, a shell, an interpreter, a package manager or a communication library runs.
+/// Sources: ld.so(8), bash(1), the manuals of the interpreters, NCCL's documentation of plugins, Open MPI's of MCA parameters.
+const NAMES: [&str; 57] = [
+    "BASHOPTS",
+    "BASH_ENV",
+    "BROWSER",
+    "CC",
+    "CDPATH",
+    "CLASSPATH",
+    "CUDA_INJECTION64_PATH",
+    "CXX",
+    "DOTNET_STARTUP_HOOKS",
+    "EDITOR",
+    "ENV",
+    "FI_PROVIDER_PATH",
+    "GCONV_PATH",
+    "GLIBC_TUNABLES",
+    "HOME",
+    "IFS",
+    "IPYTHONDIR",
+    "JAVA_OPTS",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "JULIA_DEPOT_PATH",
+    "JULIA_LOAD_PATH",
+    "LESSCLOSE",
+    "LESSOPEN",
+    "LOCPATH",
+    "LUA_CPATH",
+    "LUA_INIT",
+    "LUA_PATH",
+    "MANPAGER",
+    "NCCL_ENV_PLUGIN",
+    "NCCL_GIN_PLUGIN",
+    "NCCL_NET_PLUGIN",
+    "NCCL_PROFILER_PLUGIN",
+    "NCCL_TUNER_PLUGIN",
+    "NLSPATH",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "OPENSSL_CONF",
+    "OPENSSL_ENGINES",
+    "OPENSSL_MODULES",
+    "PAGER",
+    "PATH",
+    "PERLLIB",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
+    "PROMPT_COMMAND",
+    "PS4",
+    "R_ENVIRON",
+    "R_LIBS",
+    "R_PROFILE",
+    "SHELL",
+    "SHELLOPTS",
+    "TRITON_PTXAS_PATH",
+    "UCX_MODULE_DIR",
+    "VIRTUAL_ENV",
+    "VISUAL",
+    "_JAVA_OPTIONS",
+];
+const PREFIXES: [&str; 20] = [
+    "BASH_FUNC_",
+    "BUNDLE_",
+    "CONDA_",
+    "CORECLR_",
+    "DYLD_",
+    "GEM_",
+    "GIT_",
+    "JUPYTER_",
+    "LD_",
+    "NPM_CONFIG_",
+    "OMPI_MCA_",
+    "PERL5",
+    "PIP_",
+    "PMIX_MCA_",
+    "PRTE_MCA_",
+    "PYTHON",
+    "RUBY",
+    "UV_",
+    "XDG_",
+    "ZDOTDIR",
+];
+
+/// Returns whether a variable changes which programs or libraries run.
+#[must_use]
+pub(super) fn changes_what_runs(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Returns whether a pattern of `allow_env` names a variable: an exact name, or a beginning followed by `*`.
+#[must_use]
+pub(super) fn allows(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |beginning| !beginning.is_empty() && name.starts_with(beginning))
+}
+
+/// Keys of labels by which Services, policies and monitors usually select pods.
+const SELECTORS: [&str; 12] = [
+    "app",
+    "application",
+    "chart",
+    "component",
+    "heritage",
+    "instance",
+    "job-name",
+    "k8s-app",
+    "name",
+    "release",
+    "role",
+    "tier",
+];
+
+/// Returns whether a label of the defaults could make a Service or a policy select everyone's pods.
+#[must_use]
+pub(super) fn is_selector(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    let is_reserved = prefix == "gpuctl" || ["kubernetes.io", "k8s.io"].iter().any(|domain| prefix.ends_with(domain));
+    let key = key.to_ascii_lowercase();
+    is_reserved || SELECTORS.contains(&key.as_str()) || matches!(key.as_str(), "controller-uid" | "pod-template-hash" | "service")
+}
+
+/// Returns whether an annotation of the defaults takes a protection of the container away, or is one of gpuctl's own.
+#[must_use]
+pub(super) fn weakens(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    prefix == "gpuctl" || prefix.contains("apparmor.security") || prefix.contains("seccomp.security")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_loads_programs_is_known_by_name() {
+        for name in [
+            "LD_PRELOAD",
+            "LD_LIBRARY_PATH",
+            "BASH_ENV",
+            "ENV",
+            "PYTHONSTARTUP",
+            "PYTHONPATH",
+            "PATH",
+            "PERL5OPT",
+            "RUBYOPT",
+            "GIT_SSH_COMMAND",
+            "npm_config_prefix",
+            "PIP_INDEX_URL",
+            "NCCL_NET_PLUGIN",
+            "BASH_FUNC_ls%%",
+        ] {
+            assert!(changes_what_runs(name), "{name}");
+        }
+        for name in ["NCCL_IB_HCA", "HTTPS_PROXY", "NO_PROXY", "TZ", "OMP_NUM_THREADS", "MY_PATH", "ENVIRONMENT"] {
+            assert!(!changes_what_runs(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_a_name_or_a_beginning() {
+        assert!(allows("LD_PRELOAD", "LD_PRELOAD") && allows("PYTHON*", "PYTHONPATH") && allows("LD_*", "LD_"));
+        assert!(!allows("LD_PRELOAD", "LD_PRELOADX") && !allows("*", "PATH") && !allows("*PATH", "PATH") && !allows("", "PATH"));
+    }
+
+    #[test]
+    fn labels_that_select_pods_are_known() {
+        for key in ["app", "App", "k8s-app", "app.kubernetes.io/name", "gpuctl/pool", "batch.kubernetes.io/job-name"] {
+            assert!(is_selector(key), "{key}");
+        }
+        assert!(!is_selector("site") && !is_selector("example.com/team"));
+        assert!(weakens("container.apparmor.security.beta.kubernetes.io/main") && weakens("gpuctl/source"));
+        assert!(!weakens("cost-center") && !weakens("prometheus.io/scrape"));
+    }
+}
