@@ -23,6 +23,7 @@ mod forward;
 pub(crate) mod fuzz;
 mod gpu_stack;
 mod held_pod;
+mod home;
 mod http;
 mod inventory;
 mod jobs;

@@ -97,6 +97,8 @@ impl Connection {
         };
         if !older {
             self.apply(namespace, false).await?;
+            // One that was there may be anybody's; an administrator marks it after a look at it.
+            self.mark_home(private).await?;
         }
         let mut opened = false;
         for object in readers {

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::pools::tell_home;
 use crate::error::{Error, ErrorName};
+use crate::model::labels::PRIVATE;
 use crate::render::{self, Object, claim_name};
 use crate::spec::{self, Document, JobDocument, Problems, SiteDefaults, WorkdirSource, inherit, over_limits};
 use crate::view::created::{FromSite, Made};
@@ -17,29 +18,66 @@ pub(crate) enum Site {
     #[default]
     None,
     Known(Box<SiteDefaults>),
-    /// The user may not read them.
+    /// The namespace in which they are is not marked as an administrator's, so some of what they set is left out.
+    Unmarked(Box<SiteDefaults>),
+    /// The user may not read them, and it is not known whether there are any.
     Hidden,
-    /// They say what this version does not know; the problem is told.
+    /// There are some that cannot be read; the problem is told.
     Unreadable(String),
 }
 
 impl Site {
     /// Asks the cluster.
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
-        match connection.site_defaults().await {
-            Ok(None) => Ok(Self::None),
-            Ok(Some(stored)) => Ok(read(&stored).map_or_else(Self::Unreadable, |site| Self::Known(Box::new(site)))),
-            Err(failure) if failure.is_forbidden() => Ok(Self::Hidden),
-            Err(failure) => Err(failure.into()),
+        let stored = match connection.site_defaults().await {
+            Ok(None) => return Ok(Self::None),
+            Ok(Some(stored)) => stored,
+            Err(failure) if failure.is_forbidden() => return Self::hidden(connection).await,
+            Err(failure) => return Err(failure.into()),
+        };
+        let mut site = match read(&stored) {
+            Ok(site) => Box::new(site),
+            Err(problem) => return Ok(Self::Unreadable(problem)),
+        };
+        // Only what reaches into pods needs a mark: limits and queues take nothing away from anyone's control.
+        if !site.reaches_into_pods() || connection.home_is_marked().await? {
+            return Ok(Self::Known(site));
         }
+        site.keep_out_of_pods();
+        Ok(Self::Unmarked(site))
+    }
+
+    /// Whoever can see the namespace and not what is in it may be missing limits that hold for everyone else, unless the site keeps
+    /// its definitions to administrators. Without the namespace in sight there may just as well be none.
+    async fn hidden(connection: &Connection) -> Result<Self, Error> {
+        let Some(home) = connection.home().await? else { return Ok(Self::Hidden) };
+        match home["metadata"]["annotations"][PRIVATE].is_string() {
+            true => Ok(Self::Hidden),
+            false => Ok(Self::Unreadable("you may not read ConfigMaps in gpuctl-system".to_owned())),
+        }
+    }
+
+    /// Refuses to write jobs without the site's limits and enforced values, unless the user insists.
+    pub(crate) fn require_readable(&self, ignore: bool) -> Result<(), Error> {
+        let Self::Unreadable(problem) = self else { return Ok(()) };
+        if ignore {
+            return Ok(());
+        }
+        let error = Error::new(ErrorName::InvalidSpecification, "the site's defaults cannot be read, so nothing is submitted");
+        let error = error.cause(problem.clone()).hint("a newer gpuctl may read them; ask your administrator");
+        Err(error.hint("--ignore-defaults submits without them: limits and enforced values of the site then do not apply"))
     }
 
     /// Says why none are applied, where there may be some.
     pub(crate) fn tell(&self, connection: Option<&Connection>, context: &Context) {
         match self {
-            Self::Unreadable(problem) => context.terminal.warn(&format!(
-                "the site's defaults are not applied, for this version cannot read them: {problem}; a newer gpuctl can"
-            )),
+            Self::Unreadable(problem) => {
+                context.terminal.warn(&format!("the site's defaults are not applied, because they cannot be read: {problem}"))
+            }
+            Self::Unmarked(_) => context.terminal.warn(
+                "no administrator has marked the namespace gpuctl-system, so variables, labels and annotations of the site's \
+                 defaults are not set; an administrator marks it: gpuctl apply -f defaults.yaml --trust-namespace",
+            ),
             Self::Hidden => {
                 // Once for each cluster: most of those who may not read them have none.
                 let (told, cache) = (connection.map(|one| format!("hidden defaults of {}", one.server())), Cache::usual());
@@ -58,7 +96,7 @@ impl Site {
 
     /// Gives a job what the site sets for it. Returns the error when the job is more than the site allows.
     pub(crate) fn fill(&self, input: &mut InputDocument) -> Option<Error> {
-        let (Self::Known(site), Document::Job(job)) = (self, &mut input.document) else { return None };
+        let (Self::Known(site) | Self::Unmarked(site), Document::Job(job)) = (self, &mut input.document) else { return None };
         inherit(job, site);
         let list = over_limits(job, site);
         let problems = Problems { file: input.file.clone(), text: input.text.clone(), list };
@@ -125,6 +163,19 @@ pub(crate) fn of_job(job: &JobDocument) -> Vec<FromSite> {
     job.site.inherited.iter().map(one).collect()
 }
 
+/// Marks the namespace of definitions as an administrator's.
+pub(crate) async fn trust_namespace(connection: &Connection, private: bool, context: &Context) -> Result<(), Error> {
+    connection.ensure_home(private).await?;
+    if connection.mark_home(private).await? {
+        context
+            .terminal
+            .note("namespace gpuctl-system is marked: jobs get the variables, labels and annotations of its defaults");
+        return Ok(());
+    }
+    let error = Error::new(ErrorName::Forbidden, "you may not mark the namespace gpuctl-system");
+    Err(error.hint("the mark is a ClusterRole `gpuctl-home` and its binding, which an administrator of the cluster can make"))
+}
+
 /// How defaults are written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DefaultsOptions {
@@ -184,4 +235,18 @@ pub(crate) async fn delete(connection: &Connection, ignore_not_found: bool) -> R
 /// Makes the error for a site without defaults.
 pub(crate) fn none() -> Error {
     Error::new(ErrorName::NotFound, "this site has no defaults").hint("`gpuctl init defaults` prints a file to begin with")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Site;
+
+    #[test]
+    fn defaults_that_cannot_be_read_refuse_unless_they_are_ignored() {
+        let unreadable = Site::Unreadable("`limitz` is not a field".to_owned());
+        let error = unreadable.require_readable(false).unwrap_err();
+        assert!(format!("{error:?}").contains("--ignore-defaults"), "{error:?}");
+        assert!(unreadable.require_readable(true).is_ok());
+        assert!(Site::Hidden.require_readable(false).is_ok() && Site::None.require_readable(false).is_ok());
+    }
 }

@@ -32,6 +32,10 @@ pub(crate) struct SubmitOptions {
     pub force: bool,
     /// Lets only administrators read the definitions of pools.
     pub private: bool,
+    /// Submits jobs although the site's defaults cannot be read.
+    pub ignore_defaults: bool,
+    /// Marks the namespace of definitions as an administrator's.
+    pub trust_namespace: bool,
     /// Submits jobs that can never run here, with a warning.
     pub allow_pending: bool,
     /// Waits for the jobs.

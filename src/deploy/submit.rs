@@ -9,7 +9,7 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Action, Decision, Judging};
-use crate::deploy::defaults::of_job;
+use crate::deploy::defaults::{self, of_job};
 use crate::deploy::execute::{RunSummary, Writing, outcome, told};
 use crate::deploy::follow::follow;
 use crate::deploy::inputs::InputDocument;
@@ -47,6 +47,9 @@ pub(crate) async fn submit(
         return Err(Error::usage("`--timeout` is the time that `--wait` or `--follow` may take").hint("add `--wait`"));
     }
     let (shared, inputs): (Vec<InputDocument>, Vec<InputDocument>) = inputs.into_iter().partition(|input| job(input).is_none());
+    if how.trust_namespace && how.dry_run.is_none() {
+        defaults::trust_namespace(&context.connect().await?, how.private, context).await?;
+    }
     if inputs.is_empty() {
         return shared_alone(&shared, how, format, context).await;
     }
@@ -59,6 +62,7 @@ pub(crate) async fn submit(
         Err(error) => return Err(error),
     };
     facts.foresee(&shared);
+    facts.site.require_readable(how.ignore_defaults)?;
     // Nothing is written before every job of the run is known to be one that this cluster has a place for.
     let plans = plan(inputs, connection.as_ref(), &facts, context).await?;
     match (how.dry_run, connection) {

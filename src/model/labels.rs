@@ -57,6 +57,8 @@ pub(crate) const PRIVATE: &str = "gpuctl/private";
 pub(crate) const RUN: &str = "gpuctl/run";
 /// The label that puts a node into a pool, and a job beside it.
 pub(crate) const POOL_LABEL: &str = "gpuctl/pool";
+/// On the cluster role that marks the namespace below as an administrator's: the UID of the namespace.
+pub(crate) const HOME_UID: &str = "gpuctl/namespace-uid";
 /// The namespace of what belongs to the whole cluster.
 pub(crate) const HOME: &str = "gpuctl-system";
 /// How a pod's request for claimed devices is called; behind it stands their number, which nothing else in the pod tells.

@@ -47,7 +47,7 @@ pub(crate) use environment::CACHES;
 pub use labels::{label_value, priority_class_name};
 pub use placement::{NodeChoice, choose};
 pub(crate) use pod_rules::PodRules;
-pub use pool::{POOL_KIND, definition, facts, home, is_published};
+pub use pool::{HOME_ROLE, POOL_KIND, definition, facts, home, home_mark, is_published};
 pub use quota::{namespace, quota};
 pub use role::roles;
 pub use secret::{Registry, opaque, registry};

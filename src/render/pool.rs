@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Object;
 use crate::model::gpu::is_type_label;
-use crate::model::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, PRIVATE};
+use crate::model::labels::{HOME, HOME_UID, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, PRIVATE};
 use crate::model::node::is_group_label;
 use crate::model::{Node, PoolDefinition};
 
@@ -63,6 +63,36 @@ pub fn home(private: bool) -> Vec<Object> {
         }),
     ));
     objects
+}
+
+/// The cluster role that marks the namespace of definitions.
+pub const HOME_ROLE: &str = "gpuctl-home";
+
+/// Returns the mark of an administrator on the namespace with this UID, and unless `private` the right of every user to read it.
+#[must_use]
+pub fn home_mark(uid: &str, private: bool) -> Vec<Object> {
+    let group = "rbac.authorization.k8s.io";
+    let metadata = json!({"name": HOME_ROLE, "labels": {MANAGED_BY: MANAGED_BY_US}, "annotations": {HOME_UID: uid}});
+    let role = object(
+        "clusterroles",
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": metadata,
+            "rules": [
+                {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [HOME], "verbs": ["get"]},
+                {"apiGroups": [group], "resources": ["clusterroles"], "resourceNames": [HOME_ROLE], "verbs": ["get"]},
+            ],
+        }),
+    );
+    let binding = object(
+        "clusterrolebindings",
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": {"name": HOME_ROLE, "labels": {MANAGED_BY: MANAGED_BY_US}},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": HOME_ROLE},
+            "subjects": [{"apiGroup": group, "kind": "Group", "name": "system:authenticated"}],
+        }),
+    );
+    if private { vec![role] } else { vec![role, binding] }
 }
 
 /// Returns true for labels that users who may not read nodes are told.

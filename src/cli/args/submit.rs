@@ -25,6 +25,13 @@ pub(crate) struct SubmitArgs {
     /// Make pool definitions readable by administrators only
     #[arg(long)]
     pub private: bool,
+    /// Submit jobs although the site's defaults cannot be read; its limits and enforced values then do not apply either
+    #[arg(long)]
+    pub ignore_defaults: bool,
+    /// For administrators: mark the namespace gpuctl-system as yours, so that variables, labels and annotations of the site's
+    /// defaults reach jobs. Look first at who may write there: `gpuctl describe defaults`
+    #[arg(long)]
+    pub trust_namespace: bool,
     /// Submit jobs that can never run here as it is now: no node or quota is large enough, or what they name does not exist
     #[arg(long)]
     pub allow_pending: bool,
@@ -44,14 +51,28 @@ impl SubmitArgs {
     #[must_use]
     pub(crate) fn is_given(&self) -> bool {
         let flags = self.keep_partial || self.force || self.private || self.allow_pending || self.follow;
+        let flags = flags || self.ignore_defaults || self.trust_namespace;
         flags || self.dry_run.is_some() || self.wait.is_some() || self.timeout.is_some()
     }
 
     /// Returns what the workflow is told, with what the verb does about jobs that exist.
     #[must_use]
     pub(crate) fn options(&self, mode: Mode) -> SubmitOptions {
-        let Self { dry_run, keep_partial, force, private, allow_pending, wait, follow, timeout } = *self;
-        SubmitOptions { mode, dry_run, keep_partial, force, private, allow_pending, wait, follow, timeout }
+        let Self { dry_run, keep_partial, force, private, allow_pending, wait, follow, timeout, .. } = *self;
+        let Self { ignore_defaults, trust_namespace, .. } = *self;
+        SubmitOptions {
+            mode,
+            dry_run,
+            keep_partial,
+            force,
+            private,
+            ignore_defaults,
+            trust_namespace,
+            allow_pending,
+            wait,
+            follow,
+            timeout,
+        }
     }
 }
 
