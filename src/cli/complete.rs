@@ -1,5 +1,4 @@
-//! Answers the shells' requests for completion: names come first. Where a name can stand, options are offered only to whoever has
-//! typed a `-`; shells sort what they get, and a list of options would hide the names.
+//! Answers completion requests of shells, with names before options and with candidates that `offers` has filtered.
 
 use std::ffi::OsString;
 use std::io::{Error, Write};
@@ -8,6 +7,8 @@ use std::path::Path;
 use clap::{Command, CommandFactory};
 use clap_complete::CompleteEnv;
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
+
+use super::offers::{Inserter, Offer, names_first, offers};
 
 /// Answers and ends the program when a shell asks; returns when a person does.
 pub(crate) fn answer() {
@@ -22,7 +23,7 @@ pub(crate) fn by_full_names(command: Command) -> Command {
     command.visible_alias(None).aliases(others).mut_subcommands(by_full_names)
 }
 
-/// A shell of clap's, without options where names were found.
+/// A shell of clap's that gets filtered candidates, and no options where names were found.
 struct NamesFirst<S>(S);
 
 impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
@@ -38,35 +39,71 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
         self.0.write_registration(var, name, bin, completer, buf)
     }
 
+    /// Writes what clap's own shells write, which would not let a filter see single candidates.
     fn write_complete(
         &self,
         command: &mut Command,
-        args: Vec<OsString>,
+        mut words: Vec<OsString>,
         folder: Option<&Path>,
         buf: &mut dyn Write,
     ) -> Result<(), Error> {
-        let mut found = Vec::new();
-        self.0.write_complete(command, args, folder, &mut found)?;
-        buf.write_all(names_first(&String::from_utf8_lossy(&found)).as_bytes())
+        let last = words.len().saturating_sub(1);
+        let (shell, index, separator) = match self.name() {
+            "fish" => (Inserter::Unix, last, None),
+            "powershell" => (Inserter::PowerShell, last, None),
+            _ => (Inserter::Unix, of_script("_CLAP_COMPLETE_INDEX").parse().unwrap_or(0), Some(of_script("_CLAP_IFS"))),
+        };
+        if words.len() == index {
+            words.push(OsString::new());
+        }
+        let found = names_first(offers(command, words, index, folder, shell)?);
+        buf.write_all(written(self.name(), &found, separator.as_deref()).as_bytes())
     }
 }
 
-/// Leaves options out where there are names. Shells ask for lists that are separated by a line's end or a vertical tab.
-fn names_first(text: &str) -> String {
-    let separator = if text.contains('\u{b}') { '\u{b}' } else { '\n' };
-    let entries: Vec<&str> = text.split(separator).collect();
-    let names: Vec<&str> = entries.iter().copied().filter(|entry| !entry.starts_with('-')).collect();
-    if names.iter().all(|entry| entry.is_empty()) { text.to_owned() } else { names.join(&separator.to_string()) }
+/// Returns a variable that the registered script sets for the program.
+#[expect(clippy::disallowed_methods, reason = "the shell's script passes these to its completer alone")]
+fn of_script(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_default()
+}
+
+/// Writes candidates as the script of `shell` reads them.
+fn written(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
+    let help = |before: char, offer: &Offer| offer.help.as_ref().map(|help| format!("{before}{help}")).unwrap_or_default();
+    let line = |offer: &Offer| match shell {
+        "zsh" => offer.value.replace('\\', "\\\\").replace(':', "\\:") + &help(':', offer).replace('\\', "\\\\"),
+        "fish" | "powershell" => offer.value.clone() + &help('\t', offer),
+        _ => offer.value.clone(),
+    };
+    let lines: Vec<String> = offers.iter().map(line).collect();
+    match separator {
+        Some(separator) => lines.join(if separator.is_empty() { "\n" } else { separator }),
+        None => lines.iter().map(|line| format!("{line}\n")).collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn offer(value: &str, help: Option<&str>) -> Offer {
+        Offer { value: value.to_owned(), help: help.map(ToOwned::to_owned), hidden: false }
+    }
+
     #[test]
     fn options_are_left_out_where_there_are_names() {
-        assert_eq!(names_first("bert\u{b}--output\u{b}gpt\u{b}-o"), "bert\u{b}gpt");
-        assert_eq!(names_first("--output\n--force\n"), "--output\n--force\n");
-        assert_eq!(names_first(""), "");
+        let found = names_first(["bert", "--output", "gpt", "-o"].map(|value| offer(value, None)).to_vec());
+        assert_eq!(written("bash", &found, Some("\u{b}")), "bert\u{b}gpt");
+        let options = names_first(["--output", "--force"].map(|value| offer(value, None)).to_vec());
+        assert_eq!(written("fish", &options, None), "--output\n--force\n");
+        assert_eq!(names_first(Vec::new()), Vec::new());
+    }
+
+    #[test]
+    fn each_shell_gets_its_own_lines() {
+        let found = [offer("bert:/", Some("a job: running")), offer("gpt", None)];
+        assert_eq!(written("zsh", &found, Some("\n")), "bert\\:/:a job: running\ngpt");
+        assert_eq!(written("powershell", &found, None), "bert:/\ta job: running\ngpt\n");
+        assert_eq!(written("elvish", &found, Some("")), "bert:/\ngpt");
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod metrics;
 pub(crate) mod misuse;
 pub(crate) mod next;
 pub(crate) mod nodes;
+mod offers;
 pub(crate) mod plugin;
 pub(crate) mod pools;
 pub(crate) mod program;

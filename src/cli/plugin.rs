@@ -5,9 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::{Arg, Command};
-use clap_complete::engine;
 
 use crate::view::text::as_plugin;
+
+use super::offers::{Inserter, Offer, offers};
 
 /// What the program is called by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +70,12 @@ pub(crate) fn candidates(mut command: Command, words: Vec<OsString>) -> String {
     const ANYTHING: &str = ":0\n";
     let last = words.len().saturating_sub(1);
     let typed = words.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
-    let found = engine::complete(&mut command, words, last, None).unwrap_or_default();
-    let is_option = |one: &engine::CompletionCandidate| one.get_value().to_string_lossy().starts_with('-');
-    let line = |one: &engine::CompletionCandidate| {
-        let about = one.get_help().map(|help| help.to_string().lines().next().unwrap_or_default().to_owned());
-        let about = about.filter(|about| !about.is_empty()).map_or_else(String::new, |about| format!("\t{about}"));
-        format!("{}{about}\n", one.get_value().to_string_lossy())
+    let found = offers(&mut command, words, last, None, Inserter::Any).unwrap_or_default();
+    let line = |one: &Offer| {
+        let about = one.help.as_ref().map_or_else(String::new, |about| format!("\t{about}"));
+        format!("{}{about}\n", one.value)
     };
-    let shown: String = found.iter().filter(|one| !one.is_hide_set() && (typed || !is_option(one))).map(line).collect();
+    let shown: String = found.iter().filter(|one| !one.hidden && (typed || !one.is_option())).map(line).collect();
     let directive = if shown.is_empty() { ANYTHING } else { NO_FILES };
     shown + directive
 }

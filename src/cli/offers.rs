@@ -1,0 +1,284 @@
+//! Filters completion candidates: every candidate passes through `offers` on its way to a shell. Names come from clusters,
+//! kubeconfigs, folders and caches, and bash inserts them into the command line without quotes. A name such as `$(reboot)`
+//! would run as soon as the user presses Enter, so only text that every shell passes through unchanged is offered.
+
+use std::ffi::OsString;
+use std::io::Error;
+use std::path::Path;
+
+use clap::Command;
+use clap_complete::engine::{self, CompletionCandidate};
+use unicode_width::UnicodeWidthChar;
+
+use crate::view::text::clean;
+
+/// Longest candidate, in bytes; an owner reference can hold a megabyte.
+const LONGEST: usize = 1024;
+
+/// The shell that inserts a candidate into its command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inserter {
+    /// bash, zsh, fish, elvish.
+    Unix,
+    /// A comma makes a list in PowerShell, and a backslash is an ordinary character.
+    PowerShell,
+    /// kubectl, which completes for any shell.
+    Any,
+}
+
+/// A candidate that no shell expands, splits or executes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub value: String,
+    /// One line, without control characters.
+    pub help: Option<String>,
+    pub hidden: bool,
+}
+
+impl Offer {
+    pub(crate) fn is_option(&self) -> bool {
+        self.value.starts_with('-')
+    }
+}
+
+/// Completes the word at `index`, and drops every candidate that the shell would change.
+pub(crate) fn offers(
+    command: &mut Command,
+    words: Vec<OsString>,
+    index: usize,
+    folder: Option<&Path>,
+    shell: Inserter,
+) -> Result<Vec<Offer>, Error> {
+    let word = |place: usize| words.get(place).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    let line = Line { typed: word(index), before: index.checked_sub(1).map(word).unwrap_or_default() };
+    let candidates = engine::complete(command, words, index, folder)?;
+    Ok(candidates.iter().filter_map(|candidate| offer(candidate, &line, shell)).collect())
+}
+
+/// Leaves options out where there are names: shells sort candidates, and a list of options would hide the names.
+pub(crate) fn names_first(mut offers: Vec<Offer>) -> Vec<Offer> {
+    if offers.iter().any(|offer| !offer.is_option()) {
+        offers.retain(|offer| !offer.is_option());
+    }
+    offers
+}
+
+/// The unfinished word, and the word before it.
+struct Line {
+    typed: String,
+    before: String,
+}
+
+fn offer(candidate: &CompletionCandidate, line: &Line, shell: Inserter) -> Option<Offer> {
+    let value = candidate.get_value().to_str()?;
+    let safe = if value.starts_with('-') {
+        // Only the program's own options have such an id. A name that begins with a dash would be read as an option.
+        let own = candidate.get_id().is_some_and(|id| id.starts_with("arg::"));
+        (own || extends_option(candidate, value, line)) && is_plain(value.trim_start_matches('-'), shell)
+    } else if let Some(path) = value.strip_prefix("~/") {
+        // The home folder, as the user typed it; a candidate that brings its own `~` is not offered.
+        line.typed.starts_with("~/") && (path.is_empty() || is_plain(path, shell))
+    } else {
+        is_plain(value, shell)
+    };
+    let help = candidate.get_help().map(|help| help.to_string());
+    let help = help.and_then(|help| help.lines().next().map(|line| clean(line).into_owned()));
+    let help = help.filter(|help| !help.is_empty());
+    safe.then(|| Offer { value: value.to_owned(), help, hidden: candidate.is_hide_set() })
+}
+
+/// Whether the candidate is a value that follows its option in the same word, as `--output=json` or `-ojson`. The engine tags
+/// values with the argument they belong to. After an option that waits for its value, the whole word is the value.
+fn extends_option(candidate: &CompletionCandidate, value: &str, line: &Line) -> bool {
+    let of_option = candidate.get_tag().is_some_and(|tag| tag.to_string().starts_with('-'));
+    let option = match line.typed.split_once('=') {
+        Some((option, _)) if option.starts_with("--") => format!("{option}="),
+        _ if line.typed.starts_with("--") || line.typed.len() < 2 => return false,
+        _ => line.typed.clone(),
+    };
+    of_option && !line.before.starts_with('-') && option.starts_with('-') && value.starts_with(&option)
+}
+
+/// Whether bash, zsh, fish and PowerShell take the text as one word and leave it as it is. `=` begins the path of a command in
+/// zsh, also behind another `=` or `:` with `magic_equal_subst`; a leading `@`, `%`, `+` or `,` means something in one of them.
+fn is_plain(text: &str, shell: Inserter) -> bool {
+    let is_inner = |c: char| {
+        let ascii = c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | ':' | '=' | '@' | '+' | '-');
+        let own = match shell {
+            Inserter::Unix => c == ',',
+            Inserter::PowerShell => c == '\\',
+            Inserter::Any => false,
+        };
+        ascii || own || is_letter(c)
+    };
+    let mut before = None;
+    let is_equal_sign_safe = text.chars().all(|c| {
+        let safe = c != '=' || before.is_some_and(char::is_alphanumeric);
+        before = Some(c);
+        safe
+    });
+    let first = text.chars().next();
+    let is_first = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/') || is_letter(c);
+    first.is_some_and(is_first) && text.chars().all(is_inner) && is_equal_sign_safe && text.len() <= LONGEST
+}
+
+/// Letters of other scripts in file names. Hangul fillers are letters that nobody sees.
+fn is_letter(c: char) -> bool {
+    let is_filler = matches!(c, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}');
+    !c.is_ascii() && c.is_alphabetic() && !is_filler && c.width().is_some_and(|width| width > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, ArgAction};
+    use clap_complete::engine::ArgValueCandidates;
+
+    use super::*;
+
+    const HARMLESS: [&str; 12] = [
+        "bert-large",
+        "team-a/Job/bert_2",
+        "bert-large:/",
+        "kubernetes-admin@kubernetes",
+        "arn:aws:eks:us-east-1:123456789012:cluster/main",
+        "nvidia.com/gpu=8",
+        "custom-columns=",
+        "gpu-z-01/7",
+        "../jobs/",
+        "/data/a+b.yaml",
+        "_hidden",
+        "训练.yaml",
+    ];
+
+    const HOSTILE: [&str; 45] = [
+        "",
+        "$(id)",
+        "`id`",
+        "a;id",
+        "a b",
+        "a\nb",
+        "a\tb",
+        "a\rb",
+        "a\u{b}b",
+        "a'b",
+        "a\"b",
+        "~root",
+        "~/x",
+        "a~b",
+        "a*",
+        "a?",
+        "[ab]",
+        "{a,b}",
+        "a{b",
+        "@(a)",
+        "+(a)",
+        "!(a)",
+        "!1",
+        "a|b",
+        "a&b",
+        "a>b",
+        "a<b",
+        "a#b",
+        "#a",
+        "a%b",
+        "%1",
+        "^a^b",
+        "=ls",
+        "a==ls",
+        "a:=ls",
+        "-rf",
+        "--all",
+        "@splat",
+        "+x",
+        ":0",
+        ",a",
+        "a\\b$",
+        "a\u{1b}[31m",
+        "a\u{202e}b",
+        "a\u{3164}b",
+    ];
+
+    /// A command whose positional argument and option offer `names`.
+    fn command(names: &'static [&'static str]) -> Command {
+        let all = move || names.iter().map(|name| CompletionCandidate::new(*name)).collect();
+        let flag = Arg::new("force").long("force").short('f').action(ArgAction::SetTrue);
+        let option = Arg::new("pool").long("pool").short('p').add(ArgValueCandidates::new(all));
+        let positional = Arg::new("name").num_args(1..).add(ArgValueCandidates::new(all));
+        Command::new("x").disable_help_flag(true).arg(flag).arg(option).arg(positional)
+    }
+
+    fn values(names: &'static [&'static str], words: &[&str], shell: Inserter) -> Vec<String> {
+        let words: Vec<OsString> = ["x"].iter().chain(words).map(OsString::from).collect();
+        let last = words.len() - 1;
+        let found = offers(&mut command(names), words, last, None, shell).unwrap();
+        names_first(found).into_iter().map(|offer| offer.value).collect()
+    }
+
+    #[test]
+    fn only_text_that_shells_leave_alone_is_offered() {
+        for shell in [Inserter::Unix, Inserter::PowerShell, Inserter::Any] {
+            for words in [&[""][..], &["--pool", ""], &["bert", ""]] {
+                assert_eq!(values(&HOSTILE, words, shell).iter().find(|value| !value.starts_with('-')), None);
+                let mut found = values(&HARMLESS, words, shell);
+                found.sort_unstable();
+                let mut wanted = HARMLESS.map(ToOwned::to_owned);
+                wanted.sort_unstable();
+                assert_eq!(found, wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn characters_of_one_shell_are_offered_to_that_shell() {
+        const NAMES: [&str; 2] = ["a,b", "a\\b"];
+        assert_eq!(values(&NAMES, &[""], Inserter::Unix), ["a,b"]);
+        assert_eq!(values(&NAMES, &[""], Inserter::PowerShell), ["a\\b"]);
+        // Without a name the options remain.
+        assert_eq!(values(&NAMES, &["a"], Inserter::Any), [""; 0]);
+    }
+
+    #[test]
+    fn a_name_is_never_an_option() {
+        const NAMES: [&str; 6] = ["--force-all", "-fz", "-rz", "--pool=x", "-px", "--"];
+        for word in ["--f", "--force", "-r", "-f", "-", "--"] {
+            for words in [&[word][..], &["--pool", word], &["-p", word], &["name", word]] {
+                let found = values(&NAMES, words, Inserter::Unix);
+                assert_eq!(found.iter().find(|value| NAMES.contains(&value.as_str())), None, "{words:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_complete_behind_their_option() {
+        const NAMES: [&str; 3] = ["infer", "$(id)", "it;s"];
+        assert_eq!(values(&NAMES, &["--pool=in"], Inserter::Unix), ["--pool=infer"]);
+        assert_eq!(values(&NAMES, &["--pool="], Inserter::Unix), ["--pool=infer"]);
+        assert_eq!(values(&NAMES, &["-pin"], Inserter::Unix), ["-pinfer"]);
+        assert_eq!(values(&NAMES, &["--pool=$"], Inserter::Unix), [""; 0]);
+    }
+
+    #[test]
+    fn the_home_folder_is_offered_to_a_user_who_typed_it() {
+        const NAMES: [&str; 3] = ["~/a", "~/$(id)", "~evil/a"];
+        assert_eq!(values(&NAMES, &["~/"], Inserter::Unix), ["~/a"]);
+        assert_eq!(values(&NAMES, &["~"], Inserter::Unix), [""; 0]);
+    }
+
+    #[test]
+    fn files_of_a_folder_pass_the_same_filter() {
+        use clap::ValueHint;
+        let folder = std::env::temp_dir().join(format!("gpuctl-offers-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["job.yaml", "$(id).yaml", "a b.yaml", "-f.yaml", "`id`", "~x", "=ls", "it's", "*.yaml"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        let file = Arg::new("file").short('f').long("file").value_hint(ValueHint::FilePath);
+        let mut command = Command::new("x").disable_help_flag(true).arg(file);
+        for words in [["x", "-f", ""], ["x", "--file", ""], ["x", "-f", "-"]] {
+            let found = offers(&mut command, words.map(OsString::from).to_vec(), 2, Some(&folder), Inserter::Unix).unwrap();
+            assert!(found.iter().all(|offer| offer.value == "job.yaml"), "{found:?}");
+            assert_eq!(found.is_empty(), words[2] == "-", "{found:?}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
