@@ -12,6 +12,7 @@ use crate::observe::optional_metrics::OptionalMetrics;
 use crate::spec::nearest;
 use crate::stats::dialect::Quantity;
 use crate::stats::query::Pods;
+use crate::view::text::plain_name;
 
 /// Pods with devices, or all of them where none is left that has any.
 pub(crate) fn pods_of(workload: &Workload) -> Pods {
@@ -93,15 +94,20 @@ pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workloa
     let parts: Vec<&str> = text.split('/').collect();
     let is = |workload: &&Workload| {
         let top = &workload.top;
+        let is_name = |name: &str| top.name == name || plain_name(&top.name) == name;
         let kind = |kind: &str| top.kind.eq_ignore_ascii_case(kind) || kind.eq_ignore_ascii_case(&format!("{}s", top.kind));
         match parts.as_slice() {
-            [name] => top.name == *name,
-            [first, name] => top.name == *name && (kind(first) || top.namespace == *first),
-            [namespace, of_kind, name] => top.name == *name && kind(of_kind) && top.namespace == *namespace,
+            [name] => is_name(name),
+            [first, name] => is_name(name) && (kind(first) || top.namespace == *first),
+            [namespace, of_kind, name] => is_name(name) && kind(of_kind) && top.namespace == *namespace,
             _ => false,
         }
     };
-    let full = |workload: &&Workload| format!("{}/{}/{}", workload.top.namespace, workload.top.kind, workload.top.name);
+    // As lists show it, so that a pasted hint runs nothing but gpuctl.
+    let full = |workload: &&Workload| {
+        let top = &workload.top;
+        format!("{}/{}/{}", top.namespace, plain_name(&top.kind), plain_name(&top.name))
+    };
     match found.iter().filter(is).collect::<Vec<_>>().as_slice() {
         [one] => Ok(one),
         [] => {

@@ -11,7 +11,7 @@ use super::coverage::{self, Coverage, percent, rounded};
 use super::node::RunningJob;
 use super::nodes::{SliceItem, slices};
 use super::table::{Table, left, percentages, right};
-use super::text::{clean, count, joined, or_dash, state, status_line, wrapped};
+use super::text::{clean, count, joined, or_dash, plain_name, state, status_line, wrapped};
 use super::{Format, TextStyle};
 
 /// A pool with its nodes, its definition and its jobs.
@@ -148,7 +148,7 @@ impl From<&PoolUse> for PoolItem {
 
 #[must_use]
 pub(crate) fn names(pools: &[PoolUse]) -> Vec<String> {
-    pools.iter().map(|pool| format!("{}", clean(&pool.name))).collect()
+    pools.iter().map(|pool| plain_name(&pool.name).into_owned()).collect()
 }
 
 #[must_use]
@@ -170,7 +170,7 @@ pub(crate) fn table(pools: &[PoolUse], format: Format, headers: bool, look: Text
         let gpus = pool.gpus();
         let description = pool.definition.as_ref().and_then(|definition| definition.description.clone());
         table.row(vec![
-            pool.name.clone().into(),
+            plain_name(&pool.name).into_owned().into(),
             pool.status().unwrap_or("-").into(),
             pool.hosts.len().to_string().into(),
             joined(&pool.kinds()).into(),
@@ -260,7 +260,7 @@ pub(crate) fn document(pool: &PoolUse) -> PoolDocument {
 pub(crate) fn text(pool: &PoolUse, look: TextStyle) -> String {
     let gpus = pool.gpus();
     let mut text =
-        format!("{}   {}   {}\n", clean(&pool.name), pool.status().unwrap_or("-"), count(pool.hosts.len() as u64, "node"));
+        format!("{}   {}   {}\n", plain_name(&pool.name), pool.status().unwrap_or("-"), count(pool.hosts.len() as u64, "node"));
     let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
     let definition = pool.definition.clone().unwrap_or_default();
     if let Some(description) = &definition.description {

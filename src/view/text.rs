@@ -26,6 +26,18 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
+/// Replaces characters that no name in Kubernetes has, because people paste names into shells. Kubernetes checks the names of
+/// objects, but not those in owner references and in the data of ConfigMaps.
+#[must_use]
+pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '@' | '/');
+    if name.chars().all(is_plain) && !name.starts_with('-') {
+        return Cow::Borrowed(name);
+    }
+    let replaced: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    Cow::Owned(if replaced.starts_with('-') { format!("_{}", &replaced[1..]) } else { replaced })
+}
+
 /// Makes whole output safe that may have lines, tabs and, where `color` is on, colors: the last look at what a view has put together,
 /// should it have left a text of the cluster as it was.
 #[must_use]
@@ -242,6 +254,15 @@ mod tests {
         assert_eq!(clean("train\u{1b}[31m"), "train\\u{1b}[31m");
         assert_eq!(clean("a\u{202e}b\u{9b}c\nd"), "a\\u{202e}b\\u{9b}c d");
         assert!(matches!(clean("模型 qwen2"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_shown_name_can_be_pasted_into_a_shell() {
+        assert_eq!(plain_name("$(touch${IFS}x)"), "__touch__IFS_x_");
+        assert_eq!(plain_name("--all;rm -rf ~"), "_-all_rm_-rf__");
+        for name in ["bert-large", "system:node-reader", "a.b_c", "set/x", "user@site"] {
+            assert!(matches!(plain_name(name), Cow::Borrowed(_)), "{name}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::model::forest::Branch;
 
 use super::TextStyle;
-use super::text::clean;
+use super::text::plain_name;
 
 /// An object and what it owns, down to its pods.
 #[derive(JsonSchema, Serialize)]
@@ -32,7 +32,7 @@ pub(crate) fn document(branch: &Branch) -> TreeItem<'_> {
 /// Returns the tree with lines, or with ASCII ones.
 #[must_use]
 pub(crate) fn text(branch: &Branch, look: TextStyle) -> String {
-    let mut lines = format!("{}/{}\n", clean(&branch.kind), clean(&branch.name));
+    let mut lines = format!("{}/{}\n", plain_name(&branch.kind), plain_name(&branch.name));
     below(branch, "", look, &mut lines);
     lines
 }
@@ -41,7 +41,12 @@ fn below(branch: &Branch, indent: &str, look: TextStyle, lines: &mut String) {
     let (fork, last, through) = if look.plain { ("|- ", "`- ", "|  ") } else { ("├─ ", "└─ ", "│  ") };
     for (index, child) in branch.children.iter().enumerate() {
         let is_last = index + 1 == branch.children.len();
-        lines.push_str(&format!("{indent}{}{}/{}\n", if is_last { last } else { fork }, clean(&child.kind), clean(&child.name)));
+        lines.push_str(&format!(
+            "{indent}{}{}/{}\n",
+            if is_last { last } else { fork },
+            plain_name(&child.kind),
+            plain_name(&child.name)
+        ));
         below(child, &format!("{indent}{}", if is_last { "   " } else { through }), look, lines);
     }
 }

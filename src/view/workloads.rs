@@ -12,7 +12,7 @@ use crate::model::{Figures, GpuCount, Workload};
 
 use super::coverage::{self, Coverage, percent, rate};
 use super::table::{Cell, Table, left, percentages, right};
-use super::text::{age, clean, paint, status_line, wrapped};
+use super::text::{age, clean, paint, plain_name, status_line, wrapped};
 use super::{Format, TextStyle};
 
 /// A workload with what its devices do.
@@ -112,7 +112,7 @@ pub(crate) fn table(found: &[&Workload], format: Format, headers: bool, look: Te
         let mut cells: Vec<Cell> = vec![
             workload.top.namespace.clone().into(),
             workload.top.kind.clone().into(),
-            workload.top.name.clone().into(),
+            plain_name(&workload.top.name).into_owned().into(),
             status_cell(workload),
             held(workload).to_string().into(),
             workload.requested.to_string().into(),
@@ -134,7 +134,7 @@ fn held(workload: &Workload) -> GpuCount {
 #[must_use]
 pub(crate) fn names(found: &[&Workload]) -> Vec<String> {
     let name = |workload: &&Workload| {
-        format!("{}/{}/{}", clean(&workload.top.namespace), clean(&workload.top.kind), clean(&workload.top.name))
+        format!("{}/{}/{}", clean(&workload.top.namespace), plain_name(&workload.top.kind), plain_name(&workload.top.name))
     };
     found.iter().map(name).collect()
 }
@@ -205,7 +205,7 @@ pub(crate) fn consumer_table(rows: &[ConsumerRow<'_>], format: Format, headers: 
         table.row(vec![
             workload.top.namespace.clone().into(),
             workload.top.kind.clone().into(),
-            workload.top.name.clone().into(),
+            plain_name(&workload.top.name).into_owned().into(),
             status_cell(workload),
             workload.requested.to_string().into(),
             held(workload).to_string().into(),
@@ -324,7 +324,7 @@ pub(crate) fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> St
     let resting = top.resting.map_or(String::new(), |why| format!(" ({why})"));
     let mut text = format!(
         "{}   {} {}   {status}{resting}   {}\n",
-        clean(&top.name),
+        plain_name(&top.name),
         clean(&top.api_version),
         clean(&top.kind),
         clean(&top.namespace)
