@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::spec::nearest;
 
 /// Options before a verb that take a value of their own, and those of the verbs below. A test holds them against clap.
-const WITH_VALUE: [&str; 27] = [
+const WITH_VALUE: [&str; 28] = [
     "--kubeconfig",
     "--context",
     "-n",
@@ -17,6 +17,7 @@ const WITH_VALUE: [&str; 27] = [
     "--replay",
     "--request-timeout",
     "--color",
+    "--allow-files-from",
     "--config",
     "--prometheus",
     "--prometheus-header",

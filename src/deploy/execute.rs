@@ -282,6 +282,7 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
         pool,
         objects: plan.rendered.objects.iter().map(label).collect(),
         defaults: crate::deploy::defaults::of_job(job),
+        local_files: plan.input.attached.files.clone(),
         dry_run,
         action: None,
         changes: Vec::new(),

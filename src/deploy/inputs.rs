@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::context::Context;
+use crate::deploy::local_files::{Attached, FileAccess, attach};
 use crate::error::{Error, ErrorName};
 use crate::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
 use crate::view::created::{self, DocumentName, FailedDocument};
@@ -20,6 +21,8 @@ pub(crate) struct InputDocument {
     pub document: Document,
     pub file: String,
     pub text: String,
+    /// The local files that it names.
+    pub attached: Attached,
 }
 
 impl InputDocument {
@@ -65,7 +68,7 @@ pub(crate) struct Inputs {
 }
 
 /// Reads everything, with `overrides` put into each document. Every problem of every file comes back, not the first.
-pub(crate) fn read(names: &[String], overrides: &[Override]) -> Result<Inputs, Unreadable> {
+pub(crate) fn read(names: &[String], overrides: &[Override], access: &FileAccess) -> Result<Inputs, Unreadable> {
     let (mut inputs, mut failed) = (Inputs::default(), Vec::new());
     let mut fail = |file: &str, error| {
         failed.push(FailedDocument { document: DocumentName { kind: "file", name: shown(file).to_owned() }, error });
@@ -78,14 +81,12 @@ pub(crate) fn read(names: &[String], overrides: &[Override]) -> Result<Inputs, U
         }
     }
     for file in files {
-        let parsed =
-            text(&file).and_then(|text| Ok((spec::parse_with(shown(&file), &text, overrides).map_err(Error::from)?, text)));
-        match parsed {
-            Ok((parsed, text)) => {
-                let input = |document| InputDocument { document, file: shown(&file).to_owned(), text: text.clone() };
-                inputs.documents.extend(parsed.documents.into_iter().map(input));
-                if !parsed.warnings.list.is_empty() {
-                    inputs.warnings.push(parsed.warnings);
+        let read = text(&file).and_then(|text| documents(&file, &text, overrides, access));
+        match read {
+            Ok((documents, warnings)) => {
+                inputs.documents.extend(documents);
+                if !warnings.list.is_empty() {
+                    inputs.warnings.push(warnings);
                 }
             }
             Err(error) => fail(&file, error),
@@ -96,6 +97,24 @@ pub(crate) fn read(names: &[String], overrides: &[Override]) -> Result<Inputs, U
     } else {
         Err(Unreadable { failed, others: inputs.documents.iter().map(InputDocument::name).collect() })
     }
+}
+
+/// Reads the documents of one file and the local files that they name. Problems of both come back together.
+fn documents(
+    file: &str,
+    text: &str,
+    overrides: &[Override],
+    access: &FileAccess,
+) -> Result<(Vec<InputDocument>, Problems), Error> {
+    let (documents, mut problems) = spec::read(shown(file), text, overrides);
+    let mut input = |document| {
+        let attached = attach(&document, file, access, &mut problems.list);
+        InputDocument { document, file: shown(file).to_owned(), text: text.to_owned(), attached }
+    };
+    let documents = documents.into_iter().map(&mut input).collect();
+    problems.list.sort_by_key(|problem| (problem.at, problem.message.clone()));
+    problems.list.dedup();
+    if problems.are_fatal() { Err(problems.into()) } else { Ok((documents, problems)) }
 }
 
 /// Returns the files that names stand for, folders opened.
@@ -183,20 +202,4 @@ pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Error> {
         return Err(Error::new(ErrorName::FileTooLarge, message));
     }
     Ok(bytes)
-}
-
-/// Contents of the `files:` of a document, relative to the file that names them.
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
-pub(crate) fn attachments(input: &InputDocument) -> Result<Vec<Vec<u8>>, Error> {
-    let Document::Job(job) = &input.document else { return Ok(Vec::new()) };
-    let folder = Path::new(&input.file).parent().unwrap_or(Path::new(""));
-    let load = |(_, local): &(String, String)| {
-        let path = folder.join(local);
-        let open = fs::File::open(&path).and_then(|open| {
-            let mut bytes = Vec::new();
-            open.take(FILE_BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
-        });
-        open.map_err(|error| invalid(format!("cannot read `{}` of `files:`", path.display())).cause(error.to_string()))
-    };
-    job.files.iter().map(load).collect()
 }

@@ -11,6 +11,7 @@ pub(crate) mod fit;
 mod follow;
 pub(crate) mod inputs;
 pub(crate) mod interrupt;
+pub(crate) mod local_files;
 pub(crate) mod names;
 pub(crate) mod namesakes;
 mod once_per;

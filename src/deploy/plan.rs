@@ -8,7 +8,7 @@ use futures::future::join4;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::defaults::{Site, keep_classes};
-use crate::deploy::inputs::{self, InputDocument};
+use crate::deploy::inputs::InputDocument;
 use crate::deploy::queueing::{QueueChoice, Queueing};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
@@ -175,7 +175,6 @@ impl Planner<'_> {
         if let (Some(connection), Document::Job(job)) = (self.connection, &mut input.document) {
             keep_classes(connection, &namespace, job).await?;
         }
-        let files = inputs::attachments(&input)?;
         let choice = match (&self.queueing, &input.document) {
             (Some(queueing), Document::Job(job)) => queueing.choose(job, &namespace).await?,
             _ => QueueChoice::default(),
@@ -185,7 +184,7 @@ impl Planner<'_> {
             nodes: facts.nodes.clone(),
             user: facts.user.clone(),
             pools: facts.pools.iter().flatten().map(|pool| pool.name.clone()).collect(),
-            files,
+            files: input.attached.contents.clone(),
             queueing: choice.system,
             gang: choice.gang,
             kueue_levels: choice.levels,
@@ -201,9 +200,9 @@ impl Planner<'_> {
 }
 
 /// Returns what rendering a job says where nothing is known of the cluster: only what no cluster could take is refused.
-pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error>, Error> {
+pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
     let facts = PlanningFacts::default();
-    let Document::Job(job) = &input.document else { return Ok(Ok(())) };
+    let Document::Job(job) = &input.document else { return Ok(()) };
     // A queue is the cluster's to serve.
     let mut blind = job.clone();
     blind.queue = None;
@@ -212,7 +211,7 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error
         nodes: facts.nodes,
         user: None,
         pools: blind.resources.pool.iter().map(|pool| pool.value.clone()).collect(),
-        files: inputs::attachments(input)?,
+        files: input.attached.contents.clone(),
         queueing: None,
         gang: None,
         kueue_levels: std::collections::BTreeSet::new(),
@@ -220,7 +219,7 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error
         served: None,
     };
     let rendered = render(&Document::Job(blind), &target);
-    Ok(rendered.map(|_| ()).map_err(|refusal| Error::refused(refusal, &input.file, &input.text)))
+    rendered.map(|_| ()).map_err(|refusal| Error::refused(refusal, &input.file, &input.text))
 }
 
 fn needs_more_than_the_core(job: &JobDocument) -> bool {

@@ -3,6 +3,7 @@
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::inputs::{self, InputDocument};
+use crate::deploy::local_files::FileAccess;
 use crate::deploy::names::named;
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::error::Error;
@@ -17,8 +18,13 @@ pub(crate) struct Planned {
 }
 
 /// Reads the files, connects, and renders every job for this cluster.
-pub(crate) async fn planned(files: &[String], sets: &[Override], context: &Context) -> Result<Planned, Error> {
-    let inputs = inputs::read(files, sets).map_err(|unreadable| unreadable.tell(context))?;
+pub(crate) async fn planned(
+    files: &[String],
+    sets: &[Override],
+    access: &FileAccess,
+    context: &Context,
+) -> Result<Planned, Error> {
+    let inputs = inputs::read(files, sets, access).map_err(|unreadable| unreadable.tell(context))?;
     inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
     let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
         named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());

@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::rights::Task;
 use crate::side_by_side::SideBySide;
 use crate::view::created::{self, Created, DocumentName, FailedDocument, site_lines};
+use crate::view::local_files;
 use crate::view::objects::ObjectList;
 use crate::view::{Format, document, json, yaml};
 
@@ -144,7 +145,8 @@ fn show(plans: &[Plan], format: Format, context: &Context) -> Result<(), Error> 
     if format.is_document() {
         // The document is what would be sent, so this goes beside it.
         let lines = plans.iter().filter_map(|plan| job(&plan.input)).flat_map(|job| site_lines(&of_job(job)));
-        lines.for_each(|line| context.terminal.report(&line));
+        let files = plans.iter().flat_map(|plan| local_files::lines(&plan.input.attached.files));
+        lines.chain(files).for_each(|line| context.terminal.report(&line));
     }
     let text = match format {
         Format::Json => json(&ObjectList::of(objects)),

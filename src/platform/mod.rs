@@ -8,11 +8,13 @@ mod windows;
 
 #[cfg(unix)]
 pub(crate) use unix::{
-    Endings, RawMode, WindowChanges, create_with_mode, ended_from_outside, may_run, mode_of, modified_at, private_folder, symlink,
+    Endings, RawMode, WindowChanges, create_with_mode, ended_from_outside, is_same_file, may_run, mode_of, modified_at,
+    open_plain, private_folder, symlink,
 };
 #[cfg(windows)]
 pub(crate) use windows::{
-    Endings, RawMode, WindowChanges, create_with_mode, ended_from_outside, may_run, mode_of, modified_at, private_folder, symlink,
+    Endings, RawMode, WindowChanges, create_with_mode, ended_from_outside, is_same_file, may_run, mode_of, modified_at,
+    open_plain, private_folder, symlink,
 };
 
 /// The number of Ctrl-C's signal.

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use rustix::termios::{self, OptionalActions, Termios};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -115,4 +116,15 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
 /// Makes a link at `place` that leads to `target`.
 pub(crate) fn symlink(target: &Path, place: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, place)
+}
+
+/// Opens a file for reading, but no link in its place. A FIFO is opened without waiting for a writer.
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Whether both describe one file.
+pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }

@@ -116,3 +116,14 @@ pub(crate) fn symlink(target: &Path, place: &Path) -> io::Result<()> {
     }
     std::os::windows::fs::symlink_file(target, place)
 }
+
+/// Opens a file for reading.
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).open(path)
+}
+
+/// Whether both can describe one file: Windows does not tell a file's number, so its size and times are compared.
+pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    let seen = |data: &Metadata| (data.len(), data.created().ok(), data.modified().ok());
+    seen(one) == seen(other)
+}

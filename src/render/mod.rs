@@ -51,7 +51,7 @@ pub use pool::{HOME_ROLE, POOL_KIND, definition, facts, home, home_mark, is_publ
 pub use quota::{namespace, quota};
 pub use role::roles;
 pub use secret::{Registry, opaque, registry};
-pub(crate) use storage::claim_name;
+pub(crate) use storage::{FILES_KIB, claim_name};
 
 /// What rendering has to know of the cluster.
 #[derive(Clone, Debug, Default)]

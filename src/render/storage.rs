@@ -19,7 +19,7 @@ use super::labels::metadata;
 use super::{Object, Refusal, Target, supervisor};
 
 /// A ConfigMap holds at most a mebibyte, encoding included.
-const FILES_KIB: usize = 900;
+pub(crate) const FILES_KIB: usize = 900;
 
 /// Where `model.cache` keeps what is downloaded: on a claim mounted there, else on the node.
 pub(super) const CACHE: &str = "/cache/models";
@@ -191,13 +191,13 @@ impl PodStorage {
         let (mut data, mut binary) = (BTreeMap::new(), BTreeMap::new());
         let source = ConfigMapVolumeSource { name: name.clone(), ..ConfigMapVolumeSource::default() };
         let volume = Volume { name: "files".to_owned(), config_map: Some(source), ..Volume::default() };
-        for (index, ((path, _), content)) in job.files.iter().zip(&target.files).enumerate() {
+        for (index, (file, content)) in job.files.iter().zip(&target.files).enumerate() {
             let key = format!("file-{index}");
             match String::from_utf8(content.clone()) {
                 Ok(text) => data.insert(key.clone(), text).map(|_| ()),
                 Err(error) => binary.insert(key.clone(), ByteString(error.into_bytes())).map(|_| ()),
             };
-            self.add(volume.clone(), path, true, Some(key));
+            self.add(volume.clone(), &file.path, true, Some(key));
         }
         let map = ConfigMap {
             metadata: metadata(job, target, &name, labels),

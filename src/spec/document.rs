@@ -57,6 +57,15 @@ impl Document {
     }
 }
 
+/// An entry of `files`: a local file that the job finds in its container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachedFile {
+    /// The path in the container.
+    pub path: String,
+    /// The path on this machine, as it is written.
+    pub local: Located<String>,
+}
+
 /// A training, an inference service, a notebook or a compute service.
 #[derive(Clone, Debug)]
 pub struct JobDocument {
@@ -108,8 +117,8 @@ pub struct JobDocument {
     pub security: super::Security,
     /// Merged into the pod spec as it stands.
     pub pod: Option<serde_json::Value>,
-    /// (path in the container, local path)
-    pub files: Vec<(String, String)>,
+    /// `files`, which are read from this machine.
+    pub files: Vec<AttachedFile>,
     /// Time between SIGTERM and SIGKILL.
     pub grace_period: Option<Duration>,
     /// What only trainings have.

@@ -34,8 +34,8 @@ mod values;
 
 pub use defaults_document::{DefaultRow, Defaults, SiteDefaults, SiteLimits};
 pub use document::{
-    Checkpoint, Command, Document, JobDocument, JobResources, Model, Parsed, Rdma, Share, Training, VolumeAccess, Workdir,
-    WorkdirSource,
+    AttachedFile, Checkpoint, Command, Document, JobDocument, JobResources, Model, Parsed, Rdma, Share, Training, VolumeAccess,
+    Workdir, WorkdirSource,
 };
 pub use fields::{Located, WrittenGpuType, nearest};
 pub use inherit::inherit;
@@ -68,6 +68,13 @@ pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
 
 /// Returns the same with fields of every document changed beforehand.
 pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Parsed, Problems> {
+    let (documents, problems) = read(file, text, overrides);
+    if problems.are_fatal() { Err(problems) } else { Ok(Parsed { documents, warnings: problems }) }
+}
+
+/// Reads the documents that can be read, with every problem of the file. A file with an error is refused as a whole: its
+/// documents serve only to find more problems.
+pub fn read(file: &str, text: &str, overrides: &[Override]) -> (Vec<Document>, Problems) {
     let mut reader = Reader::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let trees = tree::read(text, &mut reader.problems);
@@ -80,9 +87,7 @@ pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Pars
     pool::nodes_in_two_pools(&mut reader, &documents);
     reader.problems.sort_by_key(|problem| (problem.at, problem.message.clone()));
     reader.problems.dedup();
-    let failed = reader.problems.iter().any(|problem| problem.severity == Severity::Error);
-    let problems = Problems { file: file.to_owned(), text: text.to_owned(), list: reader.problems };
-    if failed { Err(problems) } else { Ok(Parsed { documents, warnings: problems }) }
+    (documents, Problems { file: file.to_owned(), text: text.to_owned(), list: reader.problems })
 }
 
 fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> Option<Document> {

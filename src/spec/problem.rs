@@ -67,6 +67,12 @@ pub struct Problems {
 }
 
 impl Problems {
+    /// Whether one of them refuses the file.
+    #[must_use]
+    pub fn are_fatal(&self) -> bool {
+        self.list.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
     /// Returns the source line of a problem.
     #[must_use]
     pub fn line(&self, problem: &Problem) -> Option<&str> {

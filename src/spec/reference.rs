@@ -249,7 +249,12 @@ pub const DOCUMENT: &[Field] = &[
         "`restricted` makes pods that the restricted Pod Security level admits; or {level, run_as, fs_group}.",
         "restricted",
     ),
-    field(&["files"], Files, "Small local files that appear in /workspace: a list, or a map path: file.", "[train.py]"),
+    field(
+        &["files"],
+        Files,
+        "Small files of this file's folder that appear in /workspace: a list, or a map path: file.",
+        "[train.py]",
+    ),
     field(
         &["pod"],
         Overlay,

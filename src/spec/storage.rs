@@ -1,6 +1,6 @@
 //! Reads the `storage:` block and `files:`, and refuses host paths that would give away the node.
 
-use super::document::{VolumeAccess, Workdir, WorkdirSource};
+use super::document::{AttachedFile, VolumeAccess, Workdir, WorkdirSource};
 use super::fields::{Fields, Located, Reader};
 use super::problem::{FilePosition, Problem};
 use super::reference;
@@ -165,28 +165,28 @@ fn is_data_file(path: &str) -> bool {
         .is_some_and(|(stem, ending)| !stem.is_empty() && DATA_FILES.contains(&ending.to_ascii_lowercase().as_str()))
 }
 
-/// `files:` as (path in the container, local path); a bare local path appears in `/workspace`.
-pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<(String, String)> {
+/// Reads `files:`; a bare local path appears in `/workspace`.
+pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<AttachedFile> {
     let Some(node) = document.take(reader, "files") else { return Vec::new() };
-    let named: Vec<(Located<String>, String)> = if matches!(node.value, YamlValue::Map(_)) {
-        reader.text_map(node, "files").into_iter().map(|(target, local)| (target, local.value)).collect()
+    let named: Vec<(Located<String>, Located<String>)> = if matches!(node.value, YamlValue::Map(_)) {
+        reader.text_map(node, "files")
     } else {
         let items = reader.list_or_one(node);
         let own_name = |local: Located<String>| {
             let name = local.value.rsplit('/').next().unwrap_or(&local.value).to_owned();
-            (Located { value: name, at: local.at }, local.value)
+            (Located { value: name, at: local.at }, local)
         };
         items.into_iter().filter_map(|item| reader.text(item, "files").map(own_name)).collect()
     };
-    let mut found: Vec<(String, String)> = Vec::new();
+    let mut found: Vec<AttachedFile> = Vec::new();
     for (target, local) in named {
         let path = if target.value.starts_with('/') { target.value } else { format!("/workspace/{}", target.value) };
         let Some(path) = absolute(reader, &path, target.at) else { continue };
-        if found.iter().any(|(other, _)| *other == path) {
+        if found.iter().any(|other| other.path == path) {
             let note = "name one of them otherwise: `files: {other-name: local/path}`";
             reader.problems.push(Problem::error(target.at, format!("two files would be `{path}`"), note));
         }
-        found.push((path, local));
+        found.push(AttachedFile { path, local });
     }
     found
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::local_files::{LocalFile, lines};
 use super::text::{clean, count};
 use crate::error::Error;
 use crate::model::GpuCount;
@@ -38,6 +39,9 @@ pub(crate) struct Created {
     /// What it has from the site's defaults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<FromSite>,
+    /// Files of this machine that became part of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub local_files: Vec<LocalFile>,
     /// Only there when nothing was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -105,6 +109,7 @@ impl Made {
             pool: None,
             objects: Vec::new(),
             defaults: Vec::new(),
+            local_files: Vec::new(),
             dry_run: self.dry_run,
             action: None,
             changes: Vec::new(),
@@ -159,6 +164,9 @@ struct BatchItem<'a> {
     /// What `apply` did.
     #[serde(skip_serializing_if = "Option::is_none")]
     action: Option<&'a str>,
+    /// Files of this machine that became part of it.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    local_files: &'a [LocalFile],
 }
 
 /// The answer to several documents.
@@ -178,6 +186,7 @@ pub(crate) fn batch<'a>(created: &'a [Created], failed: &[FailedDocument], not_t
         name: &created.name,
         namespace: Some(created.namespace.as_str()).filter(|namespace| !namespace.is_empty()),
         action: created.action,
+        local_files: &created.local_files,
     };
     let not = |FailedDocument { document, error }: &FailedDocument| NotCreated {
         kind: document.kind,
@@ -217,5 +226,6 @@ pub(crate) fn text(created: &Created) -> String {
         _ => format!("  {}\n", created.objects.join(", ")),
     };
     let from_site: String = site_lines(&created.defaults).iter().map(|line| format!("  {line}\n")).collect();
-    format!("{}/{} {verb} in {}: {size}{pool}\n{below}{from_site}", created.kind, created.job_id, created.namespace)
+    let files: String = lines(&created.local_files).iter().map(|line| format!("  {line}\n")).collect();
+    format!("{}/{} {verb} in {}: {size}{pool}\n{below}{files}{from_site}", created.kind, created.job_id, created.namespace)
 }

@@ -34,6 +34,7 @@ pub(crate) mod hourly;
 pub(crate) mod hourly_table;
 pub(crate) mod jobs;
 pub(crate) mod labels;
+pub(crate) mod local_files;
 pub(crate) mod logs;
 pub(crate) mod metrics;
 pub(crate) mod node;

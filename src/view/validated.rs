@@ -9,6 +9,7 @@ use crate::spec::{Problem, Problems, Severity};
 
 use super::TextStyle;
 use super::errors::checked_text;
+use super::local_files::{LocalFile, lines};
 use super::text::{count, paint};
 
 /// One file after it was looked at.
@@ -18,6 +19,8 @@ pub struct Validated {
     pub problems: Problems,
     /// Kind and name of each document; empty when the file could not be read.
     pub documents: Vec<(&'static str, String)>,
+    /// Local files that the documents send to the cluster.
+    pub(crate) files: Vec<LocalFile>,
 }
 
 impl Validated {
@@ -53,6 +56,7 @@ pub fn text(files: &[Validated], look: TextStyle) -> String {
         let documents: Vec<String> = file.documents.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
         let described = if documents.is_empty() { String::new() } else { format!(" ({})", documents.join(", ")) };
         text.push_str(&format!("{name}: {}{described}\n", paint(&verdict, Some(color), look)));
+        text.extend(lines(&file.files).iter().map(|line| format!("  {line}\n")));
         file.problems.list.iter().for_each(|problem| text.push_str(&checked_text(&file.problems, problem, look)));
     }
     text
@@ -67,12 +71,16 @@ pub(crate) struct Validation<'a> {
 }
 
 #[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct FileItem<'a> {
     file: &'a str,
     /// Empty when the file could not be read.
     documents: Vec<DocumentItem<'a>>,
     valid: bool,
     problems: Vec<ProblemItem<'a>>,
+    /// Local files that become part of its jobs.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    local_files: &'a [LocalFile],
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -127,6 +135,7 @@ pub(crate) fn document(files: &[Validated], strict: bool) -> Validation<'_> {
         documents: file.documents.iter().map(|(kind, name)| DocumentItem { kind, name }).collect(),
         valid: file.counted(Severity::Error) == 0 && (!strict || file.counted(Severity::Warning) == 0),
         problems: file.problems.list.iter().map(problem).collect(),
+        local_files: &file.files,
     });
     Validation { errors, warnings, files: files.collect() }
 }

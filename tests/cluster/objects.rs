@@ -75,9 +75,10 @@ fn every_pod_is_safe_from_what_breaks_jobs() {
 #[test]
 fn the_job_retries_rank_by_rank_and_owns_what_goes_with_it() {
     let scene = Scene::with_nodes("owner", 1);
-    let config = file("config.json", "{\"stage\": 3}");
-    let yaml = scene.training("a", &format!("job: {{name: NAME, retries: 2, priority: high, max_runtime: 2h, keep_for: 1d}}\nresources: {{pool: POOL, gpu: 1, node_count: 2}}\nfiles: {{ds.json: {}}}\nstorage: {{workdirs: [{{path: /out, size: 1Gi}}]}}", config.display()));
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml).ok().says("max_runtime counts from the moment");
+    file("config.json", "{\"stage\": 3}");
+    let yaml = scene.training("a", "job: {name: NAME, retries: 2, priority: high, max_runtime: 2h, keep_for: 1d}\nresources: {pool: POOL, gpu: 1, node_count: 2}\nfiles: {ds.json: config.json}\nstorage: {workdirs: [{path: /out, size: 1Gi}]}");
+    let path = file("owner.yaml", &yaml).display().to_string();
+    scene.gpuctl(&["create", "-f", &path]).ok().says("max_runtime counts from the moment");
     let job = scene.get(&["job", "a", "--show-managed-fields"]);
     let spec = &job["spec"];
     assert_eq!(spec["completionMode"], "Indexed");

@@ -24,7 +24,8 @@ fn flags_stand_for_a_file() {
     let spec = scene.gpuctl(&arguments(&["--dry-run=client", "-o", "spec"])).ok().out;
     scene.gpuctl(&arguments(&["-o", "spec"])).exits(2).says("add `--dry-run=client`");
     let shown = scene.gpuctl(&arguments(&["--dry-run=client", "-o", "yaml"])).ok().out;
-    let from_file = scene.gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "yaml"], &spec).ok().out;
+    let saved = file("run-spec.yaml", &spec).display().to_string();
+    let from_file = scene.gpuctl(&["create", "-f", &saved, "--dry-run=client", "-o", "yaml"]).ok().out;
     assert_eq!(shown, from_file, "the YAML that it prints is the job that it makes");
     let run = scene.gpuctl(&arguments(&["--wait", "--timeout", "60s"])).ok();
     assert!(run.out.starts_with("training/sft created in run: 2 nodes × 2 a100-80g, pool run\n"), "{}", run.out);

@@ -4,6 +4,7 @@ pub(crate) mod columns;
 pub(crate) mod container;
 pub(crate) mod format;
 pub(crate) mod list;
+pub(crate) mod local;
 pub(crate) mod metrics;
 pub(crate) mod submit;
 pub(crate) mod time;

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::local::LocalFileArgs;
 use crate::cli::args::submit::SubmitArgs;
 use crate::spec::Override;
 
@@ -24,6 +25,8 @@ pub(crate) struct Apply {
     /// Change a field of every document, as resources.gpu=4; may be repeated
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
     pub sets: Vec<Override>,
+    #[command(flatten)]
+    pub local: LocalFileArgs,
     /// Delete and resubmit a job whose changes cannot be applied in place
     #[arg(long)]
     pub replace: bool,

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::local::LocalFileArgs;
 use crate::cli::args::submit::SubmitArgs;
 use crate::cli::files::create_secret;
 use crate::spec::Override;
@@ -32,6 +33,8 @@ pub(crate) struct Create {
     /// Change a field of every document, as resources.gpu=4; may be repeated
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
     pub sets: Vec<Override>,
+    #[command(flatten)]
+    pub local: LocalFileArgs,
     /// Name of the one job in the files, instead of job.name
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

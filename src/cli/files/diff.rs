@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::local::LocalFileArgs;
 use crate::spec::Override;
 
 /// Show what `apply` would change
@@ -21,6 +22,8 @@ pub(crate) struct Diff {
     /// Change a field of every document first, as resources.gpu=4; may be repeated
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
     pub sets: Vec<Override>,
+    #[command(flatten)]
+    pub local: LocalFileArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

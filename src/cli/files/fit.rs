@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::local::LocalFileArgs;
 use crate::spec::Override;
 
 /// Say whether a job fits: now, later, or never on these nodes, and what binds where
@@ -26,6 +27,8 @@ pub(crate) struct Fit {
     /// Change a field of every document first, as resources.gpu=4; may be repeated
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
     pub sets: Vec<Override>,
+    #[command(flatten)]
+    pub local: LocalFileArgs,
     /// Tell the nodes apart by this label: the job has to fit into one value of it
     #[arg(long, value_name = "LABEL")]
     pub by: Option<String>,

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::local::LocalFileArgs;
 use crate::spec::checks::{self};
 
 /// Validate files without a cluster
@@ -19,6 +20,8 @@ pub(crate) struct Validate {
     /// File, folder of *.yaml files, or - for stdin; may be repeated
     #[arg(short, long = "filename", required_unless_present = "explain", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
+    #[command(flatten)]
+    pub local: LocalFileArgs,
     /// Ask the cluster as well: what `create` would be told
     #[arg(long)]
     pub server: bool,
@@ -26,7 +29,7 @@ pub(crate) struct Validate {
     #[arg(long)]
     pub strict: bool,
     /// Explain a check
-    #[arg(long, value_name = "ID", conflicts_with_all = ["files", "server", "strict"], value_parser = clap::builder::PossibleValuesParser::new(checks::CHECKS.iter().map(|check| check.id)))]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["files", "server", "strict", "allow_files_from"], value_parser = clap::builder::PossibleValuesParser::new(checks::CHECKS.iter().map(|check| check.id)))]
     pub explain: Option<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]

@@ -11,7 +11,7 @@ use crate::error::Error;
 
 pub(crate) async fn run(args: &Apply, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let inputs = match inputs::read(&args.files, &args.sets) {
+    let inputs = match inputs::read(&args.files, &args.sets, &args.local.access()?) {
         Ok(inputs) => inputs,
         Err(unreadable) => return unreadable.refuse(args.output.into(), context),
     };

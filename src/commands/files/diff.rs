@@ -21,16 +21,18 @@ use crate::render::{DEFAULTS_FILE, Object, namespace};
 use crate::side_by_side::SideBySide;
 use crate::spec::{Document, Pool, masked};
 use crate::view::changes::{Difference, Masks, text};
-use crate::view::{Format, document};
+use crate::view::{Format, document, local_files};
 
 pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let Planned { connection, shared, plans } = planned(&args.files, &args.sets, context).await?;
+    let Planned { connection, shared, plans } = planned(&args.files, &args.sets, &args.local.access()?, context).await?;
     let mut found = Vec::new();
     for input in &shared {
         found.extend(of_shared(&connection, &input.document, context).await?);
     }
+    let files = plans.iter().flat_map(|plan| local_files::lines(&plan.input.attached.files));
+    files.for_each(|line| context.terminal.report(&line));
     let names: Vec<String> = plans.iter().map(|plan| plan.job_name().to_owned()).collect();
     let mut warned = Warned::default();
     let mut jobs = SideBySide::new(plans.into_iter().map(|plan| of_job(&connection, plan)), AT_ONCE);

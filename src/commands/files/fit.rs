@@ -16,7 +16,7 @@ use crate::view::{Format, document};
 pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let Planned { connection, plans, .. } = planned(&args.files, &args.sets, context).await?;
+    let Planned { connection, plans, .. } = planned(&args.files, &args.sets, &args.local.access()?, context).await?;
     if plans.is_empty() {
         context.terminal.report("no job in these files");
     }

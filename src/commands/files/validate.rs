@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::Judging;
 use crate::deploy::inputs::{self, InputDocument};
+use crate::deploy::local_files::FileAccess;
 use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan_each};
@@ -29,8 +30,9 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     }
     let mut files = Vec::new();
     let mut readable = Vec::new();
+    let access = args.local.access()?;
     for name in inputs::names(&args.files)? {
-        let (validated, documents) = look(&name, context)?;
+        let (validated, documents) = look(&name, &access, context)?;
         files.push(validated);
         readable.extend(documents);
     }
@@ -45,13 +47,13 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
 }
 
 /// Returns what can be known of a file by itself.
-fn look(name: &str, context: &Context) -> Result<(Validated, Vec<InputDocument>), Error> {
-    let mut one = match inputs::read(&[name.to_owned()], &[]) {
+fn look(name: &str, access: &FileAccess, context: &Context) -> Result<(Validated, Vec<InputDocument>), Error> {
+    let mut one = match inputs::read(&[name.to_owned()], &[], access) {
         Ok(found) => found,
         Err(unreadable) => {
             let error = unreadable.tell(context);
             let Some(problems) = error.problems else { return Err(error) };
-            return Ok((Validated { problems: *problems, documents: Vec::new() }, Vec::new()));
+            return Ok((Validated { problems: *problems, documents: Vec::new(), files: Vec::new() }, Vec::new()));
         }
     };
     let Some(first) = one.documents.first() else {
@@ -65,13 +67,14 @@ fn look(name: &str, context: &Context) -> Result<(Validated, Vec<InputDocument>)
     list.extend(checks::found(&text, &documents));
     for input in one.documents.iter().filter(|input| job(input).is_some()) {
         // A cluster that tells nothing refuses only what no cluster could take.
-        if let Err(error) = crate::deploy::plan::rendered_blindly(input)? {
+        if let Err(error) = crate::deploy::plan::rendered_blindly(input) {
             list.push(of_error(&error, "unfit", Severity::Error));
         }
     }
     list.sort_by_key(|problem| (problem.at, problem.message.clone()));
     let named = documents.iter().map(|document| (document.kind(), document.name().to_owned())).collect();
-    Ok((Validated { problems: Problems { file, text, list }, documents: named }, one.documents))
+    let files = one.documents.iter().flat_map(|input| input.attached.files.clone()).collect();
+    Ok((Validated { problems: Problems { file, text, list }, documents: named, files }, one.documents))
 }
 
 /// Returns an error as a problem of its file, at its place where it has one.

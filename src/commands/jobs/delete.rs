@@ -9,6 +9,7 @@ use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::delete::{begin, end, told};
+use crate::deploy::local_files::FileAccess;
 use crate::deploy::{AT_ONCE, defaults, inputs, pools, quotas};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
@@ -129,7 +130,7 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
 
 /// Returns what files describe, last first.
 fn items_in(files: &[String], context: &Context) -> Result<Vec<DeleteItem>, Error> {
-    let inputs = inputs::read(files, &[]).map_err(|unreadable| unreadable.tell(context))?;
+    let inputs = inputs::read(files, &[], &FileAccess::Unread).map_err(|unreadable| unreadable.tell(context))?;
     let item = |document: &Document| match document {
         Document::Job(job) => DeleteItem::Job(match &job.namespace {
             Some(space) => format!("{}/{}", space.value, job.name.value),

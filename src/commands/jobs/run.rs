@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 use crate::cli::jobs::run::{Run, RunFormat};
 use crate::context::Context;
 use crate::deploy::inputs::InputDocument;
+use crate::deploy::local_files::{FileAccess, attach};
 use crate::deploy::names::named;
 use crate::deploy::options::DryRun;
 use crate::deploy::options::Mode;
 use crate::deploy::submit;
 use crate::error::Error;
-use crate::spec;
+use crate::spec::{self, Problems};
 use crate::view::{Format, yaml};
 
 pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error> {
@@ -33,8 +34,17 @@ pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let input = |document| InputDocument { document, file: FILE.to_owned(), text: text.clone() };
-    let documents = named(parsed.documents.into_iter().map(input).collect(), args.generate_name)?;
+    let mut problems = Vec::new();
+    let input = |document| {
+        // The user named each file on the command line.
+        let attached = attach(&document, FILE, &FileAccess::Any, &mut problems);
+        InputDocument { document, file: FILE.to_owned(), text: text.clone(), attached }
+    };
+    let documents = parsed.documents.into_iter().map(input).collect();
+    if !problems.is_empty() {
+        return Err(Problems { file: FILE.to_owned(), text, list: problems }.into());
+    }
+    let documents = named(documents, args.generate_name)?;
     submit::submit(documents, &args.submit.options(Mode::default()), format, context).await
 }
 

@@ -14,7 +14,12 @@ use crate::spec::Override;
 
 pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Error> {
     if let Some(CreateTarget::Secret(secret)) = &args.what {
-        if !args.files.is_empty() || !args.sets.is_empty() || args.name.is_some() || args.generate_name || args.submit.is_given()
+        if !args.files.is_empty()
+            || !args.sets.is_empty()
+            || args.name.is_some()
+            || args.generate_name
+            || args.local.is_given()
+            || args.submit.is_given()
         {
             return Err(Error::usage("`create secret` takes its options after its name").hint("gpuctl create secret --help"));
         }
@@ -23,7 +28,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
     context.terminal.set_format(args.output.into());
     let mut overrides = args.sets.clone();
     overrides.extend(args.name.as_deref().map(|name| Override::text(&["job", "name"], name)));
-    let inputs = match inputs::read(&args.files, &overrides) {
+    let inputs = match inputs::read(&args.files, &overrides, &args.local.access()?) {
         Ok(inputs) => inputs,
         Err(unreadable) => return unreadable.refuse(args.output.into(), context),
     };

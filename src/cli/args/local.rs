@@ -1,0 +1,27 @@
+//! Which local files a job file may name.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::deploy::local_files::FileAccess;
+use crate::error::Error;
+
+/// Local files of job files
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct LocalFileArgs {
+    /// Let `files:` name files in this folder too, as ../data, not only in the folder of the job file; may be repeated
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub allow_files_from: Vec<PathBuf>,
+}
+
+impl LocalFileArgs {
+    pub(crate) fn is_given(&self) -> bool {
+        !self.allow_files_from.is_empty()
+    }
+
+    /// Opens the folders.
+    pub(crate) fn access(&self) -> Result<FileAccess, Error> {
+        FileAccess::from(&self.allow_files_from)
+    }
+}

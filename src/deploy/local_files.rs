@@ -1,0 +1,275 @@
+//! Reads the local files that `files:` names. A job file can come from somebody else, and what it names becomes readable to
+//! everyone who can read the job's namespace. So it may name only regular files in its own folder, after resolving symlinks,
+//! and in folders that the user allows. Refusals do not depend on whether a file outside exists.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::Error;
+use crate::platform;
+use crate::render::FILES_KIB;
+use crate::spec::{Document, FilePosition, JobDocument, Problem};
+use crate::view::local_files::LocalFile;
+
+/// Most bytes of all files of a job.
+const MOST_BYTES: u64 = FILES_KIB as u64 * 1024;
+/// Links that one path may go through, as in Linux.
+const MOST_LINKS: u32 = 40;
+/// File systems whose files are not data of the user.
+const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Which local files the documents of a run may name.
+#[derive(Clone, Debug)]
+pub(crate) enum FileAccess {
+    /// No file is read, because only the names of the documents matter.
+    Unread,
+    /// Files in the folder of the job file, and in these folders.
+    Folders(Vec<Folder>),
+    /// Any regular file: the user named each on the command line.
+    Any,
+}
+
+impl FileAccess {
+    /// Allows the folders of `--allow-files-from`.
+    pub(crate) fn from(folders: &[PathBuf]) -> Result<Self, Error> {
+        let open = |folder: &PathBuf| {
+            let found = Folder::open(folder).and_then(|found| match found.real.is_dir() {
+                true => Ok(found),
+                false => Err(ErrorKind::NotADirectory.into()),
+            });
+            found.map_err(|error| {
+                let message = format!("cannot open the folder `{}` of `--allow-files-from`", folder.display());
+                Error::usage(message).cause(error)
+            })
+        };
+        Ok(Self::Folders(folders.iter().map(open).collect::<Result<_, _>>()?))
+    }
+}
+
+/// A folder in which files may be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder {
+    /// Absolute, as the user named it.
+    typed: PathBuf,
+    /// Absolute, without links.
+    real: PathBuf,
+}
+
+impl Folder {
+    fn open(path: &Path) -> io::Result<Self> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        Ok(Self { typed: std::path::absolute(path)?, real: fs::canonicalize(path)? })
+    }
+}
+
+/// The files of one document.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attached {
+    pub files: Vec<LocalFile>,
+    /// In the same order.
+    pub contents: Vec<Vec<u8>>,
+}
+
+/// Why a file is not read.
+#[derive(Debug)]
+enum Refused {
+    Outside,
+    Missing,
+    NotRegular,
+    Unreadable(io::Error),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => Self::Missing,
+            _ => Self::Unreadable(error),
+        }
+    }
+}
+
+fn is_special(path: &Path) -> bool {
+    SPECIAL.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Reads the files of a document that came from `file`, which is `-` for stdin.
+pub(crate) fn attach(document: &Document, file: &str, access: &FileAccess, problems: &mut Vec<Problem>) -> Attached {
+    let Document::Job(job) = document else { return Attached::default() };
+    if job.files.is_empty() || matches!(access, FileAccess::Unread) {
+        return Attached::default();
+    }
+    let beside = Path::new(file).parent().unwrap_or(Path::new(""));
+    let own = Folder::open(beside);
+    // `/dev/stdin` and `<(command)` are no files of a folder either.
+    let is_stream = file == "-" || own.as_ref().is_ok_and(|own| is_special(&own.real));
+    if is_stream && !matches!(access, FileAccess::Any) {
+        problems.extend(job.files.iter().map(|one| {
+            let message = format!("YAML from stdin reads no local files, but `files` names `{}`", one.local.value);
+            Problem::error(one.local.at, message, "save the YAML in the folder of these files, and name it with `-f`")
+        }));
+        return Attached::default();
+    }
+    let reading = own.map(|own| {
+        let allowed = match access {
+            FileAccess::Folders(more) => Some(std::iter::once(own.clone()).chain(more.iter().cloned()).collect()),
+            _ => None,
+        };
+        Reading { folder: own.real, allowed }
+    });
+    match reading {
+        Ok(reading) => read_all(&reading, beside, job, problems),
+        Err(error) => {
+            let message = format!("cannot open the folder of this file: {error}");
+            problems.push(Problem::error(job.files[0].local.at, message, ""));
+            Attached::default()
+        }
+    }
+}
+
+fn read_all(reading: &Reading, beside: &Path, job: &JobDocument, problems: &mut Vec<Problem>) -> Attached {
+    let mut attached = Attached::default();
+    let (mut total, mut beyond) = (0, None);
+    for one in &job.files {
+        match reading.open(Path::new(&one.local.value)).and_then(|file| content(file, total)) {
+            Ok((bytes, content)) => {
+                total += bytes;
+                if total > MOST_BYTES {
+                    beyond.get_or_insert(one.local.at);
+                }
+                let path = beside.join(&one.local.value).display().to_string();
+                attached.files.push(LocalFile { path, bytes, destination: one.path.clone() });
+                attached.contents.push(content);
+            }
+            Err(refused) => problems.push(problem(&refused, &one.local.value, one.local.at)),
+        }
+    }
+    if let Some(at) = beyond {
+        let message = format!("`files` have {} KiB in all; at most {FILES_KIB} fit", total / 1024);
+        let note = "put large files on a volume: `storage.workdirs` with `pvc:` or `size:`";
+        problems.push(Problem::error(at, message, note));
+    }
+    attached
+}
+
+/// Returns the size and, if it fits after `before` bytes of other files, the content.
+fn content(file: fs::File, before: u64) -> Result<(u64, Vec<u8>), Refused> {
+    let size = file.metadata()?.len();
+    let most = MOST_BYTES.saturating_sub(before) + 1;
+    if size >= most {
+        return Ok((size, Vec::new()));
+    }
+    let mut content = Vec::new();
+    file.take(most).read_to_end(&mut content)?;
+    Ok((content.len() as u64, content))
+}
+
+fn problem(refused: &Refused, local: &str, at: FilePosition) -> Problem {
+    match refused {
+        Refused::Outside => Problem::error(
+            at,
+            format!("`{local}` is outside the folder of this file, which may name only files in it"),
+            "copy the file there, or allow the folder that holds it: `--allow-files-from DIR`",
+        ),
+        Refused::Missing => {
+            let message = format!("cannot read `{local}`: there is no such file");
+            Problem::error(at, message, "paths are relative to the folder of this file")
+        }
+        Refused::NotRegular => Problem::error(at, format!("cannot read `{local}`: it is not a regular file"), "name a file"),
+        Refused::Unreadable(error) => Problem::error(at, format!("cannot read `{local}`: {error}"), ""),
+    }
+}
+
+/// How the paths of one job file are resolved.
+struct Reading {
+    /// That of the job file, without links.
+    folder: PathBuf,
+    /// `None` allows every folder.
+    allowed: Option<Vec<Folder>>,
+}
+
+enum Step {
+    Up,
+    Down(OsString),
+}
+
+impl Reading {
+    /// Opens a regular file that is in an allowed folder.
+    fn open(&self, local: &Path) -> Result<fs::File, Refused> {
+        let path = self.resolve(local)?;
+        // To open a device can change it, so the path is looked at first.
+        if is_special(&path) || !fs::symlink_metadata(&path)?.is_file() {
+            return Err(Refused::NotRegular);
+        }
+        let file = platform::open_plain(&path)?;
+        let opened = file.metadata()?;
+        // A folder on the path can have become a link meanwhile: what was opened must be what the path leads to now.
+        let now = fs::symlink_metadata(self.resolve(local)?)?;
+        match opened.is_file() && platform::is_same_file(&opened, &now) {
+            true => Ok(file),
+            false => Err(Refused::Outside),
+        }
+    }
+
+    /// Follows a path link by link. A path that leaves the allowed folders is refused before anything is looked up there: even
+    /// one that comes back would tell which folders exist.
+    fn resolve(&self, local: &Path) -> Result<PathBuf, Refused> {
+        if self.allowed.is_none() {
+            return Ok(fs::canonicalize(self.folder.join(local))?);
+        }
+        let (mut at, mut steps, mut links) = (self.folder.clone(), Vec::new(), 0);
+        self.enter(local, &mut at, &mut steps);
+        while let Some(step) = steps.pop() {
+            let Step::Down(name) = step else {
+                at.pop();
+                continue;
+            };
+            let next = at.join(name);
+            if !self.leads_to_allowed(&next) {
+                return Err(Refused::Outside);
+            }
+            if !fs::symlink_metadata(&next)?.is_symlink() {
+                at = next;
+                continue;
+            }
+            links += 1;
+            if links > MOST_LINKS {
+                return Err(Refused::Outside);
+            }
+            self.enter(&fs::read_link(&next)?, &mut at, &mut steps);
+        }
+        if self.folders().any(|folder| at.starts_with(&folder.real)) { Ok(at) } else { Err(Refused::Outside) }
+    }
+
+    fn folders(&self) -> impl Iterator<Item = &Folder> {
+        self.allowed.iter().flatten()
+    }
+
+    /// Whether the path is in an allowed folder, or above one.
+    fn leads_to_allowed(&self, path: &Path) -> bool {
+        self.folders().any(|folder| path.starts_with(&folder.real) || folder.real.starts_with(path))
+    }
+
+    /// Puts the steps of a path before those that remain. An absolute path begins anew: at an allowed folder, as its user spells
+    /// it, or at the root.
+    fn enter(&self, path: &Path, at: &mut PathBuf, steps: &mut Vec<Step>) {
+        let mut rest = path;
+        if path.is_absolute() || path.has_root() {
+            let spelled = self.folders().find_map(|folder| Some((folder, path.strip_prefix(&folder.typed).ok()?)));
+            *at = match spelled {
+                Some((folder, below)) => {
+                    rest = below;
+                    folder.real.clone()
+                }
+                None => path.components().take_while(|part| matches!(part, Component::Prefix(_) | Component::RootDir)).collect(),
+            };
+        }
+        let step = |part: Component<'_>| match part {
+            Component::ParentDir => Some(Step::Up),
+            Component::Normal(name) => Some(Step::Down(name.to_owned())),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+        };
+        steps.extend(rest.components().rev().filter_map(step));
+    }
+}
