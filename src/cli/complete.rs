@@ -1,4 +1,5 @@
-//! Answers completion requests of shells, with names before options and with candidates that `offers` has filtered.
+//! Answers completion requests of shells: names before options, and only candidates that `offers`
+//! has filtered.
 
 use std::ffi::OsString;
 use std::io::{Error, Write};
@@ -62,7 +63,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
 }
 
 /// Returns a variable that the registered script sets for the program.
-#[expect(clippy::disallowed_methods, reason = "the shell's script passes these to its completer alone")]
+#[expect(clippy::disallowed_methods, reason = "only the script of a shell sets these")]
 fn of_script(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()
 }

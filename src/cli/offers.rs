@@ -1,6 +1,7 @@
-//! Filters completion candidates: every candidate passes through `offers` on its way to a shell. Names come from clusters,
-//! kubeconfigs, folders and caches, and bash inserts them into the command line without quotes. A name such as `$(reboot)`
-//! would run as soon as the user presses Enter, so only text that every shell passes through unchanged is offered.
+//! Filters completion candidates: every candidate passes through `offers` on its way to a shell.
+//! Names come from clusters, kubeconfigs, folders and caches, and bash inserts them into the
+//! command line without quotes. A name such as `$(reboot)` would run as soon as the user presses
+//! Enter, so only text that every shell passes through unchanged is offered.
 
 use std::ffi::OsString;
 use std::io::Error;
@@ -55,7 +56,8 @@ pub(crate) fn offers(
     Ok(candidates.iter().filter_map(|candidate| offer(candidate, &line, shell)).collect())
 }
 
-/// Leaves options out where there are names: shells sort candidates, and a list of options would hide the names.
+/// Leaves options out where there are names: shells sort candidates, and a list of options would
+/// hide the names.
 pub(crate) fn names_first(mut offers: Vec<Offer>) -> Vec<Offer> {
     if offers.iter().any(|offer| !offer.is_option()) {
         offers.retain(|offer| !offer.is_option());
@@ -72,11 +74,13 @@ struct Line {
 fn offer(candidate: &CompletionCandidate, line: &Line, shell: Inserter) -> Option<Offer> {
     let value = candidate.get_value().to_str()?;
     let safe = if value.starts_with('-') {
-        // Only the program's own options have such an id. A name that begins with a dash would be read as an option.
+        // Only the program's own options have such an id. A name that begins with a dash would be
+        // read as an option.
         let own = candidate.get_id().is_some_and(|id| id.starts_with("arg::"));
         (own || extends_option(candidate, value, line)) && is_plain(value.trim_start_matches('-'), shell)
     } else if let Some(path) = value.strip_prefix("~/") {
-        // The home folder, as the user typed it; a candidate that brings its own `~` is not offered.
+        // The home folder, as the user typed it; a candidate that brings its own `~` is not
+        // offered.
         line.typed.starts_with("~/") && (path.is_empty() || is_plain(path, shell))
     } else {
         is_plain(value, shell)
@@ -87,8 +91,9 @@ fn offer(candidate: &CompletionCandidate, line: &Line, shell: Inserter) -> Optio
     safe.then(|| Offer { value: value.to_owned(), help, hidden: candidate.is_hide_set() })
 }
 
-/// Whether the candidate is a value that follows its option in the same word, as `--output=json` or `-ojson`. The engine tags
-/// values with the argument they belong to. After an option that waits for its value, the whole word is the value.
+/// Whether the candidate is a value that follows its option in the same word, as `--output=json` or
+/// `-ojson`. The engine tags values with the argument they belong to. After an option that waits
+/// for its value, the whole word is the value.
 fn extends_option(candidate: &CompletionCandidate, value: &str, line: &Line) -> bool {
     let of_option = candidate.get_tag().is_some_and(|tag| tag.to_string().starts_with('-'));
     let option = match line.typed.split_once('=') {
@@ -99,8 +104,9 @@ fn extends_option(candidate: &CompletionCandidate, value: &str, line: &Line) -> 
     of_option && !line.before.starts_with('-') && option.starts_with('-') && value.starts_with(&option)
 }
 
-/// Whether bash, zsh, fish and PowerShell take the text as one word and leave it as it is. `=` begins the path of a command in
-/// zsh, also behind another `=` or `:` with `magic_equal_subst`; a leading `@`, `%`, `+` or `,` means something in one of them.
+/// Whether bash, zsh, fish and PowerShell read the text as one word and change nothing. `=` begins
+/// the path of a command in zsh, also behind another `=` or `:` with `magic_equal_subst`; a leading
+/// `@`, `%`, `+` or `,` means something in one of them.
 fn is_plain(text: &str, shell: Inserter) -> bool {
     let is_inner = |c: char| {
         let ascii = c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | ':' | '=' | '@' | '+' | '-');
@@ -122,7 +128,7 @@ fn is_plain(text: &str, shell: Inserter) -> bool {
     first.is_some_and(is_first) && text.chars().all(is_inner) && is_equal_sign_safe && text.len() <= LONGEST
 }
 
-/// Letters of other scripts in file names. Hangul fillers are letters that nobody sees.
+/// Letters of other scripts, for file names. Hangul fillers are invisible letters.
 fn is_letter(c: char) -> bool {
     let is_filler = matches!(c, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}');
     !c.is_ascii() && c.is_alphabetic() && !is_filler && c.width().is_some_and(|width| width > 0)

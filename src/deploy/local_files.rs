@@ -1,6 +1,7 @@
-//! Reads the local files that `files:` names. A job file can come from somebody else, and what it names becomes readable to
-//! everyone who can read the job's namespace. So it may name only regular files in its own folder, after resolving symlinks,
-//! and in folders that the user allows. Refusals do not depend on whether a file outside exists.
+//! Reads the local files that `files:` names. Job files are often written by others, and everyone
+//! who can read the namespace can read these files. So `files:` accepts only regular files in the
+//! folder of the job file, after resolving symlinks, and in folders that the user allows. Refusals
+//! do not depend on whether a file outside exists.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,10 +21,10 @@ const MOST_LINKS: u32 = 40;
 /// File systems whose files are not data of the user.
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Which local files the documents of a run may name.
+/// The local files that `files:` accepts.
 #[derive(Clone, Debug)]
 pub(crate) enum FileAccess {
-    /// No file is read, because only the names of the documents matter.
+    /// Reads no file: the command needs only the names of documents.
     Unread,
     /// Files in the folder of the job file, and in these folders.
     Folders(Vec<Folder>),
@@ -48,10 +49,10 @@ impl FileAccess {
     }
 }
 
-/// A folder in which files may be read.
+/// A folder with readable files.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
-    /// Absolute, as the user named it.
+    /// Absolute, in the spelling of the user.
     typed: PathBuf,
     /// Absolute, without links.
     real: PathBuf,
@@ -102,7 +103,7 @@ pub(crate) fn attach(document: &Document, file: &str, access: &FileAccess, probl
     }
     let beside = Path::new(file).parent().unwrap_or(Path::new(""));
     let own = Folder::open(beside);
-    // `/dev/stdin` and `<(command)` are no files of a folder either.
+    // `/dev/stdin` and `<(command)` are streams too.
     let is_stream = file == "-" || own.as_ref().is_ok_and(|own| is_special(&own.real));
     if is_stream && !matches!(access, FileAccess::Any) {
         problems.extend(job.files.iter().map(|one| {
@@ -146,7 +147,7 @@ fn read_all(reading: &Reading, beside: &Path, job: &JobDocument, problems: &mut 
         }
     }
     if let Some(at) = beyond {
-        let message = format!("`files` have {} KiB in all; at most {FILES_KIB} fit", total / 1024);
+        let message = format!("`files` have {} KiB together; at most {FILES_KIB} fit", total / 1024);
         let note = "put large files on a volume: `storage.workdirs` with `pvc:` or `size:`";
         problems.push(Problem::error(at, message, note));
     }
@@ -173,7 +174,7 @@ fn problem(refused: &Refused, local: &str, at: FilePosition) -> Problem {
             "copy the file there, or allow the folder that holds it: `--allow-files-from DIR`",
         ),
         Refused::Missing => {
-            let message = format!("cannot read `{local}`: there is no such file");
+            let message = format!("cannot read `{local}`: no such file");
             Problem::error(at, message, "paths are relative to the folder of this file")
         }
         Refused::NotRegular => Problem::error(at, format!("cannot read `{local}`: it is not a regular file"), "name a file"),
@@ -198,13 +199,14 @@ impl Reading {
     /// Opens a regular file that is in an allowed folder.
     fn open(&self, local: &Path) -> Result<fs::File, Refused> {
         let path = self.resolve(local)?;
-        // To open a device can change it, so the path is looked at first.
+        // Opening a device can change its state, so this checks the path first.
         if is_special(&path) || !fs::symlink_metadata(&path)?.is_file() {
             return Err(Refused::NotRegular);
         }
         let file = platform::open_plain(&path)?;
         let opened = file.metadata()?;
-        // A folder on the path can have become a link meanwhile: what was opened must be what the path leads to now.
+        // Somebody may have replaced a folder by a link since: the path must still lead to the
+        // opened file.
         let now = fs::symlink_metadata(self.resolve(local)?)?;
         match opened.is_file() && platform::is_same_file(&opened, &now) {
             true => Ok(file),
@@ -212,8 +214,8 @@ impl Reading {
         }
     }
 
-    /// Follows a path link by link. A path that leaves the allowed folders is refused before anything is looked up there: even
-    /// one that comes back would tell which folders exist.
+    /// Follows a path link by link. Refuses a path that leaves the allowed folders before any
+    /// lookup there: even a path that returns would reveal which folders exist.
     fn resolve(&self, local: &Path) -> Result<PathBuf, Refused> {
         if self.allowed.is_none() {
             return Ok(fs::canonicalize(self.folder.join(local))?);
@@ -251,8 +253,8 @@ impl Reading {
         self.folders().any(|folder| path.starts_with(&folder.real) || folder.real.starts_with(path))
     }
 
-    /// Puts the steps of a path before those that remain. An absolute path begins anew: at an allowed folder, as its user spells
-    /// it, or at the root.
+    /// Puts the steps of a path before the remaining steps. An absolute path restarts at the root,
+    /// or at an allowed folder if it begins with the user's spelling of that folder.
     fn enter(&self, path: &Path, at: &mut PathBuf, steps: &mut Vec<Step>) {
         let mut rest = path;
         if path.is_absolute() || path.has_root() {

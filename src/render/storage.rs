@@ -180,7 +180,7 @@ impl PodStorage {
         }
         let bytes: usize = target.files.iter().map(Vec::len).sum();
         if bytes > FILES_KIB * 1024 {
-            let message = format!("`files` have {} KiB in all; at most {FILES_KIB} fit", bytes / 1024);
+            let message = format!("`files` have {} KiB together; at most {FILES_KIB} fit", bytes / 1024);
             return Err(Refusal::new(
                 "FilesTooLarge",
                 message,

@@ -62,7 +62,7 @@ impl Document {
 pub struct AttachedFile {
     /// The path in the container.
     pub path: String,
-    /// The path on this machine, as it is written.
+    /// The path on this machine, as the file spells it.
     pub local: Located<String>,
 }
 

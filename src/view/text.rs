@@ -26,8 +26,8 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// Replaces characters that no name in Kubernetes has, because people paste names into shells. Kubernetes checks the names of
-/// objects, but not those in owner references and in the data of ConfigMaps.
+/// Replaces characters that no name in Kubernetes has, because people paste names into shells.
+/// Kubernetes checks the names of objects, but not those in owner references and ConfigMaps.
 #[must_use]
 pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '@' | '/');

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::cluster;
 
-/// Each would create a file `pwned-…`, or be read as something other than one word.
+/// Each creates a file `pwned-…` if a shell executes it, or is not a single word to the shell.
 const HOSTILE: [&str; 20] = [
     "$(touch${IFS}pwned-0)",
     "$(touch pwned-1)",
@@ -44,15 +44,15 @@ fn shell(name: &str) {
     assert!(installed(), "`{name}` is not installed, and apt-get cannot install it");
 }
 
-/// A person at a shell with completion, in a folder of its own.
-struct Person {
+/// A shell with completion in a pseudo-terminal, in a temporary folder.
+struct Session {
     folder: PathBuf,
     tty: Tty,
     lines: u32,
 }
 
-impl Person {
-    fn at(name: &str) -> Self {
+impl Session {
+    fn start(name: &str) -> Self {
         shell(name);
         let folder = std::env::temp_dir().join(format!("gpuctl-completion-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
@@ -83,21 +83,22 @@ impl Person {
             ("HISTFILE", ""),
         ];
         let tty = Tty::start(&format!("cd {home}; exec {start}"), (200, 50), &environment);
-        let mut person = Self { folder, tty, lines: 0 };
-        person.types(setup);
-        person
+        let mut session = Self { folder, tty, lines: 0 };
+        session.types(setup);
+        session
     }
 
     /// Types keys and Enter, waits until the shell has done everything, and returns the screen.
     fn types(&mut self, keys: &str) -> String {
         self.lines += 1;
-        // The quotes tell what the shell prints from what is typed.
+        // The quotes separate the shell's output from the echo of the keys.
         let (typed, printed) = (format!("echo en''d-{}-line", self.lines), format!("end-{}-line", self.lines));
         self.tty.press(&format!("{keys}\r{typed}\r"));
         self.tty.sees(&printed)
     }
 
-    /// Completes a word until the screen shows what it becomes: a cluster on a busy machine may answer too late.
+    /// Completes a word until the screen shows what it becomes: a cluster on a busy machine may
+    /// answer too late.
     fn completes(&mut self, line: &str, wanted: &str) {
         let done = (0..30).any(|_| self.types(&format!("{line}\t")).contains(wanted));
         assert!(done, "`{line}` does not become `{wanted}`:\n{}", self.tty.text());
@@ -123,7 +124,7 @@ impl Person {
     }
 }
 
-impl Drop for Person {
+impl Drop for Session {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
@@ -161,38 +162,38 @@ fn owned_pods(namespace: &str) {
 fn attack(name: &str) {
     let namespace = format!("completion-{name}");
     owned_pods(&namespace);
-    let mut person = Person::at(name);
+    let mut session = Session::start(name);
     let contexts = "gpuctl --kubeconfig contexts.json --context";
-    person.completes(&format!("{contexts} harml"), "--context harmless-context");
+    session.completes(&format!("{contexts} harml"), "--context harmless-context");
     for index in 0..HOSTILE.len() {
-        person.types(&format!("{contexts} h{index}-\t"));
+        session.types(&format!("{contexts} h{index}-\t"));
     }
     for word in ["", "-r", "--al"] {
-        let screen = person.types(&format!("{contexts} {word}\t"));
+        let screen = session.types(&format!("{contexts} {word}\t"));
         assert!(!screen.contains("--context -rf") && !screen.contains("--context --all"), "{screen}");
     }
-    person.is_unharmed();
+    session.is_unharmed();
 
-    person.completes("gpuctl validate -f files/harml", "-f files/harmless-job.yaml");
+    session.completes("gpuctl validate -f files/harml", "-f files/harmless-job.yaml");
     for index in 0..HOSTILE.len() {
-        person.types(&format!("gpuctl validate -f files/h{index}-\t"));
+        session.types(&format!("gpuctl validate -f files/h{index}-\t"));
     }
-    person.types("gpuctl validate -f files/\t\t");
-    person.is_unharmed();
+    session.types("gpuctl validate -f files/\t\t");
+    session.is_unharmed();
 
-    person.completes("gpuctl describe node plain-", "describe node plain-01");
-    person.poison();
-    person.completes("gpuctl describe node harml", "describe node harmless-cached");
+    session.completes("gpuctl describe node plain-", "describe node plain-01");
+    session.poison();
+    session.completes("gpuctl describe node harml", "describe node harmless-cached");
     for index in 0..HOSTILE.len() {
-        person.poison();
-        person.types(&format!("gpuctl describe node h{index}-\t"));
+        session.poison();
+        session.types(&format!("gpuctl describe node h{index}-\t"));
     }
-    person.is_unharmed();
+    session.is_unharmed();
 
     for kind in ["Logs0", "Logs1"] {
-        person.types(&format!("gpuctl describe workload {namespace}/{kind}/\t"));
+        session.types(&format!("gpuctl describe workload {namespace}/{kind}/\t"));
     }
-    person.is_unharmed();
+    session.is_unharmed();
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Machine {
         self.root.join("jobs")
     }
 
-    /// Writes a job file that names these files, each on a line of its own from line 6.
+    /// Writes a job file with one line for each of these files, from line 6.
     fn yaml(&self, files: &[&str]) -> PathBuf {
         let path = self.jobs().join("job.yaml");
         fs::write(&path, yaml("thief", files)).unwrap();
@@ -127,7 +127,7 @@ fn every_path_that_leads_out_of_the_folder_is_refused_at_its_line() {
     let mut shapes = BTreeSet::new();
     for (index, (name, problem)) in names.iter().zip(&refused).enumerate() {
         assert_eq!(problem["line"], json!(6 + index), "{name}: {problem}");
-        // An existing file and a missing one get the same words.
+        // The message does not depend on whether the file exists.
         let message = problem["message"].as_str().unwrap();
         assert!(message.contains(&format!("`{name}`")), "{name}: {message}");
         shapes.insert(message.replace(name, "NAME"));
@@ -162,12 +162,12 @@ fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
     let problems = run.json()["files"][0]["problems"].clone();
     let messages: Vec<&str> = problems.as_array().unwrap().iter().filter_map(|one| one["message"].as_str()).collect();
     let regular = |name: &str| format!("cannot read `{name}`: it is not a regular file");
-    let missing = |name: &str| format!("cannot read `{name}`: there is no such file");
+    let missing = |name: &str| format!("cannot read `{name}`: no such file");
     for wanted in [regular("fifo"), regular("sub"), regular(""), missing("none.py"), missing("train.py/x")] {
         assert!(messages.contains(&wanted.as_str()), "{wanted}: {messages:#?}");
     }
     assert_eq!(messages.iter().filter(|message| message.starts_with("cannot read")).count(), 6, "{messages:#?}");
-    // Devices and processes are no files of a user, whatever is allowed.
+    // No flag allows devices and files of processes.
     let path = machine.yaml(&["/proc/self/environ", "/dev/zero", "environ"]);
     let all = ["validate", "-f", path.to_str().unwrap(), "--allow-files-from", "/"];
     let run = alone(&all, "").exits(3);
@@ -238,7 +238,7 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
     let elsewhere = machine.root.join("elsewhere.yaml");
     symlink(path, &elsewhere).unwrap();
     let run = alone(&["validate", "-f", elsewhere.to_str().unwrap()], "").exits(3);
-    assert!(run.out.contains("cannot read `train.py`: there is no such file"), "{}", run.out);
+    assert!(run.out.contains("cannot read `train.py`: no such file"), "{}", run.out);
 
     let space = "local-files";
     cluster().kubectl(Persona::Admin).run(&["create", "namespace", space]);
@@ -290,10 +290,10 @@ fn files_that_kubernetes_would_refuse_are_refused_at_their_line() {
     let problems = run.json()["files"][0]["problems"].clone();
     let errors: Vec<&Value> = problems.as_array().unwrap().iter().filter(|one| one["severity"] == "error").collect();
     assert_eq!((errors.len(), &errors[0]["line"]), (1, &json!(8)), "{problems:#}");
-    assert_eq!(errors[0]["message"], "`files` have 66536 KiB in all; at most 900 fit");
+    assert_eq!(errors[0]["message"], "`files` have 66536 KiB together; at most 900 fit");
 }
 
-/// A folder that becomes a link between the check and the reading must not lead out.
+/// Replacing a folder by a link between the check and the read must not lead out.
 #[test]
 fn a_folder_that_is_exchanged_meanwhile_leads_nowhere() {
     let machine = Machine::new("race");

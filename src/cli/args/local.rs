@@ -1,4 +1,4 @@
-//! Which local files a job file may name.
+//! Options of commands that read job files with `files:`.
 
 use std::path::PathBuf;
 
