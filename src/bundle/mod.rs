@@ -4,7 +4,7 @@
 mod redact;
 mod serve;
 
-pub(crate) use redact::scrubbed;
+pub(crate) use crate::model::secrets::scrubbed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};

@@ -2,82 +2,45 @@
 //! that look like credentials, and copies of whole objects. Names, labels, images, addresses and events stay: without them a bundle
 //! answers nothing. What has no such form cannot be recognized.
 
-use std::borrow::Cow;
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde_json::{Map, Value};
 
 use crate::model::labels::{DEFAULTS, SOURCE};
+use crate::model::secrets::{NameStrength, argument_secrets, is_secret_name, is_secret_value, scrubbed, strength_of};
 
-/// What stands where a secret stood.
-pub(crate) const REDACTED: &str = "[redacted]";
+/// Replaces a secret in a bundle.
+const REDACTED: &str = "[redacted]";
 /// Annotations that repeat an object as its author wrote it, values of variables included.
 const COPIES: [&str; 3] =
     ["kubectl.kubernetes.io/last-applied-configuration", "objectset.rio.cattle.io/applied", "banzaicloud.com/last-applied"];
-/// Ends of names whose values are secret, without what is no letter or digit.
-const SECRET_ENDS: [&str; 11] = [
-    "token",
-    "password",
-    "passwd",
-    "apikey",
-    "accesskey",
-    "secretkey",
-    "privatekey",
-    "accountkey",
-    "credentials",
-    "clientsecret",
-    "authorization",
-];
-/// Fields with variables of an environment.
-const ENVIRONMENTS: [&str; 4] = ["env", "envVars", "runtimeEnvYAML", "runtime_env"];
-
-/// Credentials by their shape, values after a key or a flag that says so, and who logs in by an address.
-static SECRETS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
-    let shape = r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|nvapi-[\w-]{16,}|AKIA[0-9A-Z]{16}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)";
-    let name = r"(?:token|secret|password|passwd|api[_-]?key|access[_-]?key|secret[_-]?key|account[_-]?key|private[_-]?key|credentials?|authorization)";
-    let value = r#"(\\?"[^"]*"|'[^']*'|[^\s"',;&}]+)"#;
-    // `TOKEN=x`, `token = x`; `"token":"x"`; `token: x`. The tag of an image, `token:1.2`, is none of them.
-    let key = format!(r#"(?i)({name}(?:\s*=\s*|\\?["']:\s*|:\s+)){value}"#);
-    let flag = format!(r#"(?i)((?:^|\s)--?[\w-]*{name}\s+)("[^"]*"|'[^']*'|[^\s"'-][^\s"']*)"#);
-    let bearer = r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9+/_.=-]{8,}";
-    let login = r"(?i)(\blogin\s+)[0-9a-f]{40}\b";
-    let address = r#"(://)[^/\s@"']+@"#;
-    let private = r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)";
-    let pairs = [
-        (private, REDACTED),
-        (shape, REDACTED),
-        (bearer, "$1[redacted]"),
-        (&key, "$1[redacted]"),
-        (&flag, "$1[redacted]"),
-        (login, "$1[redacted]"),
-        (address, "$1[redacted]@"),
-    ];
-    pairs.into_iter().map(|(pattern, with)| (Regex::new(pattern).expect("the patterns are valid"), with)).collect()
-});
-
-/// A flag whose value is the next word of a command line.
-static FLAG: LazyLock<Regex> = LazyLock::new(|| {
-    let name = r"(?:token|secret|password|passwd|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|credentials?)";
-    Regex::new(&format!("(?i)^--?[a-z_-]*{name}$")).expect("the pattern is valid")
-});
+/// What kube-state-metrics puts before the names of annotations.
+const METRIC_ANNOTATION: &str = "annotation_";
+/// Fields with environment variables whose names do not end in `env`.
+const ENVIRONMENTS: [&str; 5] = ["envs", "envvars", "runtimeenvyaml", "environmentvariables", "env_vars"];
 
 /// Takes secrets out of an object, a list or an answer.
 pub(super) fn redact(value: &mut Value) {
     match value {
-        Value::String(text) => {
-            if let Some(clean) = scrubbed(text) {
-                *text = clean;
-            }
-        }
+        Value::String(text) => redact_text(text),
         Value::Array(items) => {
-            let flags: Vec<bool> = items.iter().map(|item| item.as_str().is_some_and(|word| FLAG.is_match(word))).collect();
+            let words: Vec<&str> = items.iter().map(|item| item.as_str().unwrap_or_default()).collect();
+            let secrets = argument_secrets(&words);
             items.iter_mut().for_each(redact);
-            let after = items.iter_mut().skip(1).zip(flags).filter(|(item, is_flag)| *is_flag && item.is_string());
-            after.for_each(|(item, _)| *item = REDACTED.into());
+            secrets.into_iter().for_each(|index| items[index] = REDACTED.into());
         }
         Value::Object(fields) => redact_fields(fields),
         _ => {}
+    }
+}
+
+fn redact_text(text: &mut String) {
+    // JSON and YAML with variables are read, because the names of variables need not announce their secrets.
+    if text.trim_start().starts_with(['{', '[']) && text.contains("env\"") {
+        redact_written(text, true);
+    } else if text.contains("env:") && text.contains('\n') {
+        redact_written(text, false);
+    }
+    if let Some(clean) = scrubbed(text) {
+        *text = clean;
     }
 }
 
@@ -86,35 +49,83 @@ fn redact_fields(fields: &mut Map<String, Value>) {
         COPIES.iter().for_each(|copy| {
             annotations.shift_remove(*copy);
         });
-        for (key, text) in annotations.iter_mut() {
-            redact_written(text, [SOURCE, DEFAULTS].contains(&key.as_str()));
-        }
+        annotations.iter_mut().for_each(|(key, text)| redact_annotation(key, text));
+    }
+    if let Some(Value::Object(labels)) = fields.get_mut("metric") {
+        redact_series(labels);
     }
     if let Some(Value::Object(files)) = fields.get_mut("data") {
-        files.values_mut().for_each(|file| redact_written(file, false));
+        for file in files.values_mut() {
+            if let Value::String(text) = file {
+                redact_written(text, false);
+            }
+        }
     }
-    if fields.get("name").and_then(Value::as_str).is_some_and(is_secret)
+    if fields.get("name").and_then(Value::as_str).is_some_and(is_secret_name)
         && let Some(value @ Value::String(_)) = fields.get_mut("value")
     {
         *value = REDACTED.into();
     }
     for (key, value) in fields.iter_mut() {
-        if ENVIRONMENTS.contains(&key.as_str()) {
-            hide_variables(value);
-        } else if value.is_string() && (is_secret(key) || key.contains(".env.")) {
-            *value = REDACTED.into();
-        } else {
-            redact(value);
+        if key == "metric" && value.is_object() {
+            continue;
         }
+        redact_field(key, value);
     }
 }
 
-fn is_secret(name: &str) -> bool {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    SECRET_ENDS.iter().any(|end| plain.ends_with(end))
+fn redact_field(key: &str, value: &mut Value) {
+    let lower = key.to_ascii_lowercase();
+    if lower.ends_with("env") || ENVIRONMENTS.contains(&lower.as_str()) {
+        return hide_variables(value);
+    }
+    if key.starts_with(METRIC_ANNOTATION) {
+        return redact_annotation(key, value);
+    }
+    let announced = strength_of(key) == NameStrength::Strong;
+    match value {
+        Value::String(text) if key.contains(".env.") || (announced && is_secret_value(NameStrength::Strong, text)) => {
+            *value = REDACTED.into();
+        }
+        // Numbers under `token` count tokens.
+        Value::Number(_) if announced && !lower.ends_with("token") => *value = REDACTED.into(),
+        // The names of Events can have the form of a bootstrap token.
+        Value::String(text) if key == "name" && scrubbed(text).is_some_and(|clean| clean == REDACTED) && is_name(text) => {}
+        other => redact(other),
+    }
 }
 
-/// Hides the values of variables, in the forms of Kubernetes, of our files and of others.
+/// Whether a text can be the name of an object.
+fn is_name(text: &str) -> bool {
+    text.len() == 23 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'.')
+}
+
+/// Redacts the labels of a series. `secret` is the name of a Secret there.
+fn redact_series(labels: &mut Map<String, Value>) {
+    for (label, value) in labels.iter_mut().filter(|(label, _)| *label != "secret") {
+        redact_field(label, value);
+    }
+}
+
+/// Redacts an annotation, under its own name or under the one that kube-state-metrics gives it.
+fn redact_annotation(key: &str, value: &mut Value) {
+    let Value::String(text) = value else { return };
+    let is = |name: &str| plain(key).trim_start_matches(METRIC_ANNOTATION) == plain(name);
+    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+    if COPIES.iter().any(|copy| is(copy)) || is_secret_value(strength_of(name), text) {
+        REDACTED.clone_into(text);
+        return;
+    }
+    redact_written(text, is(SOURCE) || is(DEFAULTS));
+    redact_text(text);
+}
+
+/// Writes a name as Prometheus does: everything but letters and digits becomes `_`.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+}
+
+/// Hides the values of variables, in the forms of Kubernetes, of gpuctl's files and of others.
 fn hide_variables(variables: &mut Value) {
     match variables {
         Value::Object(map) => map.values_mut().filter(|value| !value.is_object()).for_each(|value| *value = REDACTED.into()),
@@ -138,11 +149,13 @@ fn hide_variables(variables: &mut Value) {
     }
 }
 
-/// Redacts a file that an object carries as text. One that is known to be a file and cannot be read is hidden whole.
-fn redact_written(value: &mut Value, is_file: bool) {
-    let Value::String(text) = value else { return };
-    let read = serde_saphyr::from_str::<Value>(text).ok().filter(|written| written.is_object() || written.is_array());
-    let Some(before) = read else {
+/// Redacts an object or a file that a text holds. With `is_file`, a text that cannot be read is hidden as a whole:
+/// Prometheus may have cut it off.
+fn redact_written(text: &mut String, is_file: bool) {
+    let is_json = text.trim_start().starts_with(['{', '[']);
+    let json = serde_json::from_str::<Value>(text).ok().filter(|_| is_json);
+    let read = json.clone().or_else(|| serde_saphyr::from_str::<Value>(text).ok());
+    let Some(before) = read.filter(|written| written.is_object() || written.is_array()) else {
         if is_file {
             REDACTED.clone_into(text);
         }
@@ -150,9 +163,10 @@ fn redact_written(value: &mut Value, is_file: bool) {
     };
     let mut written = before.clone();
     redact(&mut written);
-    // What hides nothing stays as its author wrote it.
+    // A text without secrets keeps its author's form.
     if written != before {
-        *text = serde_saphyr::to_string(&written).unwrap_or_else(|_| REDACTED.to_owned());
+        let again = if json.is_some() { Some(written.to_string()) } else { serde_saphyr::to_string(&written).ok() };
+        *text = again.unwrap_or_else(|| REDACTED.to_owned());
     }
 }
 
@@ -169,17 +183,6 @@ pub(super) fn hide_files(body: &mut Value) {
         Some(Value::Array(items)) => items.iter_mut().for_each(hide),
         _ => hide(body),
     }
-}
-
-/// Returns the text without its secrets; `None` when it has none.
-pub(crate) fn scrubbed(text: &str) -> Option<String> {
-    let mut clean = Cow::Borrowed(text);
-    for (pattern, with) in SECRETS.iter() {
-        if pattern.is_match(&clean) {
-            clean = pattern.replace_all(&clean, *with).into_owned().into();
-        }
-    }
-    matches!(clean, Cow::Owned(_)).then(|| clean.into_owned())
 }
 
 #[cfg(test)]

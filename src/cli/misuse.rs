@@ -4,6 +4,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::error::Error;
+use crate::model::secrets::{scrubbed, shown_origin};
 
 /// Commands of other tools, and ours that do the same.
 const ELSEWHERE: [(&str, &str); 26] = [
@@ -106,6 +107,8 @@ pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Error {
         ErrorKind::ValueValidation => {
             let (option, value) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
             let why = std::error::Error::source(error).map_or(String::new(), |source| format!(": {source}"));
+            // A webhook's path is its password, and CI keeps what commands print.
+            let value = if value.contains("://") { shown_origin(&value) } else { scrubbed(&value).unwrap_or(value) };
             Error::usage(format!("`{option}` cannot be `{value}`{why}")).hint(help)
         }
         _ => {

@@ -17,6 +17,7 @@ use super::proxy::ProxyEnvironment;
 use super::replay;
 use super::{Failure, ReadOnly};
 use crate::bundle::Bundle;
+use crate::model::secrets::{shown_error, shown_url};
 
 /// How to reach the cluster, from flags and environment.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +85,7 @@ impl Connection {
         }
         let config = config(access).await?;
         let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let server = shown_url(&config.cluster_url.to_string());
         Ok(Self {
             clients: RefCell::new(Clients::new(config)?),
             renewing: Mutex::new(()),
@@ -141,7 +142,12 @@ impl Connection {
         let context = kubeconfig.contexts.iter().find(|context| context.name == *named)?.context.as_ref()?;
         let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
         let namespace = access.namespace.as_ref().or(context.namespace.as_ref());
-        Some(format!("{} {} {}", cluster.server.as_ref()?, context.user.as_deref()?, namespace.map_or("default", String::as_str)))
+        Some(format!(
+            "{} {} {}",
+            shown_url(cluster.server.as_ref()?),
+            context.user.as_deref()?,
+            namespace.map_or("default", String::as_str)
+        ))
     }
 
     /// Returns the context that was named; `None` for the kubeconfig's own.
@@ -150,7 +156,7 @@ impl Connection {
         self.access.context.as_deref()
     }
 
-    /// Returns where the API server is.
+    /// Returns where the API server is, without user, password and query.
     #[must_use]
     pub(crate) fn server(&self) -> &str {
         &self.server
@@ -174,12 +180,8 @@ impl Clients {
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(IDLE);
-        let local = config.cluster_url.host().is_some_and(|host| host == "localhost" || host.starts_with("127."));
-        if local {
-            // Compression costs more than loopback bytes, and no proxy leads to ourselves.
-            config.disable_compression = true;
-            config.proxy_url = None;
-        }
+        // Compression costs more than loopback bytes.
+        config.disable_compression |= is_local(&config.cluster_url);
         let requests = client(config.clone())?;
         config.read_timeout = None;
         Ok(Self { requests, streams: client(config)?, since: Instant::now() })
@@ -191,15 +193,23 @@ impl Clients {
     }
 }
 
+/// Whether a server is on this machine.
+fn is_local(server: &http::Uri) -> bool {
+    server.host().is_some_and(|host| host == "localhost" || host.starts_with("127."))
+}
+
 fn client(config: Config) -> Result<Client, Failure> {
     Client::try_from(config).map_err(|error| Failure::Kubeconfig { cause: redacted(&error) })
 }
 
-/// kube's own texts may quote what a plugin printed.
+/// kube's own texts quote proxies with their passwords, and may quote what a plugin printed.
 fn redacted(error: &kube::Error) -> String {
     match error {
         kube::Error::Auth(_) => "the credentials in it cannot be read".to_owned(),
-        other => other.to_string(),
+        kube::Error::ProxyProtocolUnsupported { proxy_url } | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => {
+            super::proxy::unsupported(proxy_url)
+        }
+        other => shown_error(&other.to_string()),
     }
 }
 
@@ -227,7 +237,9 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     {
         credentials::resolve(auth, cluster.as_ref(), access.interactive).await?;
     }
-    let proxy = cluster.as_ref().and_then(|cluster| cluster.proxy_url.as_deref());
+    // kube parses `proxy-url` as well, with an error that does not name the field.
+    let proxy = cluster.as_ref().and_then(|cluster| cluster.proxy_url.clone());
+    kubeconfig.clusters.iter_mut().filter_map(|one| one.cluster.as_mut()).for_each(|cluster| cluster.proxy_url = None);
     let contexts: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| match error {
@@ -236,9 +248,15 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
             let cause = format!("there is no context `{name}`; contexts: {}", contexts.join(", "));
             Failure::Kubeconfig { cause }
         }
-        other => Failure::Kubeconfig { cause: other.to_string() },
+        other => Failure::Kubeconfig { cause: shown_error(&other.to_string()) },
     })?;
-    config.proxy_url = ProxyEnvironment::of_process().proxy_to(&config.cluster_url, proxy);
+    // No proxy leads to this machine.
+    config.proxy_url = match is_local(&config.cluster_url) {
+        true => None,
+        false => ProxyEnvironment::of_process()
+            .proxy_to(&config.cluster_url, proxy.as_deref())
+            .map_err(|cause| Failure::Kubeconfig { cause })?,
+    };
     Ok(config)
 }
 
@@ -253,11 +271,11 @@ fn read(access: &Access) -> Result<Option<Kubeconfig>, Failure> {
                 let place = error.location().map_or(String::new(), |at| format!(":{}:{}", at.line(), at.column()));
                 Failure::Kubeconfig { cause: format!("{}{place}: it is not a kubeconfig", path.display()) }
             }
-            other => Failure::Kubeconfig { cause: other.to_string() },
+            other => Failure::Kubeconfig { cause: shown_error(&other.to_string()) },
         })?;
         merged = Some(match merged {
             None => next,
-            Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig { cause: error.to_string() })?,
+            Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig { cause: shown_error(&error.to_string()) })?,
         });
     }
     Ok(merged)

@@ -14,6 +14,7 @@ use super::path::{self, Destination};
 use super::retry::{self, TryOutcome};
 use super::{Blame, Connection, Failure, protobuf, warnings};
 use crate::bundle::NotInBundle;
+use crate::model::secrets::shown_error;
 
 /// Bytes of one answer.
 const LARGEST: usize = 64 << 20;
@@ -258,7 +259,8 @@ impl Connection {
         if matches!(error, kube::Error::Auth(_)) {
             return Failure::Credentials { cause: "the credentials of the kubeconfig cannot be used".to_owned(), hint: None };
         }
-        self.broken(plain.unwrap_or(text))
+        // Layers below may quote the address of a proxy, with its password.
+        self.broken(plain.unwrap_or_else(|| shown_error(&text)))
     }
 }
 

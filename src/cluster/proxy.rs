@@ -23,25 +23,58 @@ impl ProxyEnvironment {
         Self { https: either("HTTPS_PROXY"), http: either("HTTP_PROXY"), no: either("NO_PROXY") }
     }
 
-    /// Returns the proxy on the way to `server`. `written` is the `proxy-url` of its cluster in the kubeconfig, which `NO_PROXY` does
-    /// not concern. A variable that is no address is none.
-    #[must_use]
-    pub(super) fn proxy_to(&self, server: &Uri, written: Option<&str>) -> Option<Uri> {
+    /// Returns the proxy on the way to `server`. `written` is the `proxy-url` of its cluster in the kubeconfig, which
+    /// `NO_PROXY` does not concern. An error names where the address is from, and nothing of the address but its scheme.
+    pub(super) fn proxy_to(&self, server: &Uri, written: Option<&str>) -> Result<Option<Uri>, String> {
         if let Some(written) = written.filter(|written| !written.is_empty()) {
-            return written.parse().ok();
+            return usable(written, "`proxy-url` of the kubeconfig").map(Some);
         }
-        let own = if server.scheme_str() == Some("http") { &self.http } else { &self.https };
-        let own = own.as_ref()?;
+        let (own, name) = match server.scheme_str() {
+            Some("http") => (&self.http, "HTTP_PROXY"),
+            _ => (&self.https, "HTTPS_PROXY"),
+        };
+        let Some(own) = own else { return Ok(None) };
         let no = self.no.as_deref().unwrap_or_default();
         // The matcher takes a star for names only.
         if no.split(',').any(|entry| entry.trim() == "*") {
-            return None;
+            return Ok(None);
         }
-        let all = if own.contains("://") { own.clone() } else { format!("http://{own}") };
-        let matcher = Matcher::builder().all(all.clone()).no(no).build();
-        matcher.intercept(server)?;
-        all.parse().ok()
+        // Only the server decides whether `NO_PROXY` names it, so the matcher gets a proxy that it can read in any case.
+        let matcher = Matcher::builder().all("http://proxy.invalid").no(no).build();
+        if matcher.intercept(server).is_none() {
+            return Ok(None);
+        }
+        usable(own, name).map(Some)
     }
+}
+
+/// Parses the address of a proxy. `origin` is the variable or field that it is from.
+fn usable(written: &str, origin: &str) -> Result<Uri, String> {
+    let written = written.trim();
+    let whole = if written.contains("://") { written.to_owned() } else { format!("http://{written}") };
+    // In `http://user:password` the host is missing, and the password is in the place of the port.
+    let has_place = |uri: &Uri| {
+        let place = uri.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
+        uri.host().is_some_and(|host| !host.is_empty() && (host == place || uri.port_u16().is_some()))
+    };
+    let Some(uri) = whole.parse::<Uri>().ok().filter(has_place) else {
+        return Err(format!("{origin} is not an address such as http://proxy.example.com:3128"));
+    };
+    match uri.scheme_str() {
+        Some("http" | "https" | "socks5") => Ok(uri),
+        // kube knows `socks5` only, and lets the proxy resolve the server's name, which is what `socks5h` asks for.
+        Some("socks5h") => {
+            let rest = whole.split_once("://").map_or("", |(_, rest)| rest);
+            format!("socks5://{rest}").parse().map_err(|_| format!("{origin} is not an address"))
+        }
+        _ => Err(format!("{origin}: {}", unsupported(&uri))),
+    }
+}
+
+/// Describes a proxy with an unsupported scheme, without the rest of its address.
+pub(super) fn unsupported(proxy: &Uri) -> String {
+    let scheme = proxy.scheme_str().unwrap_or("");
+    format!("proxies of the scheme `{scheme}` are not supported; use http, https, socks5 or socks5h")
 }
 
 #[cfg(test)]
@@ -56,7 +89,7 @@ mod tests {
             no: Some(no.to_owned()).filter(|no| !no.is_empty()),
         };
         let way = |no: &str, server: &str| {
-            let found = environment(no).proxy_to(&server.parse().unwrap(), None);
+            let found = environment(no).proxy_to(&server.parse().unwrap(), None).unwrap();
             found.map(|uri| uri.authority().unwrap().to_string())
         };
         let through = Some("user:word@proxy.example.com:3128".to_owned());
@@ -81,8 +114,24 @@ mod tests {
         let environment = ProxyEnvironment { no: Some("*".to_owned()), ..ProxyEnvironment::default() };
         let server: Uri = "https://10.1.2.3:6443".parse().unwrap();
         let written = environment.proxy_to(&server, Some("socks5://127.0.0.1:1080"));
-        assert_eq!(written.unwrap().to_string(), "socks5://127.0.0.1:1080/");
-        assert_eq!(environment.proxy_to(&server, None), None);
-        assert_eq!(ProxyEnvironment::default().proxy_to(&server, Some("")), None);
+        assert_eq!(written.unwrap().unwrap().to_string(), "socks5://127.0.0.1:1080/");
+        assert_eq!(environment.proxy_to(&server, None), Ok(None));
+        assert_eq!(ProxyEnvironment::default().proxy_to(&server, Some("")), Ok(None));
+    }
+
+    #[test]
+    fn an_unusable_proxy_is_an_error_without_its_password() {
+        let server: Uri = "https://10.1.2.3:6443".parse().unwrap();
+        let https = |text: &str| ProxyEnvironment { https: Some(text.to_owned()), ..ProxyEnvironment::default() };
+        assert_eq!(
+            https("socks5h://u:CANARY@127.0.0.1:1").proxy_to(&server, None).unwrap().unwrap().to_string(),
+            "socks5://u:CANARY@127.0.0.1:1/"
+        );
+        for proxy in ["socks4://u:CANARY@h:1", "socks4a://u:CANARY@h", "gopher://u:CANARY@h", "u:CANARY @h", "http://u:CANARY"] {
+            let error = https(proxy).proxy_to(&server, None).unwrap_err();
+            assert!(error.starts_with("HTTPS_PROXY") && !error.contains("CANARY"), "{error}");
+            let error = ProxyEnvironment::default().proxy_to(&server, Some(proxy)).unwrap_err();
+            assert!(error.starts_with("`proxy-url`") && !error.contains("CANARY"), "{error}");
+        }
     }
 }

@@ -6,7 +6,8 @@ const OPENING: &str = "# Configuration
 
 A setting comes from a flag, else from the environment, else from the config file, else from its default. The file is
 `gpuctl/config.yaml` in your config folder (`~/.config` on Linux), or the one that `--config FILE` names. `gpuctl config view
---show-origin` says who gave each value, with secrets masked; `gpuctl config set KEY VALUE` writes one and keeps the file's comments.
+--show-origin` says who gave each value, with secrets masked: addresses without logins and queries, `ai.api_url` and
+`control.api_url` without their path, values of headers not at all, and of `prometheus.token_command` only the program. `gpuctl config set KEY VALUE` writes one and keeps the file's comments.
 Unknown keys are warned of with the nearest one. A running `gpuctl score --watch` reads its file again when it changes; a file that
 is wrong then changes nothing.
 

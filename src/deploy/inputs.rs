@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use crate::context::Context;
 use crate::deploy::local_files::{Attached, FileAccess, attach};
 use crate::error::{Error, ErrorName};
+use crate::spec::checks::plain_secrets;
 use crate::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
 use crate::view::created::{self, DocumentName, FailedDocument};
 use crate::view::{Format, document};
@@ -65,6 +66,18 @@ impl Unreadable {
 pub(crate) struct Inputs {
     pub documents: Vec<InputDocument>,
     pub warnings: Vec<Problems>,
+}
+
+impl Inputs {
+    /// Prints the warnings about the files. A plain secret must not reach the cluster in silence.
+    pub(crate) fn warn(&self, context: &Context) {
+        self.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
+        for of_file in self.documents.chunk_by(|one, next| one.file == next.file) {
+            let documents: Vec<Document> = of_file.iter().map(|input| input.document.clone()).collect();
+            let problems = plain_secrets(&of_file[0].file, &of_file[0].text, &documents);
+            problems.iter().for_each(|problems| context.terminal.warn_about(problems));
+        }
+    }
 }
 
 /// Reads everything, with `overrides` put into each document. Every problem of every file comes back, not the first.

@@ -25,7 +25,7 @@ pub(crate) async fn planned(
     context: &Context,
 ) -> Result<Planned, Error> {
     let inputs = inputs::read(files, sets, access).map_err(|unreadable| unreadable.tell(context))?;
-    inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
+    inputs.warn(context);
     let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
         named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());
     let connection = context.connect().await?;

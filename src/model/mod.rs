@@ -30,6 +30,7 @@ pub(crate) mod reading;
 pub(crate) mod refusal;
 pub(crate) mod rights;
 pub(crate) mod room;
+pub mod secrets;
 pub(crate) mod selector;
 pub(crate) mod series;
 pub(crate) mod service;

@@ -157,7 +157,7 @@ impl Caller {
         let sent = self.0.post(call.address.0.clone()).headers(headers).body(call.body.clone()).send().await;
         let mut response = sent.map_err(|error| {
             let again = if error.is_connect() { Again::Always } else { Again::IfRepeatable };
-            AttemptFailure { told: format!("cannot be reached: {}", innermost(&error)), again, wait: None }
+            AttemptFailure { told: format!("cannot be reached: {}", innermost(&error.without_url())), again, wait: None }
         })?;
         let code = response.status().as_u16();
         let told = |told: String, again| Err(AttemptFailure { told, again, wait: asked_wait(&response) });
@@ -176,7 +176,7 @@ impl Caller {
         }
         let mut body = Vec::new();
         let half = |error: reqwest::Error| AttemptFailure {
-            told: format!("broke off in its answer: {}", innermost(&error)),
+            told: format!("broke off in its answer: {}", innermost(&error.without_url())),
             again: Again::IfRepeatable,
             wait: None,
         };

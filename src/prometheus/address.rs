@@ -10,6 +10,7 @@ use prometheus_http_query::reqwest::{Certificate, ClientBuilder, Identity, Url};
 
 use super::QueryError;
 use super::aws::{AwsKeys, Signing};
+use crate::model::secrets::{shown_error, shown_url};
 
 /// What proves who we are. None of it is ever shown.
 #[derive(Clone, Default)]
@@ -96,8 +97,7 @@ impl PrometheusAddress {
     /// Parses an address. User and password in the URL become credentials and are no part of the address.
     pub(crate) fn parse(text: &str, mut credentials: Credentials) -> Result<Self, QueryError> {
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-        let hidden = || whole.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, rest)| rest.to_owned());
-        let bad = |cause: &str| QueryError::BadAddress { url: hidden(), cause: cause.to_owned() };
+        let bad = |cause: &str| QueryError::BadAddress { url: shown_url(text), cause: cause.to_owned() };
         let mut url = Url::parse(&whole).map_err(|error| bad(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(bad("an address begins with http:// or https:// and a host"));
@@ -142,9 +142,7 @@ impl PrometheusAddress {
     /// Formats it without credentials.
     #[must_use]
     pub(crate) fn shown(&self) -> String {
-        let mut url = self.url.clone();
-        url.set_query(None);
-        url.to_string().trim_end_matches('/').to_owned()
+        shown_url(self.url.as_str())
     }
 
     pub(super) fn client(&self) -> Result<Client, QueryError> {
@@ -177,8 +175,8 @@ impl PrometheusAddress {
             let own = Identity::from_pem(pem).map_err(|_| bad("the files hold no certificate with its key".to_owned()))?;
             builder = builder.identity(own);
         }
-        let client = builder.build().map_err(|error| bad(error.to_string()))?;
-        Client::from(client, self.url.as_str()).map_err(|error| bad(error.to_string()))
+        let client = builder.build().map_err(|error| bad(error.without_url().to_string()))?;
+        Client::from(client, self.url.as_str()).map_err(|error| bad(shown_error(&error.to_string())))
     }
 }
 

@@ -5,6 +5,7 @@ use futures::future::LocalBoxFuture;
 use prometheus_http_query::reqwest::{Response, Url};
 
 use super::QueryError;
+use crate::model::secrets::shown_error;
 
 /// An answer of whatever status.
 #[derive(Clone, Debug)]
@@ -57,7 +58,7 @@ pub(super) fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryE
     while let Some(inner) = source.source() {
         source = inner;
     }
-    QueryError::Unreachable { server: server.to_owned(), cause: source.to_string() }
+    QueryError::Unreachable { server: server.to_owned(), cause: shown_error(&source.to_string()) }
 }
 
 /// Returns the host of an address, without what could be a secret.

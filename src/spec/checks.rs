@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::document::{Document, JobDocument};
 use super::meaning::{self, Finding};
-use super::problem::{FilePosition, Problem, Severity};
+use super::problem::{FilePosition, Problem, Problems, Severity};
 use super::tree::{self, YamlNode, YamlValue};
 
 /// One thing that is looked at.
@@ -198,6 +198,13 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
         }
     }
     all
+}
+
+/// Returns the warnings about plain secrets, which commands that write print as `validate` does.
+#[must_use]
+pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<Problems> {
+    let list: Vec<Problem> = found(text, documents).into_iter().filter(|problem| problem.id == "plain-secret").collect();
+    (!list.is_empty()).then(|| Problems { file: file.to_owned(), text: text.to_owned(), list })
 }
 
 /// Returns where a field stands, or the nearest field above it that is there. Spellings do not matter.

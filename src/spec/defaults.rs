@@ -5,12 +5,12 @@ use super::fields::{Fields, Reader};
 use super::loader_variables::{is_selector, weakens};
 use super::problem::Problem;
 use super::reference::{self, ENFORCEABLE};
-use super::secret_names::is_secret_name;
 use super::site_share::SiteToleration;
 use super::tree::{YamlNode, YamlValue};
 use super::values::{EnvValue, EnvVariable, Priority};
 use super::{environment, job, security};
 use crate::model::JobKind;
+use crate::model::secrets::is_secret_name;
 
 pub(super) fn defaults(reader: &mut Reader, root: &YamlNode, source: String) -> Option<SiteDefaults> {
     let mut document = reader.map(root, "", reference::DEFAULTS)?;

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::fields::Located;
 use super::loader_variables::{allows, changes_what_runs};
-use super::secret_names::is_secret_name;
 use super::security::Security;
 use super::site_share::SiteToleration;
 use super::values::{EnvVariable, Priority};
 use crate::model::JobKind;
+use crate::model::secrets::is_secret_name;
 
 /// The defaults of a site.
 #[derive(Clone, Debug, Default)]

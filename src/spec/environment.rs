@@ -4,6 +4,7 @@ use super::document::{Command, Model};
 use super::fields::{Fields, Reader};
 use super::problem::Problem;
 use super::reference;
+use super::secrets;
 use super::storage;
 use super::tree::{YamlNode, YamlValue};
 use super::values::{EnvValue, EnvVariable};
@@ -57,16 +58,26 @@ pub(super) fn pulling(reader: &mut Reader, fields: &mut Fields<'_>) -> (Vec<Stri
 }
 
 fn read_command(reader: &mut Reader, node: &YamlNode, name: &str) -> Command {
-    match &node.value {
+    let command = match &node.value {
         YamlValue::Scalar { text, .. } => Command::Shell(text.clone()),
         _ => Some(reader.texts(node, name)).filter(|words| !words.is_empty()).map_or(Command::Image, Command::Exec),
+    };
+    if secrets::has_mask(&command) {
+        let message = format!("a secret in `{name}` was masked when this file was printed, and its value is lost");
+        let note = "write the value, or read it from a variable with `secret:` and `key:` in `env`";
+        reader.problems.push(Problem::error(node.at, message, note));
     }
+    command
 }
 
 pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     let mut variables: Vec<EnvVariable> = Vec::new();
     let mut add = |reader: &mut Reader, at, name: String, value| {
-        if name.is_empty() || name.contains('=') || name.contains(char::is_control) {
+        if matches!(&value, EnvValue::Text(text) if secrets::is_mask(text)) {
+            let message = format!("the value of `{name}` was masked when this file was printed, and is lost");
+            let note = format!("`--set environment.env.{name}=VALUE`, or `secret:` and `key:` instead of `value:`");
+            reader.problems.push(Problem::error(at, message, note));
+        } else if name.is_empty() || name.contains('=') || name.contains(char::is_control) {
             reader.problems.push(Problem::error(at, format!("`{name}` is no name of a variable"), ""));
         } else if variables.iter().any(|other| other.name == name) {
             reader.problems.push(Problem::error(at, format!("the variable `{name}` is set twice"), "keep one of them"));

@@ -9,10 +9,10 @@ use super::defaults_document::{Defaults, SiteDefaults};
 use super::document::{JobDocument, WorkdirSource};
 use super::fields::Located;
 use super::loader_variables::{is_selector, weakens};
-use super::secret_names::is_secret_name;
 use super::site_share::Inherited;
 use super::values::EnvValue;
 use crate::model::fingerprint::fnv;
+use crate::model::secrets::is_secret_name;
 use crate::model::{JobKind, quantity};
 
 /// Fills `job` with what `site` says.

@@ -7,7 +7,7 @@ use regex::Regex;
 use crate::model::JobKind;
 
 use super::document::{Command, JobDocument};
-use super::secrets::secrets;
+use super::secrets::secret_fields;
 
 /// What was found, and the field that is to blame.
 pub(super) struct Finding {
@@ -118,13 +118,9 @@ pub(super) fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
 pub(super) fn plain_secret(job: &JobDocument) -> Option<Finding> {
     // A notebook's own token is made to be typed by its user.
     let own = super::notebook_token(job);
-    let found = secrets(job).into_iter().filter(|secret| Some(secret) != own.as_ref()).count();
-    let in_env = job.env.iter().any(|variable| super::is_secret_name(&variable.name));
-    (found > 0).then(|| {
-        let field = if in_env { "environment.env" } else { "environment.command" };
-        let message = "a value that looks like a token or password stands in the file".to_owned();
-        finding(field, message, "`gpuctl create secret` keeps it apart: `{name, secret, key}` in `env`")
-    })
+    let (field, _) = secret_fields(job).into_iter().find(|(_, secret)| Some(secret) != own.as_ref())?;
+    let message = "a value that looks like a token or password stands in the file".to_owned();
+    Some(finding(field, message, "`gpuctl create secret` keeps it apart: `{name, secret, key}` in `env`"))
 }
 
 pub(super) fn memory_target(job: &JobDocument) -> Option<Finding> {

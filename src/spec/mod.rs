@@ -21,7 +21,6 @@ mod problem;
 pub mod reference;
 mod restart;
 pub mod schema;
-mod secret_names;
 mod secrets;
 mod security;
 mod service;
@@ -32,6 +31,7 @@ mod storage;
 mod tree;
 mod values;
 
+pub use crate::model::secrets::is_secret_name;
 pub use defaults_document::{DefaultRow, Defaults, SiteDefaults, SiteLimits};
 pub use document::{
     AttachedFile, Checkpoint, Command, Document, JobDocument, JobResources, Model, Parsed, Rdma, Share, Training, VolumeAccess,
@@ -44,7 +44,6 @@ pub use limits::over_limits;
 pub use overrides::Override;
 pub use pool_document::{Pool, PoolNode, PoolQuota, Quota, QuotaLimits};
 pub use problem::{FilePosition, Problem, Problems, Severity};
-pub use secret_names::is_secret_name;
 pub use secrets::{masked, notebook_token, of_source as secrets_in};
 pub use security::Security;
 pub use service_document::{Autoscaling, HealthCheck, Service};

@@ -5,54 +5,81 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::model::JobKind;
+use crate::model::secrets::{argument_secrets, is_secret_name, is_secret_value, secret_spans, strength_of};
 
 use super::document::{Command, Document, JobDocument};
-use super::secret_names::is_secret_name;
 use super::tree::{YamlNode, YamlValue};
 use super::values::{EnvValue, EnvVariable};
 
-/// A flag or variable whose value is secret, up to its `=` or the end of the word.
-const NAME: &str = r"(?i)[\w.-]*(?:token|password|passwd|api[_-]?key|secret)";
+/// Replaces a secret in every output.
+const MASK: &str = "***";
 
-static IN_LINE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(&format!(r#"{NAME}[= ](?:"([^"]*)"|'([^']*)'|([^\s"',]+))"#)).expect("the pattern is tested"));
-static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(&format!(r"^{NAME}(?:=(.*))?$")).expect("the pattern is tested"));
-
-/// Values of `job` that are not for eyes, the longest first.
+/// Secret values of `job`, the longest first.
 #[must_use]
 pub(super) fn secrets(job: &JobDocument) -> Vec<String> {
-    let mut found = named_secrets(&job.env);
-    for command in [&job.command, &job.args] {
-        match command {
-            Command::Image => {}
-            Command::Shell(line) => {
-                let values = IN_LINE.captures_iter(line).filter_map(|found| found.iter().skip(1).flatten().next());
-                found.extend(values.map(|value| value.as_str().to_owned()));
-            }
-            Command::Exec(words) => found.extend(in_words(words)),
+    longest_first(secret_fields(job).into_iter().map(|(_, value)| value).collect())
+}
+
+/// Secrets of `job` with the fields that hold them.
+#[must_use]
+pub(super) fn secret_fields(job: &JobDocument) -> Vec<(&'static str, String)> {
+    let mut found: Vec<(&'static str, String)> = Vec::new();
+    found.extend(named_secrets(&job.env).into_iter().map(|value| ("environment.env", value)));
+    for (name, value) in &job.annotations {
+        let field = "job.annotations";
+        let name = name.rsplit_once('/').map_or(name.as_str(), |(_, name)| name);
+        if is_secret_value(strength_of(name), value) {
+            found.push((field, value.clone()));
         }
+        found.extend(in_text(value).map(|value| (field, value)));
+    }
+    for (field, command) in [("environment.command", &job.command), ("environment.args", &job.args)] {
+        found.extend(of_command(command).into_iter().map(|value| (field, value)));
     }
     // Anything shorter would blot out half of the file.
-    found.retain(|value| value.len() > 3 && !value.starts_with(['$', '-']));
-    found.sort_by_key(|value| std::cmp::Reverse(value.len()));
-    found.dedup();
+    found.retain(|(_, value)| value.len() > 3 && !value.starts_with(['$', '-']));
     found
 }
 
-/// `--token=x`, `--token x`, and the lines of a shell among the words.
-fn in_words(words: &[String]) -> Vec<String> {
-    let mut found = Vec::new();
-    for (index, word) in words.iter().enumerate() {
-        match WORD.captures(word).map(|parts| parts.get(1).map(|value| value.as_str().to_owned())) {
-            Some(Some(value)) => found.push(value),
-            Some(None) if word.starts_with('-') => found.extend(words.get(index + 1).cloned()),
-            _ => {
-                let values = IN_LINE.captures_iter(word).filter_map(|found| found.iter().skip(1).flatten().next());
-                found.extend(values.map(|value| value.as_str().to_owned()));
-            }
+fn longest_first(mut values: Vec<String>) -> Vec<String> {
+    values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    values.dedup();
+    values
+}
+
+fn of_command(command: &Command) -> Vec<String> {
+    match command {
+        Command::Image => Vec::new(),
+        Command::Shell(line) => in_text(line).collect(),
+        Command::Exec(words) => {
+            let all: Vec<&str> = words.iter().map(String::as_str).collect();
+            let whole = argument_secrets(&all).into_iter().map(|index| words[index].clone());
+            whole.chain(words.iter().flat_map(|word| in_text(word))).collect()
         }
     }
-    found
+}
+
+/// `--token=x`, `--token x`, logins in URLs, and what looks like a credential.
+fn in_text(text: &str) -> impl Iterator<Item = String> {
+    secret_spans(text).into_iter().map(|span| text[span].to_owned())
+}
+
+/// Whether a value is the mask of a secret, and not the secret.
+pub(super) fn is_mask(value: &str) -> bool {
+    matches!(value.trim(), MASK | "[redacted]")
+}
+
+/// Whether a command has a mask in the place of a secret.
+pub(super) fn has_mask(command: &Command) -> bool {
+    // A value that only this function puts there: `***` itself is not found a second time.
+    const STAND_IN: &str = "masked-stand-in";
+    let filled = |text: &String| text.replace(MASK, STAND_IN).replace("[redacted]", STAND_IN);
+    let filled = match command {
+        Command::Image => Command::Image,
+        Command::Shell(line) => Command::Shell(filled(line)),
+        Command::Exec(words) => Command::Exec(words.iter().map(filled).collect()),
+    };
+    of_command(&filled).iter().any(|value| value.contains(STAND_IN))
 }
 
 /// Values of the jobs of a document that are not for eyes; none of text that is no document of ours.
@@ -64,23 +91,27 @@ pub fn of_source(source: &str) -> Vec<String> {
         Document::Defaults(site) => site.scopes_of_all().flat_map(|set| named_secrets(&set.env)).collect(),
         Document::Pool(_) | Document::Quota(_) => Vec::new(),
     };
-    documents.iter().flat_map(of).collect()
+    longest_first(documents.iter().flat_map(of).collect())
 }
 
-/// Values of variables whose names say that they are secret.
+/// Secrets in values of variables: whole values behind names that announce one, and passwords in URLs.
 fn named_secrets(env: &[EnvVariable]) -> Vec<String> {
-    let value = |variable: &EnvVariable| match &variable.value {
-        EnvValue::Text(text) if is_secret_name(&variable.name) => Some(text.clone()),
-        _ => None,
-    };
-    env.iter().filter_map(value).collect()
+    let mut found = Vec::new();
+    for variable in env {
+        let EnvValue::Text(text) = &variable.value else { continue };
+        if is_secret_name(&variable.name) && is_secret_value(strength_of(&variable.name), text) {
+            found.push(text.clone());
+        }
+        found.extend(in_text(text));
+    }
+    found
 }
 
 /// Returns the text of a document with its secrets masked; text that is no document of ours stays as it is.
 #[must_use]
 pub fn masked(source: &str) -> String {
     let secrets = of_source(source);
-    let hide = |text: &str| secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"));
+    let hide = |text: &str| secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASK));
     if secrets.iter().all(|secret| source.contains(secret)) {
         return hide(source);
     }

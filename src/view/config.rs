@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::table::{Table, left};
 use super::{Format, TextStyle};
+use crate::model::secrets::{shown_origin, shown_url};
 
 /// One setting.
 pub(crate) struct Setting {
@@ -27,7 +28,9 @@ impl Setting {
             Value::Null => Value::Null,
             Value::Object(map) => map.keys().map(|name| (name.clone(), json!(MASK))).collect::<Map<_, _>>().into(),
             _ if self.secret => json!(MASK),
+            Value::String(text) if self.name.ends_with("api_url") => json!(origin_of(text)),
             Value::String(text) if self.name.ends_with("url") => json!(without_credentials(text)),
+            Value::String(text) if self.name.ends_with("command") => json!(program_of(text)),
             value => value.clone(),
         }
     }
@@ -47,11 +50,29 @@ impl Setting {
 /// Returns an address without user, password and parameters, which may hold a key.
 #[must_use]
 pub(crate) fn without_credentials(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (&url[..scheme.len() + 3], rest));
-    let (rest, parameters) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?…"));
-    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = host.rsplit_once('@').map_or_else(|| host.to_owned(), |(_, host)| format!("{MASK}@{host}"));
-    format!("{scheme}{host}{path}{parameters}")
+    let shown = shown_url(url);
+    let login = if url.contains('@') { format!("{MASK}@") } else { String::new() };
+    let parameters = if url.contains(['?', '#']) { "?…" } else { "" };
+    match shown.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{login}{rest}{parameters}"),
+        None => format!("{login}{shown}{parameters}"),
+    }
+}
+
+/// Returns an address without its path, which is the password of a webhook.
+fn origin_of(url: &str) -> String {
+    let origin = shown_origin(url);
+    if url.trim_end_matches('/') == origin { origin } else { format!("{origin}/…") }
+}
+
+/// Returns the program of a command. Its arguments and variables may be secrets of any form.
+fn program_of(command: &str) -> String {
+    let mut words = command.split_whitespace();
+    match words.next().filter(|program| !program.contains(['=', '"', '\'', '$', '`'])) {
+        Some(program) if words.next().is_none() => program.to_owned(),
+        Some(program) => format!("{program} …"),
+        None => MASK.to_owned(),
+    }
 }
 
 /// Nests as section → key → value, or value and origin.
@@ -120,6 +141,11 @@ mod tests {
         assert_eq!(shown(json!("http://h:9090"), false), "http://h:9090");
         assert_eq!(shown(json!("al:pw@h:9090"), false), format!("{MASK}@h:9090"));
         assert_eq!(shown(json!("h:9090"), false), "h:9090");
+        let named = |name, text: &str| Setting { name, value: json!(text), origin: String::new(), secret: false }.shown();
+        assert_eq!(named("ai.api_url", "https://al:pw@h:1/secret?key=sk-1"), "https://h:1/…");
+        assert_eq!(named("control.api_url", "https://h"), "https://h");
+        assert_eq!(named("prometheus.token_command", "gcloud auth print-access-token"), "gcloud …");
+        assert_eq!(named("prometheus.token_command", "TOKEN=sk-1 login"), MASK);
         assert_eq!(shown(Value::Null, true), "-");
         assert_eq!(shown(json!(20), false), "20");
     }

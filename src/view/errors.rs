@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::spec::{Problem, Problems, Severity};
+use crate::model::secrets::secret_spans;
+use crate::spec::{Problem, Problems, Severity, secrets_in};
 
 use super::TextStyle;
 use super::text::{clean, paint};
@@ -59,7 +60,7 @@ fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> St
     let message = super::text::wrapped(&format!("{place}: {word}{}", clean(&problem.message)), 4, look);
     let mut text = format!("  {message}{}\n", paint(id, Some(Color::BrightBlack), look));
     let note = if problem.note.is_empty() { String::new() } else { format!(" {}", clean(&problem.note)) };
-    let Some(line) = problems.line(problem) else {
+    let Some(line) = problems.line(problem).map(|line| starred(line, problems, problem)) else {
         text.push_str(&format!("   {note}\n"));
         return text;
     };
@@ -93,6 +94,23 @@ fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> St
         None => text.push_str(&format!("{note}\n")),
     }
     text
+}
+
+/// Replaces secrets of a source line by as many stars, so that places in the line stay where they are: CI prints and
+/// keeps these messages.
+fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
+    let stars = |secret: &str| "*".repeat(secret.chars().count());
+    let mut shown = String::with_capacity(line.len());
+    let mut end = 0;
+    for span in secret_spans(line) {
+        shown.push_str(&line[end..span.start]);
+        shown.push_str(&stars(&line[span.clone()]));
+        end = span.end;
+    }
+    shown.push_str(&line[end..]);
+    // A file with errors has no values, and reading it again for each of a thousand errors would take long.
+    let values = if problem.severity == Severity::Warning { secrets_in(&problems.text) } else { Vec::new() };
+    values.iter().fold(shown, |shown, secret| shown.replace(secret, &stars(secret)))
 }
 
 /// Characters of a source line that are shown.

@@ -15,7 +15,7 @@ pub(crate) async fn run(args: &Apply, context: &Context) -> Result<ExitCode, Err
         Ok(inputs) => inputs,
         Err(unreadable) => return unreadable.refuse(args.output.into(), context),
     };
-    inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
+    inputs.warn(context);
     let mode = Mode::Apply { force_conflicts: args.force_conflicts, replace: args.replace };
     submit::submit(named(inputs.documents, false)?, &args.submit.options(mode), args.output.into(), context).await
 }

@@ -27,10 +27,8 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
-    // A screen is shared more often than a file.
-    if context.terminal.out_is_terminal() {
-        job.source = job.source.map(|source| masked(&source));
-    }
+    // Every format masks alike: scripts print and keep what they read.
+    job.source = job.source.map(|source| masked(&source));
     let state = State::of(&job);
     let running = job.kind == JobKind::Training && state.status == Status::Running;
     let said = async {

@@ -14,6 +14,7 @@ use crate::deploy::options::DryRun;
 use crate::deploy::options::Mode;
 use crate::deploy::submit;
 use crate::error::Error;
+use crate::spec::checks::plain_secrets;
 use crate::spec::{self, Problems};
 use crate::view::{Format, yaml};
 
@@ -27,6 +28,8 @@ pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error
     let text = yaml(&specification(args));
     let parsed = spec::parse(FILE, &text)?;
     context.terminal.warn_about(&parsed.warnings);
+    let secrets = plain_secrets(FILE, &text, &parsed.documents);
+    secrets.iter().for_each(|problems| context.terminal.warn_about(problems));
     if args.output == RunFormat::Spec {
         if args.submit.dry_run != Some(DryRun::Client) {
             return Err(Error::usage("`-o spec` only prints").hint("add `--dry-run=client`"));

@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
         Ok(inputs) => inputs,
         Err(unreadable) => return unreadable.refuse(args.output.into(), context),
     };
-    inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
+    inputs.warn(context);
     if args.name.is_some() && inputs.documents.len() != 1 {
         let message = format!("`--name` is for one job, and the files have {} documents", inputs.documents.len());
         return Err(Error::usage(message).hint("name them in the files, or use `--generate-name`"));

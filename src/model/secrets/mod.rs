@@ -1,0 +1,14 @@
+//! Recognizes secrets by their form: in names of variables and flags, in text, in URLs. Everything that masks, redacts
+//! or warns uses these rules, so that no output shows what another one hides.
+
+mod argument_secrets;
+mod secret_names;
+mod secret_text;
+mod shown_url;
+#[cfg(test)]
+mod tests;
+
+pub use argument_secrets::argument_secrets;
+pub use secret_names::{NameStrength, is_secret_name, is_secret_value, strength_of};
+pub use secret_text::{scrubbed, secret_spans};
+pub use shown_url::{shown_error, shown_origin, shown_url};
