@@ -5,6 +5,7 @@
 use thiserror::Error;
 
 use crate::bundle::NotInBundle;
+use crate::model::excerpt::{SERVER_MESSAGE, excerpt};
 use crate::model::refusal::RefusalCause;
 
 use super::ReadOnly;
@@ -23,6 +24,8 @@ pub(crate) enum Failure {
     TimedOut { server: String, seconds: u64 },
     #[error("an answer of the cluster at {server} is larger than 64 MiB")]
     TooLarge { server: String },
+    #[error("the list `{path}` of the cluster at {server} does not end: {reason}")]
+    EndlessList { server: String, path: String, reason: String },
     #[error("{server} does not speak Kubernetes: {found}")]
     NotKubernetes { server: String, found: String },
     #[error("this would change the cluster, and gpuctl only reads")]
@@ -69,7 +72,7 @@ impl Failure {
     /// Refuses a path that no request can have: a name in it is none that Kubernetes takes.
     #[must_use]
     pub(super) fn no_path(path: &str) -> Self {
-        let message = format!("`{path}` has a name that Kubernetes does not take");
+        let message = format!("`{}` has a name that Kubernetes does not take", excerpt(path, SERVER_MESSAGE));
         Self::Api {
             code: 400,
             reason: "BadRequest".to_owned(),

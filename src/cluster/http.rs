@@ -8,16 +8,23 @@ use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::{Deserialize, Deserializer};
 
 use super::path::{self, Destination};
 use super::retry::{self, TryOutcome};
 use super::{Blame, Connection, Failure, protobuf, warnings};
 use crate::bundle::NotInBundle;
+use crate::model::excerpt::{SERVER_MESSAGE, excerpt, shortened};
 use crate::model::secrets::shown_error;
 
 /// Bytes of one answer.
 const LARGEST: usize = 64 << 20;
+/// Bytes that are read of a refusal. Its message may be long; only its beginning is shown.
+const LARGEST_REFUSAL: usize = 32 << 20;
+/// Fields of a refusal that are read.
+const MOST_CAUSES: usize = 100;
+/// Characters that are shown of a web page's title and of an answer that is not a Status.
+const TITLE: usize = 200;
 
 /// Joins a path and its parameters; values are percent-encoded.
 pub(super) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
@@ -185,6 +192,9 @@ impl Connection {
         while let Some(part) = parts.frame().await {
             let part = part.map_err(|error| (TryOutcome::Broken, self.broken(format!("the answer broke off: {error}"))))?;
             let data = part.data_ref().map_or(&[][..], |data| data);
+            if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
+                break;
+            }
             if body.len() + data.len() > LARGEST {
                 // Another try would be as large.
                 return Err((TryOutcome::Status(400, None), Failure::TooLarge { server: self.server.clone() }));
@@ -196,35 +206,39 @@ impl Connection {
 
     /// Returns what the server's refusal says.
     pub(super) fn failure(&self, code: u16, media: &str, body: &[u8]) -> Failure {
-        let status: Option<Value> = match media.starts_with(protobuf::MEDIA_TYPE) {
+        let status: Option<WireStatus> = match media.starts_with(protobuf::MEDIA_TYPE) {
             true => protobuf::decode(body, &protobuf::STATUS).ok(),
-            false => serde_json::from_slice(body).ok().filter(|status: &Value| status["kind"] == "Status"),
+            false => serde_json::from_slice(body).ok().filter(|status: &WireStatus| status.kind == "Status"),
         };
-        if let Some(status) = status {
-            let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(WireStatus { reason, message, metadata, details, .. }) = status {
             return Failure::Api {
                 code,
-                reason: text("/reason"),
-                message: Some(text("/message"))
-                    .filter(|text| !text.is_empty())
-                    .unwrap_or_else(|| format!("the API server answered {code}")),
-                resume: Some(text("/metadata/continue")).filter(|token| !token.is_empty()),
-                fields: status.pointer("/details/causes").map(blamed).unwrap_or_default(),
-                resource: text("/details/kind").into(),
+                reason: shortened(reason, TITLE),
+                message: match message.is_empty() {
+                    true => format!("the API server answered {code}"),
+                    false => shortened(message, SERVER_MESSAGE),
+                },
+                resume: Some(metadata.next).filter(|token| !token.is_empty()),
+                fields: details.causes.into_iter().take(MOST_CAUSES).map(blamed).collect(),
+                resource: shortened(details.kind, TITLE).into(),
             };
         }
         if media.contains("html") {
             let page = String::from_utf8_lossy(body);
-            let title =
-                page.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).map(|(title, _)| title.trim());
-            let found =
-                title.map_or("it answers with a web page".to_owned(), |title| format!("it answers with the web page «{title}»"));
+            let title = page.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+            let found = title.map_or("it answers with a web page".to_owned(), |(title, _)| {
+                format!("it answers with the web page «{}»", excerpt(title.trim(), TITLE))
+            });
             return Failure::NotKubernetes { server: self.server.clone(), found };
         }
         if code < 400 {
-            return Failure::NotKubernetes { server: self.server.clone(), found: format!("it answers {code} with {media}") };
+            return Failure::NotKubernetes {
+                server: self.server.clone(),
+                found: format!("it answers {code} with {}", excerpt(media, TITLE)),
+            };
         }
-        let text: String = String::from_utf8_lossy(body).lines().next().unwrap_or_default().chars().take(200).collect();
+        let start = &body[..body.len().min(4 * TITLE)];
+        let text: String = String::from_utf8_lossy(start).lines().next().unwrap_or_default().chars().take(TITLE).collect();
         let message = if text.is_empty() {
             format!("the API server answered {code}")
         } else {
@@ -264,9 +278,49 @@ impl Connection {
     }
 }
 
-/// Fields that a refusal names.
-fn blamed(causes: &Value) -> Vec<Blame> {
-    let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or_default().to_owned();
-    let one = |cause: &Value| Blame { field: text(cause, "field"), message: text(cause, "message") };
-    causes.as_array().into_iter().flatten().map(one).collect()
+/// The fields of a Status that are read.
+#[derive(Deserialize)]
+struct WireStatus {
+    #[serde(default, deserialize_with = "or_default")]
+    kind: String,
+    #[serde(default, deserialize_with = "or_default")]
+    reason: String,
+    #[serde(default, deserialize_with = "or_default")]
+    message: String,
+    #[serde(default, deserialize_with = "or_default")]
+    metadata: StatusMetadata,
+    #[serde(default, deserialize_with = "or_default")]
+    details: StatusDetails,
+}
+
+#[derive(Default, Deserialize)]
+struct StatusMetadata {
+    #[serde(default, deserialize_with = "or_default", rename = "continue")]
+    next: String,
+}
+
+#[derive(Default, Deserialize)]
+struct StatusDetails {
+    #[serde(default, deserialize_with = "or_default")]
+    kind: String,
+    #[serde(default, deserialize_with = "or_default")]
+    causes: Vec<StatusCause>,
+}
+
+#[derive(Deserialize)]
+struct StatusCause {
+    #[serde(default, deserialize_with = "or_default")]
+    field: String,
+    #[serde(default, deserialize_with = "or_default")]
+    message: String,
+}
+
+/// Returns a field that a refusal names.
+fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
+    Blame { field: shortened(field, SERVER_MESSAGE), message: shortened(message, SERVER_MESSAGE) }
+}
+
+/// Reads `null` as an absent field.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D) -> Result<T, D::Error> {
+    Option::deserialize(value).map(Option::unwrap_or_default)
 }

@@ -3,11 +3,14 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures::future::join;
 use http::Method;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -25,6 +28,18 @@ const LARGEST: usize = 2000;
 const BYTES: usize = 4 << 20;
 /// Protobuf where there is one, and what every kind has.
 const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
+
+/// Objects of one list. More are not a cluster, but a server that fills the memory.
+const MOST_OBJECTS: usize = 750_000;
+/// Pages in a row that have no object and yet are not the last one.
+const EMPTY_PAGES: usize = 10;
+/// Pages of one list that are not the last one and have less than a tenth of the objects that they may have. The API server
+/// fills its pages; some aggregated servers do not.
+const SHORT_PAGES: usize = 200;
+/// A list gets this part of the time for a request before its pace counts: of 60 s, 50 s.
+const UNTIMED: f64 = 5.0 / 6.0;
+/// Objects a second of a list that takes longer. A slow connection brings thousands.
+const SLOWEST: f64 = 1000.0;
 
 /// What a server answered for one page.
 #[derive(Clone, Copy)]
@@ -83,12 +98,56 @@ fn described(path: &str, item: &RawValue) -> String {
 struct PageHead<'a> {
     #[serde(borrow)]
     metadata: PageMetadata<'a>,
+    /// Objects that are counted here and decoded elsewhere. Go writes `null` for an empty list.
+    #[serde(default)]
+    items: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Deserialize)]
 struct PageMetadata<'a> {
     #[serde(borrow, default, rename = "continue")]
     next: Cow<'a, str>,
+}
+
+/// Finds out that a list has no end, by the pages that came so far.
+struct PageLimits {
+    begun: Instant,
+    /// Time after which the pace counts.
+    untimed: Duration,
+    objects: usize,
+    empty: usize,
+    short: usize,
+    tokens: HashSet<String>,
+}
+
+impl PageLimits {
+    fn new(request_timeout: Duration) -> Self {
+        let untimed = request_timeout.mul_f64(UNTIMED);
+        Self { begun: Instant::now(), untimed, objects: 0, empty: 0, short: 0, tokens: HashSet::new() }
+    }
+
+    /// Counts a page that is not the last one. An error says why the next one is not worth a request.
+    fn take(&mut self, objects: usize, size: usize, token: &str, elapsed: Duration) -> Result<(), String> {
+        self.objects += objects;
+        self.empty = if objects == 0 { self.empty + 1 } else { 0 };
+        self.short += usize::from(objects < size / 10);
+        if self.empty >= EMPTY_PAGES {
+            return Err(format!("{EMPTY_PAGES} pages in a row have no objects"));
+        }
+        if self.short > SHORT_PAGES {
+            return Err(format!("{SHORT_PAGES} pages have only a few objects each"));
+        }
+        if self.objects > MOST_OBJECTS {
+            return Err(format!("it has more than {MOST_OBJECTS} objects"));
+        }
+        if elapsed > self.untimed && (self.objects as f64) < SLOWEST * elapsed.as_secs_f64() {
+            return Err(format!("after {} s it has {} objects and goes on", elapsed.as_secs(), self.objects));
+        }
+        match self.tokens.insert(token.to_owned()) {
+            true => Ok(()),
+            false => Err("it returned to a page that was read before".to_owned()),
+        }
+    }
 }
 
 impl Connection {
@@ -120,6 +179,7 @@ impl Connection {
         mut take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
         let (mut next, mut resumed, mut size) = (String::new(), false, PAGE);
+        let mut limits = PageLimits::new(self.request_timeout);
         // Two pages are there at a time, and their buffers serve those that follow: large pieces that are given back and taken again leave
         // holes between what is kept of each page.
         let buffer = Cell::default();
@@ -127,7 +187,15 @@ impl Connection {
         loop {
             let after = next_size(size, answer.body.len());
             let page = Page { bytes: &answer.body, message: message.filter(|_| answer.is_protobuf), path };
-            let token = page.decode::<PageHead<'_>>().map(|head| head.metadata.next.into_owned());
+            let head = page.decode::<PageHead<'_>>();
+            let objects = head.as_ref().map_or(0, |head| head.items.as_ref().map_or(0, Vec::len));
+            let token = head.map(|head| head.metadata.next.into_owned());
+            if let Ok(token) = &token
+                && !token.is_empty()
+            {
+                let counted = limits.take(objects, size, token, limits.begun.elapsed());
+                counted.map_err(|reason| self.endless(path, reason))?;
+            }
             let ahead = async {
                 match token.as_deref() {
                     Ok("") | Err(_) => None,
@@ -144,6 +212,8 @@ impl Connection {
                 // Who encodes otherwise than Kubernetes does is asked for JSON.
                 (Err(_), _) if answer.is_protobuf => {
                     (message, size) = (None, PAGE);
+                    // The same page comes again, with the same token.
+                    limits = PageLimits { begun: limits.begun, ..PageLimits::new(self.request_timeout) };
                     self.page(path, parameters, &next, size, None, &buffer).await?
                 }
                 (Err(error), _) => return Err(unreadable(&self.server, &error)),
@@ -161,6 +231,10 @@ impl Connection {
             let read = std::mem::replace(&mut answer, following).body;
             buffer.set(read.try_into_mut().unwrap_or_default());
         }
+    }
+
+    fn endless(&self, path: &str, reason: String) -> Failure {
+        Failure::EndlessList { server: self.server.clone(), path: path.to_owned(), reason }
     }
 
     /// Asks for the page that a token names; an empty one names the first.
@@ -193,10 +267,14 @@ fn next_size(size: usize, bytes: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use crate::cluster::decode::WirePod;
     use crate::model::left_out;
 
-    use super::{Page, next_size};
+    use super::{Page, PageLimits, next_size};
+
+    const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
     fn an_object_that_cannot_be_decoded_hides_no_other() {
@@ -222,5 +300,34 @@ mod tests {
         assert_eq!((next_size(500, 1_600_000), next_size(500, 4_500_000), next_size(500, 100_000)), (1310, 500, 2000));
         // The first objects are small and the others are not.
         assert_eq!((next_size(2000, 40_000_000), next_size(500, 0)), (500, 2000));
+    }
+
+    /// Takes pages until the limits refuse one, and returns how many they took and why they refused.
+    fn refused(objects: usize, token: impl Fn(usize) -> String, elapsed: Duration) -> (usize, String) {
+        let mut limits = PageLimits::new(MINUTE);
+        (0..10_000)
+            .find_map(|page| limits.take(objects, 2000, &token(page), elapsed).err().map(|why| (page, why)))
+            .expect("a limit is met")
+    }
+
+    #[test]
+    fn a_list_without_an_end_is_given_up() {
+        let fresh = |page: usize| page.to_string();
+        assert_eq!(refused(0, fresh, Duration::ZERO), (9, "10 pages in a row have no objects".to_owned()));
+        assert_eq!(refused(1, fresh, Duration::ZERO), (200, "200 pages have only a few objects each".to_owned()));
+        assert_eq!(refused(2000, fresh, Duration::ZERO), (375, "it has more than 750000 objects".to_owned()));
+        let cycle = |page: usize| (page % 3).to_string();
+        assert_eq!(refused(2000, cycle, Duration::ZERO), (3, "it returned to a page that was read before".to_owned()));
+        let slow = refused(2000, fresh, Duration::from_secs(51));
+        assert_eq!(slow, (0, "after 51 s it has 2000 objects and goes on".to_owned()));
+    }
+
+    #[test]
+    fn half_a_million_pods_are_read_however_slow_the_server_is() {
+        let mut limits = PageLimits::new(MINUTE);
+        for page in 1..=1000_u32 {
+            // 500 objects every half second take 500 s.
+            limits.take(500, 500, &page.to_string(), Duration::from_millis(499) * page).unwrap();
+        }
     }
 }

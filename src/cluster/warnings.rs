@@ -7,6 +7,11 @@ use std::future::Future;
 
 use http::HeaderMap;
 
+use crate::model::excerpt::{SERVER_MESSAGE, excerpt};
+
+/// Warnings of one piece of work that are kept.
+const MOST: usize = 100;
+
 tokio::task_local! {
     static HEARD: RefCell<BTreeSet<String>>;
 }
@@ -28,7 +33,12 @@ pub(super) fn note(headers: &HeaderMap) {
         let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(quoted);
         if !inner.is_empty() {
             // Fails outside of any piece of work.
-            let _ = HEARD.try_with(|heard| heard.borrow_mut().insert(inner.replace("\\\"", "\"")));
+            let _ = HEARD.try_with(|heard| {
+                let mut heard = heard.borrow_mut();
+                if heard.len() < MOST {
+                    heard.insert(excerpt(inner, SERVER_MESSAGE).replace("\\\"", "\""));
+                }
+            });
         }
     }
 }

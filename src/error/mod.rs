@@ -4,6 +4,7 @@ mod name;
 
 pub(crate) use name::ErrorName;
 
+use crate::model::excerpt::{ERROR_PART, shortened};
 use crate::model::refusal::RefusalCause;
 use std::fmt;
 
@@ -97,7 +98,8 @@ pub(crate) struct Error {
 
 impl Error {
     pub(crate) fn new(name: ErrorName, message: impl fmt::Display) -> Self {
-        Self { kind: name.kind(), name, message: message.to_string(), causes: Vec::new(), hints: Vec::new(), problems: None }
+        let message = shortened(message.to_string(), ERROR_PART);
+        Self { kind: name.kind(), name, message, causes: Vec::new(), hints: Vec::new(), problems: None }
     }
 
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
@@ -112,13 +114,13 @@ impl Error {
 
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
-        self.hints.push(hint.to_string());
+        self.hints.push(shortened(hint.to_string(), ERROR_PART));
         self
     }
 
     #[must_use]
     pub(crate) fn cause(mut self, cause: impl fmt::Display) -> Self {
-        self.causes.push(cause.to_string());
+        self.causes.push(shortened(cause.to_string(), ERROR_PART));
         self
     }
 
@@ -186,6 +188,8 @@ impl From<Failure> for Error {
             Failure::TooLarge { .. } => {
                 Self::new(ErrorName::AnswerTooLarge, message).hint("ask for one namespace: `-n NAMESPACE`")
             }
+            Failure::EndlessList { .. } => Self::new(ErrorName::EndlessList, message)
+                .hint("ask for one namespace (`-n NAMESPACE`); a slow but honest server needs a longer `--request-timeout`"),
             Failure::NotKubernetes { .. } => Self::new(ErrorName::NotKubernetes, message)
                 .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
             Failure::ReadOnly { by } => read_only(message, &by),

@@ -78,6 +78,7 @@ pub(crate) enum ErrorName {
     ReadOnly,
     Unauthenticated,
     AnswerTooLarge,
+    EndlessList,
     ConnectionLost,
     MetricsOff,
     NoCluster,
@@ -171,6 +172,7 @@ impl ErrorName {
             | Self::QuotaNotFound => ErrorKind::NotFound,
             Self::Forbidden | Self::ReadOnly | Self::Unauthenticated => ErrorKind::Access,
             Self::AnswerTooLarge
+            | Self::EndlessList
             | Self::ConnectionLost
             | Self::MetricsOff
             | Self::NoCluster

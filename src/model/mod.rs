@@ -7,6 +7,7 @@ mod count;
 pub(crate) mod device;
 pub(crate) mod device_demand;
 pub(crate) mod drain;
+pub(crate) mod excerpt;
 pub(crate) mod fingerprint;
 pub(crate) mod fit;
 pub(crate) mod forest;

@@ -66,14 +66,18 @@ pub(in crate::cluster) fn list_of(path: &str) -> Option<&'static Message> {
 static LIST_METADATA: Message = message(&[field(2, "resourceVersion", Kind::Text), field(3, "continue", Kind::Text)]);
 
 /// A refusal of the API server.
-pub(in crate::cluster) static STATUS: Message = message(&[
-    field(1, "metadata", Kind::Message(&LIST_METADATA)),
-    field(2, "status", Kind::Text),
-    field(3, "message", Kind::Text),
-    field(4, "reason", Kind::Text),
-    field(5, "details", Kind::Message(&STATUS_DETAILS)),
-    field(6, "code", Kind::Integer),
-]);
+pub(in crate::cluster) static STATUS: Message = Message {
+    fields: &[
+        field(1, "metadata", Kind::Message(&LIST_METADATA)),
+        field(2, "status", Kind::Text),
+        field(3, "message", Kind::Text),
+        field(4, "reason", Kind::Text),
+        field(5, "details", Kind::Message(&STATUS_DETAILS)),
+        field(6, "code", Kind::Integer),
+    ],
+    // The field by which JSON tells a Status from other objects.
+    absent: &["kind"],
+};
 
 static STATUS_DETAILS: Message = message(&[
     field(1, "name", Kind::Text),

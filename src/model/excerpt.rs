@@ -1,0 +1,44 @@
+//! Shortens text that a server or another program sent, before it reaches a message.
+
+use std::borrow::Cow;
+
+/// Bytes of a message that a server sent.
+pub(crate) const SERVER_MESSAGE: usize = 4 << 10;
+/// Bytes of one part of an error. It holds a whole server message and the words around it.
+pub(crate) const ERROR_PART: usize = 8 << 10;
+/// Bytes of one line on stderr. It holds an error with its causes.
+pub(crate) const LINE: usize = 32 << 10;
+
+/// Cuts `text` after about `limit` bytes and says how much is missing.
+#[must_use]
+pub(crate) fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(limit);
+    Cow::Owned(format!("{}… ({} more bytes)", &text[..end], text.len() - end))
+}
+
+/// Cuts an owned text; a short one is not copied.
+#[must_use]
+pub(crate) fn shortened(text: String, limit: usize) -> String {
+    match excerpt(&text, limit) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(cut) => cut,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_characters_and_counts_the_rest() {
+        assert_eq!(excerpt("short", 5), "short");
+        assert_eq!(excerpt("模型模型", 4), "模… (9 more bytes)");
+        let long = "x".repeat(20 << 20);
+        let cut = shortened(long, SERVER_MESSAGE);
+        assert!(cut.len() < SERVER_MESSAGE + 40 && cut.ends_with("(20967424 more bytes)"), "{}", cut.len());
+        assert_eq!(shortened(cut.clone(), ERROR_PART), cut, "the note is not cut again");
+    }
+}
