@@ -18,7 +18,7 @@ const MAY_NAME: [(&str, &[&str]); 32] = [
     ("cluster", &["cluster", "bundle", "cache", "model", "protobuf", "render"]),
     ("prometheus", &["prometheus", "bundle", "model", "protobuf"]),
     ("error", &["error", "cluster", "model", "prometheus", "render", "spec"]),
-    ("terminal", &["terminal", "platform", "view", "error", "spec"]),
+    ("terminal", &["terminal", "platform", "view", "error", "model", "spec"]),
     ("config", &["config", "files", "model", "prometheus", "terminal"]),
     ("cache", &["files"]),
     ("convert", &["convert", "model", "spec"]),

@@ -1,19 +1,19 @@
 //! A bundle: what the cluster and Prometheus answered within minutes, in one file, so that reading commands answer from it elsewhere.
 //! Knows neither connections nor commands: others ask it, and it tells which questions it could not answer.
 
+mod read;
 mod redact;
 mod serve;
 
 pub(crate) use crate::model::secrets::scrubbed;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::Compression;
-use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -24,8 +24,6 @@ use crate::files::{self, FileError};
 
 /// The version of the file's format; another one is not read.
 const FORMAT: u32 = 1;
-/// Bytes of a bundle once it is unpacked: larger ones are refused before they fill the memory.
-const LARGEST: u64 = 1 << 30;
 
 /// Why the locks are never poisoned.
 const NEVER_POISONED: &str = "nobody panics while it is held";
@@ -240,26 +238,6 @@ impl Bundle {
     /// Ends the making: from now on a query that it misses is an error.
     pub(crate) fn close(&self) {
         self.is_being_made.store(false, Ordering::Relaxed);
-    }
-
-    /// Reads a file.
-    pub(crate) fn read(path: &Path) -> Result<Self, BundleError> {
-        let not = |cause: String| BundleError::NotBundle { file: path.display().to_string(), cause };
-        let bytes = files::bytes_of(path)?;
-        let mut text = Vec::new();
-        GzDecoder::new(bytes.as_slice())
-            .take(LARGEST + 1)
-            .read_to_end(&mut text)
-            .map_err(|error| not(format!("it cannot be unpacked: {error}")))?;
-        if text.len() as u64 > LARGEST {
-            return Err(not("it is larger than 1 GiB".to_owned()));
-        }
-        let head: Value = serde_json::from_slice(&text).map_err(|error| not(error.to_string()))?;
-        match head["format"].as_u64() {
-            Some(format) if format == u64::from(FORMAT) => serde_json::from_value(head).map_err(|error| not(error.to_string())),
-            Some(other) => Err(not(format!("it has format {other}, and this program reads format {FORMAT}"))),
-            None => Err(not("it does not say its format".to_owned())),
-        }
     }
 
     /// Writes the file, readable by its owner alone.

@@ -2,6 +2,7 @@
 //! read, and of ConfigMaps that are not gpuctl's own only the names of their files are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use futures::stream::{self, StreamExt};
 use http::Method;
@@ -47,6 +48,8 @@ const OWN_CONFIG: &str = "/api/v1/namespaces/gpuctl-system/configmaps";
 const AT_ONCE: usize = 4;
 /// Lines of a log that are kept.
 const LINES: &str = "200";
+/// Bytes of a log that are read, whatever the server sends: twice what it is asked for.
+const LARGEST_LOG: usize = 1 << 20;
 /// Bytes of a log that are kept.
 const BYTES: &str = "1000000";
 
@@ -165,12 +168,14 @@ impl Connection {
                         .trim_start_matches('?')
                 );
                 let mut text = String::new();
-                let read = self.stream(&path, true, |line| {
+                // The server may send more than it was asked for.
+                let read = self.stream_some(&path, true, LARGEST_LOG, |line| {
                     text.push_str(&String::from_utf8_lossy(line));
                     text.push('\n');
+                    ControlFlow::Continue(())
                 });
                 let read = read.await;
-                answered(read.map(|()| text.into())).map(Some)
+                answered(read.map(|_| text.into())).map(Some)
             }
             Question::Query(_) => Ok(None),
         }

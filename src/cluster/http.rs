@@ -15,6 +15,7 @@ use super::retry::{self, TryOutcome};
 use super::{Blame, Connection, Failure, protobuf, warnings};
 use crate::bundle::NotInBundle;
 use crate::model::excerpt::{SERVER_MESSAGE, excerpt, shortened};
+use crate::model::in_flight::InFlight;
 use crate::model::secrets::shown_error;
 
 /// Bytes of one answer.
@@ -189,13 +190,14 @@ impl Connection {
         // Collected parts would be there twice when they are put together, and a page is what most memory is needed for.
         let mut body = buffer.take();
         body.clear();
+        let mut in_flight = InFlight::default();
         while let Some(part) = parts.frame().await {
             let part = part.map_err(|error| (TryOutcome::Broken, self.broken(format!("the answer broke off: {error}"))))?;
             let data = part.data_ref().map_or(&[][..], |data| data);
             if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
                 break;
             }
-            if body.len() + data.len() > LARGEST {
+            if !in_flight.add(data.len()) || body.len() + data.len() > LARGEST {
                 // Another try would be as large.
                 return Err((TryOutcome::Status(400, None), Failure::TooLarge { server: self.server.clone() }));
             }

@@ -36,6 +36,9 @@ const EMPTY_PAGES: usize = 10;
 /// Pages of one list that are not the last one and have less than a tenth of the objects that they may have. The API server
 /// fills its pages; some aggregated servers do not.
 const SHORT_PAGES: usize = 200;
+/// Bytes that an object has at least on average. A list of fewer objects than `FEW` may have smaller ones.
+const SMALLEST: usize = 60;
+const FEW: usize = 50_000;
 /// A list gets this part of the time for a request before its pace counts: of 60 s, 50 s.
 const UNTIMED: f64 = 5.0 / 6.0;
 /// Objects a second of a list that takes longer. A slow connection brings thousands.
@@ -115,6 +118,7 @@ struct PageLimits {
     /// Time after which the pace counts.
     untimed: Duration,
     objects: usize,
+    bytes: usize,
     empty: usize,
     short: usize,
     tokens: HashSet<String>,
@@ -123,12 +127,23 @@ struct PageLimits {
 impl PageLimits {
     fn new(request_timeout: Duration) -> Self {
         let untimed = request_timeout.mul_f64(UNTIMED);
-        Self { begun: Instant::now(), untimed, objects: 0, empty: 0, short: 0, tokens: HashSet::new() }
+        Self { begun: Instant::now(), untimed, objects: 0, bytes: 0, empty: 0, short: 0, tokens: HashSet::new() }
     }
 
-    /// Counts a page that is not the last one. An error says why the next one is not worth a request.
+    /// Counts the objects of a page. An error says why they are not worth decoding.
+    fn count(&mut self, objects: usize, bytes: usize) -> Result<(), String> {
+        (self.objects, self.bytes) = (self.objects + objects, self.bytes + bytes);
+        if self.objects > MOST_OBJECTS {
+            return Err(format!("it has more than {MOST_OBJECTS} objects"));
+        }
+        if self.objects > FEW && self.bytes / self.objects < SMALLEST {
+            return Err(format!("it has {} objects of less than {SMALLEST} bytes each", self.objects));
+        }
+        Ok(())
+    }
+
+    /// Takes a page that is not the last one. An error says why the next one is not worth a request.
     fn take(&mut self, objects: usize, size: usize, token: &str, elapsed: Duration) -> Result<(), String> {
-        self.objects += objects;
         self.empty = if objects == 0 { self.empty + 1 } else { 0 };
         self.short += usize::from(objects < size / 10);
         if self.empty >= EMPTY_PAGES {
@@ -136,9 +151,6 @@ impl PageLimits {
         }
         if self.short > SHORT_PAGES {
             return Err(format!("{SHORT_PAGES} pages have only a few objects each"));
-        }
-        if self.objects > MOST_OBJECTS {
-            return Err(format!("it has more than {MOST_OBJECTS} objects"));
         }
         if elapsed > self.untimed && (self.objects as f64) < SLOWEST * elapsed.as_secs_f64() {
             return Err(format!("after {} s it has {} objects and goes on", elapsed.as_secs(), self.objects));
@@ -190,12 +202,11 @@ impl Connection {
             let head = page.decode::<PageHead<'_>>();
             let objects = head.as_ref().map_or(0, |head| head.items.as_ref().map_or(0, Vec::len));
             let token = head.map(|head| head.metadata.next.into_owned());
-            if let Ok(token) = &token
-                && !token.is_empty()
-            {
-                let counted = limits.take(objects, size, token, limits.begun.elapsed());
-                counted.map_err(|reason| self.endless(path, reason))?;
-            }
+            let counted = limits.count(objects, answer.body.len()).and_then(|()| match token.as_deref() {
+                Ok(token) if !token.is_empty() => limits.take(objects, size, token, limits.begun.elapsed()),
+                _ => Ok(()),
+            });
+            counted.map_err(|reason| self.endless(path, reason))?;
             let ahead = async {
                 match token.as_deref() {
                     Ok("") | Err(_) => None,
@@ -306,7 +317,10 @@ mod tests {
     fn refused(objects: usize, token: impl Fn(usize) -> String, elapsed: Duration) -> (usize, String) {
         let mut limits = PageLimits::new(MINUTE);
         (0..10_000)
-            .find_map(|page| limits.take(objects, 2000, &token(page), elapsed).err().map(|why| (page, why)))
+            .find_map(|page| {
+                let taken = limits.count(objects, objects * 100);
+                taken.and_then(|()| limits.take(objects, 2000, &token(page), elapsed)).err().map(|why| (page, why))
+            })
             .expect("a limit is met")
     }
 
@@ -319,6 +333,10 @@ mod tests {
         let cycle = |page: usize| (page % 3).to_string();
         assert_eq!(refused(2000, cycle, Duration::ZERO), (3, "it returned to a page that was read before".to_owned()));
         let slow = refused(2000, fresh, Duration::from_secs(51));
+        assert_eq!(
+            PageLimits::new(MINUTE).count(50_001, 3 * 50_001).unwrap_err(),
+            "it has 50001 objects of less than 60 bytes each"
+        );
         assert_eq!(slow, (0, "after 51 s it has 2000 objects and goes on".to_owned()));
     }
 
@@ -327,6 +345,7 @@ mod tests {
         let mut limits = PageLimits::new(MINUTE);
         for page in 1..=1000_u32 {
             // 500 objects every half second take 500 s.
+            limits.count(500, 500 * 1000).unwrap();
             limits.take(500, 500, &page.to_string(), Duration::from_millis(499) * page).unwrap();
         }
     }

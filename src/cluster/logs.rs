@@ -2,6 +2,7 @@
 //!
 //! Note: the kubelet resumes by whole seconds, so lines of the last second are recognized by their timestamps.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use http::{Method, Request};
@@ -10,6 +11,7 @@ use jiff::Timestamp;
 use kube::client::Body;
 
 use super::http::with_query;
+use super::log_lines::{LONGEST_LINE, LineSplitter, LogLine, LogLines, MOST_BYTES, NewestLines, line};
 use super::path::{self, Destination};
 use super::retry::{self, TryOutcome};
 use super::{Connection, Failure};
@@ -18,16 +20,12 @@ use crate::model::{Job, Pod, PodPhase};
 /// The longest time that an error waits for the last lines of the log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 
-/// A longer line is cut.
-const LONGEST_LINE: usize = 1 << 20;
-
-/// One line and when it was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LogLine {
-    /// `None` when the runtime wrote no time.
-    pub at: Option<Timestamp>,
-    pub text: String,
-}
+/// Bytes that a line may have where only some lines are wanted. Container runtimes split lines at 16 KiB.
+const USUAL_LINE: usize = 16 << 10;
+/// Lines of a log that are kept where no number of lines is asked for.
+const MOST_LINES: usize = 1 << 20;
+/// Bytes of a refusal that are read.
+const REFUSAL: usize = 64 << 10;
 
 /// Which lines of a container are wanted.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +35,26 @@ pub(crate) struct LogQuery {
     pub since: Option<Duration>,
     /// Of the container's run before its last restart.
     pub previous: bool,
+    /// Bytes that are kept where several logs share the memory; `MOST_BYTES` without it.
+    pub most_bytes: Option<usize>,
+}
+
+impl LogQuery {
+    /// Bytes that are kept of the log.
+    fn most_bytes(&self) -> usize {
+        let usual = self.tail.map_or(MOST_BYTES, |tail| (tail as usize).saturating_mul(USUAL_LINE));
+        usual.max(2 * LONGEST_LINE).min(self.most_bytes.unwrap_or(MOST_BYTES))
+    }
+}
+
+/// How a log stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamEnd {
+    Complete,
+    /// The reader wanted no more lines.
+    Enough,
+    /// The limit of bytes was met.
+    TooLong,
 }
 
 /// What has been read of one container's log: enough to go on after a disconnect.
@@ -84,41 +102,6 @@ impl Follower {
     }
 }
 
-/// Cuts what arrives in pieces into lines.
-#[derive(Debug, Default)]
-pub(super) struct LineSplitter {
-    /// The beginning of a line whose end has not come.
-    pub(super) pending: Vec<u8>,
-}
-
-impl LineSplitter {
-    /// Takes a piece; each line that ends in it goes to `sink`, without its end.
-    pub(super) fn take(&mut self, piece: &[u8], mut sink: impl FnMut(&[u8])) {
-        let before = self.pending.len();
-        self.pending.extend_from_slice(piece);
-        let (mut start, mut from) = (0, before);
-        while let Some(end) = self.pending[from..].iter().position(|byte| *byte == b'\n') {
-            sink(&self.pending[start..from + end]);
-            start = from + end + 1;
-            from = start;
-        }
-        self.pending.drain(..start);
-        // The rest of a line that is too long is not kept until it ends.
-        if self.pending.len() > 2 * LONGEST_LINE {
-            self.pending.truncate(LONGEST_LINE);
-        }
-    }
-}
-
-pub(super) fn line(bytes: &[u8]) -> LogLine {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_LINE)]);
-    let split = text.split_once(' ').and_then(|(time, rest)| Some((time.parse::<Timestamp>().ok()?, rest)));
-    match split {
-        Some((at, rest)) => LogLine { at: Some(at), text: rest.to_owned() },
-        None => LogLine { at: None, text: text.into_owned() },
-    }
-}
-
 impl Connection {
     fn log_path(namespace: &str, pod: &str, query: &LogQuery, follow: bool, since: Option<&str>) -> String {
         let mut parameters = vec![("container", query.container.clone()), ("timestamps", "true".to_owned())];
@@ -148,27 +131,71 @@ impl Connection {
         let Some(pod) = pod else { return Vec::new() };
         let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(count), ..LogQuery::default() };
         let read = tokio::time::timeout(LAST_LINES_WITHIN, self.log(&job.namespace, &pod.name, &query)).await;
-        let lines = read.ok().and_then(Result::ok).unwrap_or_default();
-        lines.into_iter().map(|line| line.text).filter(|line| !line.trim().is_empty()).collect()
+        let read = read.ok().and_then(Result::ok).unwrap_or_default();
+        read.lines.into_iter().map(|line| line.text).filter(|line| !line.trim().is_empty()).collect()
     }
 
-    /// Returns the lines that are there now.
-    pub(crate) async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<Vec<LogLine>, Failure> {
+    /// Returns the lines that are there now. With a `tail` of the query it stops after so many lines, whatever the server sends.
+    pub(crate) async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<LogLines, Failure> {
+        self.matching_log(namespace, pod, query, MOST_LINES, |_| true).await
+    }
+
+    /// Returns the newest `most` lines that are there now and match. The others are not kept.
+    pub(crate) async fn matching_log(
+        &self,
+        namespace: &str,
+        pod: &str,
+        query: &LogQuery,
+        most: usize,
+        matches: impl Fn(&LogLine) -> bool,
+    ) -> Result<LogLines, Failure> {
         let path = Self::log_path(namespace, pod, query, false, None);
+        let wanted = query.tail.map_or(usize::MAX, |tail| tail as usize);
+        // Without a number of lines the whole log is read, and the time for a request bounds it.
+        let limit = if query.tail.is_some() { MOST_BYTES } else { usize::MAX };
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;
-            let mut lines = Vec::new();
-            let read =
-                tokio::time::timeout(self.request_timeout, self.stream(&path, true, |bytes| lines.push(line(bytes)))).await;
+            let (mut kept, mut count) = (NewestLines::new(most, query.most_bytes()), 0);
+            let take = |bytes: &[u8]| {
+                count += 1;
+                let line = line(bytes);
+                if matches(&line) {
+                    kept.push(line);
+                }
+                if count < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            };
+            let read = tokio::time::timeout(self.request_timeout, self.stream_some(&path, true, limit, take)).await;
             let failure = match read {
-                Ok(Ok(())) => return Ok(lines),
+                Ok(Ok(end)) => {
+                    let is_cut = kept.is_cut || end == StreamEnd::TooLong;
+                    return Ok(LogLines { lines: kept.lines.into(), is_cut });
+                }
                 Ok(Err(failure)) => failure,
                 Err(_) => return Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
             };
             let Some(wait) = retry::wait(TryOutcome::of(&failure), tries, waited) else { return Err(failure) };
             waited += wait;
             tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Passes the lines that are there now to `sink`, within the limits of bytes and of time for one log.
+    pub(crate) async fn scan_log(
+        &self,
+        namespace: &str,
+        pod: &str,
+        query: &LogQuery,
+        mut sink: impl FnMut(LogLine),
+    ) -> Result<(), Failure> {
+        let path = Self::log_path(namespace, pod, query, false, None);
+        let take = |bytes: &[u8]| {
+            sink(line(bytes));
+            ControlFlow::Continue(())
+        };
+        match tokio::time::timeout(self.request_timeout, self.stream_some(&path, true, MOST_BYTES, take)).await {
+            Ok(read) => read.map(|_| ()),
+            Err(_) => Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
         }
     }
 
@@ -197,6 +224,21 @@ impl Connection {
 
     /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may still come.
     pub(super) async fn stream(&self, path: &str, whole: bool, mut sink: impl FnMut(&[u8])) -> Result<(), Failure> {
+        let take = |line: &[u8]| {
+            sink(line);
+            ControlFlow::Continue(())
+        };
+        self.stream_some(path, whole, usize::MAX, take).await.map(|_| ())
+    }
+
+    /// Reads lines until `sink` wants no more of them, or until `limit` bytes have come.
+    pub(super) async fn stream_some(
+        &self,
+        path: &str,
+        whole: bool,
+        limit: usize,
+        mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<StreamEnd, Failure> {
         path::check(path, Destination::ApiServer)?;
         let request = Request::builder().method(Method::GET).uri(path).body(Body::empty());
         let request = request.map_err(|_| Failure::no_path(path))?;
@@ -206,31 +248,56 @@ impl Connection {
         let code = response.status().as_u16();
         // A pod without a node has no log, and that is no error.
         if code == 204 {
-            return Ok(());
+            return Ok(StreamEnd::Complete);
         }
         let mut body = response.into_body();
         if code == 401 && self.renew(used).await? {
             return Err(Failure::Unreachable { server: self.server.clone(), cause: "the credentials had expired".to_owned() });
         }
         if code != 200 {
-            let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-            return Err(self.failure(code, "", &bytes));
+            return Err(self.failure(code, "", &beginning(&mut body).await));
         }
-        let mut lines = LineSplitter::default();
+        let (mut lines, mut bytes, mut end) = (LineSplitter::default(), 0_usize, StreamEnd::Complete);
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else {
                 let cause = "the log stream broke off".to_owned();
                 return Err(Failure::Unreachable { server: self.server.clone(), cause });
             };
-            if let Ok(data) = frame.into_data() {
-                lines.take(&data, &mut sink);
+            let Ok(data) = frame.into_data() else { continue };
+            bytes = bytes.saturating_add(data.len());
+            lines.take(&data, |line| {
+                if end == StreamEnd::Complete && sink(line).is_break() {
+                    end = StreamEnd::Enough;
+                }
+            });
+            if end == StreamEnd::Complete && bytes > limit {
+                end = StreamEnd::TooLong;
             }
+            if end != StreamEnd::Complete {
+                return Ok(end);
+            }
+            // A server that is always faster than this loop must not keep signals and deadlines from it.
+            tokio::task::yield_now().await;
         }
         if whole && !lines.pending.is_empty() {
-            sink(&lines.pending);
+            let _ = sink(&lines.pending);
         }
-        Ok(())
+        Ok(StreamEnd::Complete)
     }
+}
+
+/// Reads the beginning of a refusal.
+async fn beginning(body: &mut Body) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        if let Ok(data) = frame.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+        if bytes.len() > REFUSAL {
+            break;
+        }
+    }
+    bytes
 }
 
 #[cfg(test)]
@@ -243,11 +310,9 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_a_time_and_a_text() {
-        let read = line(b"2026-01-01T00:00:00.000000001Z a b ");
-        assert_eq!(read.text, "a b ");
-        assert_eq!(read.at.unwrap().subsec_nanosecond(), 1);
-        assert_eq!(line(b"no time here"), LogLine { at: None, text: "no time here".into() });
+    fn few_lines_take_little_memory() {
+        let query = |tail| LogQuery { tail, ..LogQuery::default() };
+        assert_eq!([Some(10), Some(1000), Some(u32::MAX), None].map(|tail| query(tail).most_bytes() >> 20), [2, 15, 64, 64]);
     }
 
     proptest! {

@@ -80,7 +80,7 @@ async fn checkpoint(connection: &Connection, one: &DrainedPod, jobs: &[Job]) -> 
         return None;
     }
     let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(LINES), ..LogQuery::default() };
-    let lines = connection.log(&one.namespace, &one.name, &query).await.ok()?;
+    let lines = connection.log(&one.namespace, &one.name, &query).await.ok()?.lines;
     let mut scan = LogScan::default();
     lines.iter().for_each(|line| scan.take(line.at, &line.text));
     scan.finish().checkpoint

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::cluster::{Connection, Failure, Follower, LogQuery};
+use crate::cluster::{Connection, Failure, LogQuery};
 use crate::model::Pod;
 use crate::side_by_side::SideBySide;
 use crate::stats::first_error::{LogError, LogScan, earliest};
@@ -41,9 +41,9 @@ pub(crate) async fn first_error(connection: &Connection, namespace: &str, pods: 
     let reads = pods.iter().map(|pod| {
         let query = &query;
         async move {
-            let (mut scan, mut follower) = (LogScan::default(), Follower::default());
+            let mut scan = LogScan::default();
             let take = |line: crate::cluster::LogLine| scan.take(line.at, &line.text);
-            let read = connection.resume_log(namespace, &pod.name, query, false, &mut follower, take).await;
+            let read = connection.scan_log(namespace, &pod.name, query, take).await;
             read.map(|()| scan.finish())
         }
     });

@@ -41,5 +41,5 @@ pub(crate) async fn tail_of(connection: &Connection, job: &Job, pod: Option<&str
     let pods = job.current_pods();
     let Some(pod) = pods.iter().find(|one| pod.is_none_or(|name| one.name == name)) else { return Vec::new() };
     let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(lines), ..LogQuery::default() };
-    connection.log(&job.namespace, &pod.name, &query).await.unwrap_or_default()
+    connection.log(&job.namespace, &pod.name, &query).await.unwrap_or_default().lines
 }

@@ -51,7 +51,7 @@ pub(crate) async fn by_logs(connection: &Connection, speakers: &[LogSource], win
     for LogSource { namespace, pod, container } in ends {
         let since = Duration::from_secs(u64::try_from(now - window.start).unwrap_or(0).max(1));
         let query = LogQuery { container: container.clone(), tail: Some(LINES), since: Some(since), ..LogQuery::default() };
-        let lines = connection.log(namespace, pod, &query).await.unwrap_or_default();
+        let lines = connection.log(namespace, pod, &query).await.unwrap_or_default().lines;
         let mut told = TrainingCurves::new();
         for line in lines {
             let Some(at) = line.at.map(jiff::Timestamp::as_millisecond) else { continue };

@@ -4,11 +4,17 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use crate::model::json_weight::WithinWeight;
 use crate::model::series::{Labels, Point, Series};
 
 use super::samples::Cut;
+
+/// Bytes of an answer without its samples that need not be weighed: they cannot take much memory.
+const UNWEIGHED: usize = 4 << 20;
+/// Estimated bytes of memory of an answer without its samples.
+const MEMORY: usize = 192 << 20;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -190,6 +196,10 @@ impl Envelope {
     #[must_use]
     pub(super) fn read(answer: &str) -> Option<Self> {
         let Cut { rest, lists } = Cut::of(answer);
+        if rest.len() > UNWEIGHED {
+            let mut json = serde_json::Deserializer::from_str(&rest);
+            WithinWeight(MEMORY).deserialize(&mut json).ok()?;
+        }
         let envelope: Self = serde_json::from_str(&rest).ok()?;
         Some(Self { lists: lists.into_iter().map(Some).collect(), ..envelope })
     }

@@ -5,6 +5,7 @@ use futures::future::LocalBoxFuture;
 use prometheus_http_query::reqwest::{Response, Url};
 
 use super::QueryError;
+use crate::model::in_flight::InFlight;
 use crate::model::secrets::shown_error;
 
 /// An answer of whatever status.
@@ -27,7 +28,9 @@ pub(crate) struct QueryRequest {
 pub(crate) type Ask<'a> = Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
 
 /// Bytes of one answer: more would fill the memory before they are read.
-const LARGEST: usize = 1 << 30;
+const LARGEST: usize = 96 << 20;
+/// Bytes that are read of a refusal.
+const LARGEST_REFUSAL: usize = 8 << 20;
 
 /// The content type of parameters in a body.
 pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
@@ -41,10 +44,13 @@ pub(super) async fn received(server: &str, mut response: Response) -> Result<Htt
         return Err(QueryError::Redirected { server: server.to_owned(), to });
     }
     let media = header("content-type");
-    let mut body = Vec::new();
+    let (mut body, mut in_flight) = (Vec::new(), InFlight::default());
     while let Some(piece) = response.chunk().await.map_err(|error| unreachable(server, &error))? {
-        if body.len() + piece.len() > LARGEST {
-            let cause = "its answer is larger than 1 GiB; ask for less time, or for one namespace".to_owned();
+        if code >= 300 && body.len() + piece.len() > LARGEST_REFUSAL {
+            break;
+        }
+        if !in_flight.add(piece.len()) || body.len() + piece.len() > LARGEST {
+            let cause = "its answer is larger than 96 MiB; ask for less time, or for one namespace".to_owned();
             return Err(QueryError::Unreachable { server: server.to_owned(), cause });
         }
         body.extend_from_slice(&piece);

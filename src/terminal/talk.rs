@@ -4,6 +4,7 @@ use std::io::{self, BufRead};
 
 use super::{Terminal, Verbosity};
 use crate::error::Error;
+use crate::model::excerpt::{LINE, excerpt};
 use crate::spec::Problems;
 use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
 use crate::view::text::{clean, paint};
@@ -45,6 +46,7 @@ impl Terminal {
     }
 
     fn warn_with(&self, message: &str, hint: Option<String>) {
+        let message = &excerpt(message, LINE);
         if self.is_document() {
             self.say(&warning_json(message, hint.as_slice()));
         } else if self.says(Verbosity::Warnings) {
@@ -96,13 +98,13 @@ impl Terminal {
 
     /// Prints a message on stderr, also with `--quiet`.
     pub(crate) fn tell(&self, text: &str) {
-        self.say(&format!("{}\n", clean(text)));
+        self.say_line(text);
     }
 
     /// Prints what people are told when there is no data: «no jobs».
     pub(crate) fn note(&self, text: &str) {
         if self.says(Verbosity::Notes) && !self.is_document() {
-            self.say(&format!("{}\n", clean(text)));
+            self.say_line(text);
         }
     }
 
@@ -119,7 +121,12 @@ impl Terminal {
     /// Prints with `-v` only.
     pub(crate) fn detail(&self, text: &str) {
         if self.says(Verbosity::Details) {
-            self.say(&format!("{}\n", clean(text)));
+            self.say_line(text);
         }
+    }
+
+    /// Says one line. Most of it may be a message of a server, which has no limit of its own.
+    fn say_line(&self, text: &str) {
+        self.say(&format!("{}\n", clean(&excerpt(text, LINE))));
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tokio::sync::Notify;
 
 use crate::cli::jobs::logs::Logs;
-use crate::cluster::{Connection, Failure, LogEvent, LogQuery, names_no_container};
+use crate::cluster::{Connection, Failure, LogEvent, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::inside::choice::from_node;
@@ -33,22 +33,29 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
         return follow(args, &connection, &job, context).await;
     }
     let pods = chosen(args, &job)?;
-    let query = query(args, &job);
+    let query = LogQuery { most_bytes: Some(MOST_LOG_BYTES / pods.len().max(1)), ..query(args, &job) };
     if args.first_error {
         return first(&connection, &job, &pods, &query, format, context).await;
     }
-    let reads = pods.iter().map(|pod| connection.log(&job.namespace, &pod.name, &query));
+    let most = args.tail as usize;
+    let wanted = |line: &LogLine| matches(args, &line.text);
+    let reads = pods.iter().map(|pod| connection.matching_log(&job.namespace, &pod.name, &query, most, wanted));
     let answers = SideBySide::new(reads, AT_ONCE).all().await;
     let (mut lines, mut silent, mut broken) = (Vec::new(), None, Vec::new());
     for (pod, answer) in pods.iter().zip(answers) {
         match answer {
-            Ok(found) => lines.extend(found.into_iter().map(|line| PodLogLine {
-                pod: pod.name.clone(),
-                rank: pod.rank,
-                container: query.container.clone(),
-                at: line.at,
-                text: line.text,
-            })),
+            Ok(read) => {
+                if read.is_cut {
+                    context.terminal.warn(&format!("the log of {} is too long: older lines are left out", pod.name));
+                }
+                lines.extend(read.lines.into_iter().map(|line| PodLogLine {
+                    pod: pod.name.clone(),
+                    rank: pod.rank,
+                    container: query.container.clone(),
+                    at: line.at,
+                    text: line.text,
+                }));
+            }
             Err(failure) if names_no_container(&failure) => return Err(no_container(&query.container, &job)),
             // A container that has not begun has no log.
             Err(failure) if matches!(failure.code(), Some(400 | 404)) => silent = Some(failure),
@@ -66,7 +73,6 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
         context.terminal.warn(&format!("no log of {}: {failure}", pod.name));
     }
     lines.sort_by_key(|line| line.at);
-    lines.retain(|line| matches(args, &line.text));
     lines.drain(..lines.len().saturating_sub(args.tail as usize));
     print(args, &lines, pods.len() > 1, format, context)?;
     if lines.is_empty() {
@@ -181,6 +187,7 @@ fn query(args: &Logs, job: &Job) -> LogQuery {
         since: args.since,
         // A service's pod is restarted in place; a training's failed try is a pod of its own.
         previous: args.previous && job.kind.serves(),
+        most_bytes: None,
     }
 }
 
