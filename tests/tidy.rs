@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Module → the modules of ours that it may name.
 const MAY_NAME: [(&str, &[&str]); 32] = [
     ("cockpit", &["cockpit", "model", "stats", "view"]),
-    ("mcp", &["bundle"]),
+    ("mcp", &["bundle", "spec"]),
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),

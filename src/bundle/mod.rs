@@ -6,6 +6,7 @@ mod redact;
 mod serve;
 
 pub(crate) use crate::model::secrets::scrubbed;
+pub(crate) use redact::{REDACTED, redact};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

@@ -8,7 +8,7 @@ use crate::model::labels::{DEFAULTS, SOURCE};
 use crate::model::secrets::{NameStrength, argument_secrets, is_secret_name, is_secret_value, scrubbed, strength_of};
 
 /// Replaces a secret in a bundle.
-const REDACTED: &str = "[redacted]";
+pub(crate) const REDACTED: &str = "[redacted]";
 /// Annotations that repeat an object as its author wrote it, values of variables included.
 const COPIES: [&str; 3] =
     ["kubectl.kubernetes.io/last-applied-configuration", "objectset.rio.cattle.io/applied", "banzaicloud.com/last-applied"];
@@ -18,7 +18,7 @@ const METRIC_ANNOTATION: &str = "annotation_";
 const ENVIRONMENTS: [&str; 5] = ["envs", "envvars", "runtimeenvyaml", "environmentvariables", "env_vars"];
 
 /// Takes secrets out of an object, a list or an answer.
-pub(super) fn redact(value: &mut Value) {
+pub(crate) fn redact(value: &mut Value) {
     match value {
         Value::String(text) => redact_text(text),
         Value::Array(items) => {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::spec::Document;
+
 /// What people asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -44,6 +46,50 @@ pub(crate) struct SubmitOptions {
     pub follow: bool,
     /// Longest time to wait.
     pub timeout: Option<Duration>,
+    /// Refuses the whole run when it has a document of another kind.
+    pub only_kind: Option<DocumentKind>,
+}
+
+/// Kinds of documents by what they change: a job is of its author, the others bind everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DocumentKind {
+    Job,
+    Pool,
+    Quota,
+    Defaults,
+}
+
+impl DocumentKind {
+    /// Words of `--only-kind`.
+    pub(crate) const WORDS: [&str; 4] = ["job", "pool", "quota", "defaults"];
+
+    /// Reads one of [`Self::WORDS`].
+    #[must_use]
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        [Self::Job, Self::Pool, Self::Quota, Self::Defaults].into_iter().find(|kind| kind.word() == word)
+    }
+
+    /// Returns its word of `--only-kind`.
+    #[must_use]
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Pool => "pool",
+            Self::Quota => "quota",
+            Self::Defaults => "defaults",
+        }
+    }
+
+    /// Returns the kind of a document that the YAML reader has accepted.
+    #[must_use]
+    pub(crate) fn of(document: &Document) -> Self {
+        match document {
+            Document::Job(_) => Self::Job,
+            Document::Pool(_) => Self::Pool,
+            Document::Quota(_) => Self::Quota,
+            Document::Defaults(_) => Self::Defaults,
+        }
+    }
 }
 
 /// Who judges a dry run.

@@ -15,7 +15,7 @@ use crate::deploy::follow::follow;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::namesakes::Namesakes;
-use crate::deploy::options::{DryRun, Mode, SubmitOptions, WaitGoal};
+use crate::deploy::options::{DocumentKind, DryRun, Mode, SubmitOptions, WaitGoal};
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::deploy::shared;
 use crate::deploy::wait::wait;
@@ -35,6 +35,7 @@ pub(crate) async fn submit(
     format: Format,
     context: &Context,
 ) -> Result<ExitCode, Error> {
+    refuse_other_kinds(&inputs, how)?;
     if how.wait == Some(WaitGoal::Complete)
         && let Some(input) = inputs.iter().find(|input| job(input).is_some_and(|job| job.kind.serves()))
     {
@@ -75,6 +76,21 @@ pub(crate) async fn submit(
         }
         (_, Some(connection)) => write(how, &shared, plans, &facts, &connection, format, context).await,
     }
+}
+
+/// Enforces `--only-kind` before the cluster is asked for anything. The program that writes checks it, so that no
+/// caller has to guess the kind of a text that only the YAML reader understands.
+fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
+    let Some(only) = how.only_kind else { return Ok(()) };
+    let other = |input: &&InputDocument| DocumentKind::of(&input.document) != only;
+    let others: Vec<String> = inputs.iter().filter(other).map(|input| input.name().to_string()).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let message = format!("only documents of the kind {} are accepted, but the YAML has {}", only.word(), others.join(", "));
+    let error = Error::new(ErrorName::InvalidSpecification, message).cause("nothing was submitted");
+    let hint = "submit each kind with a tool of its own; `gpuctl mcp --allow-writes=jobs,pools,quotas,defaults` offers them";
+    Err(error.hint(hint))
 }
 
 /// Requires that there is one log to follow, that it ends, and that stdout is for it alone.

@@ -1,11 +1,19 @@
-//! Answers agents over the Model Context Protocol: which questions there are (`tools.rs`), the pages of an answer (`pages.rs`), and the
-//! server between them and the program itself, which it runs for every question (`server.rs`). Knows no cluster.
+//! Answers agents over the Model Context Protocol. `catalog.rs` lists the tools, `tools.rs` makes a command line of a call,
+//! `child.rs` runs it, `mask.rs`, `fence.rs` and `pages.rs` prepare the answer, `confirm.rs` keeps what waits for a
+//! confirmation, `lines.rs` speaks the protocol over stdin and stdout, and `server.rs` connects them. Knows no cluster.
 
+mod catalog;
+mod child;
+mod confirm;
+mod fence;
+mod lines;
+mod mask;
 mod pages;
 mod server;
 mod tools;
 
 pub(crate) use server::serve;
+pub(crate) use tools::WriteArea;
 
 /// What agents are told beforehand, in the form of a skill.
 pub(crate) const SKILL: &str = include_str!("skill.md");

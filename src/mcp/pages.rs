@@ -1,25 +1,36 @@
-//! Cuts an answer into pages that do not flood an agent's memory. A table's header is on each of them.
+//! Cuts an answer into pages that do not flood an agent's context window. Each page repeats the header of a table.
 
-/// Bytes of a page, beside the line that says which one it is.
-const PAGE: usize = 1900;
+/// Bytes of a page, without its fence and the line that numbers it.
+const PAGE: usize = 1700;
 
-/// Returns a page, counted from 1, and what comes next.
-#[must_use]
-pub(super) fn page(text: &str, number: usize) -> String {
+/// A part of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    pub text: String,
+    /// Numbers the page; `None` where there is only one.
+    pub trailer: Option<String>,
+}
+
+/// Returns a page, counted from 1.
+///
+/// # Errors
+/// Says which pages there are.
+pub(super) fn page(text: &str, number: usize) -> Result<Page, String> {
     let text = text.trim_end();
-    if text.is_empty() {
-        return "(nothing)".to_owned();
-    }
-    if text.len() <= PAGE {
-        return text.to_owned();
-    }
-    let pages = cut(text);
-    let number = number.clamp(1, pages.len());
+    let text = if text.is_empty() { "(nothing)" } else { text };
+    let pages = if text.len() <= PAGE { vec![text.to_owned()] } else { cut(text) };
+    let Some(found) = number.checked_sub(1).and_then(|index| pages.get(index)) else {
+        return Err(match pages.len() {
+            1 => format!("`page` is {number}, but the answer has one page"),
+            last => format!("`page` is {number}, but the answer has the pages 1 to {last}"),
+        });
+    };
     let more = match number < pages.len() {
         true => format!("; `page: {}` continues", number + 1),
         false => String::new(),
     };
-    format!("{}\n[page {number} of {}{more}]", pages[number - 1], pages.len())
+    let trailer = (pages.len() > 1).then(|| format!("[page {number} of {}{more}]", pages.len()));
+    Ok(Page { text: found.clone(), trailer })
 }
 
 fn cut(text: &str) -> Vec<String> {
@@ -66,12 +77,22 @@ mod tests {
     fn a_table_has_its_header_on_every_page() {
         let rows: String = (0..200).map(|row| format!("job-{row:<20} training running\n")).collect();
         let text = format!("NAME KIND STATUS\n{rows}");
-        let first = page(&text, 1);
-        assert!(first.len() <= 2000 && first.starts_with("NAME KIND STATUS\njob-0 "), "{first}");
-        assert!(first.ends_with("`page: 2` continues]"), "{first}");
-        let last = page(&text, 99);
-        assert!(last.starts_with("NAME KIND STATUS\n") && last.contains("job-199 ") && !last.contains("continues"), "{last}");
-        assert_eq!((page("a\nb\n", 3).as_str(), page("\n", 1).as_str()), ("a\nb", "(nothing)"));
+        let first = page(&text, 1).unwrap();
+        assert!(first.text.len() <= PAGE && first.text.starts_with("NAME KIND STATUS\njob-0 "), "{first:?}");
+        assert!(first.trailer.unwrap().ends_with("`page: 2` continues]"));
+        let count = cut(&text).len();
+        let last = page(&text, count).unwrap();
+        assert!(last.text.starts_with("NAME KIND STATUS\n") && last.text.contains("job-199 "), "{last:?}");
+        assert_eq!(last.trailer.unwrap(), format!("[page {count} of {count}]"));
+        assert_eq!(page("\n", 1), Ok(Page { text: "(nothing)".to_owned(), trailer: None }));
+    }
+
+    #[test]
+    fn a_page_out_of_range_is_an_error() {
+        assert_eq!(page("a\nb\n", 2).unwrap_err(), "`page` is 2, but the answer has one page");
+        let text = "x\n".repeat(2000);
+        assert!(page(&text, 99).unwrap_err().contains("pages 1 to 3"));
+        assert!(page(&text, 0).is_err() && page(&text, usize::MAX).is_err() && page(&text, 3).is_ok());
     }
 
     proptest! {

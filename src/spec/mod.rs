@@ -30,6 +30,7 @@ mod site_share;
 mod storage;
 mod tree;
 mod values;
+mod variables;
 
 pub use crate::model::secrets::is_secret_name;
 pub use defaults_document::{DefaultRow, Defaults, SiteDefaults, SiteLimits};
@@ -50,6 +51,7 @@ pub use service_document::{Autoscaling, HealthCheck, Service};
 pub use site_share::{Inherited, SiteShare, SiteToleration};
 
 pub use values::{EnvValue, EnvVariable, Priority, Restart};
+pub use variables::without_variables;
 
 use crate::model::JobKind;
 use fields::Reader;

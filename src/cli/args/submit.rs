@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::deploy::options::Mode;
-use crate::deploy::options::{DryRun, SubmitOptions, WaitGoal};
+use crate::deploy::options::{DocumentKind, DryRun, SubmitOptions, WaitGoal};
 
 use super::value::duration;
 
@@ -44,6 +44,9 @@ pub(crate) struct SubmitArgs {
     /// Timeout of --wait and --follow until the jobs run; the jobs are kept
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
+    /// Submit nothing unless every document is of this kind; `gpuctl mcp` runs its tools with it
+    #[arg(long, hide = true, value_parser = only_kind(), value_name = "KIND")]
+    pub only_kind: Option<DocumentKind>,
 }
 
 impl SubmitArgs {
@@ -58,7 +61,7 @@ impl SubmitArgs {
     /// Returns what the workflow is told, with what the verb does about jobs that exist.
     #[must_use]
     pub(crate) fn options(&self, mode: Mode) -> SubmitOptions {
-        let Self { dry_run, keep_partial, force, private, allow_pending, wait, follow, timeout, .. } = *self;
+        let Self { dry_run, keep_partial, force, private, allow_pending, wait, follow, timeout, only_kind, .. } = *self;
         let Self { ignore_defaults, trust_namespace, .. } = *self;
         SubmitOptions {
             mode,
@@ -72,6 +75,7 @@ impl SubmitArgs {
             wait,
             follow,
             timeout,
+            only_kind,
         }
     }
 }
@@ -83,4 +87,9 @@ fn dry_run() -> impl TypedValueParser<Value = DryRun> {
 fn goal() -> impl TypedValueParser<Value = WaitGoal> {
     PossibleValuesParser::new(["running", "complete"])
         .map(|word| if word == "running" { WaitGoal::Running } else { WaitGoal::Complete })
+}
+
+fn only_kind() -> impl TypedValueParser<Value = DocumentKind> {
+    PossibleValuesParser::new(DocumentKind::WORDS)
+        .map(|word| DocumentKind::of_word(&word).expect("the parser accepts these words only"))
 }

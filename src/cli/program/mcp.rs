@@ -1,20 +1,35 @@
 //! Arguments and help of `gpuctl mcp` and `gpuctl skill`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// Answer agents over the Model Context Protocol, on stdin and stdout
 ///
-/// The tools ask what people ask: why a job waits, what is free, who holds what. Answers have pages of at most 2 KB, and what looks like a
-/// secret is taken out. Nothing is changed without --allow-writes, and then only after the same call told what it would do.
+/// The tools ask what people ask: why a job waits, what is free, who holds what. Text of the cluster is fenced by a random marker
+/// and split into pages of at most 2 KB; values of environment variables and credentials are masked. Nothing is changed without
+/// --allow-writes, and then only after the same call has shown the change and the agent has confirmed it with the word of that answer.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   claude mcp add gpuctl -- gpuctl mcp
   gpuctl mcp --context lab -n team-a
-  gpuctl mcp --allow-writes       # also create, apply and delete, each after a dry run")]
+  gpuctl mcp --allow-writes                   # also create, apply and delete jobs
+  gpuctl mcp --allow-writes=jobs,pools        # pools as well, with tools of their own")]
 pub(crate) struct Mcp {
-    /// Also offer the tools that create, change and delete jobs
-    #[arg(long)]
-    pub allow_writes: bool,
+    /// Also offer tools that change the cluster; without a value those of jobs
+    #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, value_delimiter = ',', default_missing_value = "jobs")]
+    pub allow_writes: Vec<WriteScope>,
+}
+
+/// What the tools of an agent may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WriteScope {
+    /// Trainings, inference services, notebooks and compute services
+    Jobs,
+    /// Pools: labels of nodes
+    Pools,
+    /// Quotas of namespaces
+    Quotas,
+    /// The site's defaults for the jobs of all users
+    Defaults,
 }
 
 /// Print a short file that teaches an agent to use gpuctl

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use crate::cli::carried::CarriedOptions;
-use crate::cli::program::mcp::{Mcp, Skill};
+use crate::cli::program::mcp::{Mcp, Skill, WriteScope};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::mcp::{SKILL, serve};
+use crate::mcp::{SKILL, WriteArea, serve};
 
 pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error> {
-    if args.allow_writes && context.read_only().is_some() {
+    if !args.allow_writes.is_empty() && context.read_only().is_some() {
         return Err(Error::usage("`--allow-writes` contradicts the read-only mode").hint("omit one"));
     }
     if context.terminal.in_is_terminal() {
@@ -17,11 +17,20 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     }
     context.terminal.stream()?;
     let CarriedOptions { cluster, namespace } = CarriedOptions::of(std::env::args_os().collect());
-    serve(cluster, namespace, args.allow_writes).await.map_err(|cause| {
+    serve(cluster, namespace, args.allow_writes.iter().map(area).collect()).await.map_err(|cause| {
         let error = Error::new(ErrorName::SessionFailed, "no session with an agent came about").cause(cause);
         error.hint("an agent starts this command and speaks first; `gpuctl mcp --help` shows how it is told of it")
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn area(scope: &WriteScope) -> WriteArea {
+    match scope {
+        WriteScope::Jobs => WriteArea::Jobs,
+        WriteScope::Pools => WriteArea::Pools,
+        WriteScope::Quotas => WriteArea::Quotas,
+        WriteScope::Defaults => WriteArea::Defaults,
+    }
 }
 
 pub(crate) async fn skill(_: &Skill, context: &Context) -> Result<ExitCode, Error> {

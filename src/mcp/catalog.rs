@@ -1,0 +1,278 @@
+//! The list of tools: which command of gpuctl each one runs, with which parameters, and which of them may write.
+
+use super::mask::TextSource;
+use super::tools::{AgentTool, Change, Parameter, Place, WriteArea, may, must};
+
+const NAMESPACE: Parameter = may("namespace", Place::Text("--namespace"), "Namespace; without it the one of the kubeconfig");
+const JOB: Parameter = must("job", Place::Word, "Name of the job");
+const MANIFEST: Parameter = must("manifest", Place::Input, "The YAML");
+const START: Parameter = may("start", Place::Text("--start"), "Begin: a span before now such as 7d, or RFC 3339");
+
+const fn asks(
+    name: &'static str,
+    about: &'static str,
+    command: &'static [&'static str],
+    parameters: &'static [Parameter],
+) -> AgentTool {
+    AgentTool { name, about, command, parameters, source: TextSource::Cluster, has_json: true, change: None }
+}
+
+/// A tool whose answer repeats the manifest of the call, or is part of the program.
+const fn echoes(mut tool: AgentTool, source: TextSource) -> AgentTool {
+    tool.source = source;
+    tool
+}
+
+const READING: [AgentTool; 19] = [
+    asks("overview", "GPUs of the cluster: how many there are, are held, are busy", &["get", "overview"], &[]),
+    asks(
+        "list_jobs",
+        "Jobs with status, GPUs, utilization and age; all namespaces unless one is given",
+        &["get", "jobs"],
+        &[
+            NAMESPACE,
+            may("status", Place::Text("--status"), "pending, running, succeeded, failed or paused"),
+            may("pool", Place::Text("--pool"), "Only this pool"),
+        ],
+    ),
+    echoes(
+        asks(
+            "describe_job",
+            "Everything about one job: pods, GPU use, events, what was submitted",
+            &["describe", "job"],
+            &[JOB, NAMESPACE],
+        ),
+        TextSource::Description,
+    ),
+    asks("why", "Why a job waits or died: causes with evidence and the command that helps", &["why"], &[JOB, NAMESPACE]),
+    asks("why_all", "Why each job waits or died, those with most GPUs first", &["why", "--all"], &[NAMESPACE]),
+    asks(
+        "logs",
+        "The last lines of a job's log",
+        &["logs"],
+        &[
+            JOB,
+            NAMESPACE,
+            may("tail", Place::Number("--tail"), "How many lines; 100 without it"),
+            may("grep", Place::Text("--grep"), "Only lines that match this regular expression"),
+            may("rank", Place::Number("--rank"), "Only this rank"),
+            may("first_error", Place::Switch("--first-error"), "Only the earliest error over all pods, with the lines before it"),
+            may("previous", Place::Switch("--previous"), "The attempt before this one"),
+        ],
+    ),
+    asks("events", "What happened to a job", &["events"], &[JOB, NAMESPACE]),
+    asks("list_nodes", "Nodes with GPUs: type, pool, free GPUs, utilization", &["get", "nodes"], &[]),
+    asks(
+        "describe_node",
+        "One node: its GPUs, who holds them, its conditions",
+        &["describe", "node"],
+        &[must("node", Place::Word, "Name of the node")],
+    ),
+    asks("list_pools", "Pools of nodes with used and free GPUs", &["get", "pools"], &[]),
+    asks("list_queues", "Queues with what they have and who waits", &["get", "queues"], &[]),
+    asks("list_consumers", "Who holds GPUs, gpuctl's jobs and everything else", &["get", "consumers"], &[NAMESPACE]),
+    asks(
+        "free",
+        "Free GPUs by type and node, and whether jobs of N GPUs fit",
+        &["free"],
+        &[
+            may("type", Place::Text("--type"), "Only this type, as h100-80g"),
+            may("pool", Place::Text("--pool"), "Only this pool"),
+            may("slots", Place::Number("--slots"), "Tell how many jobs of so many GPUs fit"),
+        ],
+    ),
+    echoes(
+        asks(
+            "fit",
+            "Whether the job of a YAML would start now, and what binds if not",
+            &["fit", "-f", "-"],
+            &[MANIFEST, NAMESPACE],
+        ),
+        TextSource::Manifest,
+    ),
+    echoes(
+        asks("validate", "Every problem of a YAML, with line and column", &["validate", "-f", "-"], &[MANIFEST]),
+        TextSource::Manifest,
+    ),
+    echoes(
+        asks(
+            "explain_field",
+            "What a field of the YAML means, as resources.gpu-type",
+            &["explain"],
+            &[must("field", Place::Word, "The field")],
+        ),
+        TextSource::Program,
+    ),
+    AgentTool {
+        name: "example",
+        about: "A YAML to begin with, for training, inference, notebook, compute, pool or quota",
+        command: &["init"],
+        parameters: &[must("kind", Place::Word, "The kind")],
+        source: TextSource::Program,
+        has_json: false,
+        change: None,
+    },
+    asks("efficiency", "What a job made of its GPUs: hours held, used and wasted", &["eff"], &[JOB, NAMESPACE, START]),
+    asks(
+        "report",
+        "GPU-hours that were held, used and wasted, by namespace, team, user or pool",
+        &["report"],
+        &[START, may("by", Place::Text("--by"), "namespace, team, user, pool or label=KEY")],
+    ),
+];
+
+/// Creates or changes what a manifest describes. `--only-kind` makes the program itself refuse any other kind.
+macro_rules! submits {
+    ($name:literal, $about:literal, $verb:literal, $kind:literal, $area:ident, $is_destructive:literal) => {
+        AgentTool {
+            name: $name,
+            about: $about,
+            command: &[$verb, "-f", "-", concat!("--only-kind=", $kind)],
+            parameters: &[MANIFEST, NAMESPACE],
+            source: TextSource::Manifest,
+            has_json: true,
+            change: Some(Change {
+                preview: &[$verb, "-f", "-", concat!("--only-kind=", $kind), "--dry-run=server"],
+                preview_source: TextSource::Manifest,
+                effect: "It submits the documents of `manifest`, as the dry run above lists them.",
+                area: WriteArea::$area,
+                is_destructive: $is_destructive,
+            }),
+        }
+    };
+}
+
+/// Deletes one object, after the description of what it is now.
+const fn deletes(
+    name: &'static str,
+    about: &'static str,
+    commands: [&'static [&'static str]; 2],
+    parameters: &'static [Parameter],
+    effect: &'static str,
+    area: WriteArea,
+) -> AgentTool {
+    let [command, preview] = commands;
+    let preview_source = match area {
+        WriteArea::Jobs => TextSource::Description,
+        WriteArea::Defaults => TextSource::Yaml,
+        WriteArea::Pools | WriteArea::Quotas => TextSource::Cluster,
+    };
+    let change = Some(Change { preview, preview_source, effect, area, is_destructive: true });
+    AgentTool { name, about, command, parameters, source: TextSource::Cluster, has_json: true, change }
+}
+
+const WRITING: [AgentTool; 9] = [
+    submits!("create_job", "Create the jobs of a YAML: training, inference, notebook or compute", "create", "job", Jobs, false),
+    submits!("apply_manifest", "Change jobs to what a YAML says, and create those that are missing", "apply", "job", Jobs, true),
+    deletes(
+        "delete_job",
+        "Delete a job and free its GPUs",
+        [&["delete", "job", "--yes"], &["describe", "job"]],
+        &[JOB, NAMESPACE],
+        "It deletes this job, its pods and its other objects. Volume claims and their data stay.",
+        WriteArea::Jobs,
+    ),
+    submits!("apply_pool", "Create or change pools: labels nodes for all users", "apply", "pool", Pools, true),
+    deletes(
+        "delete_pool",
+        "Delete a pool: removes its labels from the nodes",
+        [&["delete", "pool", "--yes"], &["describe", "pool"]],
+        &[must("pool", Place::Word, "Name of the pool")],
+        "It removes the labels of this pool from its nodes, and its definition.",
+        WriteArea::Pools,
+    ),
+    submits!("apply_quota", "Create or change quotas of namespaces", "apply", "quota", Quotas, true),
+    deletes(
+        "delete_quota",
+        "Delete a quota in every namespace that it binds",
+        [&["delete", "quota", "--yes"], &["describe", "quota"]],
+        &[must("quota", Place::Word, "Name of the quota")],
+        "It deletes this quota in every namespace that it binds.",
+        WriteArea::Quotas,
+    ),
+    submits!("apply_defaults", "Set the site's defaults for the jobs of all users", "apply", "defaults", Defaults, true),
+    deletes(
+        "delete_defaults",
+        "Delete the site's defaults",
+        [&["delete", "defaults", "--yes"], &["describe", "defaults"]],
+        &[],
+        "It deletes the site's defaults. Jobs keep what they have.",
+        WriteArea::Defaults,
+    ),
+];
+
+/// Returns the tools that a server offers: all that read, and those that write in an allowed area.
+pub(super) fn tools(areas: &[WriteArea]) -> impl Iterator<Item = &'static AgentTool> {
+    let is_allowed = |tool: &&AgentTool| tool.change.as_ref().is_some_and(|change| areas.contains(&change.area));
+    READING.iter().chain(WRITING.iter().filter(is_allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    const ALL: [WriteArea; 4] = [WriteArea::Jobs, WriteArea::Pools, WriteArea::Quotas, WriteArea::Defaults];
+
+    #[test]
+    fn every_tool_is_a_command_line() {
+        use clap::CommandFactory;
+
+        for tool in tools(&ALL) {
+            let sample = |one: &Parameter| {
+                let value = match (one.place, one.name) {
+                    (Place::Number(_), _) => json!(2),
+                    (Place::Switch(_), _) => json!(true),
+                    (_, "status") => json!("running"),
+                    (_, "kind") => json!("training"),
+                    (_, "start") => json!("2h"),
+                    (_, "by") => json!("team"),
+                    _ => json!("x"),
+                };
+                (one.name.to_owned(), value)
+            };
+            // Options that exclude each other are given alone.
+            let alone = |one: &Parameter| one.is_required || !matches!(one.name, "first_error" | "previous");
+            let arguments: Map<String, Value> = tool.parameters.iter().filter(|one| alone(one)).map(sample).collect();
+            for command in [Some(tool.command), tool.change.as_ref().map(|change| change.preview)].into_iter().flatten() {
+                let call = tool.call(command, &arguments).unwrap();
+                let json = tool.has_json.then(|| call.as_json().words).unwrap_or_default();
+                for words in [call.words, json].into_iter().filter(|words| !words.is_empty()) {
+                    let words = ["gpuctl".to_owned()].into_iter().chain(words);
+                    let parsed = crate::cli::Cli::command().try_get_matches_from(words.clone());
+                    assert!(parsed.is_ok(), "{:?}: {}", words.collect::<Vec<_>>(), parsed.unwrap_err());
+                }
+            }
+            jsonschema::validator_for(&Value::Object(tool.schema())).unwrap();
+        }
+    }
+
+    #[test]
+    fn each_area_adds_its_own_tools_only() {
+        assert_eq!(tools(&[]).count(), READING.len());
+        assert!(tools(&[]).all(|tool| tool.change.is_none()));
+        let names = |area| {
+            let written = |tool: &&AgentTool| tool.change.is_some();
+            tools(&[area]).filter(written).map(|tool| tool.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(WriteArea::Jobs), ["create_job", "apply_manifest", "delete_job"]);
+        assert_eq!(names(WriteArea::Pools), ["apply_pool", "delete_pool"]);
+        assert_eq!(names(WriteArea::Quotas), ["apply_quota", "delete_quota"]);
+        assert_eq!(names(WriteArea::Defaults), ["apply_defaults", "delete_defaults"]);
+    }
+
+    #[test]
+    fn every_tool_that_submits_names_its_only_kind() {
+        for tool in WRITING.iter().filter(|tool| tool.command.contains(&"-f")) {
+            let change = tool.change.as_ref().unwrap();
+            let kind = match change.area {
+                WriteArea::Jobs => "--only-kind=job",
+                WriteArea::Pools => "--only-kind=pool",
+                WriteArea::Quotas => "--only-kind=quota",
+                WriteArea::Defaults => "--only-kind=defaults",
+            };
+            assert!(tool.command.contains(&kind) && change.preview.contains(&kind), "{}", tool.name);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Runs gpuctl itself for one tool call, with limits of time and of memory.
+
+use std::ffi::OsString;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::sync::Semaphore;
+
+use super::tools::Call;
+
+/// How long a command may take.
+const WITHIN: Duration = Duration::from_secs(120);
+/// Bytes of each stream of a command that are kept. A page has 2 KB, so no agent reads as far as this.
+const LARGEST: usize = 4 << 20;
+/// Commands that run at the same time. More would let one client flood the API server.
+const AT_ONCE: usize = 4;
+
+/// How the commands of one server run.
+#[derive(Debug)]
+pub(super) struct Runner {
+    /// The global options that the server was started with.
+    own: Vec<OsString>,
+    /// Those of them that choose a namespace; a call may have its own.
+    namespace: Vec<OsString>,
+    places: Semaphore,
+}
+
+/// What a command printed.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub out: String,
+    /// Warnings, hints and errors.
+    pub said: String,
+    /// `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// The command printed more than is kept.
+    pub is_cut: bool,
+}
+
+/// May the command write to the cluster?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+impl Runner {
+    pub(super) fn new(own: Vec<OsString>, namespace: Vec<OsString>) -> Self {
+        Self { own, namespace, places: Semaphore::new(AT_ONCE) }
+    }
+
+    /// Runs the command to its end.
+    ///
+    /// # Errors
+    /// Says why there is no output.
+    pub(super) async fn run(&self, call: &Call, access: Access) -> Result<Output, String> {
+        let place = self.places.acquire().await.map_err(|error| format!("the server ends: {error}"))?;
+        let mut child = self.start(call, access)?;
+        let ended = tokio::time::timeout(WITHIN, talk(&mut child, &call.input, access)).await;
+        drop(place);
+        match ended {
+            Ok(output) => output.map_err(|error| format!("cannot read the output of gpuctl: {error}")),
+            Err(_) => {
+                let doubt = match access {
+                    Access::Read => "",
+                    Access::Write => "; part of the change may have been made, so look before you repeat it",
+                };
+                Err(format!("the command was ended after {} s without an answer{doubt}", WITHIN.as_secs()))
+            }
+        }
+    }
+
+    fn start(&self, call: &Call, access: Access) -> Result<Child, String> {
+        let program = std::env::current_exe().map_err(|error| format!("cannot find the program itself: {error}"))?;
+        let names_one = call.words.iter().any(|word| word.starts_with("--namespace="));
+        let namespace = if names_one { &[][..] } else { &self.namespace };
+        let mut command = Command::new(program);
+        command.args(&self.own).args(namespace).args(&call.words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.env("NO_COLOR", "1");
+        if access == Access::Read {
+            command.env("GPUCTL_READ_ONLY", "1");
+        }
+        command.spawn().map_err(|error| format!("cannot run the program itself: {error}"))
+    }
+}
+
+/// Feeds the command and reads both of its streams.
+async fn talk(child: &mut Child, input: &str, access: Access) -> std::io::Result<Output> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let feed = async move {
+        if let Some(mut stdin) = stdin {
+            // The command may end without reading all of it; its exit code tells.
+            let _ = stdin.write_all(input.as_bytes()).await;
+        }
+    };
+    let (mut out, mut said) = (Vec::new(), Vec::new());
+    let read = async {
+        match tokio::try_join!(keep(stdout, &mut out, access), keep(stderr, &mut said, access)) {
+            Ok((out_is_cut, said_is_cut)) => Ok(out_is_cut || said_is_cut),
+            Err(Stop::Endless) => child.start_kill().map(|()| true),
+            Err(Stop::Failed(error)) => Err(error),
+        }
+    };
+    let ((), is_cut) = tokio::join!(feed, read);
+    let is_cut = is_cut?;
+    let status: ExitStatus = child.wait().await?;
+    Ok(Output { out: text(out), said: text(said), code: status.code(), is_cut })
+}
+
+/// Why reading ends before the stream does.
+enum Stop {
+    Endless,
+    Failed(std::io::Error),
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Reads what fits; returns true when a command that writes printed more. Such a command is read to its end, because a
+/// closed pipe would end it in the middle of a change. The other stream of an endless reader is not waited for.
+async fn keep<S: AsyncRead + Unpin>(stream: Option<S>, kept: &mut Vec<u8>, access: Access) -> Result<bool, Stop> {
+    let Some(mut stream) = stream else { return Ok(false) };
+    (&mut stream).take(LARGEST as u64 + 1).read_to_end(kept).await?;
+    let is_cut = kept.len() > LARGEST;
+    kept.truncate(LARGEST);
+    if is_cut && access == Access::Read {
+        return Err(Stop::Endless);
+    }
+    if is_cut {
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+    }
+    Ok(is_cut)
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    async fn shell(script: &str, input: &str, access: Access) -> Output {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        talk(&mut command.spawn().unwrap(), input, access).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_command_without_end_is_cut_and_ended() {
+        for script in ["yes", "yes >&2"] {
+            let output = shell(script, "", Access::Read).await;
+            assert!(output.is_cut && output.code != Some(0), "{script}");
+            assert!(output.out.len() + output.said.len() <= 2 * LARGEST, "{script}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_change_is_never_ended_for_its_output() {
+        let output = shell("yes | head -c 9000000; cat >&2; exit 3", "done", Access::Write).await;
+        assert_eq!((output.is_cut, output.code, output.out.len(), output.said.as_str()), (true, Some(3), LARGEST, "done"));
+    }
+}

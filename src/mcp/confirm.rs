@@ -1,0 +1,160 @@
+//! Keeps the words that confirm a change. Each is random, belongs to one tool and its arguments, and is valid once for a few
+//! minutes, so that an agent cannot change what no earlier answer has shown.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::rand;
+use serde_json::{Map, Value};
+
+/// How long a person may look at the first answer.
+pub(super) const VALID: Duration = Duration::from_secs(5 * 60);
+/// Changes that wait for their confirmation; the oldest one makes place for a new one.
+const MOST: usize = 64;
+
+/// Confirmations that were given out and not used yet.
+#[derive(Debug, Default)]
+pub(super) struct Confirmations {
+    /// By the word. A lookup by an unguessable key leaks nothing that helps to guess another.
+    waiting: HashMap<String, Waiting>,
+    given: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    change: String,
+    until: Instant,
+    order: u64,
+}
+
+/// Why a word does not confirm a change.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Unknown,
+    Expired,
+    OtherArguments,
+}
+
+impl Confirmations {
+    /// Returns a fresh word for this change; `None` when the system has no random numbers.
+    pub(super) fn issue(&mut self, change: &str, now: Instant) -> Option<String> {
+        self.waiting.retain(|_, waiting| waiting.until > now);
+        if self.waiting.len() >= MOST {
+            let oldest = self.waiting.iter().min_by_key(|(_, waiting)| waiting.order).map(|(word, _)| word.clone());
+            oldest.and_then(|word| self.waiting.remove(&word));
+        }
+        let word = random_word(16)?;
+        self.given += 1;
+        let waiting = Waiting { change: change.to_owned(), until: now + VALID, order: self.given };
+        self.waiting.insert(word.clone(), waiting);
+        Some(word)
+    }
+
+    /// Uses a word up, also when it is for another change.
+    ///
+    /// # Errors
+    /// Says why the change must not be made.
+    pub(super) fn redeem(&mut self, word: &str, change: &str, now: Instant) -> Result<(), Refusal> {
+        let waiting = self.waiting.remove(word).ok_or(Refusal::Unknown)?;
+        if waiting.until <= now {
+            return Err(Refusal::Expired);
+        }
+        if waiting.change != change {
+            return Err(Refusal::OtherArguments);
+        }
+        Ok(())
+    }
+}
+
+impl Refusal {
+    /// Explains it to an agent.
+    #[must_use]
+    pub(super) fn message(&self, tool: &str) -> String {
+        let reason = match self {
+            Self::Unknown => "this server did not give out that word, or it was used already",
+            Self::Expired => "the word has expired",
+            Self::OtherArguments => "the word was given for other arguments",
+        };
+        format!(
+            "nothing was changed: `confirm` was refused, because {reason}\nhint: call `{tool}` without `confirm`, read the \
+             answer, and pass the word that it ends with"
+        )
+    }
+}
+
+/// Names a change: its tool, and its arguments in one order and without absent ones.
+#[must_use]
+pub(super) fn change(tool: &str, arguments: &Map<String, Value>) -> String {
+    let mut given: Vec<(&String, &Value)> =
+        arguments.iter().filter(|(name, value)| *name != "confirm" && !value.is_null()).collect();
+    given.sort_by_key(|(name, _)| *name);
+    serde_json::json!([tool, given]).to_string()
+}
+
+/// Returns so many random bytes in hexadecimal.
+#[must_use]
+pub(super) fn random_word(bytes: usize) -> Option<String> {
+    let mut random = vec![0; bytes];
+    rand::fill(&mut random).ok()?;
+    Some(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(tool: &str, arguments: Value) -> String {
+        change(tool, arguments.as_object().unwrap())
+    }
+
+    #[test]
+    fn a_word_confirms_one_change_once() {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        let delete = of("delete_job", json!({"job": "a", "namespace": "ml"}));
+        let word = confirmations.issue(&delete, now).unwrap();
+        assert_eq!(word.len(), 32);
+        // The order of the arguments and absent ones make no difference.
+        let same = of("delete_job", json!({"namespace": "ml", "confirm": word, "job": "a"}));
+        assert_eq!(confirmations.redeem(&word, &same, now), Ok(()));
+        assert_eq!(confirmations.redeem(&word, &same, now), Err(Refusal::Unknown));
+        assert_eq!(confirmations.redeem("", &same, now), Err(Refusal::Unknown));
+    }
+
+    #[test]
+    fn a_word_is_for_its_tool_and_arguments() {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        let delete = of("delete_job", json!({"job": "a"}));
+        for other in [
+            of("delete_job", json!({"job": "b"})),
+            of("delete_pool", json!({"job": "a"})),
+            of("delete_job", json!({"job": "a", "namespace": "x"})),
+            of("delete_job", json!({"job": "a\",\"namespace\":\"x"})),
+        ] {
+            let word = confirmations.issue(&delete, now).unwrap();
+            assert_eq!(confirmations.redeem(&word, &other, now), Err(Refusal::OtherArguments));
+            assert_eq!(confirmations.redeem(&word, &delete, now), Err(Refusal::Unknown), "it is used up");
+        }
+    }
+
+    #[test]
+    fn a_word_expires() {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        let word = confirmations.issue("x", now).unwrap();
+        assert_eq!(confirmations.redeem(&word, "x", now + VALID), Err(Refusal::Expired));
+        let word = confirmations.issue("x", now).unwrap();
+        assert_eq!(confirmations.redeem(&word, "x", now + VALID - Duration::from_millis(1)), Ok(()));
+    }
+
+    #[test]
+    fn the_oldest_word_makes_place() {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        let words: Vec<String> = (0..MOST + 3).map(|_| confirmations.issue("x", now).unwrap()).collect();
+        assert_eq!(confirmations.waiting.len(), MOST);
+        assert_eq!(confirmations.redeem(&words[2], "x", now), Err(Refusal::Unknown));
+        assert_eq!(confirmations.redeem(&words[3], "x", now), Ok(()));
+        confirmations.issue("x", now + VALID).unwrap();
+        assert_eq!(confirmations.waiting.len(), 1, "expired words go first");
+    }
+}

@@ -1,0 +1,299 @@
+//! Carries the messages of the protocol over stdin and stdout, one JSON object in each line. The transport of rmcp leaves
+//! lines that are not JSON without an answer, drops the id of an invalid request, and calls a wrong argument an unknown
+//! method; this one answers each of them with the code that JSON-RPC defines.
+
+use std::sync::Arc;
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcMessage};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+/// Bytes of a line; a manifest has at most one mebibyte.
+const LONGEST: usize = 4 << 20;
+
+/// Requests that rmcp has a type for. When one of them arrives as a request of an unknown type, its parameters are wrong.
+const TYPED: [&str; 13] = [
+    "initialize",
+    "ping",
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "resources/subscribe",
+    "completion/complete",
+    "logging/setLevel",
+];
+
+/// What becomes of a line.
+#[derive(Debug)]
+enum Line {
+    Message(Box<ClientJsonRpcMessage>),
+    /// It is answered here.
+    Answer(Value),
+    /// Blank lines, and notifications that nobody handles: JSON-RPC forbids to answer these.
+    Ignored,
+}
+
+/// Lines of a client, and the answers to it.
+pub(super) struct Lines<R, W> {
+    input: BufReader<R>,
+    /// Filled bit by bit: rmcp drops the future of `receive` whenever it has an answer to send.
+    line: Vec<u8>,
+    /// The rest of a line that is too long is skipped.
+    is_skipping: bool,
+    /// The client has begun. Before that, rmcp ends the session at any message that is not a request.
+    has_begun: bool,
+    output: Arc<Mutex<Option<W>>>,
+    /// The last answer that was given here. The next line is not read before it is written, which bounds the answers to a
+    /// client that does not read them.
+    answering: Option<JoinHandle<()>>,
+}
+
+impl<R, W> Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    pub(super) fn new(input: R, output: W) -> Self {
+        Self {
+            input: BufReader::new(input),
+            line: Vec::new(),
+            is_skipping: false,
+            has_begun: false,
+            output: Arc::new(Mutex::new(Some(output))),
+            answering: None,
+        }
+    }
+
+    /// Reads the next line into `self.line`. `None` at the end of the input; `Some(false)` for one that is too long. No
+    /// byte is lost when the future is dropped: between `fill_buf` and `consume` nothing waits.
+    async fn next_line(&mut self) -> Option<bool> {
+        loop {
+            let available = self.input.fill_buf().await.ok()?;
+            if available.is_empty() {
+                return None;
+            }
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(available.len(), |end| end + 1);
+            if !self.is_skipping {
+                self.line.extend_from_slice(&available[..taken]);
+            }
+            self.input.consume(taken);
+            if self.line.len() > LONGEST {
+                self.line = Vec::new();
+                self.is_skipping = true;
+            }
+            if end.is_some() {
+                return Some(!std::mem::take(&mut self.is_skipping));
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: Value) {
+        let output = Arc::clone(&self.output);
+        let line = format!("{answer}\n");
+        self.answering = Some(tokio::spawn(async move {
+            // The client has gone when this fails; the next read tells.
+            let _ = write(&output, line.as_bytes()).await;
+        }));
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(output: &Mutex<Option<W>>, line: &[u8]) -> std::io::Result<()> {
+    let mut output = output.lock().await;
+    let Some(output) = output.as_mut() else { return Err(std::io::ErrorKind::NotConnected.into()) };
+    output.write_all(line).await?;
+    output.flush().await
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = std::io::Error;
+
+    fn send(&mut self, item: TxJsonRpcMessage<RoleServer>) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let output = Arc::clone(&self.output);
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            write(&output, &line).await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if let Some(answering) = &mut self.answering {
+                let _ = answering.await;
+                self.answering = None;
+            }
+            let line = match self.next_line().await? {
+                true => understood(&std::mem::take(&mut self.line)),
+                false => {
+                    let message = format!("a line has at most {} MiB", LONGEST >> 20);
+                    Line::Answer(refusal(&Value::Null, ErrorCode::INVALID_REQUEST, &message))
+                }
+            };
+            match line {
+                Line::Message(message) => {
+                    self.has_begun |= begins(&message);
+                    if self.has_begun || matches!(*message, JsonRpcMessage::Request(_)) {
+                        return Some(*message);
+                    }
+                }
+                Line::Answer(answer) => self.answer(answer),
+                Line::Ignored => {}
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        if let Some(answering) = self.answering.take() {
+            let _ = answering.await;
+        }
+        drop(self.output.lock().await.take());
+        Ok(())
+    }
+}
+
+/// A session begins with `initialize`, or with a request that carries the version of the protocol itself.
+fn begins(message: &ClientJsonRpcMessage) -> bool {
+    use rmcp::model::GetMeta;
+
+    let JsonRpcMessage::Request(request) = message else { return false };
+    matches!(request.request, ClientRequest::InitializeRequest(_)) || request.request.get_meta().protocol_version().is_some()
+}
+
+fn refusal(id: &Value, code: ErrorCode, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}})
+}
+
+fn understood(line: &[u8]) -> Line {
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return Line::Ignored;
+    }
+    let Ok(value) = serde_json::from_slice::<Value>(line) else {
+        return Line::Answer(refusal(&Value::Null, ErrorCode::PARSE_ERROR, "the line is not JSON in UTF-8"));
+    };
+    let invalid = |id: &Value, message: &str| Line::Answer(refusal(id, ErrorCode::INVALID_REQUEST, message));
+    let Value::Object(message) = &value else {
+        let hint = if value.is_array() { "; batches are not part of the protocol" } else { "" };
+        return invalid(&Value::Null, &format!("a message is a JSON object{hint}"));
+    };
+    let given = message.get("id");
+    let is_usable = |id: &Value| id.is_string() || id.is_i64();
+    let id = given.filter(|id| is_usable(id)).cloned().unwrap_or(Value::Null);
+    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return invalid(&id, "`jsonrpc` must be \"2.0\"");
+    }
+    if given.is_some() && id.is_null() {
+        return invalid(&id, "`id` must be a string or an integer");
+    }
+    let Some(method) = message.get("method") else {
+        return match message.contains_key("result") || message.contains_key("error") {
+            // The server asks the client for nothing, so an odd response is nobody's.
+            true => serde_json::from_value(value).map_or(Line::Ignored, |message| Line::Message(Box::new(message))),
+            false => invalid(&id, "a request has a `method`"),
+        };
+    };
+    let Some(method) = method.as_str().map(ToOwned::to_owned) else { return invalid(&id, "`method` must be a string") };
+    let wrong = |message: &str| Line::Answer(refusal(&id, ErrorCode::INVALID_PARAMS, message));
+    let has_object = message.get("params").is_none_or(Value::is_object);
+    if given.is_none() {
+        return match has_object.then(|| serde_json::from_value::<ClientJsonRpcMessage>(value)) {
+            Some(Ok(message @ JsonRpcMessage::Notification(_))) => Line::Message(Box::new(message)),
+            _ => Line::Ignored,
+        };
+    }
+    let is_typed = TYPED.contains(&method.as_str());
+    if !has_object && is_typed {
+        return wrong("`params` must be an object");
+    }
+    match serde_json::from_value::<ClientJsonRpcMessage>(value) {
+        Ok(JsonRpcMessage::Request(request)) => match request.request {
+            ClientRequest::CustomRequest(_) if is_typed => wrong(&format!("the parameters of `{method}` have wrong types")),
+            _ => Line::Message(Box::new(JsonRpcMessage::Request(request))),
+        },
+        _ => invalid(&id, "the message is not a valid request"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The code and the id of the answer; 0 for a message that is passed on, 1 for one that is ignored.
+    fn code(line: &str) -> (i64, Value) {
+        match understood(line.as_bytes()) {
+            Line::Message(_) => (0, Value::Null),
+            Line::Ignored => (1, Value::Null),
+            Line::Answer(answer) => (answer["error"]["code"].as_i64().unwrap(), answer["id"].clone()),
+        }
+    }
+
+    #[test]
+    fn each_fault_has_its_code_and_id() {
+        let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+        let cases = [
+            ("{", -32700, Value::Null),
+            ("nonsense", -32700, Value::Null),
+            (deep.as_str(), -32700, Value::Null),
+            ("[]", -32600, Value::Null),
+            (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600, Value::Null),
+            ("7", -32600, Value::Null),
+            (r#"{"id":7,"method":"ping"}"#, -32600, json!(7)),
+            (r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#, -32600, json!("x")),
+            (r#"{"jsonrpc":"2.0","id":7}"#, -32600, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":5}"#, -32600, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, -32600, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"why","arguments":"x"}}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":{}}}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"x"}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, 0, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#, 0, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"no/such"}"#, 0, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"why"}}"#, 0, Value::Null),
+            (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, 0, Value::Null),
+            (r#"{"jsonrpc":"2.0","method":"tools/call","params":5}"#, 1, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{}}"#, 0, Value::Null),
+            (" \r\n", 1, Value::Null),
+        ];
+        for (line, expected, id) in cases {
+            assert_eq!(code(line), (expected, id), "{line}");
+        }
+        assert_eq!(code("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\r\n").0, 0);
+        assert!(matches!(understood(b"\xff\xfe"), Line::Answer(answer) if answer["error"]["code"] == -32700));
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_is_not_kept() {
+        let long = tokio::io::AsyncReadExt::take(tokio::io::repeat(b'x'), 3 * LONGEST as u64);
+        let input = tokio::io::AsyncReadExt::chain(long, &b"\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n"[..]);
+        let (client, server) = tokio::io::duplex(1 << 16);
+        let mut lines = Lines::new(input, server);
+        assert!(matches!(lines.receive().await, Some(JsonRpcMessage::Request(_))));
+        assert!(lines.line.capacity() <= 2 * LONGEST);
+        lines.close().await.unwrap();
+        let mut answer = String::new();
+        BufReader::new(client).read_line(&mut answer).await.unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32600), &Value::Null));
+    }
+}

@@ -1,0 +1,269 @@
+//! Masks secrets in the answers to agents, which may pass them on to anybody. Values of environment variables are hidden
+//! whatever their names are; names of Secrets stay, because a job that is written after this one needs them.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde_json::{Map, Value};
+
+use crate::bundle::{REDACTED, redact, scrubbed};
+use crate::spec::without_variables;
+
+/// Where a text comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextSource {
+    /// Names, states, events, logs.
+    Cluster,
+    /// A description that ends with the YAML that was submitted, below `SUBMITTED`.
+    Description,
+    /// A YAML document, below lines of comments.
+    Yaml,
+    /// Lines about a YAML that the agent sent itself.
+    Manifest,
+    /// Text of the program; it holds nothing of the cluster.
+    Program,
+}
+
+impl TextSource {
+    /// Where lines beside such an answer come from: warnings and errors have no YAML of their own.
+    #[must_use]
+    pub(super) fn of_lines(self) -> Self {
+        match self {
+            Self::Description | Self::Yaml => Self::Cluster,
+            other => other,
+        }
+    }
+}
+
+/// Fields of answers that hold a whole YAML document as text.
+const DOCUMENTS: [&str; 2] = ["yamlContent", "source"];
+/// Stands for `secret: `, the field that names a Secret, while credentials are searched. A private character of Unicode:
+/// the program's output has none, because `view` escapes it.
+const NAMED_SECRET: &str = "\u{e000}";
+
+/// Variables and credentials that `bundle` does not look for, because most text has them without any secret: values of
+/// variables by their place, and what follows the word of a login.
+static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let word = r#"(?:\\?"[^"]*"|'[^']*'|[^\s"';&|]+)"#;
+    let pairs = [
+        // `spec.containers.main.env.NAME.value: a → b`, `environment.env.NAME: a (the site's defaults, all)`.
+        (
+            r"(?m)((?:\S+\.env(?:[.\[][^\s:]+)*|\benv(?:[.\[][^\s:]+)+): +).*?( \(the site's defaults, [^()]*\))?$".to_owned(),
+            "$1[redacted]$2",
+        ),
+        (format!(r"(\b(?:export|declare -x|setenv)\s+\w+[= ]){word}"), "$1[redacted]"),
+        (format!(r"(?i)(\b\w*(?:passphrase|_pw|_pwd|_pass)\s*[=:]\s*){word}"), "$1[redacted]"),
+        (
+            format!(
+                r"(?i)(\b(?:wandb|hf|huggingface-cli|docker|podman|ngc|swanlab|comet|mlflow|aws|gcloud|az|modelscope|kaggle)(?:\s+auth)?\s+login\s+(?:--?[\w-]+[\s=]+)*){word}"
+            ),
+            "$1[redacted]",
+        ),
+    ];
+    pairs.into_iter().map(|(pattern, with)| (Regex::new(&pattern).expect("the patterns are valid"), with)).collect()
+});
+
+/// The lines of `env` and of `set -x`, with the rank before them where a log has several.
+static DUMPED: LazyLock<Regex> = LazyLock::new(|| {
+    let line = r"(?m)^([ \t]*(?:\d+ │ )?[ \t]*(?:\++ )?(?:export |declare -x )?[A-Z_][A-Z0-9_]*=)[^=\s].*$";
+    Regex::new(line).expect("the pattern is valid")
+});
+/// `NAME=value` before a command or among its words.
+static ASSIGNMENT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*"|'[^']*'|[^\s"';&|)]+)"#).expect("the pattern is valid"));
+/// `secret: hub`, and no `client_secret: …`.
+static SECRET_FIELD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|[\s{,-])secret: ").expect("the pattern is valid"));
+
+/// Masks an answer in the form for people.
+#[must_use]
+pub(super) fn text(answer: &str, source: TextSource) -> String {
+    match source {
+        TextSource::Program => answer.to_owned(),
+        TextSource::Cluster => lines(answer),
+        TextSource::Manifest => {
+            let kept = SECRET_FIELD.replace_all(answer, |found: &Captures<'_>| format!("{}{NAMED_SECRET}", &found[1]));
+            lines(&kept).replace(NAMED_SECRET, "secret: ")
+        }
+        TextSource::Description => description(answer),
+        TextSource::Yaml => {
+            let comments: String = answer.lines().take_while(|line| line.starts_with('#')).fold(String::new(), joined);
+            format!("{}{}", lines(&comments), yaml(&answer[comments.len().min(answer.len())..]))
+        }
+    }
+}
+
+fn joined(text: String, line: &str) -> String {
+    format!("{text}{line}\n")
+}
+
+fn lines(text: &str) -> String {
+    DUMPED.replace_all(&credentials(text), "$1[redacted]").into_owned()
+}
+
+fn credentials(text: &str) -> String {
+    let mut text = scrubbed(text).unwrap_or_else(|| text.to_owned());
+    for (pattern, with) in VALUES.iter() {
+        if pattern.is_match(&text) {
+            text = pattern.replace_all(&text, *with).into_owned();
+        }
+    }
+    text
+}
+
+/// Reads the YAML at the end as YAML, because a variable may stand there in any of its forms. No other line can be equal to
+/// the title: lines of logs and of the YAML are indented, and line breaks in names are escaped.
+fn description(answer: &str) -> String {
+    const TITLE: &str = "\nSUBMITTED\n";
+    let Some((before, submitted)) = answer.split_once(TITLE) else { return lines(answer) };
+    let is_inside = |line: &&str| line.is_empty() || line.starts_with("  ");
+    let document: String =
+        submitted.lines().take_while(is_inside).map(|line| line.get(2..).unwrap_or_default()).fold(String::new(), joined);
+    let after: String = submitted.lines().skip_while(is_inside).fold(String::new(), joined);
+    let document: String = yaml(&document).lines().map(|line| format!("  {line}\n")).collect();
+    format!("{}{TITLE}{document}{}", lines(before), lines(&after))
+}
+
+/// Masks a YAML document. It is always written anew, because a comment can repeat a secret.
+fn yaml(text: &str) -> String {
+    without_variables(text, &value).unwrap_or_else(|| format!("{REDACTED}\n"))
+}
+
+/// Masks a value of a document, which can be the text of a command that sets variables.
+fn value(text: &str) -> String {
+    let hidden = |found: &Captures<'_>| {
+        // `--flag=value` and `lr=0.1` are arguments of the program; a variable is written in capitals.
+        match found[2].chars().any(|c| c.is_ascii_lowercase()) {
+            true => found[0].to_owned(),
+            false => format!("{}{}{REDACTED}", &found[1], &found[2]),
+        }
+    };
+    credentials(&ASSIGNMENT.replace_all(text, hidden))
+}
+
+/// Masks an answer in the form for programs.
+pub(super) fn json(answer: &mut Value, source: TextSource) {
+    if source == TextSource::Program {
+        return;
+    }
+    let mut documents = Vec::new();
+    prepare(answer, source, &mut documents);
+    redact(answer);
+    restore(answer, &documents);
+}
+
+/// Masks the YAML documents, and takes them out: `redact` must not read them as plain text. A number stands for each.
+fn prepare(value: &mut Value, source: TextSource, documents: &mut Vec<String>) {
+    match value {
+        Value::String(line) => *line = text(line, if source == TextSource::Manifest { source } else { TextSource::Cluster }),
+        Value::Array(items) => items.iter_mut().for_each(|item| prepare(item, source, documents)),
+        Value::Object(fields) => {
+            hide_default(fields);
+            for (name, value) in fields.iter_mut() {
+                match value {
+                    Value::String(document) if DOCUMENTS.contains(&name.as_str()) => {
+                        documents.push(yaml(document));
+                        *value = (documents.len() - 1).into();
+                    }
+                    value => prepare(value, source, documents),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn restore(value: &mut Value, documents: &[String]) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| restore(item, documents)),
+        Value::Object(fields) => {
+            for (name, value) in fields.iter_mut() {
+                let document = value.as_u64().filter(|_| DOCUMENTS.contains(&name.as_str()));
+                match document.and_then(|index| documents.get(usize::try_from(index).ok()?)) {
+                    Some(document) => *value = document.as_str().into(),
+                    None => restore(value, documents),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `{"field": "environment.env.NAME", "value": …}`, a default of the site.
+fn hide_default(fields: &mut Map<String, Value>) {
+    let is_variable = |field: &str| field == "env" || field.ends_with(".env") || field.contains("env.");
+    if !fields.get("field").and_then(Value::as_str).is_some_and(is_variable) {
+        return;
+    }
+    match fields.get_mut("value") {
+        Some(Value::Object(variables)) => {
+            variables.values_mut().filter(|value| !value.is_object()).for_each(|value| *value = REDACTED.into());
+        }
+        Some(Value::Array(items)) if items.iter().all(Value::is_object) => {
+            items.iter_mut().filter_map(|item| item.get_mut("value")).for_each(|value| *value = REDACTED.into());
+        }
+        Some(value) if !value.is_null() => *value = REDACTED.into(),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const SUBMITTED: &str = "kind: training
+job: {name: a}
+environment:
+  # PASSPHRASE=CANARY
+  image: busybox
+  command: [sh, -c, 'MY_PW=CANARY wandb login CANARY && export X=CANARY; train --lr=0.1 --token CANARY']
+  env: [{name: PASSPHRASE, value: CANARY}, {name: HF_TOKEN, secret: hub, key: token}, {name: N, value: \"CANARY 2\"}]
+  imagePullSecret: registry
+";
+
+    #[test]
+    fn variables_of_a_description_are_masked_and_names_of_secrets_stay() {
+        let submitted: String = SUBMITTED.lines().map(|line| format!("  {line}\n")).collect();
+        let answer = format!(
+            "a   training   running\nLAST LINES\n  API_TOKEN=CANARY\n  WORLD=CANARY\n   0 │ A=CANARY\nSUBMITTED\n{submitted}note: x\n"
+        );
+        let masked = text(&answer, TextSource::Description);
+        assert!(!masked.contains("CANARY"), "{masked}");
+        for kept in ["PASSPHRASE", "secret: hub", "registry", "name: N", "--lr=0.1", "a   training   running", "note: x"] {
+            assert!(masked.contains(kept), "{kept}: {masked}");
+        }
+        let unreadable = text("a\nSUBMITTED\n  env: {A: CANARY\n", TextSource::Description);
+        assert_eq!(unreadable, "a\nSUBMITTED\n  [redacted]\n");
+    }
+
+    #[test]
+    fn json_is_masked_like_text() {
+        let mut answer = json!({
+            "jobId": "a", "yamlContent": SUBMITTED, "source": null,
+            "defaults": [{"field": "environment.env.MOTD", "value": "CANARY"}, {"field": "env", "value": {"A": "CANARY"}}],
+            "changes": ["spec.template.spec.containers.main.env.A.value: CANARY → CANARY"],
+            "lines": [{"message": "wandb login CANARY"}, {"message": "PASSPHRASE=CANARY"}],
+            "env": [{"name": "A", "value": "CANARY"}], "resources": {"gpu": 0},
+        });
+        json(&mut answer, TextSource::Description);
+        let masked = answer.to_string();
+        assert!(!masked.contains("CANARY"), "{masked}");
+        assert!(masked.contains("secret: hub"), "{masked}");
+        assert_eq!((&answer["source"], &answer["resources"]["gpu"]), (&Value::Null, &json!(0)));
+        assert!(answer["yamlContent"].as_str().unwrap().contains("PASSPHRASE"));
+    }
+
+    #[test]
+    fn lines_of_a_dry_run_keep_their_origin() {
+        let line = "  environment.env.MOTD: CANARY x (the site's defaults, all, instead of the file's)\n  Job/a\n";
+        let masked = text(line, TextSource::Manifest);
+        assert_eq!(masked, "  environment.env.MOTD: [redacted] (the site's defaults, all, instead of the file's)\n  Job/a\n");
+        let own = "7 | env: [{name: A, secret: hub}]\n";
+        assert_eq!(text(own, TextSource::Manifest), own);
+        assert_eq!(text("  secret: hub\n", TextSource::Program), "  secret: hub\n");
+        let defaults = "# written by eva\nall:\n  env: {BASH_ENV: CANARY}\n";
+        let masked = text(defaults, TextSource::Yaml);
+        assert!(masked.starts_with("# written by eva\n") && !masked.contains("CANARY"), "{masked}");
+    }
+}
