@@ -50,7 +50,7 @@ pub(crate) struct SubmitOptions {
     pub only_kind: Option<DocumentKind>,
 }
 
-/// Kinds of documents by what they change: a job is of its author, the others bind everybody.
+/// Kinds of documents by whom they affect: a job affects its author, the others affect all users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DocumentKind {
     Job,

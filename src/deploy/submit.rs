@@ -78,8 +78,8 @@ pub(crate) async fn submit(
     }
 }
 
-/// Enforces `--only-kind` before the cluster is asked for anything. The program that writes checks it, so that no
-/// caller has to guess the kind of a text that only the YAML reader understands.
+/// Enforces `--only-kind` before the first request. The check uses the parsed documents, because no caller can find out the
+/// kind of a text as reliably as the YAML reader.
 fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
     let Some(only) = how.only_kind else { return Ok(()) };
     let other = |input: &&InputDocument| DocumentKind::of(&input.document) != only;
@@ -89,7 +89,7 @@ fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(
     }
     let message = format!("only documents of the kind {} are accepted, but the YAML has {}", only.word(), others.join(", "));
     let error = Error::new(ErrorName::InvalidSpecification, message).cause("nothing was submitted");
-    let hint = "submit each kind with a tool of its own; `gpuctl mcp --allow-writes=jobs,pools,quotas,defaults` offers them";
+    let hint = "use a separate tool for each kind: `gpuctl mcp --allow-writes=jobs,pools,quotas,defaults`";
     Err(error.hint(hint))
 }
 

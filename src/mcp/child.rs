@@ -12,7 +12,7 @@ use super::tools::Call;
 
 /// How long a command may take.
 const WITHIN: Duration = Duration::from_secs(120);
-/// Bytes of each stream of a command that are kept. A page has 2 KB, so no agent reads as far as this.
+/// Limit of each output stream of a command in bytes: two thousand pages.
 const LARGEST: usize = 4 << 20;
 /// Commands that run at the same time. More would let one client flood the API server.
 const AT_ONCE: usize = 4;
@@ -35,7 +35,7 @@ pub(super) struct Output {
     pub said: String,
     /// `None` when a signal ended it.
     pub code: Option<i32>,
-    /// The command printed more than is kept.
+    /// The output exceeded the limit.
     pub is_cut: bool,
 }
 
@@ -54,7 +54,7 @@ impl Runner {
     /// Runs the command to its end.
     ///
     /// # Errors
-    /// Says why there is no output.
+    /// Fails when the command cannot be started, or exceeds its time.
     pub(super) async fn run(&self, call: &Call, access: Access) -> Result<Output, String> {
         let place = self.places.acquire().await.map_err(|error| format!("the server ends: {error}"))?;
         let mut child = self.start(call, access)?;

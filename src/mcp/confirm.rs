@@ -53,7 +53,7 @@ impl Confirmations {
     /// Uses a word up, also when it is for another change.
     ///
     /// # Errors
-    /// Says why the change must not be made.
+    /// Returns the reason when the change must not be made.
     pub(super) fn redeem(&mut self, word: &str, change: &str, now: Instant) -> Result<(), Refusal> {
         let waiting = self.waiting.remove(word).ok_or(Refusal::Unknown)?;
         if waiting.until <= now {
@@ -91,7 +91,7 @@ pub(super) fn change(tool: &str, arguments: &Map<String, Value>) -> String {
     serde_json::json!([tool, given]).to_string()
 }
 
-/// Returns so many random bytes in hexadecimal.
+/// Returns `bytes` random bytes in hexadecimal.
 #[must_use]
 pub(super) fn random_word(bytes: usize) -> Option<String> {
     let mut random = vec![0; bytes];

@@ -39,7 +39,7 @@ enum Line {
     Message(Box<ClientJsonRpcMessage>),
     /// It is answered here.
     Answer(Value),
-    /// Blank lines, and notifications that nobody handles: JSON-RPC forbids to answer these.
+    /// Blank lines and unknown notifications, which JSON-RPC forbids to answer.
     Ignored,
 }
 
@@ -202,7 +202,7 @@ fn understood(line: &[u8]) -> Line {
     }
     let Some(method) = message.get("method") else {
         return match message.contains_key("result") || message.contains_key("error") {
-            // The server asks the client for nothing, so an odd response is nobody's.
+            // The server sends no requests, so a malformed response belongs to none.
             true => serde_json::from_value(value).map_or(Line::Ignored, |message| Line::Message(Box::new(message))),
             false => invalid(&id, "a request has a `method`"),
         };

@@ -25,7 +25,7 @@ pub(super) enum TextSource {
 }
 
 impl TextSource {
-    /// Where lines beside such an answer come from: warnings and errors have no YAML of their own.
+    /// Returns the source of the warnings and errors of such a command, which contain no YAML document.
     #[must_use]
     pub(super) fn of_lines(self) -> Self {
         match self {
@@ -37,8 +37,8 @@ impl TextSource {
 
 /// Fields of answers that hold a whole YAML document as text.
 const DOCUMENTS: [&str; 2] = ["yamlContent", "source"];
-/// Stands for `secret: `, the field that names a Secret, while credentials are searched. A private character of Unicode:
-/// the program's output has none, because `view` escapes it.
+/// Replaces `secret: `, the field that names a Secret, during the search for credentials. A text that already has this
+/// private character of Unicode gets a harmless `secret: ` in its place.
 const NAMED_SECRET: &str = "\u{e000}";
 
 /// Variables and credentials that `bundle` does not look for, because most text has them without any secret: values of
@@ -110,11 +110,11 @@ fn credentials(text: &str) -> String {
     text
 }
 
-/// Reads the YAML at the end as YAML, because a variable may stand there in any of its forms. No other line can be equal to
-/// the title: lines of logs and of the YAML are indented, and line breaks in names are escaped.
+/// Parses the YAML at the end, because a variable has many forms in it. The title is unambiguous: every line after it is
+/// indented, and line breaks in names are escaped.
 fn description(answer: &str) -> String {
     const TITLE: &str = "\nSUBMITTED\n";
-    let Some((before, submitted)) = answer.split_once(TITLE) else { return lines(answer) };
+    let Some((before, submitted)) = answer.rsplit_once(TITLE) else { return lines(answer) };
     let is_inside = |line: &&str| line.is_empty() || line.starts_with("  ");
     let document: String =
         submitted.lines().take_while(is_inside).map(|line| line.get(2..).unwrap_or_default()).fold(String::new(), joined);
@@ -123,7 +123,7 @@ fn description(answer: &str) -> String {
     format!("{}{TITLE}{document}{}", lines(before), lines(&after))
 }
 
-/// Masks a YAML document. It is always written anew, because a comment can repeat a secret.
+/// Masks a YAML document. The comments are dropped, because they can repeat a secret.
 fn yaml(text: &str) -> String {
     without_variables(text, &value).unwrap_or_else(|| format!("{REDACTED}\n"))
 }
@@ -151,7 +151,7 @@ pub(super) fn json(answer: &mut Value, source: TextSource) {
     restore(answer, &documents);
 }
 
-/// Masks the YAML documents, and takes them out: `redact` must not read them as plain text. A number stands for each.
+/// Masks the YAML documents and replaces each by a number, because `redact` would read them as plain text.
 fn prepare(value: &mut Value, source: TextSource, documents: &mut Vec<String>) {
     match value {
         Value::String(line) => *line = text(line, if source == TextSource::Manifest { source } else { TextSource::Cluster }),

@@ -14,7 +14,7 @@ pub(super) struct Page {
 /// Returns a page, counted from 1.
 ///
 /// # Errors
-/// Says which pages there are.
+/// Fails for a page out of range, and names the range.
 pub(super) fn page(text: &str, number: usize) -> Result<Page, String> {
     let text = text.trim_end();
     let text = if text.is_empty() { "(nothing)" } else { text };

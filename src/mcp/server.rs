@@ -98,7 +98,7 @@ impl ServerHandler for Server {
         let invalid = |message: String| ErrorData::invalid_params(message, None);
         let Some(tool) = catalog::tools(&self.areas).find(|tool| tool.name == request.name) else {
             let name: String = request.name.chars().take(80).collect();
-            return Err(invalid(format!("there is no tool `{name}`")));
+            return Err(invalid(format!("unknown tool `{name}`")));
         };
         let arguments = request.arguments.unwrap_or_default();
         let call = tool.call(tool.command, &arguments).map_err(invalid)?;
@@ -176,7 +176,7 @@ impl Server {
         match self.runner.run(call, Access::Write).await {
             Ok(output) => {
                 let mut answer = Answer::of(&output, tool.source);
-                // A change runs once, so there is no second run for the JSON of its answer.
+                // A second run for the JSON form would repeat the change.
                 answer.structure = Some(json!({"tool": tool.name, "done": output.code == Some(0), "exitCode": output.code}));
                 answer
             }
@@ -228,7 +228,7 @@ impl Answer {
         }
         // «Not now» and «never here» are answers of `fit`.
         let is_good = matches!(output.code, Some(0 | 8 | 9));
-        // What a command says beside its answer can hold text of the cluster, whatever the answer is.
+        // Warnings and errors can repeat text of the cluster, whichever tool prints them.
         let said = if source == TextSource::Program { TextSource::Manifest } else { source.of_lines() };
         let data = format!("{}{}", mask::text(&output.out, source), mask::text(&output.said, said));
         Self { data, notes, structure: None, is_good }

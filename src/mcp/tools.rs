@@ -26,7 +26,7 @@ pub(super) struct Change {
     /// Takes the same parameters and writes nothing.
     pub preview: &'static [&'static str],
     pub preview_source: TextSource,
-    /// A sentence for the first answer: what the second call does.
+    /// Describes for the first answer what the second call does.
     pub effect: &'static str,
     pub area: WriteArea,
     pub is_destructive: bool,
@@ -118,7 +118,7 @@ impl AgentTool {
     /// Returns the command line of these arguments.
     ///
     /// # Errors
-    /// Says what is wrong with them, for an error -32602.
+    /// Describes the first wrong argument, for an error -32602.
     pub(super) fn call(&self, command: &[&str], arguments: &Map<String, Value>) -> Result<Call, String> {
         self.check_names(arguments)?;
         let words = command.iter().map(|word| (*word).to_owned()).collect();
@@ -155,7 +155,7 @@ impl AgentTool {
             return Err(format!("an argument of `{}` contains a NUL character", self.name));
         }
         if !bare.is_empty() {
-            // What follows is a name, even when it looks like an option.
+            // After `--`, a name that looks like an option is still a name.
             call.words.push("--".to_owned());
             call.words.extend(bare);
         }
@@ -172,10 +172,10 @@ impl AgentTool {
         Err(format!("`{}` has no argument `{shown}`; it has {}", self.name, names.join(", ")))
     }
 
-    /// Returns the page that is asked for, from 1.
+    /// Parses `page`; without it the first page is meant.
     ///
     /// # Errors
-    /// Says what a page is.
+    /// Fails for anything but a positive integer.
     pub(super) fn page(&self, arguments: &Map<String, Value>) -> Result<usize, String> {
         let value = match arguments.get("page") {
             None | Some(Value::Null) => return Ok(1),

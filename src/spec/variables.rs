@@ -1,10 +1,10 @@
-//! Writes a document anew without the values of its environment variables, for readers who may pass it on to anybody.
+//! Removes the values of environment variables from a document, for agents and other readers that may pass it on.
 
 use super::secret_names::is_secret_name;
 use super::tree::{YamlNode, YamlValue, read};
 use super::{Problem, Severity, overrides};
 
-/// Stands for a value.
+/// Replaces a value.
 const HIDDEN: &str = "[redacted]";
 /// Fields with variables, in lower case and without separators: those of gpuctl, of Kubernetes and of Ray.
 const ENVIRONMENTS: [&str; 4] = ["env", "envvars", "runtimeenv", "runtimeenvyaml"];
@@ -12,7 +12,7 @@ const ENVIRONMENTS: [&str; 4] = ["env", "envvars", "runtimeenv", "runtimeenvyaml
 const NAMES: [&str; 4] = ["secret", "secretname", "imagepullsecret", "imagepullsecrets"];
 
 /// Returns the document without values of variables, without its comments, and with every other text passed through
-/// `mask`. `None` for text that cannot be read: nobody knows then where its variables are.
+/// `mask`. `None` for text that cannot be parsed, because its variables cannot be found.
 #[must_use]
 pub fn without_variables(source: &str, mask: &dyn Fn(&str) -> String) -> Option<String> {
     let mut problems: Vec<Problem> = Vec::new();

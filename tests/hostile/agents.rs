@@ -152,7 +152,7 @@ fn a_hostile_log_cannot_speak_as_the_program() {
 
     let mut agent = Session::start(&["--allow-writes", "-n", "agent-logs"]);
     let (first, second) = (agent.text("logs", json!({"job": "victim"})), agent.text("logs", json!({"job": "victim"})));
-    assert_ne!(first.lines().next(), second.lines().next(), "each answer has a marker of its own");
+    assert_ne!(first.lines().next(), second.lines().next(), "each answer has another marker");
     for answer in [&first, &second] {
         let (data, own) = split(answer);
         assert!(hostile[..5].iter().all(|line| data.contains(line)), "{answer}");
@@ -176,8 +176,8 @@ fn tools_for_jobs_write_jobs_only() {
     let mut agent = Session::start(&["--allow-writes", "-n", "agent-kinds"]);
     let job = training("smuggler", "");
     let defaults = "kind: defaults\nversion: v0.1\nall: {env: {BASH_ENV: /evil}}\n";
-    let pool = "kind: pool\nversion: v0.1\npool: {name: stolen, nodes: [plain-01]}\n";
-    let quota = "kind: quota\nversion: v0.1\nquota: {name: q, namespaces: [agent-made], gpu: 1}\n";
+    let pool = "kind: pool\nversion: v0.1\npool: {name: stolen}\nnodes: [plain-01]\n";
+    let quota = "kind: quota\nversion: v0.1\nquota: {name: q}\nnamespace: {agent-made: {gpu: 1}}\n";
     let manifests = [
         defaults.to_owned(),
         pool.to_owned(),
@@ -189,7 +189,6 @@ fn tools_for_jobs_write_jobs_only() {
         format!("# kind: training\n{defaults}"),
         defaults.replace("kind: defaults", "\"kind\" : !!str \"defaults\""),
         "{\"kind\": \"defaults\", \"version\": \"v0.1\", \"all\": {\"env\": {\"BASH_ENV\": \"/evil\"}}}".to_owned(),
-        format!("job: {{name: smuggler}}\n{defaults}"),
     ];
     for manifest in &manifests {
         for tool in ["create_job", "apply_manifest"] {
@@ -197,6 +196,7 @@ fn tools_for_jobs_write_jobs_only() {
             let text = answer["result"]["content"][0]["text"].as_str().unwrap();
             assert_eq!(answer["result"]["isError"], true, "{tool} {manifest}: {text}");
             assert_eq!(word(text), None, "{tool} {manifest}: {text}");
+            assert!(text.contains("only documents of the kind job are accepted"), "{tool} {manifest}: {text}");
         }
     }
     assert!(!exists(&admin, "job", "smuggler", "agent-kinds"), "a mixed manifest is refused as a whole");
@@ -209,7 +209,9 @@ fn tools_for_jobs_write_jobs_only() {
     // Tools for pools take pools, and a job is not smuggled in through them.
     let mut agent = Session::start(&["--allow-writes=pools,quotas", "-n", "agent-kinds"]);
     let answer = agent.call("apply_pool", json!({"manifest": job}));
-    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert!(answer.to_string().contains("only documents of the kind pool are accepted"), "{answer}");
+    let preview = agent.text("apply_pool", json!({"manifest": pool}));
+    assert!(word(&preview).is_some() && preview.contains("stolen"), "{preview}");
     assert_eq!(agent.call("create_job", json!({"manifest": job}))["error"]["code"], -32602);
     run(server(&["--allow-writes=nodes"]), "").exits(2).says("jobs").says("quotas");
     run(server(&["--allow-writes=pools", "--read-only"]), "").exits(2).says("contradicts the read-only mode");

@@ -19,7 +19,7 @@ pub(crate) struct Mcp {
     pub allow_writes: Vec<WriteScope>,
 }
 
-/// What the tools of an agent may change.
+/// Kinds of objects that agents may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WriteScope {
     /// Trainings, inference services, notebooks and compute services
