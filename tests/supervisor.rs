@@ -78,6 +78,7 @@ impl Training {
         let folder = std::env::temp_dir().join(format!("gpuctl-supervisor-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("token"), "0123456789abcdef".repeat(4)).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let options = ["--retries", &retries.to_string(), "--grace", "2", "--settle", "0.5", "--patience", "3"];
         let options = options.iter().map(|option| (*option).to_owned()).collect();
@@ -98,7 +99,7 @@ impl Training {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/supervisor.py");
         let err = fs::OpenOptions::new().create(true).append(true).open(self.folder.join(format!("err.{rank}"))).unwrap();
         let mut command = Command::new(python());
-        command.args(["-IS", program, "--run", "test", "--pod", pod, "--rank", &rank.to_string()]);
+        command.args(["-IS", program, "--run", "test", "--token", "token", "--pod", pod, "--rank", &rank.to_string()]);
         command.args(["--ranks", &self.ranks.to_string(), "--port", &self.port.to_string()]);
         let script = format!("echo $$ > pid.$RANK; echo $GPUCTL_ATTEMPT >> attempts.$RANK; {}", self.script);
         command.args(["--failures", &failures.to_string()]).args(&self.options).args(["--", "sh", "-c", &script]);

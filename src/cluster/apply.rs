@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
+use super::companions::with_content;
 use super::http::with_query;
 use super::{Connection, Failure};
 use crate::model::labels::RUN;
@@ -64,20 +65,25 @@ fn collection(object: &Object) -> String {
     }
 }
 
+/// Returns the path of an object.
+pub(super) fn path_of(object: &Object) -> String {
+    format!("{}/{}", collection(object), object.name())
+}
+
 impl Connection {
     /// Returns the live object of that name.
     pub(crate) async fn live(&self, object: &Object) -> Result<Option<Value>, Failure> {
-        self.find(&format!("{}/{}", collection(object), object.name())).await
+        self.find(&path_of(object)).await
     }
 
     /// Creates `object` as the field manager `gpuctl`, marked as this run's. What is there already is not touched.
     pub(crate) async fn create(&self, object: &Object, run: &str) -> Result<Creation, Failure> {
-        let mut marked = object.clone();
+        let mut marked = with_content(object);
         marked.body["metadata"]["resourceVersion"] = NEVER.into();
         marked.body["metadata"]["annotations"][RUN] = run.into();
         match self.apply(&marked, false).await {
             Ok(applied) => Ok(Creation::Made(applied.live)),
-            Err(failure) if failure.reason() == "Conflict" => match self.live(object).await? {
+            Err(failure) if failure.reason() == "Conflict" => match self.live_companion(object).await? {
                 Some(live) if is_of(&live, run) => Ok(Creation::Made(live)),
                 Some(live) => Ok(Creation::There(live)),
                 None => Err(failure),

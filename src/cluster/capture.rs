@@ -32,7 +32,7 @@ const COLLECTIONS: [(&str, &[&str]); 13] = [
     ("apps", &["deployments", "replicasets", "statefulsets", "daemonsets"]),
     ("batch", &["jobs", "cronjobs"]),
     ("autoscaling", &["horizontalpodautoscalers"]),
-    ("networking.k8s.io", &["ingresses", "ingressclasses"]),
+    ("networking.k8s.io", &["ingresses", "ingressclasses", "networkpolicies"]),
     ("storage.k8s.io", &["storageclasses"]),
     ("scheduling.k8s.io", &["priorityclasses", "podgroups", "workloads"]),
     ("resource.k8s.io", &["resourceclaims", "resourceslices", "deviceclasses", "resourceclaimtemplates", "devicetaintrules"]),

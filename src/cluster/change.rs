@@ -5,7 +5,8 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::apply::Applied;
-use super::keep::{Sameness, is_still_used, is_supervisor, keep_type, settled, site_defaults};
+use super::companions::{Repair, is_fixed as is_fixed_companion, owner_effect, tolerated, with_content};
+use super::keep::{Sameness, is_still_used, keep_type, settled, site_defaults};
 use super::preflight::refuses_dry_runs;
 use super::submit::{belongs, label, owned};
 use super::{Blame, Connection, Failure, OwnedObject};
@@ -29,6 +30,8 @@ pub(crate) enum Effect {
         live: Value,
         wanted: Value,
     },
+    /// It must stay as it was created, and does not.
+    Repaired(Box<Repair>),
     /// Others own these fields and have other values there.
     Conflict(Vec<Blame>),
 }
@@ -47,6 +50,9 @@ pub(crate) struct Effects {
     pub same_source: bool,
     /// Defaults that are newer than the job, and wait for the next change of its YAML.
     pub waiting: Vec<&'static str>,
+    pub warnings: Vec<String>,
+    /// Objects that must stay as they were created, do not, and cannot be repaired.
+    pub lost: Vec<String>,
 }
 
 impl Effects {
@@ -99,15 +105,36 @@ impl Connection {
         let scaled = stale.iter().any(|one| one.address().starts_with("horizontalpodautoscalers/"));
         let last = objects.len() - 1;
         let found = join_all(objects.iter().enumerate().map(|(index, object)| async move {
-            let fixed = stays && index < last || is_supervisor(object);
-            if fixed && self.live(object).await?.is_some() {
-                return Ok(Effect::Nothing);
+            if is_fixed_companion(object) {
+                return self.effect_of_fixed(object, owner).await;
             }
-            self.effect_of(object, force, scaled).await
+            self.effect_of_other(object, stays && index < last, force, scaled).await.map(Ok)
         }))
         .await;
-        let effects: Vec<Effect> = found.into_iter().collect::<Result<_, _>>()?;
-        Ok(Effects { stale, force, scaled, same_source, waiting, objects: objects.into_iter().zip(effects).collect() })
+        let (mut effects, mut warnings, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+        for (object, found) in objects.into_iter().zip(found) {
+            let effect = match found {
+                Ok(Ok(effect)) => effect,
+                Ok(Err(message)) => {
+                    lost.push(message);
+                    Effect::Nothing
+                }
+                Err(failure) => {
+                    warnings.push(tolerated(&object, failure)?);
+                    Effect::Nothing
+                }
+            };
+            effects.push((object, effect));
+        }
+        Ok(Effects { stale, force, scaled, same_source, waiting, warnings, lost, objects: effects })
+    }
+
+    /// Returns what applying an object does; one that `stays` only gets back its owner.
+    async fn effect_of_other(&self, object: &Object, stays: bool, force: bool, scaled: bool) -> Result<Effect, Failure> {
+        if stays && let Some(live) = self.live(object).await? {
+            return Ok(owner_effect(object, live));
+        }
+        self.effect_of(object, force, scaled).await
     }
 
     /// Returns what applying one object would do.
@@ -150,7 +177,14 @@ impl Connection {
             if matches!(effect, Effect::Nothing | Effect::Fixed { .. }) {
                 continue;
             }
-            match self.apply_over_ours(object, false, effects.force, effects.scaled).await {
+            if let Effect::Repaired(repair) = effect {
+                if let Err(failure) = self.repair(object, repair).await {
+                    return Err(HalfChanged { failure, object: label(object), written });
+                }
+                written.push(label(object));
+                continue;
+            }
+            match self.apply_over_ours(&with_content(object), false, effects.force, effects.scaled).await {
                 Ok(applied) if effects.objects.last().is_some_and(|(root, _)| root == object) => owner = Some(applied.live),
                 Ok(_) => {}
                 Err(failure) => return Err(HalfChanged { failure, object: label(object), written }),
@@ -193,7 +227,7 @@ fn is_fixed(failure: &Failure) -> bool {
 }
 
 /// Returns what of an object tells of what was wanted: not who wrote it when, nor what became of it.
-fn told(live: &Value) -> Value {
+pub(super) fn told(live: &Value) -> Value {
     let mut told = live.clone();
     if let Some(object) = told.as_object_mut() {
         object.remove("status");

@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use crate::model::labels::{
-    COSCHEDULING_GROUP, DEFAULTS, GPU_TYPE, KUEUE_TOPOLOGY, REPLICAS, SHARED_MEMORY_VOLUME, SUPERVISOR_FILE, SUPERVISOR_VOLUME,
-    VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
+    COSCHEDULING_GROUP, DEFAULTS, GPU_TYPE, KUEUE_TOPOLOGY, REPLICAS, SHARED_MEMORY_VOLUME, SUPERVISOR_FILE, SUPERVISOR_HASH,
+    SUPERVISOR_VOLUME, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
 };
 use crate::render::{CACHES, Object, Rendered};
 
@@ -40,6 +40,7 @@ pub(super) fn settled(root: &Object, live: &Value, rendered: &Rendered, same: Sa
         waiting.dedup();
     }
     keep_size(&mut root, live, rendered);
+    keep_program_hash(&mut root, live);
     (root, waiting)
 }
 
@@ -190,6 +191,7 @@ pub(super) fn is_still_used(object: &Object, live: &Value, same_source: bool) ->
         }
         "podgroups" => "/spec/schedulingGroup",
         _ if is_supervisor(object) => return !same_source || is_supervised(live),
+        "secrets" | "networkpolicies" => return !same_source || has_token(live),
         _ => return true,
     };
     !same_source || TEMPLATES.iter().any(|path| live.pointer(&format!("{path}{field}")).is_some())
@@ -267,8 +269,31 @@ pub(super) fn is_supervisor(object: &Object) -> bool {
 }
 
 fn is_supervised(owner: &Value) -> bool {
-    let volumes = owner.pointer("/spec/template/spec/volumes").and_then(Value::as_array);
-    volumes.is_some_and(|all| all.iter().any(|volume| volume["name"] == SUPERVISOR_VOLUME))
+    supervisor_volume(owner).is_some()
+}
+
+/// Returns true for a Job whose ranks share a token. Those of earlier versions do without.
+pub(super) fn has_token(owner: &Value) -> bool {
+    supervisor_volume(owner).is_some_and(|volume| volume.get("projected").is_some())
+}
+
+fn supervisor_volume(owner: &Value) -> Option<&Value> {
+    let volumes = owner.pointer("/spec/template/spec/volumes").and_then(Value::as_array)?;
+    volumes.iter().find(|volume| volume["name"] == SUPERVISOR_VOLUME)
+}
+
+/// Keeps the hash of the program that a Job was created with: that program stays with it, whatever version applies its file.
+fn keep_program_hash(root: &mut Object, live: &Value) {
+    let Some(annotations) = root.body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else { return };
+    match program_hash(live) {
+        Some(hash) => annotations.insert(SUPERVISOR_HASH.to_owned(), hash.into()),
+        None => annotations.remove(SUPERVISOR_HASH),
+    };
+}
+
+/// Returns the hash of the program that a Job was created with; earlier versions did not note it.
+pub(super) fn program_hash(owner: &Value) -> Option<&str> {
+    owner.pointer("/metadata/annotations").and_then(|all| all.get(SUPERVISOR_HASH)).and_then(Value::as_str)
 }
 
 /// Keeps how the ranks of a training are started and what their failures count: the program and its arguments are of the version that

@@ -5,6 +5,7 @@ mod attach;
 mod capture;
 mod change;
 mod claims;
+mod companions;
 mod connect;
 mod credentials;
 mod custom_owners;

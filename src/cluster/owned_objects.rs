@@ -3,21 +3,23 @@
 
 use futures::future::join_all;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::apply::Deletion;
 use super::decode::{ContainerResources, ListPage, ObjectMetadata, TEMPLATE_HASH};
 use super::owner::{OwnerKind, PodOwner};
-use super::{Connection, Failure};
+use super::{Connection, Failure, unless_forbidden};
 use crate::model::Job;
 use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 
 /// Kinds that a job may own: (kind, group, collection, kept when the job is deleted).
-const KINDS: [(&str, &str, &str, bool); 5] = [
+const KINDS: [(&str, &str, &str, bool); 6] = [
     ("service", "/api/v1", "services", false),
     ("configmap", "/api/v1", "configmaps", false),
     ("claim", "/api/v1", "persistentvolumeclaims", true),
     ("autoscaler", "/apis/autoscaling/v2", "horizontalpodautoscalers", false),
     ("ingress", "/apis/networking.k8s.io/v1", "ingresses", false),
+    ("networkpolicy", "/apis/networking.k8s.io/v1", "networkpolicies", false),
 ];
 
 /// One object of a job.
@@ -40,6 +42,11 @@ impl OwnedObject {
     #[must_use]
     pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| owner == uid)
+    }
+
+    /// Returns true for an object that goes with its owner.
+    fn is_collected(&self) -> bool {
+        !self.kept && !self.owners.is_empty()
     }
 
     /// Formats as `collection/name`, as in URLs.
@@ -129,6 +136,22 @@ impl Connection {
         Ok(all)
     }
 
+    /// Returns what `delete` removes: the same, and the Secret with the token of the ranks. Its name is known, so that no right
+    /// to list secrets is needed, and its content is not read.
+    pub(crate) async fn deletable(&self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
+        let mut all = self.belongings(namespace, job).await?;
+        let name = format!("{job}-supervisor");
+        let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+        let Some(secret) = unless_forbidden(self.find_metadata(&path).await)?.flatten() else { return Ok(all) };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let meta = &secret["metadata"];
+        if meta["labels"][MANAGED_BY] == MANAGED_BY_US && meta["labels"][JOB] == job {
+            let owners = meta["ownerReferences"].as_array().into_iter().flatten().map(|owner| text(&owner["uid"])).collect();
+            all.push(OwnedObject { kind: "secret", name, uid: text(&meta["uid"]), path, owners, size: None, kept: false });
+        }
+        Ok(all)
+    }
+
     /// Returns `kind/name` of everything of the job but its pods, the owner first where it still exists.
     pub(crate) async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
         let rest = self.belongings(&job.namespace, &job.name).await?;
@@ -138,7 +161,11 @@ impl Connection {
     }
 
     pub(crate) async fn delete_belonging(&self, belonging: &OwnedObject) -> Result<bool, Failure> {
-        self.delete_at(&belonging.path, Deletion::of(&belonging.uid)).await
+        match self.delete_at(&belonging.path, Deletion::of(&belonging.uid)).await {
+            // The garbage collector deletes it after its owner.
+            Err(failure) if failure.is_forbidden() && belonging.is_collected() => Ok(false),
+            other => other,
+        }
     }
 
     /// Deletes the owner of the job's pods, which go with it.

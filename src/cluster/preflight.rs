@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::Value;
 
+use super::companions::{is_fixed, is_optional, tolerated};
 use super::submit::{belongs, label};
-use super::{Connection, Failure, Wanted};
+use super::{Connection, Failure, Wanted, unless_forbidden};
 use crate::model::Job;
 use crate::model::labels::{JOB, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US};
 use crate::model::quantity;
@@ -78,6 +79,23 @@ impl Connection {
 
     /// Lets the server judge an object, and what is there of its name if anything is. Returns warnings.
     async fn judge_new(&self, rendered: &Rendered, object: &Object) -> Result<Vec<String>, Obstacle> {
+        match self.judge_one(rendered, object).await {
+            Err(Obstacle::Failure(failure)) => Ok(vec![tolerated(object, failure)?]),
+            judged => judged,
+        }
+    }
+
+    async fn judge_one(&self, rendered: &Rendered, object: &Object) -> Result<Vec<String>, Obstacle> {
+        // An immutable leftover of an interrupted run cannot be applied, and does not need to be.
+        if is_fixed(object)
+            && let Some(live) = unless_forbidden(self.live_companion(object).await)?.flatten()
+        {
+            let judged = self.may_use(rendered, object, &live, &mut Vec::new());
+            if judged.is_err() {
+                self.name_is_free(rendered).await?;
+            }
+            return judged.map(|()| Vec::new());
+        }
         let judged = self.apply(object, true).await;
         let (is_new, is_unanswered) = match &judged {
             Ok(applied) => (applied.created, false),
@@ -144,13 +162,20 @@ impl Connection {
     pub(crate) async fn judge_all(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut warnings = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
-            match self.live(object).await? {
+            let live = match self.live_companion(object).await {
+                Err(failure) if is_optional(object) => {
+                    warnings.push(tolerated(object, failure)?);
+                    continue;
+                }
+                live => live?,
+            };
+            match live {
                 Some(live) if belongs(object, &live) && !object.kept => {}
                 Some(live) => self.may_use(rendered, object, &live, &mut warnings)?,
                 None => match self.apply(object, true).await {
                     Ok(judged) => warnings.extend(outside_queue(object, &judged.live)),
                     Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
-                    Err(failure) => return Err(failure.into()),
+                    Err(failure) => warnings.push(tolerated(object, failure)?),
                 },
             }
         }

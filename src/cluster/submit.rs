@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use serde_json::{Value, json};
 
 use super::apply::{Creation, Deletion, is_of};
+use super::companions::{is_fixed, is_optional, tolerated};
 use super::{Connection, Failure};
 use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 use crate::render::{Object, Rendered};
@@ -74,11 +75,17 @@ impl Connection {
         keep_partial: bool,
         progress: &RefCell<Progress>,
     ) -> Result<Submitted, Broken> {
+        let mut left_out = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             let root = rendered.objects.last() == Some(object);
             match self.put(object, root, run, progress).await {
+                // The checks before the first write have warned.
+                Err(WriteStop::Failed(failure)) if is_optional(object) && tolerated(object, failure.clone()).is_ok() => {
+                    progress.borrow_mut().doubtful = None;
+                    left_out.push(label(object));
+                }
                 Ok(live) if root => {
-                    let warnings = self.adopt(rendered, &live).await;
+                    let warnings = self.adopt(rendered, &live, &left_out).await;
                     progress.take();
                     return Ok(Submitted { owner: live, warnings });
                 }
@@ -118,6 +125,7 @@ impl Connection {
                 let ours = ours && live.pointer("/metadata/deletionTimestamp").is_none();
                 match (root, ours) {
                     (true, true) => Err(WriteStop::Taken(failure)),
+                    (false, true) if is_fixed(object) => Ok(self.reuse(object, live).await?),
                     (false, true) => Ok(self.apply(object, false).await?.live),
                     (_, false) => Err(WriteStop::Failed(failure)),
                 }
@@ -130,7 +138,7 @@ impl Connection {
         let Progress { mut made, doubtful } = progress.take();
         let mut left = Left::default();
         if let Some((object, root)) = doubtful {
-            match self.live(&object).await {
+            match self.live_companion(&object).await {
                 // Another run was quicker: what was made for its job is that job's.
                 Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => return left,
                 Ok(Some(live)) if is_of(&live, run) => {
@@ -151,10 +159,14 @@ impl Connection {
 
     /// Makes the owner own the rest, so that its end, by whatever hand, leaves nothing. Kept claims stay their own. The job
     /// is there whether it succeeds or not, so a failure is a warning.
-    async fn adopt(&self, rendered: &Rendered, owner: &Value) -> Vec<String> {
+    async fn adopt(&self, rendered: &Rendered, owner: &Value, left_out: &[String]) -> Vec<String> {
         let mut warnings = Vec::new();
-        for object in owned(rendered, owner) {
-            if let Err(failure) = self.apply(&object, false).await {
+        for object in owned(rendered, owner).into_iter().filter(|object| !left_out.contains(&label(object))) {
+            let adopted = match is_fixed(&object) {
+                true => self.adopt_fixed(&object).await,
+                false => self.apply(&object, false).await.map(drop),
+            };
+            if let Err(failure) = adopted {
                 let name = label(&object);
                 warnings.push(format!("{name} was not tied to the job, so only `gpuctl delete` takes it away: {failure}"));
             }

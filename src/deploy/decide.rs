@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::cluster::{Connection, Effect, Effects, Failure, Obstacle, SITE_DEFAULTS_WAIT, with_warnings};
 use crate::deploy::defaults::replaced;
-use crate::deploy::errors::{as_warning, combined, conflicting, in_the_way};
+use crate::deploy::errors::{as_warning, combined, conflicting, in_the_way, lost_companion};
 use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
@@ -275,6 +275,10 @@ pub(crate) async fn compare(
         render_again(plan)?;
     }
     let effects = connection.effects(&plan.rendered, live, how.force, how.renew).await?;
+    if let Some(error) = lost_companion(&effects, plan) {
+        return Err(error);
+    }
+    warnings.extend(effects.warnings.iter().cloned());
     if effects.is_nothing() {
         return Ok(effects);
     }

@@ -83,7 +83,7 @@ pub(crate) async fn begin(
         Err(error) if error.kind == ErrorKind::NotFound => return absent(connection, name, Some(error), how, context).await,
         Err(error) => return Err(error),
     };
-    let belongings = connection.belongings(&job.namespace, &job.name).await?;
+    let belongings = connection.deletable(&job.namespace, &job.name).await?;
     confirm(&job.name, &belongings, how, context)?;
     connection.delete_owner(&job).await?;
     let (kept, purged) = clear(connection, &belongings, how).await?;
@@ -156,7 +156,7 @@ async fn absent(
         let message = format!("{kind} `{name}` in namespace `{namespace}` was not created by gpuctl");
         return Err(Error::new(ErrorName::NotOurs, message).hint(format!("kubectl delete {kind} {name} -n {namespace}")));
     }
-    let belongings = connection.belongings(namespace, name).await?;
+    let belongings = connection.deletable(namespace, name).await?;
     confirm(name, &belongings, how, context)?;
     let (kept, purged) = clear(connection, &belongings, how).await?;
     let mut removed = belongings.len() > kept.len();

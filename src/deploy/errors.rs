@@ -38,9 +38,24 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     }
 }
 
+/// Returns the error about a program that differs from the one that the job was created with.
+pub(crate) fn lost_companion(effects: &Effects, plan: &Plan) -> Option<Error> {
+    let message = effects.lost.first()?;
+    let job = format!("{}/{}", plan.target.namespace, plan.rendered.objects.last()?.name());
+    let error = Error::new(ErrorName::reported(ErrorKind::Request, "SupervisorChanged"), message)
+        .cause("another version of gpuctl created the job, and only that version has its program");
+    Some(error.hint(format!("`gpuctl apply` of that version repairs it; `gpuctl delete job {job}` and `create` replace the job")))
+}
+
 /// Returns the API server's refusal, with what to do about the usual ones.
 fn refused(failure: Failure, namespace: &str) -> Error {
+    let no_secret = failure.is_forbidden() && failure.to_string().starts_with("secrets ");
     let (lacks_namespace, error) = (failure.lacks_namespace(), Error::from(failure));
+    if no_secret {
+        return error
+            .cause("the ranks of a training that restart together share a token, which is in a Secret")
+            .hint("ask for the right to create, get and patch secrets in this namespace, or write `job.restart: rank`");
+    }
     if lacks_namespace {
         return error.hint(format!("create the namespace `{namespace}`, or choose another with `-n`"));
     }

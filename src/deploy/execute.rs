@@ -254,6 +254,7 @@ pub(crate) fn told(plan: &Plan, live: &Value, effects: &crate::cluster::Effects)
             Effect::Changed { live, wanted } => {
                 found.extend(changes::of(live, wanted, &masks).into_iter().map(|line| format!("{} {line}", label(object))));
             }
+            Effect::Repaired(repair) => found.extend(repair.changes.iter().map(|change| format!("{} {change}", label(object)))),
             Effect::Nothing | Effect::Fixed { .. } | Effect::Conflict(_) => {}
         }
     }

@@ -1,7 +1,21 @@
-//! Hashes a text to a short number that is the same on every machine and with every version. It keeps no secret.
+//! Hashes texts to values that are the same on every machine and with every version: a short number, which protects
+//! nothing, and SHA-256.
+
+use std::fmt::Write as _;
+
+use aws_lc_rs::digest::{SHA256, digest};
 
 /// Returns FNV-1a of a text: the same on every machine and with every version, which the standard library's hasher is not.
 #[must_use]
 pub(crate) fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// Formats the SHA-256 of a text in hexadecimal.
+#[must_use]
+pub(crate) fn sha256(text: &str) -> String {
+    digest(&SHA256, text.as_bytes()).as_ref().iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }

@@ -66,6 +66,12 @@ pub(crate) const CLAIMED_GPUS: &str = "gpus-";
 /// The volume and the file with the program that keeps ranks in step.
 pub(crate) const SUPERVISOR_VOLUME: &str = "supervisor";
 pub(crate) const SUPERVISOR_FILE: &str = "supervisor.py";
+/// The file beside it with the token that the ranks of one training share.
+pub(crate) const TOKEN_FILE: &str = "token";
+/// The type of the Secret behind that file.
+pub(crate) const TOKEN_TYPE: &str = "gpuctl/supervisor-token";
+/// The SHA-256 of the supervisor with which a Job was created, on the Job. Newer versions of gpuctl bring other programs.
+pub(crate) const SUPERVISOR_HASH: &str = "gpuctl/supervisor-sha256";
 /// Prefix of the termination message that the supervisor of ranks writes; a reason, `: ` and a sentence follow.
 pub(crate) const TERMINATION_PREFIX: &str = "gpuctl/";
 /// The volume behind `/dev/shm`.

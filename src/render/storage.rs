@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::model::labels::{SHARED_MEMORY_VOLUME, SUPERVISOR_VOLUME};
+use crate::model::labels::SHARED_MEMORY_VOLUME;
 use crate::model::{JobKind, Nodes, quantity};
 use crate::spec::{JobDocument, VolumeAccess, Workdir, WorkdirSource};
 
@@ -52,11 +52,10 @@ pub(super) fn storage(
     storage.shm(job);
     storage.files(job, target, labels)?;
     if supervisor::supervises(job) {
-        let name = supervisor::config_map_name(job);
-        let source = ConfigMapVolumeSource { name, ..ConfigMapVolumeSource::default() };
-        let volume = Volume { name: SUPERVISOR_VOLUME.to_owned(), config_map: Some(source), ..Volume::default() };
-        storage.add(volume, supervisor::FOLDER, true, None);
+        storage.add(supervisor::volume(job), supervisor::FOLDER, true, None);
         storage.objects.push(supervisor::config_map(job, target, labels));
+        storage.objects.push(supervisor::secret(job, target, labels));
+        storage.objects.extend(supervisor::network_policy(job, target, labels));
     }
     let on_host = storage.volumes.iter().any(|volume| volume.host_path.is_some());
     if on_host && target.nodes == Nodes::Hidden {

@@ -4,9 +4,15 @@ The command starts when every rank is there. Rank 0 coordinates: when a rank fai
 together, in the pods that they have, and that costs one retry. A rank whose pod was taken away costs what the Job
 controller counted for it: nothing after an eviction. It knows nothing of Kubernetes but its arguments, needs Python 3.6
 without packages, and is one thread around `poll`, beside the one that connects.
+
+Anybody can connect to the port of rank 0, so everything that arrives is hostile until an HMAC proves the token of this
+training: lines are short, connections few, and nothing is parsed. After that a schema checks every message.
 """
 
 import argparse
+import errno
+import hashlib
+import hmac
 import json
 import os
 import select
@@ -20,6 +26,13 @@ import time
 FAILED = 113  # The Job's failure policy ends the training.
 NOT_PLACED = 114  # The Job's failure policy replaces the pod at no cost.
 SHARED_MEMORY = "/dev/shm"
+
+GREETING = b"gpuctl/1 "
+STRANGERS_LINE = 4096  # Bytes of a line before the first valid HMAC.
+LINE = 65536
+UNSENT = 262144  # Bytes that wait for a peer that does not read.
+STRANGERS = 16  # Connections without a valid HMAC, besides one for each rank.
+AUTHENTICATE_WITHIN = 10  # Seconds.
 
 
 def say(text):
@@ -42,20 +55,114 @@ def span(seconds):
     return "%gs" % seconds
 
 
-class Wire:
-    """Messages over a socket: one JSON object per line."""
+def whole(least, most):
+    return lambda value: type(value) is int and least <= value <= most
 
-    def __init__(self, sock):
+
+def text(most):
+    return lambda value: type(value) is str and len(value) <= most and value.isprintable()
+
+
+def flag(value):
+    return type(value) is bool
+
+
+def seconds(value):
+    """NaN and infinity compare false."""
+    return type(value) in (int, float) and 0 <= value < 1e10
+
+
+def optional(check):
+    return lambda value: value is None or check(value)
+
+
+def schemas(options):
+    """The fields of every message and their checks: those that rank 0 accepts, and those that it sends."""
+    rank, code, attempt = whole(0, options.ranks - 1), whole(0, 255), whole(0, 10 ** 6)
+    # Ranks that reconnect together can exceed the retries before rank 0 ends the training.
+    failed = whole(0, options.retries + options.ranks + 1)
+    to_rank_0 = {
+        "hello": {
+            "run": text(200), "pod": text(200), "rank": rank, "attempt": attempt, "failed": failed,
+            "failures": whole(0, options.retries + 1), "first_start": optional(seconds), "code": code, "memory": flag,
+            "state": lambda value: value in ("idle", "running", "done"),
+        },
+        "alive": {"quiet": seconds},
+        "ended": {"attempt": attempt, "code": code, "memory": flag},
+        "leaving": {},
+    }  # fmt: skip
+    from_rank_0 = {
+        "start": {"attempt": attempt, "failed": failed, "used": failed, "first_start": seconds},
+        "stop": {"text": text(1000), "failed": failed},
+        "end": {"reason": text(100), "text": text(1000), "rank": optional(rank), "code": code},
+        "finish": {},
+        "alive": {},
+    }
+    return to_rank_0, from_rank_0
+
+
+def short(convert):
+    """Python 3.6 needs quadratic time for the digits of an integer."""
+
+    def converted(digits):
+        if len(digits) > 40:
+            raise ValueError("too many digits")
+        return convert(digits)
+
+    return converted
+
+
+def refuse(constant):
+    raise ValueError(constant)
+
+
+def parse(payload, schema):
+    """Reads one message; raises ValueError when it does not match the schema."""
+    message = json.loads(payload.decode(), parse_int=short(int), parse_float=short(float), parse_constant=refuse)
+    kind = message.get("kind") if type(message) is dict else None
+    fields = schema.get(kind) if type(kind) is str else None
+    if fields is None or len(message) != len(fields) + 1:
+        raise ValueError("unknown message")
+    for name, check in fields.items():
+        if name not in message or not check(message[name]):
+            raise ValueError(name)
+    return message
+
+
+class Wire:
+    """Authenticated messages over a socket.
+
+    Both ends send a line with a random number, and derive a key from both numbers and the token of the training. Every
+    further line is an HMAC and a JSON object. The HMAC covers the direction and the number of the message, so that nobody
+    without the token can forge, replay, reorder or reflect one. Nothing is parsed before its HMAC is verified.
+    """
+
+    def __init__(self, sock, token, schema, is_server, address=None):
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock, self.incoming, self.outgoing = sock, b"", b""
+        self.token, self.schema, self.is_server, self.address = token, schema, is_server, address
+        self.nonce, self.key, self.trusted, self.waiting = os.urandom(32).hex().encode(), None, False, []
+        self.sent, self.received, self.forged = 0, 0, False
         self.open, self.heard, self.closed_at, self.rank = True, time.monotonic(), None, None
+        if is_server:
+            self.outgoing = GREETING + self.nonce + b"\n"
+            self.flush()
 
     def fileno(self):
         return self.sock.fileno()
 
+    def seal(self, from_server, number, payload):
+        text = b"%d %d %s" % (from_server, number, payload)
+        return hmac.new(self.key, text, hashlib.sha256).hexdigest().encode()
+
     def send(self, **message):
-        self.outgoing += json.dumps(message).encode() + b"\n"
+        if self.key is None:
+            self.waiting.append(message)
+            return
+        payload = json.dumps(message).encode()
+        self.outgoing += self.seal(self.is_server, self.sent, payload) + b" " + payload + b"\n"
+        self.sent += 1
         self.flush()
 
     def flush(self):
@@ -63,33 +170,63 @@ class Wire:
             while self.open and self.outgoing:
                 self.outgoing = self.outgoing[self.sock.send(self.outgoing) :]
         except BlockingIOError:
-            pass
+            # A peer that does not read must not fill the memory of rank 0.
+            if len(self.outgoing) > UNSENT:
+                self.close()
         except OSError:
             self.close()
 
     def receive(self):
-        """Returns the messages that have arrived; what is no message closes the wire."""
+        """Returns the messages that have arrived; a bad one closes the connection."""
+        limit = LINE if self.trusted else STRANGERS_LINE
         try:
-            data = self.sock.recv(65536)
+            data = self.sock.recv(limit)
         except BlockingIOError:
             return []
         except OSError:
             data = b""
-        if not data or len(self.incoming) > 1 << 20:
+        if not data:
             self.close()
             return []
-        self.heard = time.monotonic()
         *lines, self.incoming = (self.incoming + data).split(b"\n")
+        messages = []
         try:
-            messages = [json.loads(line.decode()) for line in lines]
-            return [dict(message) for message in messages]
-        except (ValueError, TypeError, RecursionError):
+            for line in lines + [None]:
+                if len(self.incoming if line is None else line) > limit:
+                    raise ValueError("too long")
+                message = self.read(line) if line is not None else None
+                if message is not None:
+                    messages.append(message)
+        except (ValueError, RecursionError):
+            self.forged = True
             self.close()
-            return []
+        return messages
+
+    def read(self, line):
+        """Returns the message of a line, or None for the greeting. Raises ValueError for anything else."""
+        if self.key is None:
+            if len(line) != len(GREETING) + len(self.nonce) or not line.startswith(GREETING):
+                raise ValueError("no greeting")
+            theirs = line[len(GREETING) :]
+            nonces = self.nonce + theirs if self.is_server else theirs + self.nonce
+            self.key = hmac.new(self.token, GREETING + nonces, hashlib.sha256).digest()
+            if not self.is_server:
+                self.outgoing += GREETING + self.nonce + b"\n"
+            waiting, self.waiting = self.waiting, []
+            for message in waiting:
+                self.send(**message)
+            return None
+        seal, _, payload = line.partition(b" ")
+        if not hmac.compare_digest(seal, self.seal(not self.is_server, self.received, payload)):
+            raise ValueError("the token is wrong")
+        message = parse(payload, self.schema)
+        self.received, self.trusted, self.heard = self.received + 1, True, time.monotonic()
+        return message
 
     def close(self):
         if self.open:
             self.open, self.closed_at = False, time.monotonic()
+            self.incoming = self.outgoing = b""
             self.sock.close()
 
     def is_lost(self, settle, patience):
@@ -205,9 +342,11 @@ def clean_shared_memory():
                 pass
 
 
-def listen_at(port):
-    """Listens for both families of addresses, or for IPv4 alone where there is no other."""
+def listen_at(port, is_alone):
+    """Listens for both families of addresses, or for IPv4 alone where there is no other; a rank alone only for itself."""
     try:
+        if is_alone:
+            raise OSError
         listener = socket.socket(socket.AF_INET6)
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -215,17 +354,17 @@ def listen_at(port):
     except OSError:
         listener = socket.socket(socket.AF_INET)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("", port))
+        listener.bind(("127.0.0.1" if is_alone else "", port))
     return listener
 
 
 class Coordinator:
     """Decides for all ranks when they start, stop and end. Lives in rank 0."""
 
-    def __init__(self, options):
-        self.options = options
-        self.listener = listen_at(options.port)
-        self.listener.listen(min(options.ranks * 2, 4096))
+    def __init__(self, options, token, schema):
+        self.options, self.token, self.schema = options, token, schema
+        self.listener = listen_at(options.port, options.ranks == 1)
+        self.listener.listen(min(options.ranks * 2 + 128, 4096))
         self.listener.setblocking(False)
         self.wires, self.members = [], {}
         self.state = "gathering"
@@ -233,32 +372,56 @@ class Coordinator:
         self.failed_here, self.failures = 0, {}
         self.since = time.monotonic()
         self.faults, self.lost, self.told, self.first_to_go, self.last = [], {}, None, False, None
+        self.refused, self.refused_at = 0, None
 
     def used(self):
         return self.failed_here + sum(self.failures.values())
 
     def accept(self):
-        try:
-            sock, _ = self.listener.accept()
-            self.wires.append(Wire(sock))
-        except OSError as error:
-            say("a rank could not be heard: %s" % error.strerror)
-            time.sleep(0.1)
+        """Accepts a few connections, so that ranks are heard in between."""
+        for _ in range(8):
+            try:
+                sock, address = self.listener.accept()
+                self.wires.append(Wire(sock, self.token, self.schema, True, address[0]))
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE) and not self.drop_stranger(0):
+                    say("a rank could not be heard: %s" % error.strerror)
+                    time.sleep(0.1)
+                return
+            self.drop_stranger(self.options.ranks + STRANGERS)
+
+    def drop_stranger(self, most):
+        """Closes the oldest connection of the address with the most strangers, so that one host cannot push out others."""
+        strangers = [wire for wire in self.wires if wire.open and wire.rank is None]
+        if len(strangers) <= most:
+            return False
+        counts = {}
+        for wire in strangers:
+            counts[wire.address] = counts.get(wire.address, 0) + 1
+        busiest = max(counts, key=counts.get)
+        oldest = next(wire for wire in strangers if wire.address == busiest)
+        oldest.close()
+        self.wires.remove(oldest)
+        return True
 
     def hear(self, wire):
         for message in wire.receive():
-            kind = message.get("kind")
-            if kind == "hello" and message.get("run") == self.options.run:
+            kind, member = message["kind"], self.members.get(wire.rank)
+            if kind == "hello" and wire.rank is None and message["run"] == self.options.run:
                 self.hello(wire, message)
-            elif wire.rank is None or self.members[wire.rank]["wire"] is not wire:
+            elif member is None or member["wire"] is not wire or kind == "hello":
                 wire.close()
+                return
             elif kind == "alive":
-                self.members[wire.rank]["quiet"] = message["quiet"]
-                wire.send(kind="alive")
+                member["quiet"] = message["quiet"]
+                if not wire.outgoing:
+                    wire.send(kind="alive")
             elif kind == "ended":
                 self.ended(wire.rank, message)
             elif kind == "leaving":
-                self.members[wire.rank]["leaving"] = True
+                member["leaving"] = True
                 self.stop("%s: the pod is taken away" % ranks([wire.rank]))
 
     def hello(self, wire, message):
@@ -285,6 +448,7 @@ class Coordinator:
             if same_pod and message["attempt"] == self.attempt:
                 # Only the connection was gone.
                 if message["state"] != "running":
+                    self.members[rank]["state"] = "running"
                     self.ended(rank, message)
                 return
             if same_pod:
@@ -292,10 +456,12 @@ class Coordinator:
             self.stop("%s: %s" % (ranks([rank]), "the connection was lost" if same_pod else "the pod is new"))
         elif message["state"] == "running":
             self.members[rank]["state"] = "stopping"
-            wire.send(kind="stop", text="rank 0: the pod is new")
+            wire.send(kind="stop", text="rank 0: the pod is new", failed=self.failed_here)
 
     def ended(self, rank, message):
         member = self.members[rank]
+        if member["state"] not in ("running", "stopping"):
+            return
         counts = self.state in ("running", "settling") and message["attempt"] == self.attempt
         member["state"] = "done" if counts and message["code"] == 0 else "idle"
         if counts and message["code"] != 0:
@@ -307,8 +473,9 @@ class Coordinator:
     def tick(self):
         now = time.monotonic()
         for wire in self.wires:
-            if wire.rank is None and now - wire.heard > self.options.patience:
+            if wire.rank is None and now - wire.heard > min(AUTHENTICATE_WITHIN, self.options.patience):
                 wire.close()
+        self.report_refused(now)
         self.wires = [wire for wire in self.wires if wire.open]
         settle, patience = self.options.settle, self.options.patience
         gone = [rank for rank, member in self.members.items() if member["wire"].is_lost(settle, patience)]
@@ -323,6 +490,13 @@ class Coordinator:
             self.watch(gone, now)
         if self.state != "ending" and limit and self.first_start and time.time() - self.first_start > limit:
             self.end("DeadlineExceeded", "the training ran longer than `job.max_runtime` (%s)" % span(limit))
+
+    def report_refused(self, now):
+        """Says once a minute that connections were refused: a rank with another token would wait without a word."""
+        self.refused += sum(1 for wire in self.wires if wire.forged and wire.rank is None)
+        if self.refused and (self.refused_at is None or now - self.refused_at > 60):
+            say("connections without the token of this training were refused: %d" % self.refused)
+            self.refused, self.refused_at = 0, now
 
     def gather(self, now):
         missing = set(range(self.options.ranks)) - set(self.members)
@@ -420,12 +594,14 @@ class Rank:
 
     def __init__(self, options):
         self.options = options
-        self.coordinator = Coordinator(options) if options.rank == 0 else None
+        to_rank_0, self.schema = schemas(options)
+        self.token = read_token(options.token)
+        self.coordinator = Coordinator(options, self.token, to_rank_0) if options.rank == 0 else None
         self.wire, self.connecting, self.found = None, False, []
         self.child, self.state, self.attempt, self.last = None, "idle", 0, None
         self.failed, self.first_start = 0, None
         self.kill_at, self.exit_at, self.leaving, self.code = None, None, False, 0
-        self.alive_at = 0.0
+        self.alive_at, self.connect_at = 0.0, 0.0
         self.waiting_since = time.monotonic()
         self.wake_read, self.wake_write = os.pipe()
         os.set_blocking(self.wake_read, False)
@@ -458,6 +634,7 @@ class Rank:
         if self.child and self.child.pipe is not None:
             sources[self.child.pipe] = self.child
             poll.register(self.child.pipe, select.POLLIN)
+        accepts = False
         for number, event in poll.poll(200):
             source = sources[number]
             if source is self.child:
@@ -466,12 +643,15 @@ class Rank:
             elif source == self.wake_read:
                 os.read(self.wake_read, 4096)
             elif self.coordinator and source is self.coordinator.listener:
-                self.coordinator.accept()
+                accepts = True
             elif source.open:
                 if event & select.POLLOUT:
                     source.flush()
                 if source.open and event & ~select.POLLOUT:
                     self.hear(source)
+        if accepts:
+            # Those that are connected go first: a new connection can push out one that has not been heard.
+            self.coordinator.accept()
         if self.asked_to_leave:
             self.leave()
         self.reap()
@@ -493,16 +673,20 @@ class Rank:
         now = time.monotonic()
         if self.wire and self.wire.open and now - self.wire.heard > self.options.patience:
             self.wire.close()
+        if self.wire and not self.wire.open and self.wire.closed_at and not self.wire.trusted:
+            # It was not rank 0, or the token differs: without a pause this would never rest.
+            self.connect_at = max(self.connect_at, self.wire.closed_at + 1)
         if self.found:
-            self.wire = Wire(self.found.pop())
+            self.wire = Wire(self.found.pop(), self.token, self.schema, False)
             self.connecting, self.alive_at = False, now + self.options.alive
             told = self.last or {"code": 0, "memory": False}
             self.wire.send(
                 kind="hello", run=self.options.run, rank=self.options.rank, pod=self.options.pod, state=self.state,
-                attempt=self.attempt, failed=self.failed, failures=self.options.failures, first_start=self.first_start,
+                attempt=self.attempt, failed=self.failed, first_start=self.first_start,
+                failures=min(self.options.failures, self.options.retries + 1),
                 code=told["code"], memory=told["memory"],
             )  # fmt: skip
-        elif not self.connecting and not self.leaving and not (self.wire and self.wire.open):
+        elif not (self.connecting or self.leaving or now < self.connect_at or self.wire and self.wire.open):
             self.connecting = True
             threading.Thread(target=self.connect, daemon=True).start()
         elif self.wire and self.wire.open and now > self.alive_at:
@@ -533,7 +717,7 @@ class Rank:
             if self.child.ended is not None:
                 self.tell_end()
         elif kind == "stop":
-            self.failed = message.get("failed", self.failed)
+            self.failed = message["failed"]
             say("%s; this rank stops and waits for all to start again" % message["text"])
             self.stop()
         elif kind == "finish":
@@ -551,7 +735,7 @@ class Rank:
     def write_termination_message(self, reason, text):
         say(text)
         try:
-            with open("/dev/termination-log", "w") as file:
+            with open("/dev/termination-log", "w", errors="replace") as file:
                 file.write("gpuctl/%s: %s" % (reason, text))
         except OSError:
             pass
@@ -631,6 +815,7 @@ class Rank:
 def options():
     parser = argparse.ArgumentParser(description="runs one rank of a training")
     parser.add_argument("--run", default="", help="the same for all ranks of a training, and for no other")
+    parser.add_argument("--token", required=True, help="file with the token of this training")
     parser.add_argument("--pod", default="", help="what tells this pod from an earlier one of the rank")
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--ranks", type=int, required=True)
@@ -651,6 +836,20 @@ def options():
     if not found.command:
         parser.error("no command")
     return found
+
+
+def read_token(path):
+    """Reads the token that all ranks of this training share."""
+    try:
+        with open(path, "rb") as file:
+            token = file.read(4096).strip()
+    except OSError as error:
+        token = b""
+        say("cannot read the token of this training: %s" % error)
+    if len(token) < 32:
+        say("the token of this training is missing: submit it with `gpuctl create`, which makes the Secret")
+        sys.exit(FAILED)
+    return token
 
 
 def adopt_orphans():

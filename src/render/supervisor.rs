@@ -8,13 +8,21 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::{
     PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
 };
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, ConfigMapProjection, KeyToPath, ProjectedVolumeSource, Secret, SecretProjection, Volume, VolumeProjection,
+};
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::command::Words;
-use super::fabric::ports;
+use super::fabric::{in_host_network, ports};
 use super::labels::metadata;
 use super::{Object, Refusal, Target};
-use crate::model::labels::SUPERVISOR_FILE;
+use crate::model::fingerprint::sha256;
+use crate::model::labels::{JOB, SUPERVISOR_FILE, SUPERVISOR_VOLUME, TOKEN_FILE, TOKEN_TYPE};
 use crate::model::{JobKind, OWN_CONTAINER};
 use crate::spec::{Command, JobDocument, Restart};
 
@@ -76,6 +84,7 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
     let mut all: Vec<String> = ["sh", "-c", START, "supervisor"].map(ToOwned::to_owned).into();
     let mut flag = |name: &str, value: String| all.extend([format!("--{name}"), value]);
     flag("run", "$(GPUCTL_RUN)".to_owned());
+    flag("token", format!("{FOLDER}/{TOKEN_FILE}"));
     flag("pod", "$(GPUCTL_POD)".to_owned());
     flag("rank", "$(GPUCTL_RANK)".to_owned());
     flag("ranks", job.resources.node_count.to_string());
@@ -108,16 +117,83 @@ pub(super) fn pod_facts() -> [(&'static str, &'static str); 4] {
     ]
 }
 
-/// The name of the object that carries the program.
-pub(super) fn config_map_name(job: &JobDocument) -> String {
+/// The name of the objects that carry the program and the token, and of the network policy.
+fn object_name(job: &JobDocument) -> String {
     format!("{}-supervisor", job.id())
+}
+
+/// The hash of the program, by which a changed one is noticed.
+pub(super) fn program_hash() -> String {
+    sha256(PROGRAM)
+}
+
+/// Returns the volume with the program and the token. The token is a file: variables and arguments are shown by many
+/// tools. The container's user may be any, so any user of the container can read it.
+pub(super) fn volume(job: &JobDocument) -> Volume {
+    let item = |key: &str, mode| Some(vec![KeyToPath { key: key.to_owned(), path: key.to_owned(), mode: Some(mode) }]);
+    let program =
+        ConfigMapProjection { name: object_name(job), items: item(SUPERVISOR_FILE, 0o444), ..ConfigMapProjection::default() };
+    let token = SecretProjection { name: object_name(job), items: item(TOKEN_FILE, 0o444), ..SecretProjection::default() };
+    let sources = vec![
+        VolumeProjection { config_map: Some(program), ..VolumeProjection::default() },
+        VolumeProjection { secret: Some(token), ..VolumeProjection::default() },
+    ];
+    Volume {
+        name: SUPERVISOR_VOLUME.to_owned(),
+        projected: Some(ProjectedVolumeSource { sources: Some(sources), ..ProjectedVolumeSource::default() }),
+        ..Volume::default()
+    }
+}
+
+/// Returns the Secret with the token, without its content: the token is random, and only the Secret in the cluster has it.
+pub(super) fn secret(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Object {
+    let secret = Secret {
+        metadata: metadata(job, target, &object_name(job), labels),
+        type_: Some(TOKEN_TYPE.to_owned()),
+        immutable: Some(true),
+        ..Secret::default()
+    };
+    Object::new(&secret, "secrets")
+}
+
+/// Returns the policy that closes the supervisor's port to other pods, or nothing where no other pod can reach it or no
+/// policy applies. Policies only allow, so it allows every other port and protocol.
+pub(super) fn network_policy(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Option<Object> {
+    if !supervises(job) || job.resources.node_count == 1 || in_host_network(job) {
+        return None;
+    }
+    let port = i32::from(ports(job, target).supervisor);
+    let selector =
+        || LabelSelector { match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()), ..LabelSelector::default() };
+    let tcp =
+        |from, to| NetworkPolicyPort { protocol: Some("TCP".to_owned()), port: Some(IntOrString::Int(from)), end_port: Some(to) };
+    let all_of = |protocol: &str| NetworkPolicyPort { protocol: Some(protocol.to_owned()), ..NetworkPolicyPort::default() };
+    let peers = NetworkPolicyIngressRule {
+        from: Some(vec![NetworkPolicyPeer { pod_selector: Some(selector()), ..NetworkPolicyPeer::default() }]),
+        ports: None,
+    };
+    let others = NetworkPolicyIngressRule {
+        from: None,
+        ports: Some(vec![tcp(1, port - 1), tcp(port + 1, 65_535), all_of("UDP"), all_of("SCTP")]),
+    };
+    let policy = NetworkPolicy {
+        metadata: metadata(job, target, &object_name(job), labels),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(selector()),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ingress: Some(vec![peers, others]),
+            egress: None,
+        }),
+    };
+    Some(Object::new(&policy, "networkpolicies"))
 }
 
 /// Returns the object that carries the program.
 pub(super) fn config_map(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Object {
     let map = ConfigMap {
-        metadata: metadata(job, target, &config_map_name(job), labels),
+        metadata: metadata(job, target, &object_name(job), labels),
         data: Some([(SUPERVISOR_FILE.to_owned(), PROGRAM.to_owned())].into()),
+        immutable: Some(true),
         ..ConfigMap::default()
     };
     Object::new(&map, "configmaps")

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
 use super::{Object, Refusal, Rendered, Target, overlay, queue, supervisor, topology};
-use crate::model::labels::{JOB, KUEUE_TOPOLOGY, RETRIES};
+use crate::model::labels::{JOB, KUEUE_TOPOLOGY, RETRIES, SUPERVISOR_HASH};
 use crate::model::{Gang, GangWish};
 use crate::spec::JobDocument;
 
@@ -56,6 +56,9 @@ fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) ->
     let mut meta = metadata(job, target, job.id(), &template.labels);
     let mut annotations = root_annotations(job, target);
     annotations.insert(RETRIES.to_owned(), job.training.retries.to_string());
+    if supervisor::supervises(job) {
+        annotations.insert(SUPERVISOR_HASH.to_owned(), supervisor::program_hash());
+    }
     meta.annotations = Some(annotations);
     BatchJob {
         metadata: meta,

@@ -427,8 +427,16 @@ fn ranks_go_on_under_what_started_them_until_the_file_changes() {
     apply(&scene, &yaml.replace("image: i,", "image: j,")).says("--replace");
     scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &yaml.replace("image: i,", "image: j,")).ok();
     assert_eq!(programs().len(), 1);
-    let patch = json!({"data": {"supervisor.py": "of another version"}}).to_string();
-    scene.admin.run(&["patch", "configmap", "pair-supervisor", "-n", scene.name, "--type=merge", "-p", &patch]);
+    // Earlier versions left their program changeable, and did not note its hash.
+    let mut program = programs()[0].clone();
+    let metadata = program["metadata"].as_object_mut().unwrap();
+    metadata.retain(|key, _| ["name", "namespace", "labels", "ownerReferences"].contains(&key.as_str()));
+    program["immutable"] = false.into();
+    program["data"] = json!({"supervisor.py": "of another version"});
+    scene.admin.run(&["delete", "configmap", "pair-supervisor", "-n", scene.name]);
+    scene.admin.apply(&program);
+    let hash = "gpuctl/supervisor-sha256-";
+    scene.admin.run(&["annotate", "job", "pair", "-n", scene.name, "--field-manager=gpuctl", hash]);
     assert_eq!(apply(&scene, &yaml.replace("image: i,", "image: j,")).ok().json()["action"], "unchanged");
     assert_eq!(programs()[0]["data"]["supervisor.py"], "of another version");
 }

@@ -121,6 +121,9 @@ fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Differen
         Effect::Fixed { live, wanted } => {
             Some(Difference::fixed(space, &label(object), &masks.live(live), &masks.wanted(wanted)))
         }
+        Effect::Repaired(repair) => {
+            Some(Difference::changed(space, &label(object), &masks.live(&repair.live), &masks.wanted(&repair.wanted)))
+        }
         Effect::Nothing | Effect::Conflict(_) => None,
     }
 }

@@ -46,6 +46,8 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).or("`size:` workdirs"),
     rule(Namespace, "", "configmaps", MAKE).or("`files:`, and ranks that restart together (`job.restart: rank` does without)"),
+    rule(Namespace, "", "secrets", MAKE).or("the token of ranks that restart together (`job.restart: rank` does without)"),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", MAKE).or("closing the port of rank 0 to other pods"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
@@ -73,6 +75,7 @@ pub(crate) const STALE: &[Rule] = &[
     rule(Namespace, "", "configmaps", REMOVE).or(OLD),
     rule(Namespace, "autoscaling", "horizontalpodautoscalers", REMOVE).or(OLD),
     rule(Namespace, "networking.k8s.io", "ingresses", REMOVE).or(OLD),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE).or(OLD),
 ];
 
 pub(crate) const QUOTA: &[Rule] = &[
@@ -263,6 +266,8 @@ pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["delete"]).or(SPANNING),
     rule(Namespace, "apps", "statefulsets", &["delete"]).or("notebooks"),
     rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).or("`--purge`"),
+    rule(Namespace, "", "secrets", &["get", "delete"]).or("the token of ranks that an interrupted `create` left"),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE).or("the policy that an interrupted `create` left"),
     rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),
 ];
 pub(crate) const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
