@@ -33,7 +33,7 @@ macro_rules! verbs {
                     "apply pools" [DEFINITION, FIRST], "apply quotas" [QUOTA, STALE_QUOTA],
                     "apply defaults" [WRITE_DEFAULTS, FIRST]
                 );
-                Diff(files::diff::Diff) => files::diff::run, ();
+                Diff(files::diff::Diff) => files::diff::run, (as "apply jobs");
                 Fit(files::fit::Fit) => files::fit::run, ("fit" [FIT]);
                 Validate(files::validate::Validate) => files::validate::run, ();
                 Convert(files::convert::Convert) => files::convert::run, ();
@@ -48,9 +48,9 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
                 Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS]);
-                Why(jobs::why::Why) => jobs::why::run, ("why" [FIND, EXPLAIN]);
+                Why(jobs::why::Why) => jobs::why::run, ("why" [FIND, ANY_KIND, EXPLAIN]);
                 Free(nodes::free::Free) => nodes::free::run, ("free" [FREE]);
-                Top(metrics::top::Top) => metrics::top::run, ("top" [OWNERS, LIVE, METRICS]);
+                Top(metrics::top::Top) => metrics::top::run, ("top" [NODES, OWNERS, LIVE, METRICS]);
                 Score(score::ScoreArgs) => score::run, ("score" [SCORED, ROAD]);
                 #[command(subcommand)]
                 Stats(history::stats::StatsCommand) => history::stats::run, ("stats" [ROAD]);
@@ -60,23 +60,23 @@ macro_rules! verbs {
                 Report(history::report::Report) => history::report::run, ("report" [ROAD]);
                 #[command(subcommand)]
                 Snapshot(history::snapshot::SnapshotCommand) => history::snapshot::run, ("snapshot" [ROAD]);
-                Logs(jobs::logs::Logs) => jobs::logs::run, ("logs" [FIND, LOGS]);
+                Logs(jobs::logs::Logs) => jobs::logs::run, ("logs" [FIND, ANY_KIND, LOGS]);
                 Events(jobs::events::Events) => jobs::events::run, ("events" [EVENTS]);
-                Open(jobs::open::Open) => jobs::open::run, ("open" [FIND, FORWARD]);
-                Exec(jobs::exec::Exec) => jobs::exec::run, ("exec" [FIND, EXEC]);
-                Attach(jobs::attach::Attach) => jobs::attach::run, ("attach" [FIND, ATTACH]);
+                Open(jobs::open::Open) => jobs::open::run, ("open" [FIND, ANY_KIND, FORWARD]);
+                Exec(jobs::exec::Exec) => jobs::exec::run, ("exec" [FIND, ANY_KIND, EXEC]);
+                Attach(jobs::attach::Attach) => jobs::attach::run, ("attach" [FIND, ANY_KIND, ATTACH]);
                 #[command(name = "cp")]
-                Copy(jobs::copy::Copy) => jobs::copy::run, ("cp" [FIND, EXEC]);
+                Copy(jobs::copy::Copy) => jobs::copy::run, ("cp" [FIND, ANY_KIND, EXEC]);
                 Scale(jobs::scale::Scale) => jobs::scale::run, ("scale" [SCALE]);
                 #[command(subcommand)]
-                Pause(jobs::pause::Pause) => jobs::pause::run, ("pause jobs" [FIND, SWITCH]);
+                Pause(jobs::pause::Pause) => jobs::pause::run, ("pause jobs" [FIND, ANY_KIND, SWITCH]);
                 #[command(subcommand)]
-                Resume(jobs::resume::Resume) => jobs::resume::run, ("resume jobs" [FIND, SWITCH]);
+                Resume(jobs::resume::Resume) => jobs::resume::run, ("resume jobs" [FIND, ANY_KIND, SWITCH]);
                 #[command(subcommand)]
-                Restart(jobs::restart::Restart) => jobs::restart::run, ("restart jobs" [FIND, RENEW]);
+                Restart(jobs::restart::Restart) => jobs::restart::run, ("restart jobs" [FIND, ANY_KIND, RENEW]);
                 Delete(jobs::delete::Delete) => jobs::delete::run, (
                     by jobs::delete::Delete::task,
-                    "delete jobs" [FIND, DELETE_JOB], "delete pools" [LABELS, PUBLISH, DELETE_POOL], "delete quotas" [DELETE_QUOTA],
+                    "delete jobs" [FIND, ANY_KIND, DELETE_JOB], "delete pools" [LABELS, PUBLISH, DELETE_POOL], "delete quotas" [DELETE_QUOTA],
                     "delete defaults" [DELETE_DEFAULTS]
                 );
                 #[command(subcommand)]
@@ -116,7 +116,7 @@ macro_rules! verbs {
                 Overview(metrics::overview::GetOverview) => metrics::overview::run, ("get overview" [HOLDERS, METRICS]);
                 #[command(visible_alias = "consumer")]
                 Consumers(workloads::consumers::GetConsumers) => workloads::consumers::run, ("get consumers" [OWNERS, METRICS]);
-                Health(metrics::health::GetHealth) => metrics::health::run, ("get health" [ROAD]);
+                Health(metrics::health::GetHealth) => metrics::health::run, ("get health" [NODES, ROAD]);
                 Heatmap(metrics::heatmap::GetHeatmap) => metrics::heatmap::run, ("get heatmap" [ROAD]);
                 Clusters(history::clusters::GetClusters) => history::clusters::run, ();
                 #[command(visible_alias = "ns")]
@@ -137,13 +137,13 @@ macro_rules! verbs {
             }
             GetMetrics {
                 #[command(visible_alias = "jobs")]
-                Job(metrics::job::JobMetrics) => metrics::job::run, ("get metrics job" [FIND, ROAD, THROUGHPUT]);
+                Job(metrics::job::JobMetrics) => metrics::job::run, ("get metrics job" [FIND, ANY_KIND, ROAD, THROUGHPUT]);
                 #[command(visible_alias = "workloads")]
                 Workload(metrics::workload::WorkloadMetrics) => metrics::workload::run, ("get metrics workload" [OWNERS, ROAD, ALL_LOGS]);
             }
             Describe {
                 #[command(visible_aliases = ["jobs", "jo"])]
-                Job(jobs::describe::DescribeJob) => jobs::describe::run, ("describe jobs" [FIND, PROGRESS, METRICS]);
+                Job(jobs::describe::DescribeJob) => jobs::describe::run, ("describe jobs" [FIND, ANY_KIND, PROGRESS, METRICS]);
                 #[command(visible_aliases = ["nodes", "no"])]
                 Node(nodes::describe::DescribeNode) => nodes::describe::run, ("describe nodes" [HOLDERS, METRICS]);
                 #[command(visible_alias = "pools")]
@@ -171,10 +171,24 @@ macro_rules! tasks_of {
     (($words:literal [$($rules:ident),*])) => { &[Task::new($words, &[$(rights::$rules),*])] };
 }
 
+/// The words of another row whose rights a row has.
+macro_rules! same_as {
+    ((as $words:literal)) => {
+        Some($words)
+    };
+    ($($rights:tt)*) => {
+        None
+    };
+}
+
 macro_rules! define_tasks {
     ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) => $run:path, $rights:tt;)* })*) => {
         /// The tasks of every row, in the order of the table.
         const ROWS: &[&[Task]] = &[$($(tasks_of!($rights),)*)*];
+
+        /// Rows with the rights of another row: group, name, and the words of the other.
+        const ALIASES: &[(&str, &str, Option<&str>)] =
+            &[$($((stringify!($group), stringify!($verb), same_as!($rights)),)*)*];
     };
 }
 
@@ -185,15 +199,60 @@ pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
     ROWS.iter().copied().flatten()
 }
 
-/// Returns the task of these words, as people say them: a noun in the singular, or one too many, is understood.
+/// Returns the task of these words. It accepts a noun in the singular and a superfluous noun.
 #[must_use]
 pub(crate) fn task(words: &str) -> Option<&'static Task> {
     let same = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
-    // `logs jobs` is `logs`.
-    tasks().find(same).or_else(|| {
-        let (verb, _) = words.split_once(' ')?;
-        tasks().find(|task| task.words == verb)
+    tasks().find(same).or_else(|| alias(words)).or_else(|| {
+        // `logs jobs` is `logs`, but `logs why` are two commands.
+        let (verb, rest) = words.split_once(' ')?;
+        let is_verb = |word: &str| tasks().any(|task| task.verb() == word);
+        tasks().find(|task| task.words == verb).filter(|_| !rest.contains(' ') && !is_verb(rest))
     })
+}
+
+/// Returns the task of a command that needs what another one needs: `run`, `diff`, `get node-labels`.
+fn alias(words: &str) -> Option<&'static Task> {
+    let (group, name) = words.rsplit_once(' ').map_or(("command", words), |(group, name)| (group, name));
+    let plain = |text: &str| text.replace(['-', ' '], "").to_ascii_lowercase();
+    let (_, _, other) = ALIASES
+        .iter()
+        .filter(|(.., other)| other.is_some())
+        .find(|(of, verb, _)| plain(of) == plain(group) && plain(verb) == plain(name))?;
+    tasks().find(|task| Some(task.words) == *other)
+}
+
+/// Splits words into commands: `create logs get nodes` names three. A verb without a noun stands for all of its nouns. The
+/// verbs that write to the cluster then stand for jobs only; pools, quotas, defaults and secrets must be named. The error is
+/// the word that begins no command.
+pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, String> {
+    let mut named: Vec<&'static Task> = Vec::new();
+    let mut rest = words;
+    while let Some(first) = rest.first() {
+        let longest = (1..=rest.len().min(3)).rev().find_map(|count| Some((task(&rest[..count].join(" "))?, count)));
+        let (found, count) = match longest {
+            Some((task, count)) => (vec![task], count),
+            None => (of_verb(first), 1),
+        };
+        // `create nodes` is a wrong noun, and not `create` before another command.
+        let is_end = |word: &String| task(word).is_some() || !of_verb(word).is_empty();
+        if found.is_empty() || !rest.get(count).is_none_or(is_end) {
+            return Err(rest[..rest.len().min(count + usize::from(!found.is_empty()))].join(" "));
+        }
+        named.extend(found);
+        rest = &rest[count..];
+    }
+    named.sort_by_key(|task| task.words);
+    named.dedup_by_key(|task| task.words);
+    Ok(named)
+}
+
+/// Returns the tasks of a verb without a noun.
+fn of_verb(verb: &str) -> Vec<&'static Task> {
+    const JOBS: [&str; 3] = ["jobs", "services", "notebooks"];
+    let all: Vec<&'static Task> = tasks().filter(|task| task.verb() == verb).collect();
+    let of_jobs: Vec<&'static Task> = all.iter().copied().filter(|task| JOBS.contains(&task.resource())).collect();
+    if matches!(verb, "get" | "describe") || of_jobs.is_empty() { all } else { of_jobs }
 }
 
 #[cfg(test)]
@@ -283,5 +342,24 @@ mod tests {
         }
         assert_eq!(task("logs jobs").unwrap().words, "logs");
         assert_eq!(task("get job").unwrap().words, "get jobs");
+        assert_eq!(task("run").unwrap().words, "create jobs");
+        assert_eq!(task("get training-performance").unwrap().words, "get metrics workload");
+        assert!(task("logs why").is_none() && task("nothing").is_none());
+    }
+
+    #[test]
+    fn words_are_split_into_commands() {
+        let split = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(ToOwned::to_owned).collect();
+            named_tasks(&words).map(|all| all.iter().map(|task| task.words).collect::<Vec<_>>())
+        };
+        assert_eq!(split("create logs why").unwrap(), ["create jobs", "create notebooks", "create services", "logs", "why"]);
+        assert_eq!(split("get job logs jobs run logs").unwrap(), ["create jobs", "get jobs", "logs"]);
+        assert_eq!(split("get metrics job describe node top").unwrap(), ["describe nodes", "get metrics job", "top"]);
+        assert_eq!(split("add").unwrap(), ["add nodes"]);
+        assert_eq!(split("delete").unwrap(), ["delete jobs"]);
+        assert_eq!(split("create rport").unwrap_err(), "create rport");
+        assert_eq!(split("rport").unwrap_err(), "rport");
+        assert_eq!(split("").unwrap(), Vec::<&str>::new());
     }
 }

@@ -76,6 +76,21 @@ impl PrometheusService {
         })
     }
 
+    /// Returns a Service that only its user knows.
+    #[must_use]
+    pub(crate) fn named(namespace: &str, service: &str, port: u16) -> Self {
+        Self { namespace: namespace.to_owned(), service: service.to_owned(), port, secure: false, base: "" }
+    }
+
+    /// Formats the name as it is in the path of a proxied request: `https:NAME:PORT`. A role that grants `services/proxy`
+    /// by name must have exactly this one.
+    #[must_use]
+    pub(crate) fn proxy_name(&self) -> String {
+        let Self { service, port, secure, .. } = self;
+        let scheme = if *secure { "https:" } else { "" };
+        format!("{scheme}{service}:{port}")
+    }
+
     /// Formats as `monitoring/prometheus-operated`.
     #[must_use]
     pub(crate) fn name(&self) -> String {
@@ -123,6 +138,31 @@ impl Connection {
         usual.chain(own.into_iter().map(|(service, port)| gate(&self.namespace, service, port))).collect()
     }
 
+    /// Returns true for a Service that is looked for without the right to list Services.
+    #[must_use]
+    pub(crate) fn is_usual_service(wanted: &PrometheusService) -> bool {
+        WELL_KNOWN.iter().any(|(namespace, service, port)| {
+            let secure = *namespace == "openshift-monitoring";
+            let usual = PrometheusService { secure, ..PrometheusService::named(namespace, service, *port) };
+            usual.name() == wanted.name() && usual.proxy_name() == wanted.proxy_name()
+        })
+    }
+
+    /// Reads one Service by its name; `None` when it is not there or has no port.
+    pub(crate) async fn prometheus_service(&self, namespace: &str, name: &str) -> Result<Option<PrometheusService>, Failure> {
+        let found: Option<Value> = self.find(&format!("/api/v1/namespaces/{namespace}/services/{name}")).await?;
+        let has = |labels: &Value, selector: &str| {
+            let mut wanted = selector.split(',').filter_map(|one| one.split_once('='));
+            wanted.all(|(key, value)| labels[key] == value)
+        };
+        Ok(found.and_then(|service| {
+            let labels = &service["metadata"]["labels"];
+            let by_label = SELECTORS.iter().find(|(selector, ..)| has(labels, selector));
+            let (port, base) = by_label.map_or((Some(9090), ""), |(_, port, base)| (*port, *base));
+            gate(&service, port, base)
+        }))
+    }
+
     /// Asks through the API server's proxy; with a body by POST.
     pub(crate) async fn through_service(
         &self,
@@ -131,9 +171,8 @@ impl Connection {
         content_type: &str,
         body: Bytes,
     ) -> Result<ProxiedResponse, Failure> {
-        let PrometheusService { namespace, service, port, secure, base } = gate;
-        let scheme = if *secure { "https:" } else { "" };
-        let url = format!("/api/v1/namespaces/{namespace}/services/{scheme}{service}:{port}/proxy{base}/{path}");
+        let PrometheusService { namespace, base, .. } = gate;
+        let url = format!("/api/v1/namespaces/{namespace}/services/{}/proxy{base}/{path}", gate.proxy_name());
         let reply = self.ask(&url, content_type, body).await?;
         // The API server itself answers so; whoever is behind it has no such object.
         let is_own = || serde_json::from_slice::<Value>(&reply.body).is_ok_and(|status| status["kind"] == "Status");

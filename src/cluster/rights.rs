@@ -34,4 +34,19 @@ impl Connection {
         };
         stream::iter(rights.iter().copied().map(ask)).buffer_unordered(AT_ONCE).try_collect().await
     }
+
+    /// Whether a namespace exists. A user who may not read it is told that it does, so that nothing is left out.
+    pub(crate) async fn has_namespace(&self, name: &str) -> Result<bool, Failure> {
+        match self.find::<Value>(&format!("/api/v1/namespaces/{name}")).await {
+            Err(failure) if failure.is_forbidden() => Ok(true),
+            other => other.map(|found| found.is_some()),
+        }
+    }
+
+    /// Returns the names of the API groups that the cluster serves.
+    pub(crate) async fn groups(&self) -> Result<BTreeSet<String>, Failure> {
+        let groups: Value = self.get("/apis").await?;
+        let names = groups["groups"].as_array().into_iter().flatten();
+        Ok(names.filter_map(|group| group["name"].as_str().map(ToOwned::to_owned)).collect())
+    }
 }

@@ -1,15 +1,17 @@
 //! Lists the rights that commands need in the cluster, and what is lost without the optional ones. `auth check` and the
 //! roles it prints are made from this.
 
+mod person;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use person::Person;
 pub(crate) use rules::*;
 
 /// Where a right must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RightScope {
+pub(crate) enum RightScope {
     /// In the namespace of the job.
     Namespace,
     /// In the whole cluster.
@@ -27,13 +29,23 @@ pub(crate) struct Rule {
     /// With the subresource: `pods/log`.
     pub resource: &'static str,
     pub verbs: &'static [&'static str],
-    /// What a command without the right does without; `None` when it fails.
-    pub lost: Option<&'static str>,
+    pub need: Need,
+}
+
+/// When a command needs a right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The command fails without it.
+    Always,
+    /// The command fails without it for these arguments or files.
+    For(&'static str),
+    /// The command leaves this out without it.
+    Optional(&'static str),
 }
 
 /// One verb on one resource, with the group where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Right {
+pub(crate) struct Right {
     pub place: RightScope,
     pub group: &'static str,
     pub resource: &'static str,
@@ -43,7 +55,7 @@ pub struct Right {
 impl Right {
     /// Formats as `list jobs.batch`.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };
         format!("{} {}{dot}{}", self.verb, self.resource, self.group)
     }
@@ -86,17 +98,35 @@ impl Task {
     /// Returns true for a command that has no answer without Prometheus.
     #[must_use]
     pub(crate) fn needs_prometheus(&self) -> bool {
-        self.rights(true).contains(&PROXY)
+        self.needed().contains(&PROXY)
     }
 
     pub(crate) fn rules(&self) -> impl Iterator<Item = Rule> {
         self.rules.iter().flat_map(|rules| rules.iter().copied())
     }
 
-    /// Rights without which it fails, or with `needed` false those that it can do without.
+    /// Collects the rights whose need satisfies `is_wanted`.
     #[must_use]
-    pub(crate) fn rights(&self, needed: bool) -> BTreeSet<Right> {
-        self.rules().filter(|rule| rule.lost.is_none() == needed).flat_map(Rule::rights).collect()
+    pub(crate) fn rights_where(&self, is_wanted: impl Fn(Need) -> bool) -> BTreeSet<Right> {
+        self.rules().filter(|rule| is_wanted(rule.need)).flat_map(Rule::rights).collect()
+    }
+
+    /// Rights without which the command always fails.
+    #[must_use]
+    pub(crate) fn needed(&self) -> BTreeSet<Right> {
+        self.rights_where(|need| need == Need::Always)
+    }
+
+    /// Rights without which the command fails for some arguments or files, with those that it always needs.
+    #[must_use]
+    pub(crate) fn sufficient(&self) -> BTreeSet<Right> {
+        self.rights_where(|need| !matches!(need, Need::Optional(_)))
+    }
+
+    /// All rights, with those that only make its answers complete.
+    #[must_use]
+    pub(crate) fn complete(&self) -> BTreeSet<Right> {
+        self.rights_where(|_| true)
     }
 
     /// Returns the command that creates a document of this kind, or applies it again.

@@ -50,7 +50,7 @@ pub(crate) async fn find<'c>(
     let source = context.metrics_of(connection)?;
     let found = match source.url {
         Some(_) => straight(context, &source, within).await?,
-        None => in_cluster(context, connection, within).await?,
+        None => in_cluster(context, connection, within).await?.0,
     };
     if !source.matchers.is_empty() {
         context.terminal.detail(&format!("every series must have {}", source.matchers));
@@ -131,7 +131,34 @@ enum Worth {
     Gpus,
 }
 
-async fn in_cluster<'c>(context: &Context, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
+/// How commands reach Prometheus.
+pub(crate) enum PrometheusPath {
+    /// By an address of the flags or the config file, or not at all.
+    Url,
+    /// Through the API server; inexact when its scheme is not known.
+    Service { service: PrometheusService, is_exact: bool },
+    /// No Service answers; the text says why.
+    Unknown(String),
+}
+
+/// Finds out how commands reach Prometheus.
+pub(crate) async fn path_to(context: &Context, connection: &Connection, within: Duration) -> PrometheusPath {
+    let found = async {
+        if context.access.bundle.is_some() || context.metrics_of(connection)?.url.is_some() {
+            return Ok(PrometheusPath::Url);
+        }
+        let (_, service) = in_cluster(context, connection, within).await?;
+        Ok::<_, Error>(PrometheusPath::Service { service, is_exact: true })
+    };
+    found.await.unwrap_or_else(|error| PrometheusPath::Unknown(error.to_string()))
+}
+
+/// Finds a Service of the cluster that answers as Prometheus does.
+async fn in_cluster<'c>(
+    context: &Context,
+    connection: &'c Connection,
+    within: Duration,
+) -> Result<(Prometheus<'c>, PrometheusService), Error> {
     if context.metrics()?.credentials.are_given() {
         context.terminal.warn(
             "credentials are sent only to an address given by `--prometheus URL`, not to a Prometheus found in the cluster",
@@ -140,11 +167,11 @@ async fn in_cluster<'c>(context: &Context, connection: &'c Connection, within: D
     let (cache, now) = (Cache::of_found(), context.now().as_second());
     let question = format!("prometheus of {} for {}", connection.server(), connection.namespace);
     if let Some(gate) = cache.get(&question).and_then(|kept| remembered(&kept, now)) {
-        let found = probe(connection, gate, within).await;
+        let found = probe(connection, gate.clone(), within).await;
         if matches!(found.answer, Ok(Worth::Gpus)) {
             let (server, how) = (&found.prometheus.server, found.how);
             context.terminal.detail(&format!("prometheus {server}, found in the cluster some minutes ago, reached {how}"));
-            return Ok(found.prometheus);
+            return Ok((found.prometheus, gate));
         }
     }
     let (gates, listed) = connection.gates().await?;
@@ -166,7 +193,7 @@ async fn in_cluster<'c>(context: &Context, connection: &'c Connection, within: D
                 if best == Worth::Answers {
                     context.terminal.detail("it has no metrics of GPUs and none of nodes");
                 }
-                return Ok(probe.prometheus);
+                return Ok((probe.prometheus, gate.clone()));
             }
             (Err(trouble), None) => {
                 // A name that was only guessed says nothing by not being there.

@@ -49,7 +49,7 @@ pub use placement::{NodeChoice, choose};
 pub(crate) use pod_rules::PodRules;
 pub use pool::{HOME_ROLE, POOL_KIND, definition, facts, home, home_mark, is_published};
 pub use quota::{namespace, quota};
-pub use role::roles;
+pub(crate) use role::{ProxyGrant, RoleSet, Subject, SubjectKind, dns_name, roles};
 pub use secret::{Registry, opaque, registry};
 pub(crate) use storage::{FILES_KIB, claim_name};
 

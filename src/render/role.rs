@@ -1,4 +1,5 @@
-//! Builds the roles that grant what commands need: one for the namespace, one for the namespace of pools, one for the cluster.
+//! Builds the roles that grant what commands need, and their bindings: one role for the namespace, one for the namespace of
+//! pools, one for the cluster, and one for the Service of Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,24 +9,112 @@ use crate::model::labels::HOME;
 use crate::model::rights::{Right, RightScope, merged};
 
 const VERSION: &str = "rbac.authorization.k8s.io/v1";
+const GROUP: &str = "rbac.authorization.k8s.io";
+/// Longest name: a label value of a tool that follows roles takes no more.
+const LONGEST_NAME: usize = 63;
 
-/// Returns the roles called `name` for the rights; those of a namespace go into `namespace`, or with `None` into the cluster's.
+/// What a binding names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub kind: SubjectKind,
+    pub name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SubjectKind {
+    User,
+    Group,
+    ServiceAccount { namespace: String },
+}
+
+/// A Service that may be asked through the API server.
+#[derive(Clone, Debug)]
+pub(crate) struct ProxyGrant {
+    pub namespace: String,
+    /// As they are in the path of a request: `NAME:PORT`, `https:NAME:PORT`.
+    pub names: Vec<String>,
+}
+
+/// Roles to build.
+#[derive(Debug)]
+pub(crate) struct RoleSet<'r> {
+    pub name: &'r str,
+    pub rights: &'r BTreeSet<Right>,
+    /// Where rights of a namespace are granted; `None` for all namespaces.
+    pub namespace: Option<&'r str>,
+    pub proxy: Option<&'r ProxyGrant>,
+    /// Without one there are no bindings.
+    pub subjects: &'r [Subject],
+}
+
+impl Subject {
+    fn object(&self) -> Value {
+        let Self { kind, name } = self;
+        match kind {
+            SubjectKind::User => json!({"apiGroup": GROUP, "kind": "User", "name": name}),
+            SubjectKind::Group => json!({"apiGroup": GROUP, "kind": "Group", "name": name}),
+            SubjectKind::ServiceAccount { namespace } => json!({"kind": "ServiceAccount", "name": name, "namespace": namespace}),
+        }
+    }
+
+    /// Whether the name stands for every user, or for users without a name.
+    #[must_use]
+    pub(crate) fn is_everybody(&self) -> bool {
+        let names = ["system:authenticated", "system:unauthenticated", "system:anonymous", "system:serviceaccounts"];
+        names.contains(&self.name.as_str())
+    }
+}
+
+/// Builds each role with its binding after it.
 #[must_use]
-pub fn roles(name: &str, rights: &BTreeSet<Right>, namespace: Option<&str>) -> Vec<Value> {
+pub(crate) fn roles(set: &RoleSet<'_>) -> Vec<Value> {
+    let RoleSet { name, rights, namespace, proxy, .. } = set;
     let placed = rights.iter().map(|right| match (right.place, namespace) {
         (RightScope::Namespace, None) => Right { place: RightScope::Cluster, ..*right },
         _ => *right,
     });
-    let role = |(place, rules): (RightScope, BTreeMap<_, BTreeSet<_>>)| {
-        let metadata = match (place, namespace) {
-            (RightScope::Home, _) => json!({"name": name, "namespace": HOME}),
-            (RightScope::Namespace, Some(namespace)) => json!({"name": name, "namespace": namespace}),
-            _ => json!({"name": name}),
+    let mut objects = Vec::new();
+    for (place, rules) in merged(placed) {
+        let space = match place {
+            RightScope::Home => Some(HOME),
+            RightScope::Namespace => *namespace,
+            RightScope::Cluster => None,
         };
-        let kind = if place == RightScope::Cluster { "ClusterRole" } else { "Role" };
-        json!({"apiVersion": VERSION, "kind": kind, "metadata": metadata, "rules": joined(rules)})
+        // Two roles in one namespace would replace each other.
+        let suffix = if place == RightScope::Home && *namespace == Some(HOME) { "-pools" } else { "" };
+        objects.extend(bound(set, &format!("{name}{suffix}"), space, joined(rules)));
+    }
+    if let Some(ProxyGrant { namespace, names }) = proxy {
+        let rule = json!({"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": names, "verbs": ["get"]});
+        objects.extend(bound(set, &dns_name(&format!("{name}-prometheus")), Some(namespace), vec![rule]));
+    }
+    objects
+}
+
+/// Builds one role and its binding.
+fn bound(set: &RoleSet<'_>, name: &str, namespace: Option<&str>, rules: Vec<Value>) -> Vec<Value> {
+    let metadata = |name: &str| match namespace {
+        Some(namespace) => json!({"name": name, "namespace": namespace}),
+        None => json!({"name": name}),
     };
-    merged(placed).into_iter().map(role).collect()
+    let (kind, binding) = match namespace {
+        Some(_) => ("Role", "RoleBinding"),
+        None => ("ClusterRole", "ClusterRoleBinding"),
+    };
+    let role = json!({"apiVersion": VERSION, "kind": kind, "metadata": metadata(name), "rules": rules});
+    if set.subjects.is_empty() {
+        return vec![role];
+    }
+    // A binding of one name for different subjects would take the role away from those it named before.
+    let subjects: Vec<Value> = set.subjects.iter().map(Subject::object).collect();
+    let names: Vec<String> = set.subjects.iter().map(|subject| format!("{:?}/{}", subject.kind, subject.name)).collect();
+    let readable = set.subjects.first().map_or("", |subject| subject.name.as_str());
+    let binding_name = hashed_name(&format!("{name}-{readable}"), &names.join(","));
+    let reference = json!({"apiGroup": GROUP, "kind": kind, "name": name});
+    let binding = json!({
+        "apiVersion": VERSION, "kind": binding, "metadata": metadata(&binding_name), "roleRef": reference, "subjects": subjects,
+    });
+    vec![role, binding]
 }
 
 /// Resources of one group with the same verbs share a rule.
@@ -36,4 +125,66 @@ fn joined(rules: BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>)
     }
     let rule = |((group, verbs), resources): ((&str, BTreeSet<&str>), Vec<&str>)| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     shared.into_iter().map(rule).collect()
+}
+
+/// Makes a DNS label of any text. Text that does not fit gets a hash, so that different texts have different names.
+#[must_use]
+pub(crate) fn dns_name(text: &str) -> String {
+    let label = label(text);
+    if label == text && text.len() <= LONGEST_NAME { label } else { hashed_name(text, text) }
+}
+
+/// Makes a DNS label of `text` that ends in a hash of `key`.
+fn hashed_name(text: &str, key: &str) -> String {
+    // FNV-1a: stable from one version of the program to the next, so that a role that is printed again has the same name.
+    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = format!("{hash:016x}");
+    let mut label = label(text);
+    label.truncate(LONGEST_NAME - 11);
+    format!("{}-{}", label.trim_end_matches('-'), &hash[..10])
+}
+
+fn label(text: &str) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
+    text.chars().map(letter).collect::<String>().trim_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_dns_labels_whatever_the_text_is() {
+        assert_eq!(dns_name("gpuctl-create-jobs"), "gpuctl-create-jobs");
+        for text in ["a b", "A", "-x-", "ü", "a/../b", "$(id)", "a\nb", &"long-".repeat(40)] {
+            let name = dns_name(&format!("gpuctl-{text}"));
+            let is_label = name.len() <= 63 && !name.ends_with('-') && name.bytes().all(|b| b == b'-' || b.is_ascii_alphanumeric());
+            assert!(is_label && name == name.to_lowercase(), "{text:?}: {name}");
+        }
+        assert_ne!(dns_name("gpuctl-a b"), dns_name("gpuctl-a-b"));
+    }
+
+    #[test]
+    fn bindings_of_different_subjects_do_not_replace_each_other() {
+        let right = Right { place: RightScope::Namespace, group: "batch", resource: "jobs", verb: "list" };
+        let of = |name: &str, kind| {
+            let subjects = [Subject { kind, name: name.to_owned() }];
+            let rights = BTreeSet::from([right]);
+            let set = RoleSet { name: "gpuctl-x", rights: &rights, namespace: Some("a"), proxy: None, subjects: &subjects };
+            roles(&set).iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let (user, group, odd) = (of("al", SubjectKind::User), of("al", SubjectKind::Group), of("al:", SubjectKind::User));
+        assert_eq!((&user[0], &user[2]), (&group[0], &odd[2]), "roles have the same names");
+        assert!(user[1] != group[1] && user[1] != odd[1] && group[1] != odd[1], "{user:?} {group:?} {odd:?}");
+    }
+
+    #[test]
+    fn prometheus_is_granted_by_name_in_its_namespace() {
+        let grant = ProxyGrant { namespace: "monitoring".to_owned(), names: vec!["prometheus:9090".to_owned()] };
+        let set = RoleSet { name: "x", rights: &BTreeSet::new(), namespace: None, proxy: Some(&grant), subjects: &[] };
+        let made = roles(&set);
+        assert_eq!((made.len(), &made[0]["kind"]), (1, &json!("Role")));
+        assert_eq!(made[0]["metadata"], json!({"name": "x-prometheus", "namespace": "monitoring"}));
+        assert_eq!(made[0]["rules"][0]["resourceNames"], json!(["prometheus:9090"]));
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::model::rights::{Right, Task, said};
+use crate::model::rights::{Need, Right, Task, said};
 
 use super::table::{Cell, Table, left};
 use super::text::{clean, count, wrapped};
@@ -25,27 +25,64 @@ pub(crate) struct Checked {
     allowed_everywhere: bool,
     /// Rights without which it fails in the namespace.
     pub missing: Vec<String>,
+    /// Rights without which it fails for some arguments or files only.
+    missing_for: Vec<MissingFor>,
     #[serde(skip)]
     said: Vec<String>,
     /// What the command does without there for lack of further rights.
     without: Vec<&'static str>,
 }
 
-/// Judges a command by what may be done in the namespace and in all.
+/// A use of a command that fails, and the rights that it lacks.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MissingFor {
+    /// Such as `trainings on several nodes`.
+    pub used: &'static str,
+    pub missing: Vec<String>,
+}
+
+/// Judges a command by what may be done in the namespace and in all. Rights in `absent` are of API groups that the cluster
+/// does not serve, so no command fails for lack of them.
 #[must_use]
-pub(crate) fn checked(task: &Task, here: &BTreeMap<Right, bool>, everywhere: &BTreeMap<Right, bool>) -> Checked {
+pub(crate) fn checked(
+    task: &Task,
+    here: &BTreeMap<Right, bool>,
+    everywhere: &BTreeMap<Right, bool>,
+    absent: &BTreeSet<Right>,
+) -> Checked {
     let may = |answers: &BTreeMap<Right, bool>, right: &Right| answers.get(right).copied().unwrap_or(false);
-    let needed = task.rights(true);
-    let without: BTreeSet<&'static str> =
-        task.rules().filter(|rule| rule.rights().any(|right| !may(here, &right))).filter_map(|rule| rule.lost).collect();
+    let needed = task.needed();
+    let lacking = |right: &Right| !may(here, right);
+    let mut without = BTreeSet::new();
+    let mut missing_for: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    for rule in task.rules() {
+        let lacks: Vec<Right> = rule.rights().filter(lacking).collect();
+        match rule.need {
+            Need::Optional(lost) if !lacks.is_empty() => drop(without.insert(lost)),
+            Need::For(used) => {
+                let lacks = lacks.iter().filter(|right| !absent.contains(right) && !needed.contains(right));
+                let lacks: Vec<String> = lacks.map(Right::text).collect();
+                if !lacks.is_empty() {
+                    missing_for.entry(used).or_default().extend(lacks);
+                }
+            }
+            _ => {}
+        }
+    }
+    let missing_for: Vec<MissingFor> =
+        missing_for.into_iter().map(|(used, missing)| MissingFor { used, missing }).collect();
+    let sufficient = task.sufficient();
+    let everywhere_sufficient = sufficient.iter().all(|right| may(everywhere, right) || absent.contains(right));
     Checked {
         command: task.words.to_owned(),
         verb: task.verb(),
         resource: task.resource(),
-        allowed: needed.iter().all(|right| may(here, right)),
-        allowed_everywhere: needed.iter().all(|right| may(everywhere, right)),
+        allowed: missing_for.is_empty() && needed.iter().all(|right| may(here, right)),
+        allowed_everywhere: everywhere_sufficient,
         missing: needed.iter().filter(|right| !may(here, right)).map(Right::text).collect(),
         said: said(needed.iter().filter(|right| !may(here, right))),
+        missing_for,
         without: without.into_iter().collect(),
     }
 }
@@ -54,6 +91,16 @@ pub(crate) fn checked(task: &Task, here: &BTreeMap<Right, bool>, everywhere: &BT
 const PROMETHEUS: &str = "Prometheus";
 
 impl Checked {
+    /// Whether the command works, but not for all arguments and files.
+    fn is_partial(&self) -> bool {
+        self.missing.is_empty() && !self.missing_for.is_empty()
+    }
+
+    /// Formats as `size: workdirs; trainings on several nodes`.
+    fn lacking_uses(&self) -> String {
+        self.missing_for.iter().map(|one| one.used).collect::<Vec<_>>().join("; ")
+    }
+
     /// Notes why Prometheus cannot be asked, which the command needs.
     #[must_use]
     pub(crate) fn without(mut self, trouble: Option<&str>) -> Self {
@@ -91,12 +138,13 @@ pub(crate) fn table(items: &[Checked], format: Format, headers: bool, look: Text
     let mut table = Table::new([left("COMMAND"), left("HERE"), left("EVERYWHERE"), left("MISSING")]);
     for item in items {
         let missing = match item.said.split_first() {
-            None => String::new(),
+            None => item.lacking_uses(),
             Some((first, [])) => first.clone(),
             Some((first, rest)) if format == Format::Table => format!("{first} +{}", rest.len()),
             Some(_) => item.said.join("; "),
         };
-        table.row(vec![item.command.clone().into(), answer(item.allowed), answer(item.allowed_everywhere), missing.into()]);
+        let here = if item.is_partial() { Cell::colored("part", Some(Color::Yellow)) } else { answer(item.allowed) };
+        table.row(vec![item.command.clone().into(), here, answer(item.allowed_everywhere), missing.into()]);
     }
     table.show(format, headers, look)
 }
@@ -122,6 +170,8 @@ pub(crate) struct Verdict {
     /// `null` for all namespaces.
     pub namespace: Option<String>,
     pub missing: Vec<String>,
+    /// Uses of the command that fail, with the rights that they lack.
+    pub missing_for: Vec<MissingFor>,
     pub without: Vec<&'static str>,
     pub pool: Option<PoolRoom>,
 }
@@ -133,13 +183,18 @@ impl Verdict {
         let refused = pool.as_ref().and_then(PoolRoom::refuses);
         let what = if checked.resource.is_empty() { format!("use `{}`", checked.command) } else { checked.command.clone() };
         let message = match (&checked.said[..], &refused) {
+            ([], _) if checked.is_partial() => {
+                let uses = checked.missing_for.iter().map(|one| format!("{} ({})", one.used, one.missing.join(", ")));
+                format!("you may {what} in {place}, but not for: {}", uses.collect::<Vec<_>>().join("; "))
+            }
             ([], None) => format!("you may {what} in {place}"),
             ([], Some(refused)) => format!("you may {what} in {place}, but {refused}"),
             ([one], _) if one == PROMETHEUS => format!("`{}` needs Prometheus: {}", checked.command, checked.missing.join("; ")),
             (missing, _) => format!("you may not {what} in {place}: missing {}", missing.join("; ")),
         };
-        let allowed = checked.missing.is_empty() && refused.is_none();
-        Self { allowed, message, namespace, missing: checked.missing.clone(), without: checked.without.clone(), pool }
+        let allowed = checked.allowed && refused.is_none();
+        let (missing, missing_for) = (checked.missing.clone(), checked.missing_for.clone());
+        Self { allowed, message, namespace, missing, missing_for, without: checked.without.clone(), pool }
     }
 }
 
@@ -169,7 +224,12 @@ impl PoolRoom {
 /// Returns the answer for people.
 #[must_use]
 pub(crate) fn text(verdict: &Verdict, look: TextStyle) -> String {
-    let mut text = format!("{}: {}\n", if verdict.allowed { "yes" } else { "no" }, verdict.message);
+    let answer = match (verdict.allowed, verdict.missing.is_empty() && !verdict.missing_for.is_empty()) {
+        (true, _) => "yes",
+        (false, true) => "in part",
+        (false, false) => "no",
+    };
+    let mut text = format!("{answer}: {}\n", verdict.message);
     if !verdict.without.is_empty() {
         text.push_str(&format!("  without {}\n", wrapped(&verdict.without.join("; "), 10, look)));
     }

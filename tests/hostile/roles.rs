@@ -1,1 +1,155 @@
-//! Every command with exactly the role that `auth check --emit-role` prints, on a real API server.
+//! Every command with exactly the role that `auth check --emit-role` prints, on a real API server, as a user without other
+//! rights. It has a cluster of its own, because the roles of persons change pools and defaults of the whole cluster.
+
+mod cases;
+mod emitted;
+mod persons;
+mod scene;
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cases::{Case, cases};
+use scene::{Scene, is_lack, scene};
+use serde_json::Value;
+
+/// Rows of the table of verbs that need no right in the cluster.
+const WITHOUT_CLUSTER: [&str; 14] = [
+    "validate",
+    "convert",
+    "init",
+    "explain",
+    "schema",
+    "auth",
+    "config",
+    "doctor",
+    "options",
+    "version",
+    "mcp",
+    "skill",
+    "completion",
+    "man",
+];
+
+/// Tasks that need objects of Kueue or Volcano, which this cluster does not serve; tests/queues runs them.
+const WITHOUT_OBJECTS: [&str; 2] = ["get queues", "describe queues"];
+
+fn name(group: &str, verb: &str) -> String {
+    let kebab = |text: &str| {
+        let mut words = String::new();
+        for letter in text.chars() {
+            if letter.is_uppercase() && !words.is_empty() {
+                words.push('-');
+            }
+            words.extend(letter.to_lowercase());
+        }
+        words
+    };
+    let verb = if verb == "Copy" { "cp".to_owned() } else { kebab(verb) };
+    match group {
+        "Command" => verb,
+        "GetMetrics" => format!("get metrics {verb}"),
+        group => format!("{} {verb}", kebab(group)),
+    }
+}
+
+/// The commands of the table of verbs, read from its source: the program prints only those that need rights.
+fn commands_of_the_table() -> Vec<String> {
+    let source = include_str!("../../src/verbs.rs");
+    let table = source.split_once("$make! {").unwrap().1.split_once("macro_rules! tasks_of").unwrap().0;
+    let (mut group, mut found) = (String::new(), Vec::new());
+    for line in table.lines().map(str::trim) {
+        if let Some(opened) = line.strip_suffix(" {").filter(|word| word.chars().all(char::is_alphanumeric)) {
+            opened.clone_into(&mut group);
+        } else if let Some((verb, rest)) = line.split_once('(')
+            && verb.starts_with(|letter: char| letter.is_uppercase())
+            && rest.contains("::")
+        {
+            found.push(name(&group, verb));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_verb_of_the_table_has_a_case() {
+    let all = commands_of_the_table();
+    assert!(all.len() > 70, "the table was read: {all:?}");
+    let cases = cases(scene());
+    let is_run = |command: &String| {
+        // `get jobs` is also typed `get job`; `describe job` has a noun in the singular only.
+        let line = |case: &Case| case.args.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(" ");
+        cases.iter().any(|case| format!("{} ", line(case)).starts_with(&format!("{command} ")))
+    };
+    let groups = ["get", "describe", "get metrics", "get clusters"];
+    let missing: Vec<&String> = all
+        .iter()
+        .filter(|command| !is_run(command))
+        .filter(|command| ![&WITHOUT_CLUSTER[..], &groups, &WITHOUT_OBJECTS, &["describe queue"]].concat().contains(&command.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "verbs without a case: {missing:?}");
+    let listed = scene().gpuctl("", &["auth", "check", "-o", "json"]).ok().json();
+    let tasks: BTreeSet<&str> = listed["items"].as_array().unwrap().iter().map(|item| item["command"].as_str().unwrap()).collect();
+    let tried: BTreeSet<&str> = cases.iter().map(|case| case.task).collect();
+    let untried: Vec<&&str> = tasks.difference(&tried).filter(|task| !WITHOUT_OBJECTS.contains(task)).collect();
+    assert!(untried.is_empty(), "tasks of `auth check` without a case: {untried:?}");
+}
+
+/// Returns the roles that are printed for a case, for its user.
+fn printed(scene: &Scene, case: &Case, user: &str, extent: &str) -> String {
+    let words: Vec<&str> = case.task.split(' ').collect();
+    let extent = format!("--emit-role={extent}");
+    scene.gpuctl("", &[&["auth", "check"], &words[..], &[&extent, "--user", user]].concat()).ok().out
+}
+
+fn try_case(scene: &Scene, case: &Case, user: &str) -> Result<(), String> {
+    let what = format!("{} ({})", case.args.join(" "), case.task);
+    let failed = |step: &str, code: i32, out: &str, err: &str| Err(format!("{what}: {step}: exit {code}\n{out}{err}"));
+    let words: Vec<&str> = case.task.split(' ').collect();
+    let run = scene.run_case(user, case);
+    if !is_lack(&run) {
+        return failed("is not refused without a role", run.code, &run.out, &run.err);
+    }
+    let mut extents = vec!["minimal"];
+    extents.extend(case.reads.then_some("full"));
+    for extent in extents {
+        scene.admin.run_with(&["apply", "-f", "-"], &printed(scene, case, user, extent));
+        let check = scene.until_allowed(user, &[&["auth", "check"], &words[..]].concat());
+        if check.code != 0 {
+            return failed(&format!("the role `{extent}` is not enough for `auth check`"), check.code, &check.out, &check.err);
+        }
+        let run = scene.run_case(user, case);
+        if !case.codes.contains(&run.code) || (extent == "full" && is_lack(&run)) || run.err.contains("is forbidden") {
+            return failed(&format!("with the role `{extent}`"), run.code, &run.out, &run.err);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_command_runs_with_exactly_its_printed_role() {
+    let scene = scene();
+    let (in_order, cases): (Vec<Case>, Vec<Case>) = cases(scene).into_iter().partition(|case| case.in_order);
+    let failures = Mutex::new(Vec::new());
+    let next = AtomicUsize::new(0);
+    let note = |result: Result<(), String>| failures.lock().unwrap().extend(result.err());
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                while let Some((index, case)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, cases.get(i)?))) {
+                    note(try_case(scene, case, &format!("user-{index}")));
+                }
+            });
+        }
+    });
+    for (index, case) in in_order.iter().enumerate() {
+        note(try_case(scene, case, &format!("ordered-{index}")));
+    }
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} of {} fail:\n{}", failures.len(), cases.len() + in_order.len(), failures.join("\n"));
+}
+
+fn items(list: &Value) -> Vec<Value> {
+    list["items"].as_array().cloned().unwrap_or_default()
+}

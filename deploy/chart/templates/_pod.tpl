@@ -11,7 +11,7 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 volumes:
   - name: settings
-    configMap: {name: gpuctl}
+    secret: {secretName: {{ .Values.configSecret | default "gpuctl" }}}
 {{- end -}}
 
 {{- define "gpuctl.container" -}}

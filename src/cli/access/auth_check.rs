@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
 use crate::cli::args::list::PrintArgs;
+use crate::cli::args::value::{Expected, object_name};
 use crate::cli::candidates;
 use crate::verbs::tasks;
 
@@ -17,31 +18,93 @@ pub(crate) enum Auth {
 
 /// Check which commands you may use, in this namespace and in all
 ///
-/// Without a verb: every command. With one: exit code 0 when it is allowed, 5 when it is not.
+/// Without a command: all of them. With commands: exit code 0 when all are allowed, 5 when one is not.
+/// A verb without a noun stands for all of its nouns; `create`, `apply` and `delete` then stand for jobs, services and
+/// notebooks.
+///
+/// `--emit-role` prints roles and bindings for kubectl, and writes nothing. The bindings name the user, group or service
+/// account of the flags. Without one they name you, so that you can send the output to an administrator. Prometheus is
+/// granted by the name of its Service; `--prometheus-service` names one that is not found.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl auth check
   gpuctl auth check create jobs --pool training-pool
-  gpuctl auth check -n team-a --emit-role > role.yaml
-  gpuctl auth check logs -A --emit-role=full")]
+  gpuctl auth check create logs why -n team-a --emit-role > role.yaml
+  gpuctl auth check -n team-a --emit-role=researcher --user alice@example.com | kubectl apply -f -
+  gpuctl auth check --emit-role=operator --group platform-team
+  gpuctl auth check top -A --emit-role=full --serviceaccount monitoring:reporter \\
+    --prometheus-service monitoring/prometheus-operated:9090")]
 pub(crate) struct AuthCheck {
-    /// Command, such as create jobs, logs, get nodes, report [default: all commands]
-    #[arg(value_name = "COMMAND", num_args = 0..=3, add = ArgValueCandidates::new(words))]
+    /// Commands, such as create jobs, logs, get nodes, report [default: all commands]
+    #[arg(value_name = "COMMAND", num_args = 0.., add = ArgValueCandidates::new(words))]
     pub words: Vec<String>,
     /// Also check that this pool exists and accepts another job
-    #[arg(long, value_name = "NAME", requires = "words", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
+    #[arg(long, value_name = "NAME", requires = "words", value_parser = object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// Print RBAC roles that allow it: minimal, or full for complete answers
+    /// Print RBAC roles and bindings: for the commands, or for a person
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "minimal", conflicts_with = "pool")]
     pub emit_role: Option<RoleExtent>,
+    /// User that the bindings name; may be repeated [default: yourself]
+    #[arg(long = "user", value_name = "NAME", requires = "emit_role", value_parser = subject_name)]
+    pub users: Vec<String>,
+    /// Group that the bindings name; may be repeated
+    #[arg(long = "group", value_name = "NAME", requires = "emit_role", value_parser = subject_name)]
+    pub groups: Vec<String>,
+    /// Service account that the bindings name; may be repeated
+    #[arg(long = "serviceaccount", value_name = "NAMESPACE:NAME", requires = "emit_role", value_parser = service_account)]
+    pub service_accounts: Vec<(String, String)>,
+    /// Service of Prometheus to grant, instead of the one that is found
+    #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", requires = "emit_role", value_parser = named_service)]
+    pub prometheus_service: Option<NamedService>,
     #[command(flatten)]
     pub print: PrintArgs,
 }
 
+/// What the printed roles allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleExtent {
+    /// What the commands need with any arguments
     Minimal,
+    /// Also what makes their answers complete
     Full,
+    /// A person who reads all views of a namespace, and nodes and pools
+    Viewer,
+    /// A viewer who also submits, watches and deletes jobs in the namespace
+    Researcher,
+    /// A viewer of all namespaces who manages nodes, pools, quotas and defaults
+    Operator,
+}
+
+/// A Service as a user writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedService {
+    pub namespace: String,
+    pub name: String,
+    pub port: Option<u16>,
+}
+
+/// Accepts any name that identity providers use: the API server knows no rule, but a control character could hide a part
+/// of the role from its reader.
+fn subject_name(text: &str) -> Result<String, Expected> {
+    let good = !text.trim().is_empty() && !text.chars().any(char::is_control);
+    if good { Ok(text.to_owned()) } else { Err(Expected("a name without control characters")) }
+}
+
+fn service_account(text: &str) -> Result<(String, String), Expected> {
+    let expected = || Expected("NAMESPACE:NAME, such as team-a:reporter");
+    let (namespace, name) = text.split_once(':').ok_or_else(expected)?;
+    Ok((object_name(namespace).map_err(|_| expected())?, object_name(name).map_err(|_| expected())?))
+}
+
+fn named_service(text: &str) -> Result<NamedService, Expected> {
+    let expected = || Expected("NAMESPACE/NAME or NAMESPACE/NAME:PORT, such as monitoring/prometheus-operated:9090");
+    let (namespace, service) = text.split_once('/').ok_or_else(expected)?;
+    let (name, port) = match service.split_once(':') {
+        Some((name, port)) => (name, Some(port.parse().map_err(|_| expected())?)),
+        None => (service, None),
+    };
+    let valid = |name: &str| object_name(name).map_err(|_| expected());
+    Ok(NamedService { namespace: valid(namespace)?, name: valid(name)?, port })
 }
 
 /// Words of all commands, for the shell.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::cli::access::auth_check::{Auth, AuthCheck, RoleExtent};
+use super::emit_role;
+use crate::cli::access::auth_check::{Auth, AuthCheck};
 use crate::cluster::{Connection, Wanted, unless_forbidden};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
@@ -11,29 +12,28 @@ use crate::model::rights::{PROXY, Right, Task};
 use crate::model::{Nodes, State};
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::{self, StoreUse};
-use crate::render::roles;
 use crate::spec::nearest;
 use crate::verbs;
-use crate::view::objects::ObjectList;
 use crate::view::rights::{self, PoolRoom, Verdict};
-use crate::view::{Format, document, json, yaml};
+use crate::view::{Format, document};
 
 pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Error> {
     let Auth::Check(args) = auth;
     let options = args.print.options();
     context.terminal.set_format(options.format);
-    let words = args.words.join(" ");
-    let task = match words.as_str() {
-        "" => None,
-        words => Some(verbs::task(words).ok_or_else(|| unknown(words))?),
-    };
+    let tasks = verbs::named_tasks(&args.words).map_err(|words| unknown(&words))?;
+    let tasks = Some(tasks).filter(|tasks| !tasks.is_empty());
     if let Some(extent) = args.emit_role {
-        return emit(args, task, extent, context).await;
+        return emit_role::run(args, tasks, extent, context).await;
     }
     let connection = context.connect().await?;
-    match task {
-        Some(task) => one(args, task, &connection, context).await,
-        None => all(args, &connection, context).await,
+    match tasks.as_deref() {
+        Some([task]) => one(args, task, &connection, context).await,
+        Some(_) if args.pool.is_some() => {
+            Err(Error::usage("`--pool` works with one command").hint("gpuctl auth check create jobs --pool NAME"))
+        }
+        Some(tasks) => several(args, tasks, &connection, context).await,
+        None => several(args, &verbs::tasks().collect::<Vec<_>>(), &connection, context).await,
     }
 }
 
@@ -59,27 +59,27 @@ async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
     asked.await.err().map(|error| error.to_string())
 }
 
-/// Returns all rights of some commands.
-fn rights<'t>(tasks: impl IntoIterator<Item = &'t Task>, extent: RoleExtent) -> BTreeSet<Right> {
-    tasks
-        .into_iter()
-        .flat_map(|task| {
-            let more = if extent == RoleExtent::Full { task.rights(false) } else { BTreeSet::new() };
-            task.rights(true).into_iter().chain(more)
-        })
-        .collect()
+/// Collects the rights to ask about. Those of API groups that the cluster does not serve are none that a command uses.
+async fn asked(tasks: &[&Task], connection: &Connection) -> Result<(BTreeSet<Right>, BTreeSet<Right>), Error> {
+    let served = connection.groups().await?;
+    let all: BTreeSet<Right> = tasks.iter().flat_map(|task| task.complete()).collect();
+    let is_served = |right: &Right| right.group.is_empty() || served.contains(right.group);
+    Ok(all.into_iter().partition(is_served))
 }
 
-async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
+/// Answers for some commands, or for all of them when none is named.
+async fn several(args: &AuthCheck, tasks: &[&Task], connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
     let format = options.format;
-    let asked = rights(verbs::tasks(), RoleExtent::Full);
+    let (asked, absent) = asked(tasks, connection).await?;
     let home = connection.namespace.as_str();
+    let needs_prometheus = tasks.iter().any(|task| task.complete().contains(&PROXY));
+    let trouble = async { if needs_prometheus { trouble(connection, context).await } else { None } };
     let (here, everywhere, user, trouble) = futures::future::join4(
         connection.may(&asked, Some(home)),
         connection.may(&asked, None),
         connection.user(),
-        trouble(connection, context),
+        trouble,
     )
     .await;
     let (mut here, mut everywhere, user) = (here?, everywhere?, user?);
@@ -88,9 +88,10 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
         everywhere.insert(PROXY, true);
     }
     let here = if context.all_namespaces { &everywhere } else { &here };
-    let item =
-        |task: &Task| rights::checked(task, here, &everywhere).without(trouble.as_deref().filter(|_| task.needs_prometheus()));
-    let items: Vec<_> = verbs::tasks().map(item).collect();
+    let item = |task: &&Task| {
+        rights::checked(task, here, &everywhere, &absent).without(trouble.as_deref().filter(|_| task.needs_prometheus()))
+    };
+    let items: Vec<_> = tasks.iter().map(item).collect();
     list::run(&options, context, async |_: Round<'_>| {
         let allowed = items.iter().filter(|item| item.allowed || format != Format::Name);
         let names = allowed.map(|item| item.command.clone()).collect();
@@ -105,18 +106,19 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
             context.terminal.note(&format!("no metrics: {trouble}"));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    let refused = !args.words.is_empty() && items.iter().any(|item| !item.allowed);
+    Ok(if refused { ExitCode::from(ErrorKind::Access.exit_code()) } else { ExitCode::SUCCESS })
 }
 
 async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
-    let asked = rights([task], RoleExtent::Full);
+    let (asked, absent) = asked(&[task], connection).await?;
     let namespace = (!context.all_namespaces).then_some(connection.namespace.as_str());
     let mut answers = connection.may(&asked, namespace).await?;
     let trouble = if task.needs_prometheus() { trouble(connection, context).await } else { None };
     if task.needs_prometheus() && trouble.is_none() {
         answers.insert(PROXY, true);
     }
-    let checked = rights::checked(task, &answers, &answers).without(trouble.as_deref());
+    let checked = rights::checked(task, &answers, &answers, &absent).without(trouble.as_deref());
     let room = match &args.pool {
         Some(pool) => Some(room(connection, pool).await?),
         None => None,
@@ -125,7 +127,7 @@ async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, con
     let format = args.print.options().format;
     let text = document(format, &verdict).unwrap_or_else(|| rights::text(&verdict, context.terminal.look()));
     context.terminal.print(&text)?;
-    if !checked.missing.is_empty() {
+    if !checked.allowed {
         let place = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
         context.terminal.note(&format!("gpuctl auth check {} {place} --emit-role prints the role to ask for", task.words));
     }
@@ -159,29 +161,4 @@ async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
         max_jobs: definition.max_jobs,
         max_gpu_per_job: definition.max_gpu_per_job,
     })
-}
-
-/// Returns the roles as YAML, or one list as JSON. Nothing is written.
-async fn emit(args: &AuthCheck, task: Option<&'static Task>, extent: RoleExtent, context: &Context) -> Result<ExitCode, Error> {
-    let connection = context.connect().await?;
-    let namespace = (!context.all_namespaces).then_some(connection.namespace.as_str());
-    let (name, tasks) = match task {
-        Some(task) => (format!("gpuctl-{}", task.words.replace(' ', "-")), vec![task]),
-        None => ("gpuctl".to_owned(), verbs::tasks().collect()),
-    };
-    let roles = roles(&name, &rights(tasks, extent), namespace);
-    let text = match args.print.options().format {
-        Format::Json => json(&ObjectList::of(&roles)),
-        _ => roles.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
-    };
-    context.terminal.print(&text)?;
-    for role in &roles {
-        let space = role["metadata"]["namespace"].as_str();
-        let (kind, place) = match space {
-            Some(space) => ("rolebinding", format!(" --role={name} -n {space}")),
-            None => ("clusterrolebinding", format!(" --clusterrole={name}")),
-        };
-        context.terminal.hint(&format!("kubectl create {kind} {name}{place} --user=NAME"));
-    }
-    Ok(ExitCode::SUCCESS)
 }

@@ -1,3 +1,4 @@
 //! Commands about rights and secrets.
 
 pub(crate) mod auth_check;
+mod emit_role;

@@ -1,15 +1,21 @@
 //! The rights that commands need, by what they do. A row of the table of verbs names some of these lists.
 
 use super::RightScope::{Cluster, Home, Namespace};
-use super::{Right, RightScope, Rule};
+use super::{Need, Right, RightScope, Rule};
 
 const fn rule(place: RightScope, group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
-    Rule { place, group, resource, verbs, lost: None }
+    Rule { place, group, resource, verbs, need: Need::Always }
 }
 
 impl Rule {
+    /// Makes the right optional: without it the command leaves `lost` out.
     const fn or(self, lost: &'static str) -> Self {
-        Self { lost: Some(lost), ..self }
+        Self { need: Need::Optional(lost), ..self }
+    }
+
+    /// Limits the need to some arguments or files.
+    const fn when(self, used: &'static str) -> Self {
+        Self { need: Need::For(used), ..self }
     }
 }
 
@@ -17,6 +23,8 @@ const LIST: &[&str] = &["list"];
 const WATCH: &[&str] = &["watch"];
 const NEWS: &str = "news without delay in `-w`";
 const MAKE: &[&str] = &["get", "create", "patch"];
+/// What a training on several nodes does with the Secret of its supervisor and with its NetworkPolicy.
+const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
 /// What LeaderWorkerSets are for.
@@ -36,6 +44,13 @@ pub(crate) const FIND: &[Rule] = &[
         .or("where jobs stand in a queue of Kueue's"),
 ];
 
+/// Finding one job by its name, whatever its kind.
+pub(crate) const ANY_KIND: &[Rule] = &[
+    rule(Namespace, "apps", "deployments", LIST).when("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).when(SPANNING),
+    rule(Namespace, "apps", "statefulsets", LIST).when("notebooks"),
+];
+
 /// Placing a job.
 pub(crate) const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
@@ -44,26 +59,28 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
     rule(Home, "", "configmaps", &["get"]).or("the check of the pool's quota, and the site's defaults"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
-    rule(Namespace, "", "persistentvolumeclaims", MAKE).or("`size:` workdirs"),
-    rule(Namespace, "", "configmaps", MAKE).or("`files:`, and ranks that restart together (`job.restart: rank` does without)"),
-    rule(Namespace, "", "secrets", MAKE).or("the token of ranks that restart together (`job.restart: rank` does without)"),
-    rule(Namespace, "networking.k8s.io", "networkpolicies", MAKE).or("closing the port of rank 0 to other pods"),
+    rule(Namespace, "", "persistentvolumeclaims", MAKE).when("`size:` workdirs"),
+    rule(Namespace, "", "configmaps", MAKE)
+        .when("`files:`, and ranks that restart together (`job.restart: rank` does without)"),
+    rule(Namespace, "", "secrets", TOKEN)
+        .when("the token of ranks that restart together (`job.restart: rank` does without)"),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", TOKEN).or("closing the port of rank 0 to other pods"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
-    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
+    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).when("GPUs of dynamic resource allocation"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "kueue.x-k8s.io", "clusterqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "kueue.x-k8s.io", "resourceflavors", &["get"]).or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"]).or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
-    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("gangs of Kubernetes itself"),
-    rule(Namespace, "scheduling.x-k8s.io", "podgroups", MAKE).or("`job.gang: coscheduling`"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).when("gangs of Kubernetes itself"),
+    rule(Namespace, "scheduling.x-k8s.io", "podgroups", MAKE).when("`job.gang: coscheduling`"),
 ];
 
 /// What a service has beside its Service.
 pub(crate) const SERVE: &[Rule] = &[
-    rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).or("`autoscaling`"),
-    rule(Namespace, "networking.k8s.io", "ingresses", MAKE).or("`service.host`"),
+    rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).when("`autoscaling`"),
+    rule(Namespace, "networking.k8s.io", "ingresses", MAKE).when("`service.host`"),
 ];
 
 const REMOVE: &[&str] = &["list", "delete"];
@@ -82,15 +99,15 @@ pub(crate) const QUOTA: &[Rule] = &[
     rule(Namespace, "", "namespaces", &["get"]),
     rule(Namespace, "", "resourcequotas", MAKE),
     rule(Namespace, "", "limitranges", MAKE),
-    rule(Cluster, "", "namespaces", &["create", "patch"]).or("namespaces that are missing"),
+    rule(Cluster, "", "namespaces", &["create", "patch"]).when("namespaces that are missing"),
     rule(Cluster, "", "nodes", LIST).or("GPUs of other vendors than NVIDIA"),
 ];
 
 pub(crate) const SWITCH: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["patch"]),
-    rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
-    rule(Namespace, "apps", "statefulsets", &["patch"]).or("notebooks"),
+    rule(Namespace, "apps", "deployments", &["patch"]).when("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).when(SPANNING),
+    rule(Namespace, "apps", "statefulsets", &["patch"]).when("notebooks"),
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a queue of Kueue's"),
 ];
 
@@ -98,8 +115,8 @@ pub(crate) const SWITCH: &[Rule] = &[
 pub(crate) const RENEW: &[Rule] = &[
     rule(Namespace, "", "pods/eviction", &["create"]),
     rule(Namespace, "", "pods", &["get", "delete", "patch"]).or("pods on nodes that do not answer"),
-    rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
+    rule(Namespace, "apps", "deployments", &["patch"]).when("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).when(SPANNING),
 ];
 
 /// What is free, which is not known without all pods.
@@ -162,6 +179,9 @@ pub(crate) const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "pods", WATCH).or(NEWS),
 ];
 
+/// Which nodes there are.
+pub(crate) const NODES: &[Rule] = &[rule(Cluster, "", "nodes", LIST)];
+
 /// Hearing of changes of nodes and pods.
 pub(crate) const LIVE: &[Rule] = &[rule(Cluster, "", "nodes", WATCH).or(NEWS), rule(Cluster, "", "pods", WATCH).or(NEWS)];
 
@@ -181,6 +201,12 @@ pub(crate) const METRICS: &[Rule] = &[
 
 /// The right to ask a Prometheus in the cluster through the API server.
 pub(crate) const PROXY: Right = Right { place: Cluster, group: "", resource: "services/proxy", verb: "get" };
+
+/// The right to find a Prometheus whose Service has an unusual name.
+#[must_use]
+pub(crate) const fn service_list() -> Right {
+    Right { place: Cluster, group: "", resource: "services", verb: "list" }
+}
 
 /// Access to Prometheus, for commands that have no answer without it.
 pub(crate) const ROAD: &[Rule] = &[
@@ -230,12 +256,12 @@ pub(crate) const DELETE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["de
 pub(crate) const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
 pub(crate) const MAKE_SERVICE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).or(SPANNING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).when(SPANNING),
 ];
 pub(crate) const MAKE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", MAKE)];
-pub(crate) const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).or("`--replace`")];
-pub(crate) const REPLACE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["delete"]).or("`--replace`")];
-pub(crate) const REPLACE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", &["delete"]).or("`--replace`")];
+pub(crate) const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).when("`--replace`")];
+pub(crate) const REPLACE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["delete"]).when("`--replace`")];
+pub(crate) const REPLACE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", &["delete"]).when("`--replace`")];
 pub(crate) const REPAIR_NOTEBOOK: &[Rule] =
     &[rule(Namespace, "", "pods", &["get", "delete"]).or("the replacement of a pod that was never ready")];
 pub(crate) const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
@@ -257,17 +283,23 @@ pub(crate) const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
 pub(crate) const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];
 pub(crate) const SCALE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", &["list", "patch"]),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["list", "patch"]).or(SPANNING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["list", "patch"]).when(SPANNING),
     rule(Namespace, "", "pods", LIST),
 ];
 pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["delete"]),
-    rule(Namespace, "apps", "deployments", &["delete"]).or("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["delete"]).or(SPANNING),
-    rule(Namespace, "apps", "statefulsets", &["delete"]).or("notebooks"),
-    rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).or("`--purge`"),
+    rule(Namespace, "apps", "deployments", &["delete"]).when("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["delete"]).when(SPANNING),
+    rule(Namespace, "apps", "statefulsets", &["delete"]).when("notebooks"),
+    rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).when("`--purge`"),
     rule(Namespace, "", "secrets", &["get", "delete"]).or("the token of ranks that an interrupted `create` left"),
-    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE).or("the policy that an interrupted `create` left"),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE)
+        .or("the policy that an interrupted `create` left"),
+    // A name that is not there is told apart from a job of another kind by asking for each kind.
+    rule(Namespace, "batch", "jobs", &["get"]),
+    rule(Namespace, "apps", "deployments", &["get"]).when("services"),
+    rule(Namespace, "apps", "statefulsets", &["get"]).when("notebooks"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["get"]).when(SPANNING),
     rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),
 ];
 pub(crate) const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];

@@ -1,0 +1,208 @@
+//! `gpuctl auth check --emit-role`: prints roles and their bindings. It writes nothing to the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+
+use crate::cli::access::auth_check::{AuthCheck, NamedService, RoleExtent};
+use crate::cluster::{Connection, PrometheusService};
+use crate::context::Context;
+use crate::error::{Error, ErrorName};
+use crate::model::labels::HOME;
+use crate::model::rights::{Need, PROXY, Person, Right, RightScope, Task, service_list};
+use crate::observe::metrics::{self, PrometheusPath};
+use crate::render::{ProxyGrant, RoleSet, Subject, SubjectKind, dns_name, roles};
+use crate::verbs;
+use crate::view::objects::ObjectList;
+use crate::view::{Format, json, yaml};
+
+/// Prints the roles as YAML documents, or as one list in JSON.
+pub(super) async fn run(
+    args: &AuthCheck,
+    tasks: Option<Vec<&'static Task>>,
+    extent: RoleExtent,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let person = person(extent);
+    if let (Some(person), Some(_)) = (person, &tasks) {
+        let word = person.word();
+        let error = Error::usage(format!("`--emit-role={word}` is the role of a person and takes no commands"));
+        return Err(error.hint(format!("gpuctl auth check --emit-role={word}, or name the commands with --emit-role")));
+    }
+    let connection = context.connect().await?;
+    let namespace = (!context.all_namespaces && person != Some(Person::Operator)).then_some(connection.namespace.as_str());
+    let chosen: Vec<&Task> = match (&tasks, person) {
+        (Some(tasks), _) => tasks.clone(),
+        (None, Some(person)) => verbs::tasks().filter(|task| person.uses(task)).collect(),
+        (None, None) => verbs::tasks().collect(),
+    };
+    let mut rights = match (person, extent) {
+        (Some(person), _) => person.rights(verbs::tasks()),
+        (None, RoleExtent::Full) => chosen.iter().flat_map(|task| task.complete()).collect(),
+        (None, _) => chosen.iter().flat_map(|task| task.sufficient()).collect(),
+    };
+    let mut remarks = match person {
+        Some(person) => vec![person.summary().to_owned()],
+        None => remarks(&chosen, &rights),
+    };
+    let proxy = match rights.remove(&PROXY) {
+        true => proxy(args, &mut rights, &mut remarks, &connection, context).await?,
+        false => None,
+    };
+    let has_home = connection.has_namespace(HOME).await?;
+    home(&mut rights, has_home, &mut remarks, context);
+    let subjects = subjects(args, &connection, context).await?;
+    let name = role_name(tasks.as_deref(), extent, namespace);
+    let set = RoleSet { name: &name, rights: &rights, namespace, proxy: proxy.as_ref(), subjects: &subjects };
+    let objects = roles(&set);
+    let text = match args.print.options().format {
+        Format::Json => json(&ObjectList::of(&objects)),
+        _ => {
+            let comments: String = remarks.iter().map(|remark| format!("# {remark}\n")).collect();
+            format!("{comments}{}", objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"))
+        }
+    };
+    context.terminal.print(&text)?;
+    context.terminal.hint("review the roles, then apply them: gpuctl auth check … --emit-role | kubectl apply -f -");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn person(extent: RoleExtent) -> Option<Person> {
+    match extent {
+        RoleExtent::Minimal | RoleExtent::Full => None,
+        RoleExtent::Viewer => Some(Person::Viewer),
+        RoleExtent::Researcher => Some(Person::Researcher),
+        RoleExtent::Operator => Some(Person::Operator),
+    }
+}
+
+/// Builds the name of the roles. Roles with different rules have different names, so that applying one of them does not
+/// change what the users of another one may do.
+fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str>) -> String {
+    let commands = tasks.map(|tasks| tasks.iter().map(|task| task.words).collect::<Vec<_>>().join("-"));
+    let mut name = "gpuctl".to_owned();
+    for part in [commands.as_deref(), person(extent).map(Person::word), (extent == RoleExtent::Full).then_some("full")] {
+        name = part.map_or(name.clone(), |part| format!("{name}-{part}"));
+    }
+    if namespace.is_none() && person(extent) != Some(Person::Operator) {
+        name.push_str("-everywhere");
+    }
+    dns_name(&name)
+}
+
+/// Says which rights only some arguments need, so that an administrator can leave them out.
+fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
+    let always: BTreeSet<Right> = tasks.iter().flat_map(|task| task.needed()).collect();
+    let mut uses: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for rule in tasks.iter().flat_map(|task| task.rules()) {
+        let (Need::For(used) | Need::Optional(used)) = rule.need else { continue };
+        if rule.rights().any(|right| rights.contains(&right) && !always.contains(&right)) {
+            let dot = if rule.group.is_empty() { "" } else { "." };
+            let place = if rule.place == RightScope::Namespace { "" } else { " outside of the namespace" };
+            uses.entry(format!("{} {}{dot}{}{place}", rule.verbs.join(", "), rule.resource, rule.group)).or_default().insert(used);
+        }
+    }
+    if uses.is_empty() {
+        return Vec::new();
+    }
+    let lines = uses.into_iter().map(|(what, used)| {
+        let used: Vec<&str> = used.into_iter().collect();
+        format!("  {what}: {}", used.join("; "))
+    });
+    std::iter::once("Rights that only some uses need; leave out those that you do not want to grant:".to_owned()).chain(lines).collect()
+}
+
+/// Finds the Service of Prometheus, which is granted by its name alone.
+async fn proxy(
+    args: &AuthCheck,
+    rights: &mut BTreeSet<Right>,
+    remarks: &mut Vec<String>,
+    connection: &Connection,
+    context: &Context,
+) -> Result<Option<ProxyGrant>, Error> {
+    let path = match &args.prometheus_service {
+        Some(service) => service_path(service, connection).await?,
+        None => metrics::path_to(context, connection, context.access.request_timeout).await,
+    };
+    let (service, both) = match path {
+        PrometheusPath::Url => {
+            remarks.push("Prometheus has an address of its own, so no right to a Service is granted.".to_owned());
+            return Ok(None);
+        }
+        PrometheusPath::Service { service, is_exact } => (service, !is_exact),
+        PrometheusPath::Unknown(why) => {
+            let get = "--prometheus-service NAMESPACE/NAME:PORT adds it";
+            remarks.push(format!("No right to ask Prometheus: its Service is not known. {get}."));
+            context.terminal.warn(&format!("no right to ask Prometheus is printed: {why}; {get}"));
+            return Ok(None);
+        }
+    };
+    if !Connection::is_usual_service(&service) {
+        // Without this right gpuctl looks for the usual names only.
+        rights.insert(service_list());
+        remarks.push("list services outside of the namespace: finds Prometheus, whose Service has an unusual name".to_owned());
+    }
+    let mut names = vec![service.proxy_name()];
+    if both {
+        names.push(PrometheusService { secure: !service.secure, ..service.clone() }.proxy_name());
+    }
+    Ok(Some(ProxyGrant { namespace: service.namespace, names }))
+}
+
+/// Reads `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
+async fn service_path(named: &NamedService, connection: &Connection) -> Result<PrometheusPath, Error> {
+    let NamedService { namespace, name, port } = named;
+    if let Some(port) = port {
+        let service = PrometheusService::named(namespace, name, *port);
+        return Ok(PrometheusPath::Service { service, is_exact: false });
+    }
+    match connection.prometheus_service(namespace, name).await {
+        Ok(Some(service)) => Ok(PrometheusPath::Service { service, is_exact: true }),
+        Ok(None) => {
+            let error = Error::new(ErrorName::NotFound, format!("there is no Service `{namespace}/{name}` with a port"));
+            Err(error.hint("name its port: --prometheus-service NAMESPACE/NAME:PORT"))
+        }
+        Err(failure) if failure.is_forbidden() => {
+            let error = Error::usage(format!("you may not read the Service `{namespace}/{name}`, so its port is not known"));
+            Err(error.hint("name its port: --prometheus-service NAMESPACE/NAME:PORT"))
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+/// Leaves out reads of a namespace that does not exist, because kubectl could not create a role there.
+fn home(rights: &mut BTreeSet<Right>, exists: bool, remarks: &mut Vec<String>, context: &Context) {
+    if exists || !rights.iter().any(|right| right.place == RightScope::Home) {
+        return;
+    }
+    let writes = rights.iter().any(|right| right.place == RightScope::Home && !matches!(right.verb, "get" | "list" | "watch"));
+    if writes {
+        let message = format!("the namespace {HOME} does not exist yet; the role in it can be applied once the first pool exists");
+        remarks.push(message.clone());
+        context.terminal.warn(&message);
+    } else {
+        rights.retain(|right| right.place != RightScope::Home);
+    }
+}
+
+/// Collects whom the bindings name: those of the flags, or the current user.
+async fn subjects(args: &AuthCheck, connection: &Connection, context: &Context) -> Result<Vec<Subject>, Error> {
+    let subject = |kind, name: &String| Subject { kind, name: name.clone() };
+    let mut subjects: Vec<Subject> = args.users.iter().map(|name| subject(SubjectKind::User, name)).collect();
+    subjects.extend(args.groups.iter().map(|name| subject(SubjectKind::Group, name)));
+    subjects.extend(args.service_accounts.iter().map(|(namespace, name)| {
+        let kind = SubjectKind::ServiceAccount { namespace: namespace.clone() };
+        subject(kind, name)
+    }));
+    if !subjects.is_empty() {
+        for subject in subjects.iter().filter(|subject| subject.is_everybody()) {
+            context.terminal.warn(&format!("`{}` is not one person: the bindings grant the roles to all of them", subject.name));
+        }
+        return Ok(subjects);
+    }
+    let user = connection.user().await?;
+    match &user {
+        Some(user) => context.terminal.note(&format!("the bindings name you ({user}); --user, --group or --serviceaccount names others")),
+        None => context.terminal.warn("no binding is printed, because your own name is not known; name a subject with --user NAME"),
+    }
+    Ok(user.into_iter().map(|name| Subject { kind: SubjectKind::User, name }).collect())
+}

@@ -1,0 +1,1 @@
+//! The printed YAML itself: names, subjects, and what grants Prometheus.

@@ -1,0 +1,1 @@
+//! The roles of persons: a viewer, a researcher and an operator.
