@@ -10,7 +10,7 @@ use super::decode::ListPage;
 use super::{Connection, Failure};
 use crate::model::PoolDefinition;
 use crate::model::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, PRIVATE};
-use crate::render::{Object, POOL_KIND, definition, facts, home};
+use crate::render::{FACTS_POOLS, Object, POOL_KIND, definition, facts, home, reader_rules, reads_everything};
 
 /// A definition and the version of its object.
 #[derive(Clone, Debug)]
@@ -62,12 +62,26 @@ fn contended(what: &str) -> Failure {
     Failure::conflict("Conflict", message)
 }
 
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/gpuctl-system/roles";
+
 /// How often a write that somebody else got in front of is tried.
 const TRIES: u32 = 8;
 
 impl Connection {
-    /// Returns all definitions, by name.
+    /// Returns all definitions, by name. For a user who may not list them, those that the cluster publishes.
     pub(crate) async fn pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
+        match self.defined_pools().await {
+            Err(failure) if failure.is_forbidden() => self.published_pools().await.ok_or(failure),
+            other => other,
+        }
+    }
+
+    async fn published_pools(&self) -> Option<Vec<PoolDefinition>> {
+        let facts: Stored = self.get(super::nodes::FACTS).await.ok()?;
+        serde_json::from_str(facts.data.get(FACTS_POOLS)?).ok()
+    }
+
+    async fn defined_pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{KIND}={POOL_KIND}");
         let mut found = Vec::new();
         self.list(&format!("/api/v1/namespaces/{HOME}/configmaps"), &[("labelSelector", &selector)], |page| {
@@ -83,6 +97,18 @@ impl Connection {
     /// Returns one definition.
     pub(crate) async fn pool(&self, name: &str) -> Result<Option<Known>, Failure> {
         Ok(self.find::<Stored>(&path(name)).await?.and_then(Stored::known))
+    }
+
+    /// Returns one definition to show. For a user who may not read it, this is what the cluster publishes of it, which no
+    /// write may rely on.
+    pub(crate) async fn shown_pool(&self, name: &str) -> Result<Option<PoolDefinition>, Failure> {
+        match self.pool(name).await {
+            Err(failure) if failure.is_forbidden() => {
+                let pools = self.published_pools().await.ok_or(failure)?;
+                Ok(pools.into_iter().find(|pool| pool.name == name))
+            }
+            other => Ok(other?.map(|known| known.pool)),
+        }
     }
 
     /// Makes a place for definitions that unless `private` everybody may read. One that is there keeps its secret when it
@@ -118,7 +144,11 @@ impl Connection {
 
     /// Returns true when the object was made now.
     async fn opened(&self, object: &Object, older: bool) -> Result<bool, Failure> {
-        if older && self.live(object).await?.is_some() {
+        if older && let Some(live) = self.live(object).await? {
+            // A role of an earlier version shows every ConfigMap of the namespace to every user.
+            if object.plural == "roles" && reads_everything(&live["rules"]) {
+                self.merge_patch(&format!("{ROLES}/gpuctl-reader"), &json!({"rules": reader_rules()})).await?;
+            }
             return Ok(false);
         }
         self.apply(object, false).await.map(|applied| applied.created)
@@ -177,7 +207,12 @@ impl Connection {
                 Err(failure) if failure.is_forbidden() => return Ok(()),
                 other => other?,
             };
-            let object = facts(nodes.iter());
+            // Without the right to list definitions, those that were published before stay.
+            let pools = match self.defined_pools().await {
+                Err(failure) if failure.is_forbidden() => self.published_pools().await,
+                other => Some(other?),
+            };
+            let object = facts(nodes.iter(), pools.as_deref());
             let written = match there {
                 None => self.post(&format!("/api/v1/namespaces/{HOME}/configmaps"), &object.body, false).await,
                 Some(Stored { data, .. }) if json!(data) == object.body["data"] => return Ok(()),

@@ -10,9 +10,13 @@ use crate::model::gpu::is_type_label;
 use crate::model::labels::{HOME, HOME_UID, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, PRIVATE};
 use crate::model::node::is_group_label;
 use crate::model::{Node, PoolDefinition};
+use crate::spec::SiteDefaults;
 
 /// The value of the kind's label.
 pub const POOL_KIND: &str = "pool";
+const FACTS_NAME: &str = "gpuctl-facts";
+/// The key of the published definitions.
+pub(crate) const FACTS_POOLS: &str = "pools";
 
 fn object(plural: &'static str, body: Value) -> Object {
     Object { body, plural, shared: true, kept: true }
@@ -35,6 +39,21 @@ pub fn definition(pool: &PoolDefinition) -> Object {
     )
 }
 
+/// What every user may read: the published facts and the site's defaults. A list cannot be limited to names, so the facts
+/// repeat the definitions of pools, and other objects in the namespace stay hidden.
+#[must_use]
+pub(crate) fn reader_rules() -> Value {
+    json!([{
+        "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [FACTS_NAME, SiteDefaults::NAME], "verbs": ["get"],
+    }])
+}
+
+/// Whether a role lets every user read all ConfigMaps of the namespace, as earlier versions of gpuctl made it.
+#[must_use]
+pub(crate) fn reads_everything(rules: &Value) -> bool {
+    *rules == json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}])
+}
+
 /// Returns the namespace, and unless `private` the right of every user to read what is in it.
 #[must_use]
 pub fn home(private: bool) -> Vec<Object> {
@@ -50,7 +69,7 @@ pub fn home(private: bool) -> Vec<Object> {
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
             "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": ours},
-            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}],
+            "rules": reader_rules(),
         }),
     ));
     objects.push(object(
@@ -101,9 +120,10 @@ pub fn is_published(key: &str) -> bool {
     is_type_label(key) || key == POOL_LABEL || key == "nvidia.com/gpu.replicas" || is_group_label(key)
 }
 
-/// Returns what users who may not read nodes need of them: GPUs, types, pools, taints; no other label of anybody's.
+/// Returns what users who may not read nodes need of them: GPUs, types, pools, taints; no other label of anybody's. With
+/// `pools`, it also has the definitions of pools.
 #[must_use]
-pub fn facts<'n>(nodes: impl Iterator<Item = &'n Node>) -> Object {
+pub(crate) fn facts<'n>(nodes: impl Iterator<Item = &'n Node>, pools: Option<&[PoolDefinition]>) -> Object {
     let slim: Vec<Node> = nodes
         .map(|node| {
             let labels: BTreeMap<String, String> = node
@@ -115,12 +135,19 @@ pub fn facts<'n>(nodes: impl Iterator<Item = &'n Node>) -> Object {
             Node { labels, slim: true, ..node.clone() }
         })
         .collect();
+    let mut data = json!({"nodes": serde_json::to_string(&slim).expect("nodes are JSON")});
+    if let Some(pools) = pools {
+        // What was noted of nodes' labels serves the deletion of a pool, not its readers.
+        let plain = |pool: &PoolDefinition| PoolDefinition { labels: BTreeMap::default(), ..pool.clone() };
+        let pools: Vec<PoolDefinition> = pools.iter().map(plain).collect();
+        data[FACTS_POOLS] = json!(serde_json::to_string(&pools).expect("definitions are JSON"));
+    }
     object(
         "configmaps",
         json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "gpuctl-facts", "namespace": HOME, "labels": {MANAGED_BY: MANAGED_BY_US}},
-            "data": {"nodes": serde_json::to_string(&slim).expect("nodes are JSON")},
+            "metadata": {"name": FACTS_NAME, "namespace": HOME, "labels": {MANAGED_BY: MANAGED_BY_US}},
+            "data": data,
         }),
     )
 }

@@ -158,7 +158,8 @@ mod tests {
         assert_eq!(dns_name("gpuctl-create-jobs"), "gpuctl-create-jobs");
         for text in ["a b", "A", "-x-", "ü", "a/../b", "$(id)", "a\nb", &"long-".repeat(40)] {
             let name = dns_name(&format!("gpuctl-{text}"));
-            let is_label = name.len() <= 63 && !name.ends_with('-') && name.bytes().all(|b| b == b'-' || b.is_ascii_alphanumeric());
+            let is_label =
+                name.len() <= 63 && !name.ends_with('-') && name.bytes().all(|b| b == b'-' || b.is_ascii_alphanumeric());
             assert!(is_label && name == name.to_lowercase(), "{text:?}: {name}");
         }
         assert_ne!(dns_name("gpuctl-a b"), dns_name("gpuctl-a-b"));

@@ -70,8 +70,7 @@ pub(crate) fn checked(
             _ => {}
         }
     }
-    let missing_for: Vec<MissingFor> =
-        missing_for.into_iter().map(|(used, missing)| MissingFor { used, missing }).collect();
+    let missing_for: Vec<MissingFor> = missing_for.into_iter().map(|(used, missing)| MissingFor { used, missing }).collect();
     let sufficient = task.sufficient();
     let everywhere_sufficient = sufficient.iter().all(|right| may(everywhere, right) || absent.contains(right));
     Checked {

@@ -72,7 +72,8 @@ fn one_command_and_its_pool() {
     let unknown = frank.gpuctl(&["auth", "check", "create", "jobs", "--pool", "nope", "-o", "json"]).exits(5).json();
     assert_eq!(unknown["pool"]["exists"], Value::Null);
     scene.gpuctl(&["auth", "check", "create", "nodes"]).exits(2).says("there is: create jobs, create services");
-    scene.gpuctl(&["auth", "check", "create"]).exits(2);
+    let several = scene.gpuctl(&["auth", "check", "create", "-o", "name"]).ok().out;
+    assert_eq!(several, "create jobs\ncreate notebooks\ncreate services\n");
     scene.gpuctl(&["auth", "check", "rport"]).exits(2).says("did you mean `report`?");
     // Rights are not enough where nobody can ask Prometheus.
     let off = scene.gpuctl(&["auth", "check", "report", "-o", "json"]).exits(5).json();
@@ -221,7 +222,8 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
     ];
     let role_of = |verb: &str, resource: &str| {
         let list = scene.gpuctl(&["auth", "check", verb, resource, "--emit-role", "-o", "json"]).ok().json();
-        let roles = items(&list);
+        let is_role = |object: &Value| object["rules"].is_array();
+        let roles: Vec<Value> = items(&list).into_iter().filter(is_role).collect();
         assert!(!roles.is_empty(), "{verb} {resource}");
         roles
     };
@@ -244,6 +246,11 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
             grant(&scene.admin, &less);
             let check = ["auth", "check", verb, resource];
             until(&format!("auth check {what} without {without}"), |code| code == 5, || frank.gpuctl(&check));
+            let answer = frank.gpuctl(&[&check[..], &["-o", "json"]].concat()).exits(5).json();
+            // Only some arguments and files need it, and this command has none of them.
+            if answer["missing"] == json!([]) {
+                continue;
+            }
             let run = frank.gpuctl(command);
             assert_eq!(run.code, 5, "{what} without {without}: {}{}", run.out, run.err);
         }

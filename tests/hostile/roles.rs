@@ -86,11 +86,14 @@ fn every_verb_of_the_table_has_a_case() {
     let missing: Vec<&String> = all
         .iter()
         .filter(|command| !is_run(command))
-        .filter(|command| ![&WITHOUT_CLUSTER[..], &groups, &WITHOUT_OBJECTS, &["describe queue"]].concat().contains(&command.as_str()))
+        .filter(|command| {
+            ![&WITHOUT_CLUSTER[..], &groups, &WITHOUT_OBJECTS, &["describe queue"]].concat().contains(&command.as_str())
+        })
         .collect();
     assert!(missing.is_empty(), "verbs without a case: {missing:?}");
     let listed = scene().gpuctl("", &["auth", "check", "-o", "json"]).ok().json();
-    let tasks: BTreeSet<&str> = listed["items"].as_array().unwrap().iter().map(|item| item["command"].as_str().unwrap()).collect();
+    let tasks: BTreeSet<&str> =
+        listed["items"].as_array().unwrap().iter().map(|item| item["command"].as_str().unwrap()).collect();
     let tried: BTreeSet<&str> = cases.iter().map(|case| case.task).collect();
     let untried: Vec<&&str> = tasks.difference(&tried).filter(|task| !WITHOUT_OBJECTS.contains(task)).collect();
     assert!(untried.is_empty(), "tasks of `auth check` without a case: {untried:?}");
@@ -114,7 +117,8 @@ fn try_case(scene: &Scene, case: &Case, user: &str) -> Result<(), String> {
     let mut extents = vec!["minimal"];
     extents.extend(case.reads.then_some("full"));
     for extent in extents {
-        scene.admin.run_with(&["apply", "-f", "-"], &printed(scene, case, user, extent));
+        // Cases run at the same time, and some have the same role.
+        scene.admin.run_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &printed(scene, case, user, extent));
         let check = scene.until_allowed(user, &[&["auth", "check"], &words[..]].concat());
         if check.code != 0 {
             return failed(&format!("the role `{extent}` is not enough for `auth check`"), check.code, &check.out, &check.err);
@@ -137,7 +141,8 @@ fn every_command_runs_with_exactly_its_printed_role() {
     std::thread::scope(|threads| {
         for _ in 0..4 {
             threads.spawn(|| {
-                while let Some((index, case)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, cases.get(i)?))) {
+                while let Some((index, case)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, cases.get(i)?)))
+                {
                     note(try_case(scene, case, &format!("user-{index}")));
                 }
             });

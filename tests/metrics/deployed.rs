@@ -40,8 +40,17 @@ fn manifests_run_with_the_rights_that_they_have() {
     let kubeconfig = known.replace(&cluster().token(Persona::Viewer), token.trim());
     assert_ne!(kubeconfig, known, "the token took the place of the viewer's");
     let kubeconfig = file("deployed.kubeconfig", &kubeconfig);
-    let settings = admin.json(&["get", "configmap", "gpuctl", "-n", "gpuctl"]);
-    let settings = settings["data"]["config.yaml"].as_str().unwrap().replace("time_window_min: 10", "time_window_min: 0.1");
+    // Settings can hold credentials, so they are a Secret.
+    let settings = admin.run(&[
+        "get",
+        "secret",
+        "gpuctl",
+        "-n",
+        "gpuctl",
+        "-o",
+        r#"go-template={{index .data "config.yaml" | base64decode}}"#,
+    ]);
+    let settings = settings.replace("time_window_min: 10", "time_window_min: 0.1");
     let settings = file("deployed.yaml", &settings.replace("step: 30s", "step: 1s"));
     let command = |arguments: &[String]| {
         let mut command = gpuctl(cluster(), Persona::Viewer);
@@ -52,6 +61,16 @@ fn manifests_run_with_the_rights_that_they_have() {
     for verb in ["score", "report"] {
         run(command(&words(&format!("auth check {verb} --prometheus {}", scene.prometheus))), "").ok();
     }
+    let can = |words: &str| {
+        let user = ["--as", "system:serviceaccount:gpuctl:gpuctl"];
+        let answer = admin.try_run(&[&["auth", "can-i"], &words.split(' ').collect::<Vec<_>>()[..], &user].concat(), "");
+        String::from_utf8(answer.stdout).unwrap().trim() == "yes"
+    };
+    assert!(
+        can("list pods -A")
+            && !can("get services --subresource=proxy -A")
+            && !can("get services --subresource=proxy -n monitoring")
+    );
     // It may do nothing else.
     run(command(&words("logs work --prometheus none -n deployed")), "").exits(5);
 

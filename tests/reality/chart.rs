@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use base64::Engine as _;
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::binaries::{Binaries, Extras};
 use serde_json::Value;
@@ -29,7 +30,8 @@ fn objects(text: &str) -> BTreeMap<String, Value> {
     let all: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
     let named = all.into_iter().filter(Value::is_object).map(|mut object| {
         if let Some(settings) = object["data"]["config.yaml"].as_str() {
-            let said: Value = serde_saphyr::from_str(settings).unwrap();
+            let text = base64::engine::general_purpose::STANDARD.decode(settings).unwrap();
+            let said: Value = serde_saphyr::from_str(&String::from_utf8(text).unwrap()).unwrap();
             object["data"]["config.yaml"] = said;
         }
         (format!("{} {}", object["kind"], object["metadata"]["name"]), object)
@@ -48,6 +50,13 @@ fn the_chart_makes_what_the_manifests_make() {
     assert_eq!(chart.len(), 7);
     assert_eq!(chart, manifests);
 
+    let component = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus-service/access.yaml");
+    let granted = objects(&std::fs::read_to_string(component).unwrap());
+    let named = "prometheusService.namespace=monitoring,prometheusService.name=prometheus-operated";
+    let with_service = objects(&helm(&["template", "gpuctl", CHART, "--namespace", "gpuctl", "--set", named]));
+    assert_eq!((granted.len(), with_service.len()), (4, 11));
+    assert!(granted.iter().all(|(name, object)| with_service.get(name) == Some(object)), "{with_service:#?}");
+
     let monitor = objects(&helm(&["template", "gpuctl", CHART, "--namespace", "gpuctl", "--set", "serviceMonitor.enabled=true"]));
     let component =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus/servicemonitor.yaml")).unwrap();
@@ -57,7 +66,7 @@ fn the_chart_makes_what_the_manifests_make() {
 
     scene.admin.run(&["label", "namespace", "chart", "pod-security.kubernetes.io/enforce=restricted"]);
     helm(&["lint", CHART, "--strict"]);
-    helm(&["install", "gpuctl", CHART, "--namespace", "chart", "--set", "report.by=namespace\\,pool,servicesProxy=false"]);
+    helm(&["install", "gpuctl", CHART, "--namespace", "chart", "--set", "report.by=namespace\\,pool"]);
     // A pod that the namespace refuses would never be made.
     scene.admin.until(&["get", "pods", "-n", "chart"], |list| list["items"].as_array().is_some_and(|pods| !pods.is_empty()));
     let report = scene.admin.json(&["get", "cronjob", "gpuctl-report", "-n", "chart"]);
@@ -69,6 +78,7 @@ fn the_chart_makes_what_the_manifests_make() {
     let role = scene.admin.json(&["get", "clusterrole", "gpuctl-watcher"]);
     assert!(!role["rules"].to_string().contains("proxy"), "{role:#}");
     helm(&["uninstall", "gpuctl", "--namespace", "chart", "--wait"]);
-    let left = scene.admin.run(&["get", "deployments,cronjobs,services,configmaps,clusterroles", "-n", "chart", "-o", "name"]);
+    let left =
+        scene.admin.run(&["get", "deployments,cronjobs,services,configmaps,secrets,clusterroles", "-n", "chart", "-o", "name"]);
     assert!(!left.contains("gpuctl"), "{left}");
 }

@@ -21,6 +21,7 @@ fn done(program: &str, arguments: &[&str]) {
 /// Lets `deploy/` reach this cluster: no Service of it leads to the API server, so its pods get a kubeconfig. Nobody waits five minutes.
 const OVERLAY: &str = "\
 resources: [deploy]
+components: [deploy/prometheus-service]
 patches:
   - target: {kind: Deployment}
     patch: |

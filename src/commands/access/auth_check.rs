@@ -59,12 +59,13 @@ async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
     asked.await.err().map(|error| error.to_string())
 }
 
-/// Collects the rights to ask about. Those of API groups that the cluster does not serve are none that a command uses.
+/// Collects the rights to ask about, and those of them whose API group the cluster does not serve.
 async fn asked(tasks: &[&Task], connection: &Connection) -> Result<(BTreeSet<Right>, BTreeSet<Right>), Error> {
     let served = connection.groups().await?;
     let all: BTreeSet<Right> = tasks.iter().flat_map(|task| task.complete()).collect();
-    let is_served = |right: &Right| right.group.is_empty() || served.contains(right.group);
-    Ok(all.into_iter().partition(is_served))
+    let is_absent = |right: &&Right| !right.group.is_empty() && !served.contains(right.group);
+    let absent = all.iter().filter(is_absent).copied().collect();
+    Ok((all, absent))
 }
 
 /// Answers for some commands, or for all of them when none is named.
@@ -75,13 +76,9 @@ async fn several(args: &AuthCheck, tasks: &[&Task], connection: &Connection, con
     let home = connection.namespace.as_str();
     let needs_prometheus = tasks.iter().any(|task| task.complete().contains(&PROXY));
     let trouble = async { if needs_prometheus { trouble(connection, context).await } else { None } };
-    let (here, everywhere, user, trouble) = futures::future::join4(
-        connection.may(&asked, Some(home)),
-        connection.may(&asked, None),
-        connection.user(),
-        trouble,
-    )
-    .await;
+    let (here, everywhere, user, trouble) =
+        futures::future::join4(connection.may(&asked, Some(home)), connection.may(&asked, None), connection.user(), trouble)
+            .await;
     let (mut here, mut everywhere, user) = (here?, everywhere?, user?);
     if trouble.is_none() {
         here.insert(PROXY, true);
@@ -137,7 +134,8 @@ async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, con
 /// Returns whether the pool is there and how full it is.
 async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
     let wanted = Wanted { pool: Some(pool.to_owned()), ..Wanted::default() };
-    let (nodes, known, jobs) = futures::future::join3(connection.nodes(), connection.pool(pool), connection.jobs(&wanted)).await;
+    let (nodes, known, jobs) =
+        futures::future::join3(connection.nodes(), connection.shown_pool(pool), connection.jobs(&wanted)).await;
     let nodes = nodes?;
     let known = unless_forbidden(known)?;
     let jobs = unless_forbidden(jobs)?;
@@ -151,7 +149,7 @@ async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
         (Nodes::Listed(_), false) if known.is_some() => Some(false),
         _ => None,
     };
-    let definition = known.flatten().map(|known| known.pool).unwrap_or_default();
+    let definition = known.flatten().unwrap_or_default();
     // Of jobs that may be seen in part only their number being too many already says something.
     let full = definition.max_jobs.zip(counted).is_some_and(|(most, jobs)| jobs >= most as usize);
     Ok(PoolRoom {

@@ -62,6 +62,10 @@ pub(super) async fn run(
         }
     };
     context.terminal.print(&text)?;
+    if tasks.is_none() && person.is_none() {
+        let roles = "--emit-role=viewer, researcher or operator prints the role of a person";
+        context.terminal.warn(&format!("this role allows every command, as an administrator needs them; {roles}"));
+    }
     context.terminal.hint("review the roles, then apply them: gpuctl auth check … --emit-role | kubectl apply -f -");
     Ok(ExitCode::SUCCESS)
 }
@@ -78,7 +82,7 @@ fn person(extent: RoleExtent) -> Option<Person> {
 /// Builds the name of the roles. Roles with different rules have different names, so that applying one of them does not
 /// change what the users of another one may do.
 fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str>) -> String {
-    let commands = tasks.map(|tasks| tasks.iter().map(|task| task.words).collect::<Vec<_>>().join("-"));
+    let commands = tasks.map(|tasks| tasks.iter().map(|task| task.words.replace(' ', "-")).collect::<Vec<_>>().join("-"));
     let mut name = "gpuctl".to_owned();
     for part in [commands.as_deref(), person(extent).map(Person::word), (extent == RoleExtent::Full).then_some("full")] {
         name = part.map_or(name.clone(), |part| format!("{name}-{part}"));
@@ -98,7 +102,9 @@ fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
         if rule.rights().any(|right| rights.contains(&right) && !always.contains(&right)) {
             let dot = if rule.group.is_empty() { "" } else { "." };
             let place = if rule.place == RightScope::Namespace { "" } else { " outside of the namespace" };
-            uses.entry(format!("{} {}{dot}{}{place}", rule.verbs.join(", "), rule.resource, rule.group)).or_default().insert(used);
+            uses.entry(format!("{} {}{dot}{}{place}", rule.verbs.join(", "), rule.resource, rule.group))
+                .or_default()
+                .insert(used);
         }
     }
     if uses.is_empty() {
@@ -108,7 +114,9 @@ fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
         let used: Vec<&str> = used.into_iter().collect();
         format!("  {what}: {}", used.join("; "))
     });
-    std::iter::once("Rights that only some uses need; leave out those that you do not want to grant:".to_owned()).chain(lines).collect()
+    std::iter::once("Rights that only some uses need; leave out those that you do not want to grant:".to_owned())
+        .chain(lines)
+        .collect()
 }
 
 /// Finds the Service of Prometheus, which is granted by its name alone.
@@ -125,7 +133,7 @@ async fn proxy(
     };
     let (service, both) = match path {
         PrometheusPath::Url => {
-            remarks.push("Prometheus has an address of its own, so no right to a Service is granted.".to_owned());
+            remarks.push("No right to a Service of Prometheus: your settings name its address, or turn metrics off.".to_owned());
             return Ok(None);
         }
         PrometheusPath::Service { service, is_exact } => (service, !is_exact),
@@ -176,7 +184,8 @@ fn home(rights: &mut BTreeSet<Right>, exists: bool, remarks: &mut Vec<String>, c
     }
     let writes = rights.iter().any(|right| right.place == RightScope::Home && !matches!(right.verb, "get" | "list" | "watch"));
     if writes {
-        let message = format!("the namespace {HOME} does not exist yet; the role in it can be applied once the first pool exists");
+        let message =
+            format!("the namespace {HOME} does not exist yet; the role in it can be applied once the first pool exists");
         remarks.push(message.clone());
         context.terminal.warn(&message);
     } else {
@@ -201,8 +210,12 @@ async fn subjects(args: &AuthCheck, connection: &Connection, context: &Context) 
     }
     let user = connection.user().await?;
     match &user {
-        Some(user) => context.terminal.note(&format!("the bindings name you ({user}); --user, --group or --serviceaccount names others")),
-        None => context.terminal.warn("no binding is printed, because your own name is not known; name a subject with --user NAME"),
+        Some(user) => {
+            context.terminal.note(&format!("the bindings name you ({user}); --user, --group or --serviceaccount names others"))
+        }
+        None => {
+            context.terminal.warn("no binding is printed, because your own name is not known; name a subject with --user NAME")
+        }
     }
     Ok(user.into_iter().map(|name| Subject { kind: SubjectKind::User, name }).collect())
 }

@@ -76,9 +76,13 @@ impl Person {
     #[must_use]
     pub(crate) fn summary(self) -> &'static str {
         match self {
-            Self::Viewer => "A viewer reads jobs, logs and events of the namespace. The ClusterRole shows nodes and pods of all namespaces.",
+            Self::Viewer => {
+                "A viewer reads jobs, logs and events of the namespace. The ClusterRole shows nodes and pods of all namespaces."
+            }
             Self::Researcher => "A researcher submits, watches and deletes jobs of the namespace, and reads what a viewer reads.",
-            Self::Operator => "An operator manages nodes, pools, quotas and defaults, and reads what a viewer reads in all namespaces.",
+            Self::Operator => {
+                "An operator manages nodes, pools, quotas and defaults, and reads what a viewer reads in all namespaces."
+            }
         }
     }
 

@@ -236,6 +236,7 @@ pub(crate) const PUBLISH: &[Rule] = &[
 pub(crate) const DEFINITION: &[Rule] = &[
     rule(Cluster, "", "nodes", &["list", "get", "patch"]),
     rule(Home, "", "configmaps", &["get", "create", "patch"]),
+    rule(Home, "", "configmaps", LIST).or("publishing pools to users who may not list them"),
     rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
 ];
 

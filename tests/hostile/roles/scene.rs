@@ -126,7 +126,8 @@ pub fn scene() -> &'static Scene {
         fs::write(scene.inside().join("hello.txt"), "hello").unwrap();
         scene.cluster.allow_exec(NAMESPACE, &scene.inside());
         scene.cluster.forward(NAMESPACE, &[8000], 1);
-        let pools = ["roles-pool", "doomed", "joined", "left"].map(|name| format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\n"));
+        let pools =
+            ["roles-pool", "doomed", "joined", "left"].map(|name| format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\n"));
         let pools = pools.join("---\n") + "nodes: [spare-7]\n";
         scene.gpuctl_with("", &["create", "-f", "-"], &pools).ok();
         let mut jobs: Vec<String> = TRAININGS.map(|name| training(name, "")).into();
