@@ -13,23 +13,23 @@ use crate::model::rights::{self, Task};
 /// - `("get nodes" [HOLDERS, METRICS])`: the words of `auth check`, and the rights;
 /// - `(as "get nodes")`: the rights of another row;
 /// - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the words it is;
-/// - `(by_file "apply jobs" [MAKE_JOB, FIND], …)`: what a document is decides, once it is read.
+/// - `(by_file "apply jobs" [MAKE_JOB, FIND, AWAIT], …)`: what a document is decides, once it is read.
 macro_rules! verbs {
     ($make:ident) => {
         $make! {
             Command {
                 Create(files::create::Create) => files::create::run, (
                     by files::create::Create::task,
-                    "create jobs" [MAKE_JOB, PLACE, LOOK], "create services" [MAKE_SERVICE, PLACE, LOOK, SERVE],
-                    "create notebooks" [MAKE_NOTEBOOK, PLACE, LOOK], "create secrets" [SECRET],
+                    "create jobs" [MAKE_JOB, PLACE, LOOK, AWAIT], "create services" [MAKE_SERVICE, PLACE, LOOK, SERVE, AWAIT],
+                    "create notebooks" [MAKE_NOTEBOOK, PLACE, LOOK, AWAIT], "create secrets" [SECRET],
                     "create pools" [DEFINITION, FIRST], "create quotas" [QUOTA],
                     "create defaults" [WRITE_DEFAULTS, FIRST]
                 );
                 Apply(files::apply::Apply) => files::apply::run, (
                     by_file
                     "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, LOOK, STALE],
-                    "apply services" [MAKE_SERVICE, REPLACE_SERVICE, FIND, PLACE, LOOK, SERVE, STALE],
-                    "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, FIND, PLACE, LOOK, STALE],
+                    "apply services" [MAKE_SERVICE, REPLACE_SERVICE, FIND, PLACE, LOOK, SERVE, STALE, AWAIT],
+                    "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, FIND, PLACE, LOOK, STALE, AWAIT],
                     "apply pools" [DEFINITION, FIRST], "apply quotas" [QUOTA, STALE_QUOTA],
                     "apply defaults" [WRITE_DEFAULTS, FIRST]
                 );
@@ -53,13 +53,13 @@ macro_rules! verbs {
                 Top(metrics::top::Top) => metrics::top::run, ("top" [NODES, OWNERS, LIVE, METRICS]);
                 Score(score::ScoreArgs) => score::run, ("score" [SCORED, ROAD]);
                 #[command(subcommand)]
-                Stats(history::stats::StatsCommand) => history::stats::run, ("stats" [ROAD]);
-                Eff(history::eff::Eff) => history::eff::run, ("eff" [ROAD]);
+                Stats(history::stats::StatsCommand) => history::stats::run, ("stats" [ROAD, PRESENT]);
+                Eff(history::eff::Eff) => history::eff::run, ("eff" [ROAD, PRESENT]);
                 #[command(subcommand)]
-                Who(history::who_gpu::Who) => history::who_gpu::run, ("who gpu" [ROAD]);
-                Report(history::report::Report) => history::report::run, ("report" [ROAD]);
+                Who(history::who_gpu::Who) => history::who_gpu::run, ("who gpu" [ROAD, PRESENT]);
+                Report(history::report::Report) => history::report::run, ("report" [ROAD, PRESENT]);
                 #[command(subcommand)]
-                Snapshot(history::snapshot::SnapshotCommand) => history::snapshot::run, ("snapshot" [ROAD]);
+                Snapshot(history::snapshot::SnapshotCommand) => history::snapshot::run, ("snapshot" [ROAD, PRESENT]);
                 Logs(jobs::logs::Logs) => jobs::logs::run, ("logs" [FIND, ANY_KIND, LOGS]);
                 Events(jobs::events::Events) => jobs::events::run, ("events" [EVENTS]);
                 Open(jobs::open::Open) => jobs::open::run, ("open" [FIND, ANY_KIND, FORWARD]);
@@ -117,10 +117,10 @@ macro_rules! verbs {
                 #[command(visible_alias = "consumer")]
                 Consumers(workloads::consumers::GetConsumers) => workloads::consumers::run, ("get consumers" [OWNERS, METRICS]);
                 Health(metrics::health::GetHealth) => metrics::health::run, ("get health" [NODES, ROAD]);
-                Heatmap(metrics::heatmap::GetHeatmap) => metrics::heatmap::run, ("get heatmap" [ROAD]);
+                Heatmap(metrics::heatmap::GetHeatmap) => metrics::heatmap::run, ("get heatmap" [ROAD, PRESENT]);
                 Clusters(history::clusters::GetClusters) => history::clusters::run, ();
                 #[command(visible_alias = "ns")]
-                Namespaces(history::dimensions::GetNamespaces) => history::dimensions::namespaces, ("get namespaces" [ROAD]);
+                Namespaces(history::dimensions::GetNamespaces) => history::dimensions::namespaces, ("get namespaces" [ROAD, PRESENT]);
                 DimensionKeys(history::dimensions::GetDimensionKeys) => history::dimensions::keys, (as "get namespaces");
                 DimensionValues(history::dimensions::GetDimensionValues) => history::dimensions::values, (as "get namespaces");
                 #[command(visible_aliases = ["workload", "wl"])]

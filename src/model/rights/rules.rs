@@ -77,6 +77,18 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Namespace, "scheduling.x-k8s.io", "podgroups", MAKE).when("`job.gang: coscheduling`"),
 ];
 
+const WAITING: &str = "`--wait` and `--follow`";
+
+/// Watching a job that was just submitted.
+pub(crate) const AWAIT: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", LIST).when(WAITING),
+    rule(Namespace, "", "pods", LIST).when(WAITING),
+    rule(Namespace, "apps", "deployments", LIST).when(WAITING),
+    rule(Namespace, "apps", "statefulsets", LIST).when(WAITING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).when(WAITING),
+    rule(Namespace, "", "pods/log", &["get"]).when("`--follow`"),
+];
+
 /// What a service has beside its Service.
 pub(crate) const SERVE: &[Rule] = &[
     rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).when("`autoscaling`"),
@@ -202,6 +214,16 @@ pub(crate) const METRICS: &[Rule] = &[
 /// The right to ask a Prometheus in the cluster through the API server.
 pub(crate) const PROXY: Right = Right { place: Cluster, group: "", resource: "services/proxy", verb: "get" };
 
+const SHARED: &str = "which nodes share their GPUs";
+
+/// Nodes and their devices, which answers about the past are compared with.
+pub(crate) const PRESENT: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST).or(SHARED),
+    rule(Cluster, "", "pods", LIST).or(SHARED),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+];
+
 /// The right to find a Prometheus whose Service has an unusual name.
 #[must_use]
 pub(crate) const fn service_list() -> Right {
@@ -296,7 +318,9 @@ pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "", "secrets", &["get", "delete"]).or("the token of ranks that an interrupted `create` left"),
     rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE)
         .or("the policy that an interrupted `create` left"),
-    // A name that is not there is told apart from a job of another kind by asking for each kind.
+    rule(Namespace, "apps", "replicasets", &["list", "delete"]).when("services with `--force`"),
+    rule(Namespace, "", "pods", &["delete"]).when("`--force`, and pods that outlived their job"),
+    // `delete` looks for an object of this name that is not a job of gpuctl's, in every kind.
     rule(Namespace, "batch", "jobs", &["get"]),
     rule(Namespace, "apps", "deployments", &["get"]).when("services"),
     rule(Namespace, "apps", "statefulsets", &["get"]).when("notebooks"),

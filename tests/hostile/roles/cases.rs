@@ -88,6 +88,8 @@ fn writing(scene: &Scene) -> Vec<Case> {
         case("delete jobs", "delete job purged --purge"),
         case("delete jobs", "delete job awaited --wait"),
         case("delete jobs", "delete job ended"),
+        case("delete jobs", "delete job forced --force"),
+        case("delete jobs", "delete job forced-web --force"),
         case("delete jobs", "delete job closed"),
         case("delete jobs", "delete job never-was").codes(&[4]),
         case("exec", "exec a -- true"),

@@ -21,8 +21,21 @@ pub struct Scene {
 }
 
 /// Trainings of the scene; each case that changes one has its own.
-pub const TRAININGS: [&str; 12] =
-    ["a", "paused", "resumed", "restarted", "gone", "purged", "awaited", "changed", "replaced", "again", "mine", "yours"];
+pub const TRAININGS: [&str; 13] = [
+    "a",
+    "paused",
+    "resumed",
+    "restarted",
+    "gone",
+    "purged",
+    "awaited",
+    "changed",
+    "replaced",
+    "again",
+    "mine",
+    "yours",
+    "forced",
+];
 
 pub fn training(name: &str, extra: &str) -> String {
     let resources = if extra.contains("resources:") { "" } else { "resources: {pool: roles, gpu: 1}\n" };
@@ -131,7 +144,7 @@ pub fn scene() -> &'static Scene {
         let pools = pools.join("---\n") + "nodes: [spare-7]\n";
         scene.gpuctl_with("", &["create", "-f", "-"], &pools).ok();
         let mut jobs: Vec<String> = TRAININGS.map(|name| training(name, "")).into();
-        jobs.extend(["web", "scaled", "ended", "tuned"].map(|name| service(name, PORT)));
+        jobs.extend(["web", "scaled", "ended", "tuned", "forced-web"].map(|name| service(name, PORT)));
         jobs.extend(["book", "closed"].map(notebook));
         scene.gpuctl_with("", &["create", "-f", "-", "--allow-pending"], &jobs.join("---\n")).ok();
         let quota = "kind: quota\nversion: v0.1\nquota: {name: standing}\nnamespace: {roles: {gpu: 60}}\n";
@@ -139,7 +152,7 @@ pub fn scene() -> &'static Scene {
         scene.gpuctl("", &["pause", "job", "resumed"]).ok();
         let running = |list: &serde_json::Value| {
             let pods = super::items(list);
-            pods.len() >= 15 && pods.iter().all(|pod| pod["status"]["phase"] == "Running")
+            pods.len() >= 17 && pods.iter().all(|pod| pod["status"]["phase"] == "Running")
         };
         scene.admin.until(&["get", "pods", "-n", NAMESPACE], running);
         scene
