@@ -2,24 +2,31 @@
 //! environment.
 
 mod file;
+mod folders;
 mod found;
 mod keys;
 mod metrics;
 mod outbound;
 pub(crate) mod reference;
+mod safety;
 mod score;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::terminal::TerminalOptions;
 
 pub(crate) use file::{set, usual};
+pub(crate) use folders::folder_warnings;
 pub(crate) use found::{Config, Origin};
 pub(crate) use keys::nearest;
 pub use keys::{KEYS, SettingKey, ValueKind};
 pub(crate) use metrics::{MetricsFlags, MetricsSource};
 pub(crate) use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
 pub(crate) use score::ScoreSettings;
+
+/// The variable that forbids writing.
+const READ_ONLY: &str = "GPUCTL_READ_ONLY";
 
 /// What the environment says.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +77,23 @@ impl Environment {
     #[must_use]
     pub(crate) fn variable(name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    /// Returns a variable of another spelling that would have forbidden writing, such as `GPUCTL_READONLY`, or the right one
+    /// with a value that is no text.
+    #[must_use]
+    pub(crate) fn near_read_only() -> Option<String> {
+        let is_off = |value: &OsStr| {
+            let text = value.to_str().map(str::trim);
+            text.is_some_and(|text| text.is_empty() || ValueKind::Switch.parse(text) == Some(false.into()))
+        };
+        let mut variables = std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            let rest = name.to_ascii_uppercase().strip_prefix("GPUCTL_")?.to_owned();
+            let is_right = name == READ_ONLY && value.to_str().is_some();
+            (!is_right && safety::is_near(&rest) && !is_off(&value)).then_some(name)
+        });
+        variables.next()
     }
 
     /// Wishes for the terminal, flags aside.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::bundle::Bundle;
 use crate::cluster::{Access, Connection, ReadOnly};
-use crate::config::{Config, MetricsFlags, MetricsSource, Origin, SettingKey};
+use crate::config::{Config, MetricsFlags, MetricsSource, Origin, folder_warnings};
 use crate::error::{Error, ErrorName};
 use crate::model::left_out;
 use crate::terminal::Terminal;
@@ -53,6 +53,8 @@ impl Context {
 
     /// Connects to the API server.
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
+        // Before anything can be written.
+        self.warn_of_settings();
         let access = Access { read_only: self.read_only(), ..self.access.clone() };
         let connection = Connection::open(&access).await?;
         self.terminal.detail(&format!("cluster {}, namespace {}", connection.server(), connection.namespace));
@@ -71,22 +73,28 @@ impl Context {
         if self.access.read_only.is_some() {
             return self.access.read_only.clone();
         }
-        let found = Config::read(self.flags.config.as_deref(), || context_of(&self.access))
-            .and_then(|config| config.find(SettingKey::named("safety.read_only")));
-        match found {
-            Ok((value, _)) if value != true => None,
+        let config = Config::read(self.flags.config.as_deref(), || context_of(&self.access));
+        match config.and_then(|config| config.read_only()) {
+            Ok((false, _)) => None,
             Ok((_, Origin::Environment(_))) => Some(ReadOnly::Environment),
             Ok(_) => Some(ReadOnly::File),
             Err(error) => Some(ReadOnly::Unclear(error.to_string())),
         }
     }
 
+    /// Warns once of keys in the config file that do not exist, and of folders that others can change.
+    fn warn_of_settings(&self) {
+        if self.unknown_keys_told.replace(true) {
+            return;
+        }
+        let unknown = self.config().map(|config| config.file.unknown()).unwrap_or_default();
+        unknown.iter().chain(&folder_warnings()).for_each(|warning| self.terminal.warn(warning));
+    }
+
     /// Returns where metrics come from. Warns once of keys in the config file that do not exist.
     pub(crate) fn metrics(&self) -> Result<MetricsSource, Error> {
         let source = self.metrics.borrow().clone()?;
-        if !self.unknown_keys_told.replace(true) {
-            source.unknown.iter().for_each(|unknown| self.terminal.warn(unknown));
-        }
+        self.warn_of_settings();
         Ok(source)
     }
 

@@ -248,6 +248,6 @@ impl Bundle {
         serde_json::to_writer(&mut packed, self).map_err(|error| told(error.into()))?;
         packed.flush().map_err(told)?;
         let bytes = packed.finish().map_err(told)?;
-        Ok(files::replace(path, &bytes, 0o600)?)
+        Ok(files::replace(path, &bytes, files::Purpose::Private)?)
     }
 }

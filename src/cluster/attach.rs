@@ -90,8 +90,17 @@ impl Session {
     /// Passes input in and output out until the process ends. A `sink` that takes no more ends it too.
     pub(crate) async fn run(
         self,
-        mut input: mpsc::Receiver<SessionInput>,
+        input: mpsc::Receiver<SessionInput>,
         mut sink: impl FnMut(SessionStream, &[u8]) -> bool,
+    ) -> SessionEnd {
+        self.run_slowly(input, async |stream, bytes: &[u8]| sink(stream, bytes)).await
+    }
+
+    /// Does the same for a `sink` that has to wait. Nothing more is read meanwhile, and other tasks go on.
+    pub(crate) async fn run_slowly(
+        self,
+        mut input: mpsc::Receiver<SessionInput>,
+        mut sink: impl AsyncFnMut(SessionStream, &[u8]) -> bool,
     ) -> SessionEnd {
         let Socket { mut send, mut receive, half_close } = self.socket;
         let feeding = async {
@@ -132,7 +141,7 @@ impl Session {
                     }
                     _ => continue,
                 };
-                if !content.is_empty() && !sink(stream, &content) {
+                if !content.is_empty() && !sink(stream, &content).await {
                     return SessionEnd::Unread;
                 }
             }

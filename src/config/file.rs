@@ -9,13 +9,17 @@ use yaml_edit::YamlFile;
 use yaml_edit::path::YamlPath;
 
 use super::keys::{KEYS, SettingKey, nearest};
-use crate::files::{replace, text_of};
+use super::safety;
+use crate::files::trust::{Exposure, exposure, is_closed};
+use crate::files::{Purpose, replace, text_of};
 
 /// What the file says; nothing where there is none.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct ConfigFile {
     content: Value,
     path: Option<PathBuf>,
+    /// What lets others change it.
+    exposure: Option<Exposure>,
 }
 
 impl ConfigFile {
@@ -25,7 +29,8 @@ impl ConfigFile {
             return Ok(Self::default());
         };
         let content = parsed(&text_of(&path)?, &path)?;
-        Ok(Self { content, path: Some(path) })
+        let exposure = exposure(&path).map_err(|error| anyhow!("cannot check who can write to {}: {error}", path.display()))?;
+        Ok(Self { content, path: Some(path), exposure })
     }
 
     /// Returns the file as it is for one context of the kubeconfig: what `contexts.NAME` says comes first.
@@ -70,6 +75,24 @@ impl ConfigFile {
         }
     }
 
+    /// Fails when others can change the file: then a setting that sends credentials somewhere, or runs a program, may not be
+    /// the user's.
+    pub(crate) fn must_be_own(&self, setting: &str) -> anyhow::Result<()> {
+        match &self.exposure {
+            Some(exposure) => Err(anyhow!("refusing to use `{setting}` of the config file: {}", exposure.message())),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails when it is not certain what the file says about writing.
+    pub(super) fn check_safety(&self) -> anyhow::Result<()> {
+        safety::check(&self.content)?;
+        match &self.exposure {
+            Some(exposure) => Err(anyhow!("{}", exposure.message())),
+            None => Ok(()),
+        }
+    }
+
     /// Returns a text that is not empty.
     pub(crate) fn text(&self, section: &str, key: &str) -> Option<String> {
         self.content[section][key].as_str().filter(|text| !text.is_empty()).map(ToOwned::to_owned)
@@ -89,7 +112,8 @@ impl ConfigFile {
             let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             format!("{place}: unknown key `{name}`{near}")
         };
-        let mut unknown = Vec::new();
+        let exposed = |exposure: &Exposure| format!("{}; its credentials and commands are not used", exposure.message());
+        let mut unknown: Vec<String> = self.exposure.iter().map(exposed).collect();
         match &self.content {
             Value::Null => {}
             Value::Object(sections) => {
@@ -135,7 +159,7 @@ impl ConfigFile {
 }
 
 /// The section with settings of single contexts of the kubeconfig.
-const CONTEXTS: &str = "contexts";
+pub(super) const CONTEXTS: &str = "contexts";
 /// The sections that a context may have for itself.
 const OF_CONTEXTS: [&str; 2] = ["prometheus", "safety"];
 /// Keys that belong to the address beside which they stand: credentials, and which cluster is meant there.
@@ -152,9 +176,6 @@ const OF_ADDRESS: [&str; 11] = [
     "ca_file",
     "headers",
 ];
-
-/// Mode of a file that comes to be: it may get a key.
-const PRIVATE: u32 = 0o600;
 
 /// Returns the file in the user's folder.
 #[must_use]
@@ -189,6 +210,7 @@ fn parsed(text: &str, path: &Path) -> anyhow::Result<Value> {
 pub(crate) fn set(named: Option<&Path>, key: &SettingKey, value: &Value) -> anyhow::Result<PathBuf> {
     let path =
         named.map(Path::to_path_buf).or_else(usual).ok_or_else(|| anyhow!("there is no config folder; --config names a file"))?;
+    must_be_closed(&path, named.is_none())?;
     let old = if path.exists() { text_of(&path)? } else { String::new() };
     let before = parsed(&old, &path)?;
     let new = changed(&old, key, value)
@@ -203,8 +225,21 @@ pub(crate) fn set(named: Option<&Path>, key: &SettingKey, value: &Value) -> anyh
     if parsed(&new, &path).ok().as_ref() != Some(&wanted) {
         return Err(anyhow!("{} has a form that cannot be changed; write `{}` by hand", path.display(), key.name));
     }
-    replace(&path, new.as_bytes(), PRIVATE)?;
+    replace(&path, new.as_bytes(), Purpose::Config)?;
     Ok(path)
+}
+
+/// Closes gpuctl's own folder for others. Fails when they can change the file all the same: writing it would make their
+/// settings the user's.
+fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| is_usual && folder.exists());
+    if let Some(folder) = folder.filter(|folder| !is_closed(folder)) {
+        return Err(anyhow!("{} belongs to another user; remove it or choose a file with --config", folder.display()));
+    }
+    match if path.exists() { exposure(path)? } else { None } {
+        Some(exposure) => Err(anyhow!("the config file may hold settings of somebody else: {}", exposure.message())),
+        None => Ok(()),
+    }
 }
 
 fn changed(old: &str, key: &SettingKey, value: &Value) -> Option<String> {
@@ -255,7 +290,8 @@ mod tests {
 
     #[test]
     fn unknown_keys_have_near_ones() {
-        let file = |text: &str| ConfigFile { content: parsed(text, Path::new("c")).unwrap(), path: Some("c".into()) };
+        let file =
+            |text: &str| ConfigFile { content: parsed(text, Path::new("c")).unwrap(), path: Some("c".into()), exposure: None };
         assert_eq!(file("promethues: {url: x}").unknown(), ["c: unknown key `promethues`; did you mean `prometheus`?"]);
         assert_eq!(
             file("scoring: {gpu_weight: 1}").unknown(),

@@ -61,6 +61,19 @@ impl Config {
         })
     }
 
+    /// Returns whether writing is forbidden, and who says so. Fails when that is not certain.
+    pub(crate) fn read_only(&self) -> anyhow::Result<(bool, Origin)> {
+        let key = SettingKey::named("safety.read_only");
+        if let Some(name) = Environment::near_read_only() {
+            return Err(anyhow!("{name} is set; gpuctl reads GPUCTL_READ_ONLY=1"));
+        }
+        let (value, origin) = self.find(key)?;
+        if !matches!(origin, Origin::Environment(_)) {
+            self.file.check_safety()?;
+        }
+        Ok((value == true, origin))
+    }
+
     fn value(&self, name: &str) -> anyhow::Result<Value> {
         Ok(self.find(SettingKey::named(name))?.0)
     }

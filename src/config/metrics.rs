@@ -13,6 +13,9 @@ use crate::prometheus::{AwsKeys, Credentials, Matchers};
 /// The part of the file that is about metrics.
 const SECTION: &str = "prometheus";
 
+/// Keys that run a program, or name a file whose content is sent or believed.
+const OF_OTHERS: [&str; 7] = ["token_command", "token_file", "password_file", "cert_file", "key_file", "ca_file", "aws_region"];
+
 /// What the command line says.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MetricsFlags {
@@ -58,8 +61,6 @@ pub(crate) struct MetricsSource {
     pub matchers: Matchers,
     /// Whether the store takes no patterns of names of metrics.
     pub exact_names: bool,
-    /// What the config file has that nobody reads.
-    pub unknown: Vec<String>,
 }
 
 impl MetricsSource {
@@ -78,12 +79,17 @@ impl MetricsSource {
         let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
         let (named, origin) = config.find(SettingKey::named("prometheus.url"))?;
         let url = flags.url.clone().map(|url| (url, Origin::Flag)).or_else(|| Some((named.as_str()?.to_owned(), origin)));
-        let of_file = file_credentials(&config, url.as_ref().is_some_and(|(_, origin)| *origin == Origin::File))?;
+        let is_of_file = url.as_ref().is_some_and(|(_, origin)| *origin == Origin::File);
+        let of_file = file_credentials(&config, is_of_file)?;
         let named = url.is_some();
         let flag_token = flags.token_file.as_ref().map(|path| text_of(path)).transpose()?;
         let own_token =
             flag_token.map(|text| text.trim().to_owned()).or_else(|| variable("GPUCTL_PROMETHEUS_TOKEN").filter(|_| named));
         let own_user = variable("GPUCTL_PROMETHEUS_USER").zip(variable("GPUCTL_PROMETHEUS_PASSWORD")).filter(|_| named);
+        if is_of_file && (own_token.is_some() || own_user.is_some() || !flags.headers.is_empty()) {
+            // Somebody else's address must not get the user's credentials.
+            file.must_be_own("prometheus.url")?;
+        }
         let own_authority = flags.authority_file.as_ref().map(|path| bytes_of(path)).transpose()?;
         let mut headers = of_file.headers;
         for header in &flags.headers {
@@ -96,7 +102,6 @@ impl MetricsSource {
         };
         let authority = own_authority.or(of_file.authority);
         let (token_command, identity) = (of_file.token_command, of_file.identity);
-        let unknown = file.unknown();
         let matchers = match flags.matchers.is_empty() {
             true => {
                 let pairs = config.map("prometheus.matchers")?;
@@ -112,7 +117,7 @@ impl MetricsSource {
         });
         let aws_region = of_file.aws_region;
         let credentials = Credentials { user, token, token_command, identity, authority, headers, aws_keys, aws_region };
-        Ok(Self { url, credentials, matchers, exact_names, unknown })
+        Ok(Self { url, credentials, matchers, exact_names })
     }
 }
 
@@ -121,6 +126,11 @@ fn file_credentials(config: &Config, asked: bool) -> anyhow::Result<Credentials>
     let file = &config.file;
     if !asked {
         return Ok(Credentials::default());
+    }
+    for key in OF_OTHERS {
+        if file.text(SECTION, key).is_some() {
+            file.must_be_own(&format!("{SECTION}.{key}"))?;
+        }
     }
     let read = |key: &str| file.file(SECTION, key).map(|path| text_of(&path).map(|text| text.trim().to_owned())).transpose();
     let bytes = |key: &str| file.file(SECTION, key).map(|path| bytes_of(&path)).transpose();

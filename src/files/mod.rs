@@ -1,8 +1,17 @@
 //! Reads files of the user whole, and replaces them whole or not at all.
 
 pub(crate) mod archive;
+#[cfg(all(test, unix))]
+mod archive_tests;
+mod members;
+mod space;
+pub(crate) mod trust;
+pub(crate) mod unpack;
 
+use std::io;
 use std::path::{Path, PathBuf};
+
+use aws_lc_rs::rand;
 
 use crate::platform;
 
@@ -10,11 +19,24 @@ use crate::platform;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
     #[error("cannot read {}: {source}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
+    Read { path: PathBuf, source: io::Error },
     #[error("{} is not UTF-8 text", path.display())]
     NotText { path: PathBuf },
     #[error("cannot write {}: {source}", path.display())]
-    Write { path: PathBuf, source: std::io::Error },
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// What a file is for, which decides its mode and whether a link is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// For the user alone, such as a bundle: always mode 0600.
+    Private,
+    /// For other users' programs as well, such as a text file of node-exporter.
+    Public,
+    /// For whoever the umask allows; a file of the user's keeps its mode.
+    Document,
+    /// The config file. It keeps its mode without the rights of others to write, and may be a link of the user's.
+    Config,
 }
 
 /// Reads a file.
@@ -28,37 +50,88 @@ pub(crate) fn text_of(path: &Path) -> Result<String, FileError> {
     String::from_utf8(bytes_of(path)?).map_err(|_| FileError::NotText { path: path.to_path_buf() })
 }
 
-/// Makes a file that is not there yet. `Ok(false)` when there is one.
+/// Makes a file that does not exist yet. `Ok(false)` when there is one, or anything else.
+#[expect(clippy::disallowed_methods, reason = "this is the edge that writes files")]
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
-    use std::io::Write;
-    match std::fs::OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut file| file.write_all(bytes)) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-        Err(source) => Err(FileError::Write { path: path.to_path_buf(), source }),
+    let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
+    if std::fs::symlink_metadata(path).is_ok() {
+        return Ok(false);
+    }
+    let fresh = write_fresh(path, bytes, NEW_FILE, false, PRIVATE_FOLDER).map_err(write_error)?;
+    // Unlike a rename, this fails when somebody has made the file since. Some file systems have no hard links.
+    let linked = std::fs::hard_link(&fresh, path);
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let _ = std::fs::remove_file(&fresh);
+            Ok(false)
+        }
+        Err(_) => put(&fresh, path).map(|()| true).map_err(write_error),
+        Ok(()) => std::fs::remove_file(&fresh).map(|()| true).map_err(write_error),
     }
 }
 
-/// Puts a file in place at once, so that no reader meets half of it. `mode` is for one that comes to be; one that is there
-/// keeps its own.
-#[expect(clippy::disallowed_methods, reason = "this is the edge that writes files")]
-pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+/// Puts a file in place at once, so that no reader meets half of it.
+///
+/// The new file is written under a random name and renamed over the old one, so it belongs to the user. A link is refused,
+/// because somebody else may have put it there; only the config file may be one.
+pub(crate) fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileError> {
+    let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
+    let target = match purpose {
+        Purpose::Config => trust::follow(path).map_err(write_error)?,
+        _ => path.to_path_buf(),
+    };
+    let existing = existing_mode(&target).map_err(write_error)?;
+    let folder_mode = if purpose == Purpose::Public { PUBLIC_FOLDER } else { PRIVATE_FOLDER };
+    let (mode, exactly) = match (purpose, existing) {
+        (Purpose::Private, _) | (Purpose::Config, None) => (PRIVATE_FILE, true),
+        (Purpose::Config, Some(mode)) => (mode & !0o022, true),
+        (Purpose::Public, None) => (PUBLIC_FILE, true),
+        (Purpose::Document, None) => (NEW_FILE, false),
+        (Purpose::Public | Purpose::Document, Some(mode)) => (mode, true),
+    };
+    let fresh = write_fresh(&target, bytes, mode, exactly, folder_mode).map_err(write_error)?;
+    put(&fresh, &target).map_err(write_error)
+}
+
+const PRIVATE_FILE: u32 = 0o600;
+const PUBLIC_FILE: u32 = 0o644;
+/// The umask takes rights from it.
+const NEW_FILE: u32 = 0o666;
+const PRIVATE_FOLDER: u32 = 0o700;
+const PUBLIC_FOLDER: u32 = 0o755;
+
+/// Returns the mode of a regular file that belongs to the user. Links, devices and folders are not replaced.
+fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
+    let data = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        data => data?,
+    };
+    let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    match (data.is_symlink(), data.is_file()) {
+        (true, _) => refused("it is a symbolic link, which is not followed; name the file that it leads to, or remove it"),
+        (false, false) => refused("it is not a regular file"),
+        (false, true) => Ok(platform::is_own(&data).then(|| platform::mode_of(&data) & 0o777)),
+    }
+}
+
+/// Writes a file under a random name in the folder of `path`.
+fn write_fresh(path: &Path, bytes: &[u8], mode: u32, exactly: bool, folder_mode: u32) -> io::Result<PathBuf> {
     use std::io::Write;
-    let told = |source: std::io::Error| FileError::Write { path: path.to_path_buf(), source };
-    // A link stays a link.
-    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(told)?;
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let fresh = folder.join(format!(".{name}.{}.tmp", std::process::id()));
-    let mode = std::fs::metadata(&target).map_or(mode, |data| platform::mode_of(&data));
-    let written = (|| {
-        let mut file = platform::create_with_mode(&fresh, mode)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, &target)
-    })();
-    written.map_err(|error| {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    platform::folders_with_mode(folder, folder_mode)?;
+    let mut random = [0; 16];
+    rand::fill(&mut random).map_err(io::Error::other)?;
+    let fresh = folder.join(format!(".gpuctl-{:032x}.tmp", u128::from_ne_bytes(random)));
+    let mut file = platform::create_new(&fresh, mode, exactly)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
         let _ = std::fs::remove_file(&fresh);
-        told(error)
+    })?;
+    Ok(fresh)
+}
+
+/// Moves a fresh file to its place.
+fn put(fresh: &Path, target: &Path) -> io::Result<()> {
+    std::fs::rename(fresh, target).inspect_err(|_| {
+        let _ = std::fs::remove_file(fresh);
     })
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-use crate::files;
+use crate::files::trust;
 
 use super::OutboundUrl;
 
@@ -49,12 +49,12 @@ impl SentMessages {
         self.told.retain(|_, at| *at <= now && now - *at < seconds.max(KEPT));
         let Some(path) = &self.path else { return Ok(()) };
         let text = json!({"version": VERSION, "told": self.told}).to_string();
-        Ok(files::replace(path, text.as_bytes(), 0o600)?)
+        Ok(trust::write_own(path, text.as_bytes())?)
     }
 }
 
 fn read(path: &Path) -> Option<BTreeMap<String, i64>> {
-    let value: Value = serde_json::from_str(&files::text_of(path).ok()?).ok()?;
+    let value: Value = serde_json::from_str(&trust::own_text(path).ok()?).ok()?;
     if value["version"] != VERSION {
         return None;
     }

@@ -8,14 +8,33 @@ mod windows;
 
 #[cfg(unix)]
 pub(crate) use unix::{
-    Endings, RawMode, WindowChanges, create_with_mode, ended_from_outside, is_same_file, may_run, mode_of, modified_at,
-    open_plain, private_folder, symlink,
+    Endings, RawMode, WindowChanges, close_folder, create_new, ended_from_outside, folders_with_mode, free_space,
+    has_private_group, is_own, is_same_file, may_run, mode_of, modified_at, open_file, open_plain, others_can, path_of_bytes,
+    private_folder, symlink,
 };
 #[cfg(windows)]
 pub(crate) use windows::{
-    Endings, RawMode, WindowChanges, create_with_mode, ended_from_outside, is_same_file, may_run, mode_of, modified_at,
-    open_plain, private_folder, symlink,
+    Endings, RawMode, WindowChanges, close_folder, create_new, ended_from_outside, folders_with_mode, free_space,
+    has_private_group, is_own, is_same_file, may_run, mode_of, modified_at, open_file, open_plain, others_can, path_of_bytes,
+    private_folder, symlink,
 };
 
 /// The number of Ctrl-C's signal.
 pub(crate) const INTERRUPT: u8 = 2;
+
+/// Space that is left on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FreeSpace {
+    pub bytes: u64,
+    /// `None` where the number of files has no limit.
+    pub files: Option<u64>,
+}
+
+/// What other users can do with a file or folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(windows, expect(dead_code, reason = "access control lists are not read"))]
+pub(crate) enum Others {
+    /// It belongs to another user, who can do everything with it.
+    Own,
+    Write,
+}

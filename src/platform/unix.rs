@@ -1,15 +1,17 @@
 //! Linux and macOS.
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use rustix::termios::{self, OptionalActions, Termios};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::INTERRUPT;
+use super::{FreeSpace, INTERRUPT, Others};
 
 /// Keys go to the program and not to this terminal's line editor, Ctrl-C among them. Ends when it is dropped.
 pub(crate) struct RawMode {
@@ -85,11 +87,63 @@ impl WindowChanges {
     }
 }
 
-/// Opens a file for writing, empty and with this mode, whatever the umask.
-pub(crate) fn create_with_mode(path: &Path, mode: u32) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
-    file.set_permissions(Permissions::from_mode(mode))?;
+/// Makes a new file for writing. It fails where there is anything, even a link that leads nowhere. With `exactly` the mode
+/// does not depend on the umask.
+pub(crate) fn create_new(path: &Path, mode: u32, exactly: bool) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).custom_flags(flags).open(path)?;
+    if exactly {
+        file.set_permissions(Permissions::from_mode(mode)).inspect_err(|_| {
+            let _ = std::fs::remove_file(path);
+        })?;
+    }
     Ok(file)
+}
+
+/// Opens a regular file for reading. A link, a pipe and a device are refused without waiting for them.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
+/// Returns the space that is left on the disk of a path.
+pub(crate) fn free_space(path: &Path) -> io::Result<Option<FreeSpace>> {
+    let disk = rustix::fs::statvfs(path)?;
+    // Some file systems have no fixed number of files.
+    let files = (disk.f_files > 0).then_some(disk.f_favail);
+    Ok(Some(FreeSpace { bytes: disk.f_bavail.saturating_mul(disk.f_frsize), files }))
+}
+
+/// Returns a path from the bytes of an archive.
+#[expect(clippy::unnecessary_wraps, reason = "other systems cannot have every name")]
+pub(crate) fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
+    Some(PathBuf::from(OsStr::from_bytes(bytes)))
+}
+
+/// Returns who else can change a file or folder: its owner, or everybody who may write to it.
+pub(crate) fn others_can(data: &Metadata) -> Option<Others> {
+    let user = rustix::process::geteuid().as_raw();
+    // An owner can always change the mode. Root can do everything anyway.
+    if data.uid() != user && data.uid() != 0 {
+        return Some(Others::Own);
+    }
+    // Entries of a folder with the sticky bit can only be replaced by their owners.
+    let is_sticky = data.is_dir() && data.mode() & 0o1000 != 0;
+    (data.mode() & 0o022 != 0 && !is_sticky && !data.is_symlink()).then_some(Others::Write)
+}
+
+/// Returns whether a file or folder belongs to the user.
+pub(crate) fn is_own(data: &Metadata) -> bool {
+    data.uid() == rustix::process::geteuid().as_raw()
+}
+
+/// Returns whether only a group can write to a file or folder, and the group is the user's own: its number is the user's.
+pub(crate) fn has_private_group(data: &Metadata) -> bool {
+    data.mode() & 0o002 == 0 && data.uid() != 0 && data.gid() == data.uid()
 }
 
 /// Returns the rights of a file as octal digits are written: `0o644`.
@@ -111,6 +165,16 @@ pub(crate) fn may_run(file: &File) -> io::Result<()> {
 /// Makes a folder that nobody else may enter.
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Makes a folder and those above it with this mode, where they are missing.
+pub(crate) fn folders_with_mode(path: &Path, mode: u32) -> io::Result<()> {
+    DirBuilder::new().mode(mode).recursive(true).create(path)
+}
+
+/// Closes a folder of the user's for everybody else.
+pub(crate) fn close_folder(path: &Path) -> io::Result<()> {
+    std::fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
 /// Makes a link at `place` that leads to `target`.

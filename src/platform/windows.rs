@@ -3,12 +3,12 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use tokio::signal::windows::{CtrlBreak, CtrlC, CtrlClose, ctrl_break, ctrl_c, ctrl_close};
 
-use super::INTERRUPT;
+use super::{FreeSpace, INTERRUPT, Others};
 
 /// Keys go to the program; not to be had here.
 pub(crate) struct RawMode;
@@ -80,9 +80,42 @@ impl WindowChanges {
     }
 }
 
-/// Opens a file for writing, empty. Rights are those of its folder, which is the user's own.
-pub(crate) fn create_with_mode(path: &Path, _mode: u32) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).open(path)
+/// Makes a new file for writing. Rights are those of its folder, which is the user's own.
+pub(crate) fn create_new(path: &Path, _mode: u32, _exactly: bool) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// Opens a regular file for reading.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    match std::fs::symlink_metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
+/// Does not know the space that is left.
+pub(crate) fn free_space(_path: &Path) -> io::Result<Option<FreeSpace>> {
+    Ok(None)
+}
+
+/// Returns a path from the bytes of an archive, where they are UTF-8.
+pub(crate) fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
+    std::str::from_utf8(bytes).ok().map(PathBuf::from)
+}
+
+/// Does not look at access control lists.
+pub(crate) fn others_can(_data: &Metadata) -> Option<Others> {
+    None
+}
+
+/// Takes every file for the user's.
+pub(crate) fn is_own(_data: &Metadata) -> bool {
+    true
+}
+
+/// Knows no groups of this kind.
+pub(crate) fn has_private_group(_data: &Metadata) -> bool {
+    false
 }
 
 /// Returns the rights that a file gets elsewhere.
@@ -107,6 +140,16 @@ pub(crate) fn may_run(_file: &File) -> io::Result<()> {
 /// Makes a folder. Rights are those of the folder that it is in.
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     std::fs::create_dir(path)
+}
+
+/// Makes a folder and those above it, where they are missing.
+pub(crate) fn folders_with_mode(path: &Path, _mode: u32) -> io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+/// Leaves the access control list as it is.
+pub(crate) fn close_folder(_path: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// Makes a link at `place` that leads to `target`.

@@ -7,12 +7,16 @@ use super::text::count;
 
 /// A copy that is whole.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct CopyResult {
     pub from: String,
     pub to: String,
     pub files: u64,
     pub bytes: u64,
+    /// The first members that were left out, with the reason.
     pub skipped: Vec<String>,
+    /// How many were left out.
+    pub skipped_count: u64,
 }
 
 /// Formats it for people.

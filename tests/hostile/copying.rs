@@ -1,1 +1,242 @@
 //! Archives of a hostile container that `cp` unpacks.
+//!
+//! The container is a kwok pod, whose commands run on this machine. GNU tar there hands its output to a script, which
+//! sends something else.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::nodes::{in_pool, node};
+use serde_json::json;
+
+use crate::runner::{Run, finish, gpuctl};
+use crate::support::{cluster, gpuctl_as};
+
+/// Most memory that a command may take, whatever the container sends.
+const MOST_MEMORY: u64 = 400 << 20;
+
+/// A running pod with a hostile tar, and an empty folder of the user's.
+struct Container {
+    namespace: &'static str,
+    inside: PathBuf,
+    here: PathBuf,
+}
+
+impl Container {
+    fn start(namespace: &'static str) -> Self {
+        let folder = cluster().folder().join("hostile-copies").join(namespace);
+        let (inside, here) = (folder.join("inside"), folder.join("here"));
+        fs::create_dir_all(&inside).unwrap();
+        fs::create_dir_all(&here).unwrap();
+        fs::write(inside.join("top"), "").unwrap();
+        let admin = cluster().kubectl(Persona::Admin);
+        admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+        let a100 = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
+        let node = node(&format!("{namespace}-0"), Some(a100), &[("nvidia.com/gpu", 8)]);
+        cluster().add_nodes(&[in_pool(node, namespace)]);
+        let script = inside.join("hostile");
+        admin.apply(&json!({
+            "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": namespace},
+            "spec": {"selector": {"matchNamespaces": [namespace]}, "execs": [{"local": {
+                "workDir": inside,
+                "envs": [{"name": "TAR_OPTIONS", "value": format!("--use-compress-program={}", script.display())}],
+            }}]},
+        }));
+        let yaml = format!(
+            "kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: busybox}}\n\
+             resources: {{pool: {namespace}, gpu: 1}}\n"
+        );
+        let create = ["-n", namespace, "create", "-f", "-", "--allow-pending"];
+        gpuctl_as(Persona::Admin, &create, &yaml).ok();
+        let end = Instant::now() + Duration::from_secs(90);
+        loop {
+            let jobs = gpuctl_as(Persona::Admin, &["-n", namespace, "get", "jobs", "-o", "json"], "").ok().json();
+            if jobs["items"][0]["status"] == "running" {
+                break;
+            }
+            assert!(Instant::now() < end, "the job never ran: {jobs:#}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Self { namespace, inside, here }
+    }
+
+    /// Makes tar send what a shell script prints. `bytes` are in the file `$0.bytes`.
+    fn sends(&self, script: &str, bytes: &[u8]) {
+        let path = self.inside.join("hostile");
+        fs::write(path.with_extension("bytes"), bytes).unwrap();
+        // A program that runs cannot be written to.
+        let fresh = self.inside.join("fresh");
+        fs::write(&fresh, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(&fresh, path).unwrap();
+    }
+
+    fn download(&self) -> Child {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).args(["-n", self.namespace, "cp", "a:top"]);
+        command.arg(self.here.join("copy")).args(["-o", "json"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    /// Copies, and checks that the memory stays bounded and nothing but the copy is left.
+    fn copy(&self, script: &str, bytes: &[u8]) -> Run {
+        self.sends(script, bytes);
+        let child = self.download();
+        let status = PathBuf::from(format!("/proc/{}/status", child.id()));
+        let memory = std::thread::spawn(move || {
+            let mut most = 0;
+            while let Some(now) = peak(&status) {
+                most = now.max(most);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            most
+        });
+        let run = finish(child, Duration::from_secs(60));
+        let most = memory.join().unwrap();
+        assert!(most < MOST_MEMORY, "{} MiB of memory", most >> 20);
+        assert!(names(&self.here).iter().all(|name| name == "copy"), "{:?}", names(&self.here));
+        run
+    }
+}
+
+/// Returns the peak of a process's memory; `None` when it has ended.
+fn peak(status: &Path) -> Option<u64> {
+    let text = fs::read_to_string(status).ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Returns a GNU tar header, with the size as it is written in the field.
+fn header(name: &str, kind: u8, size: &[u8; 12]) -> Vec<u8> {
+    let mut header = vec![0; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[100..107].copy_from_slice(b"0000644");
+    header[124..136].copy_from_slice(size);
+    header[148..156].copy_from_slice(b"        ");
+    header[156] = kind;
+    header[257..265].copy_from_slice(b"ustar  \0");
+    checked(header)
+}
+
+fn checked(mut header: Vec<u8>) -> Vec<u8> {
+    header[148..156].copy_from_slice(b"        ");
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    header
+}
+
+fn octal(size: u64) -> [u8; 12] {
+    format!("{size:011o}\0").into_bytes().try_into().unwrap()
+}
+
+/// Base 256, as GNU tar writes sizes of 8 GiB and more.
+fn base_256(size: u64) -> [u8; 12] {
+    let mut field = [0; 12];
+    field[0] = 0x80;
+    field[4..].copy_from_slice(&size.to_be_bytes());
+    field
+}
+
+/// Returns an old GNU sparse member of `whole` bytes, whose only byte is the last one.
+fn sparse(name: &str, whole: u64) -> Vec<u8> {
+    let mut header = header(name, b'S', &octal(1));
+    header[386..398].copy_from_slice(&base_256(whole - 1));
+    header[398..410].copy_from_slice(&octal(1));
+    header[483..495].copy_from_slice(&base_256(whole));
+    [checked(header), vec![7; 1], vec![0; 511]].concat()
+}
+
+#[test]
+fn two_kilobytes_neither_fill_the_disk_nor_the_memory() {
+    let container = Container::start("hostile-archives");
+    let once = "cat >/dev/null & cat \"$0.bytes\"; wait";
+    let run = container.copy(once, &[sparse("./top", 8 << 40), vec![0; 1024]].concat()).ok().json();
+    assert_eq!((run["files"].as_u64(), run["bytes"].as_u64()), (Some(1), Some(8 << 40)));
+    let data = fs::metadata(container.here.join("copy")).unwrap();
+    assert_eq!(data.len(), 8 << 40);
+    assert!(data.blocks() < 1000, "{} blocks on the disk", data.blocks());
+    fs::remove_file(container.here.join("copy")).unwrap();
+
+    // Extension headers of any size, and in any number.
+    let endless = "exec 2>/dev/null; cat \"$0.bytes\" && cat /dev/zero";
+    let repeated = "exec 2>/dev/null; while cat \"$0.bytes\"; do :; done";
+    for kind in *b"LKxg" {
+        container.copy(endless, &header("./top", kind, &base_256(6 << 30))).exits(1).says("longer than 1 MiB");
+        let small = [header("./top", kind, &octal(512)), vec![b'x'; 512]].concat();
+        container.copy(repeated, &small).exits(1);
+    }
+    // A list of segments without end.
+    let mut list = header("./top", b'S', &octal(0));
+    list[482] = 1;
+    list[483..495].copy_from_slice(&octal(0));
+    let blocks = [vec![0; 504], vec![1], vec![0; 7]].concat();
+    container.copy(
+        "exec 2>/dev/null; head -c 512 \"$0.bytes\"; while tail -c 512 \"$0.bytes\"; do :; done",
+        &[checked(list), blocks].concat(),
+    );
+    // Sizes that no disk has, and that are no sizes.
+    for size in [base_256(1 << 62), base_256(u64::MAX), [0xff; 12], *b"77777777777\0"] {
+        let name = if size[0] == b'7' { "../out" } else { "./top" };
+        container.copy(endless, &header(name, b'0', &size)).exits(1);
+    }
+    // Members without end that nobody wants: outside the folder, pipes, the same name again and again.
+    for member in [header("../out", b'0', &octal(0)), header("./top", b'6', &octal(0)), header("./top", b'0', &octal(0))] {
+        let many = member.repeat(2000);
+        container.copy(repeated, &many).exits(1).says("cannot be copied");
+    }
+    // An end that does not come, and one that comes too early.
+    container.copy(endless, &[header("./top", b'0', &octal(0)), vec![0; 1024]].concat()).exits(1);
+    container.copy(once, &header("./top", b'0', &octal(4096))).exits(1);
+    assert!(names(&container.here).is_empty());
+}
+
+#[test]
+fn names_that_are_left_out_are_counted_not_kept() {
+    let container = Container::start("hostile-names");
+    let members = [header("../out", b'0', &octal(0)).repeat(30_000), header("./top", b'0', &octal(0)), vec![0; 1024]].concat();
+    let run = container.copy("cat >/dev/null & cat \"$0.bytes\"; wait", &members).exits(1);
+    let answer = run.json();
+    assert_eq!((answer["skipped"].as_array().unwrap().len(), answer["skippedCount"].as_u64()), (20, Some(30_000)));
+    assert!(run.err.len() < 10_000 && run.err.contains("left out 29980 more"), "{} bytes", run.err.len());
+}
+
+#[test]
+fn a_signal_ends_a_copy_at_once_and_removes_what_arrived() {
+    let container = Container::start("hostile-signals");
+    let file = header("./top", b'0', &base_256(2 << 30));
+    for (script, signal, code) in [
+        ("exec 2>/dev/null; cat \"$0.bytes\" /dev/zero", "INT", 130),
+        ("exec 2>/dev/null; cat \"$0.bytes\"; head -c 2000000 /dev/zero; exec sleep 60", "TERM", 130),
+    ] {
+        container.sends(script, &file);
+        let child = container.download();
+        let end = Instant::now() + Duration::from_secs(30);
+        let has_begun = || {
+            let staged = names(&container.here).into_iter().map(|name| container.here.join(name).join("top"));
+            staged.filter_map(|path| fs::metadata(path).ok()).any(|data| data.len() > 1 << 20)
+        };
+        while !has_begun() {
+            assert!(Instant::now() < end, "nothing arrived");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+        let sent = Instant::now();
+        finish(child, Duration::from_secs(20)).exits(code).says("interrupted while copying");
+        assert!(sent.elapsed() < Duration::from_secs(3), "{:?} after {signal}", sent.elapsed());
+        assert!(names(&container.here).is_empty(), "{:?}", names(&container.here));
+    }
+    // An archive that is whole, of a tar that does not exit.
+    let whole = [header("./top", b'0', &octal(0)), vec![0; 1024]].concat();
+    container.copy("cat \"$0.bytes\"; exec sleep 60", &whole).exits(1).says("did not exit after its archive");
+    assert!(names(&container.here).is_empty());
+}

@@ -1,1 +1,311 @@
-//! Folders and files of the user that somebody else can write.
+//! Folders and files of the user that somebody else can write, and settings that are meant to forbid writing.
+//!
+//! Root can give files to another user; without that right the tests use modes alone.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gpuctl_sandbox::Persona;
+
+use crate::runner::{Run, gpuctl, run};
+use crate::support::cluster;
+
+/// Somebody else, who has no rights.
+const NOBODY: u32 = 65_534;
+
+fn folder(name: &str) -> PathBuf {
+    let folder = cluster().folder().join("user-files").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn own_user() -> u32 {
+    fs::metadata("/proc/self").unwrap().uid()
+}
+
+/// Returns gpuctl with folders of its own, and no address of Prometheus in the environment.
+fn command(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = gpuctl();
+    command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).env_remove("GPUCTL_PROMETHEUS");
+    for (name, folder) in [("XDG_CONFIG_HOME", "config"), ("XDG_CACHE_HOME", "cache"), ("XDG_STATE_HOME", "state")] {
+        command.env(name, home.join(folder));
+    }
+    command.args(arguments);
+    command
+}
+
+/// The same in a shell that sets its umask first.
+fn with_umask(umask: &str, home: &Path, arguments: &[&str]) -> Run {
+    let gpuctl = command(home, arguments);
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("umask {umask}; exec \"$0\" \"$@\"")).arg(gpuctl.get_program()).args(gpuctl.get_args());
+    for (name, value) in gpuctl.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    run(shell, "")
+}
+
+fn write_config(home: &Path, text: &str) -> PathBuf {
+    let folder = home.join("config/gpuctl");
+    fs::create_dir_all(&folder).unwrap();
+    set_mode(&home.join("config"), 0o700);
+    set_mode(&folder, 0o700);
+    let path = folder.join("config.yaml");
+    let _ = fs::remove_file(&path);
+    fs::write(&path, text).unwrap();
+    set_mode(&path, 0o600);
+    path
+}
+
+#[test]
+fn a_bundle_in_a_shared_folder_harms_nobody_and_stays_private() {
+    let (home, shared) = (folder("bundle-home"), folder("bundle-shared"));
+    set_mode(&shared, 0o1777);
+    let precious = home.join("precious");
+    fs::write(&precious, "precious").unwrap();
+    let bundle = shared.join("cluster.gpuctl");
+    let path = bundle.to_str().unwrap().to_owned();
+    let make = || run(command(&home, &["doctor", "--bundle", &path]), "");
+    // Links to a file, to nothing, and to another link.
+    symlink(&precious, shared.join("link")).unwrap();
+    for target in [precious.clone(), home.join("nothing"), shared.join("link")] {
+        let _ = fs::remove_file(&bundle);
+        symlink(&target, &bundle).unwrap();
+        let run = make();
+        assert_ne!(run.code, 0, "{}", run.err);
+        run.says("it is a symbolic link, which is not followed");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+        assert!(!home.join("nothing").exists());
+    }
+    fs::remove_file(&bundle).unwrap();
+    // Temporary names that could be foretold, as they were.
+    let next = std::process::id();
+    for pid in next..next + 400 {
+        symlink(&precious, shared.join(format!(".cluster.gpuctl.{pid}.tmp"))).unwrap();
+    }
+    // A file of somebody else's that everybody can read and write.
+    fs::write(&bundle, "").unwrap();
+    set_mode(&bundle, 0o666);
+    let _ = chown(&bundle, Some(NOBODY), None);
+    // Doctor may find problems, which is not a failure to write.
+    let run = make();
+    assert!(fs::metadata(&bundle).unwrap().len() > 0, "{}", run.err);
+    assert_eq!((mode(&bundle), fs::metadata(&bundle).unwrap().uid()), (0o600, own_user()));
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    let fresh = fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(fresh.filter(|name| name.starts_with(".gpuctl-")).count(), 0, "temporary files are left");
+}
+
+#[test]
+fn folders_are_closed_whatever_the_umask() {
+    for umask in ["000", "002", "022"] {
+        let home = folder(&format!("umask-{umask}")).join("missing");
+        with_umask(umask, &home, &["config", "set", "thresholds.idle", "7"]).ok();
+        with_umask(umask, &home, &["get", "jobs"]).ok();
+        let mut folders = vec![home.clone()];
+        let mut files = 0;
+        while let Some(folder) = folders.pop() {
+            assert_eq!(mode(&folder), 0o700, "{} with umask {umask}", folder.display());
+            for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    assert_eq!(mode(&path), 0o600, "{} with umask {umask}", path.display());
+                    files += 1;
+                }
+            }
+        }
+        assert!(files >= 2 && home.join("cache/gpuctl").exists(), "{files} files");
+    }
+}
+
+#[test]
+fn a_folder_that_others_can_write_is_closed_or_ignored() {
+    let home = folder("cache");
+    let cache = home.join("cache/gpuctl");
+    run(command(&home, &["get", "jobs"]), "").ok();
+    for folder in [cache.clone(), cache.join("found")] {
+        set_mode(&folder, 0o777);
+        run(command(&home, &["get", "jobs"]), "").ok();
+        assert_eq!(mode(&folder), 0o700, "{}", folder.display());
+    }
+    // What somebody else put there while it was open is not read.
+    let file = fs::read_dir(cache.join("found")).unwrap().next().unwrap().unwrap().path();
+    let planted = fs::read_to_string(&file).unwrap().replace("\"answer\":", "\"planted\":1,\"answer\":");
+    fs::write(&file, &planted).unwrap();
+    set_mode(&file, 0o666);
+    run(command(&home, &["get", "jobs"]), "").ok();
+    assert!(!fs::read_to_string(&file).unwrap().contains("planted"), "the file of others was believed");
+    if chown(&cache, Some(NOBODY), None).is_ok() {
+        let before = fs::read_dir(cache.join("found")).unwrap().count();
+        let warned = run(command(&home, &["get", "jobs"]), "").ok();
+        warned.says("another user owns it or can write to it");
+        fs::remove_file(&file).unwrap();
+        run(command(&home, &["get", "jobs"]), "").ok();
+        assert_eq!(fs::read_dir(cache.join("found")).unwrap().count(), before - 1, "nothing is written there");
+    }
+}
+
+#[test]
+fn a_config_file_of_others_runs_no_command() {
+    let home = folder("token-command");
+    let mark = home.join("ran");
+    let text = format!("prometheus: {{url: \"http://127.0.0.1:1\", token_command: \"touch {}\"}}\n", mark.display());
+    let ask = || {
+        let _ = fs::remove_file(&mark);
+        let run = run(command(&home, &["top", "nodes", "--require-metrics"]), "");
+        (mark.exists(), run)
+    };
+    let path = write_config(&home, &text);
+    let (ran, own) = ask();
+    assert!(ran, "the user's own command runs: {}", own.err);
+    let refuses = |repair: &str| {
+        let (ran, run) = ask();
+        assert!(!ran, "the command ran: {}", run.err);
+        run.says("refusing to use `prometheus.token_command`").says(repair);
+        let write = crate::runner::run(command(&home, &["label", "node", "plain-01", "hostile=config"]), "");
+        write.exits(5).says(repair);
+    };
+    for changed in [path.clone(), path.parent().unwrap().to_owned(), home.join("config")] {
+        let before = mode(&changed);
+        for bits in [0o020, 0o002] {
+            set_mode(&changed, before | bits);
+            refuses(&format!("chmod go-w {}", changed.display()));
+        }
+        set_mode(&changed, before);
+        assert!(ask().0, "it is repaired");
+        if chown(&changed, Some(NOBODY), None).is_ok() {
+            refuses(&format!("chown \"$(id -u)\" {}", changed.display()));
+            chown(&changed, Some(own_user()), None).unwrap();
+        }
+    }
+    // A link is followed to the user's own file, and each folder on the way counts.
+    let elsewhere = folder("token-command-dotfiles");
+    fs::rename(&path, elsewhere.join("config.yaml")).unwrap();
+    symlink(elsewhere.join("config.yaml"), &path).unwrap();
+    assert!(ask().0, "a link of the user's");
+    run(command(&home, &["config", "set", "thresholds.idle", "7"]), "").ok();
+    assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+    assert!(fs::read_to_string(elsewhere.join("config.yaml")).unwrap().contains("idle: 7"));
+    set_mode(&elsewhere, 0o777);
+    refuses(&format!("chmod go-w {}", elsewhere.display()));
+    set_mode(&elsewhere, 0o755);
+    if lchown(&path, Some(NOBODY), None).is_ok() {
+        refuses("chown");
+        run(command(&home, &["config", "set", "thresholds.idle", "8"]), "").exits(2).says("belongs to another user");
+    }
+}
+
+#[test]
+fn credentials_do_not_go_to_an_address_of_others() {
+    let home = folder("credentials");
+    let secret = home.join("secret");
+    fs::write(&secret, "canary-not-a-secret").unwrap();
+    for key in ["token_file", "password_file", "ca_file"] {
+        let text = format!("prometheus: {{url: \"http://127.0.0.1:1\", user: u, {key}: {}}}\n", secret.display());
+        set_mode(&write_config(&home, &text), 0o666);
+        let run = run(command(&home, &["top", "nodes", "--require-metrics"]), "");
+        assert_ne!(run.code, 0);
+        run.says(&format!("refusing to use `prometheus.{key}`"));
+    }
+    set_mode(&write_config(&home, "prometheus: {url: \"http://127.0.0.1:1\"}\n"), 0o666);
+    let mut with_token = command(&home, &["top", "nodes", "--require-metrics"]);
+    with_token.env("GPUCTL_PROMETHEUS_TOKEN", "canary-not-a-token");
+    run(with_token, "").says("refusing to use `prometheus.url`");
+}
+
+#[test]
+fn a_setting_that_may_forbid_writing_forbids_it() {
+    let home = folder("safety");
+    let label = |value: &str| {
+        let pair = format!("hostile-safety={value}");
+        command(&home, &["label", "node", "plain-01", &pair, "--overwrite"])
+    };
+    let node = || cluster().kubectl(Persona::Admin).json(&["get", "node", "plain-01"]);
+    for text in [
+        "safety: {readonly: true}",
+        "safety: {Read_Only: true}",
+        "safety: true",
+        "safety: [read_only]",
+        "safety: {read_only: yess}",
+        "safety: {read_only: true}\nsafety: {read_only: false}",
+        "saftey: {read_only: true}",
+        "read-only: true",
+        "context: {c: {safety: {read_only: true}}}",
+        "contexts: [{c: {safety: {read_only: true}}}]",
+        "contexts: {c: {read_only: true}}",
+        "default: {safety: {read_only: true}}",
+        "safety: {read_only: true}\n---\nsafety: {read_only: false}",
+    ] {
+        write_config(&home, text);
+        let refused = run(label("file"), "");
+        assert_eq!(refused.code, 5, "{text}: {}", refused.err);
+    }
+    write_config(&home, "");
+    for (name, value) in [
+        ("GPUCTL_READ_ONLY", "yess"),
+        ("GPUCTL_READONLY", "1"),
+        ("GPUCTL_SAFETY_READ_ONLY", "true"),
+        ("gpuctl_read_only", "true"),
+        ("GPUCTL_READ_ONLY", "2"),
+    ] {
+        let mut command = label("environment");
+        command.env(name, value);
+        let refused = run(command, "");
+        assert_eq!(refused.code, 5, "{name}={value}: {}", refused.err);
+    }
+    assert_eq!(node()["metadata"]["labels"]["hostile-safety"], serde_json::Value::Null, "nothing was written");
+    // A person lifts a setting of their own.
+    write_config(&home, "safety: {read_only: true}\n");
+    run(label("file"), "").exits(5);
+    let mut lifted = label("lifted");
+    lifted.env("GPUCTL_READ_ONLY", "0");
+    run(lifted, "").ok();
+    run(command(&home, &["label", "node", "plain-01", "hostile-safety=null", "--overwrite", "--config", "/dev/null"]), "").ok();
+    assert_eq!(node()["metadata"]["labels"]["hostile-safety"], "null");
+    // A key that is far from safety is told once, before the write.
+    write_config(&home, "promethues: {url: x}\n");
+    let warned = run(label("warned"), "").ok();
+    assert_eq!(warned.err.matches("unknown key `promethues`").count(), 1, "{}", warned.err);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_nothing() {
+    let home = folder("full");
+    for extra in [&[][..], &["--force"]] {
+        let target = home.join("job.yaml");
+        let arguments = [&["init", "training", "--output", target.to_str().unwrap()], extra].concat();
+        let gpuctl = command(&home, &arguments);
+        let mut shell = Command::new("sh");
+        // A file that may not grow is as good as a full disk.
+        shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]).arg(gpuctl.get_program()).args(gpuctl.get_args());
+        let run = run(shell, "");
+        assert_ne!(run.code, 0);
+        run.says("cannot write");
+        assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "{extra:?}");
+    }
+    let target = home.join("job.yaml");
+    symlink(home.join("elsewhere"), &target).unwrap();
+    for extra in [&[][..], &["--force"]] {
+        let arguments = [&["init", "training", "--output", target.to_str().unwrap()], extra].concat();
+        assert_ne!(run(command(&home, &arguments), "").code, 0);
+        assert!(!home.join("elsewhere").exists());
+    }
+    // With the rights that the umask allows.
+    fs::remove_file(&target).unwrap();
+    with_umask("027", &home, &["init", "training", "--output", target.to_str().unwrap()]).ok();
+    assert_eq!(mode(&target), 0o640);
+}

@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
     };
     let shown = path.display();
     let written = match args.force {
-        true => files::replace(path, text.as_bytes(), 0o644).map(|()| true),
+        true => files::replace(path, text.as_bytes(), files::Purpose::Document).map(|()| true),
         false => files::create(path, text.as_bytes()),
     };
     if !written.map_err(|told| Error::new(ErrorName::FileNotWritten, told))? {

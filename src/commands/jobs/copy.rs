@@ -1,23 +1,27 @@
 //! `gpuctl cp`: copies files into a running container and out of it, with the `tar` of the image.
 
+mod stream;
+
 use std::cell::RefCell;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc as blocking};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
+
+use self::stream::{Sink, Unpacking};
 
 use crate::cli::jobs::copy::Copy;
 use crate::cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
 use crate::context::Context;
 use crate::deploy::names::suffix;
 use crate::error::{Error, ErrorKind, ErrorName};
-use crate::files::archive::{Copied, is_file, pack, stage, target};
+use crate::files::archive::{Copied, is_file, pack, target};
 use crate::inside::choice::{ContainerChoice, from_node, pod};
 use crate::lookup::{self, Purpose};
 use crate::model::Pod;
@@ -37,6 +41,12 @@ const TAR_FAILED: i32 = 2;
 
 /// How long tar may take to write the last of what it got.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How long tar may take to exit after the end of its archive.
+const AFTER_END: Duration = Duration::from_secs(10);
+
+/// How long an interrupted upload may take to remove its file in the container.
+const CLEANUP: Duration = Duration::from_millis(800);
 
 /// Parses `JOB:PATH`. Text that begins like a path, or has no colon, is a local file.
 fn remote(text: &str) -> Option<(&str, &str)> {
@@ -67,16 +77,20 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
     let container = choice.container.unwrap_or_else(|| pod.own_container()).to_owned();
     let inside = Inside { connection: &connection, namespace: &job.namespace, pod, container: &container, context };
     let copied = if download { inside.download(path, &args.to).await? } else { inside.upload(&args.from, path).await? };
-    for skipped in &copied.skipped {
-        context.terminal.warn(&format!("left out {skipped}"));
+    let skipped = &copied.skipped;
+    skipped.first.iter().for_each(|one| context.terminal.warn(&format!("left out {one}")));
+    let unnamed = skipped.count - skipped.first.len() as u64;
+    if unnamed > 0 {
+        context.terminal.warn(&format!("left out {unnamed} more"));
     }
-    let whole = copied.skipped.is_empty();
+    let whole = skipped.count == 0;
     let answer = CopyResult {
         from: args.from.clone(),
         to: args.to.clone(),
         files: copied.files,
         bytes: copied.bytes,
-        skipped: copied.skipped,
+        skipped: copied.skipped.first,
+        skipped_count: copied.skipped.count,
     };
     context.terminal.print(&document(args.output.into(), &answer).unwrap_or_else(|| copied::text(&answer)))?;
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
@@ -96,7 +110,7 @@ impl Inside<'_> {
         &self,
         command: &[&str],
         input: Option<mpsc::Receiver<SessionInput>>,
-        sink: impl FnMut(&[u8]) -> bool,
+        sink: impl AsyncFnMut(&[u8]) -> bool,
     ) -> Result<(SessionEnd, String), Error> {
         let said = RefCell::default();
         let ending = self.command_saying(command, input, sink, &said).await?;
@@ -108,7 +122,7 @@ impl Inside<'_> {
         &self,
         command: &[&str],
         input: Option<mpsc::Receiver<SessionInput>>,
-        mut sink: impl FnMut(&[u8]) -> bool,
+        mut sink: impl AsyncFnMut(&[u8]) -> bool,
         said: &RefCell<Vec<u8>>,
     ) -> Result<SessionEnd, Error> {
         let command: Vec<String> = command.iter().map(ToString::to_string).collect();
@@ -123,8 +137,8 @@ impl Inside<'_> {
         let session = self.connection.start(&call).await.map_err(|failure| from_node(failure, self.pod))?;
         let input = input.unwrap_or_else(|| mpsc::channel(1).1);
         let ending = session
-            .run(input, |stream, bytes| match stream {
-                SessionStream::Out => sink(bytes),
+            .run_slowly(input, async |stream, bytes: &[u8]| match stream {
+                SessionStream::Out => sink(bytes).await,
                 SessionStream::Err => {
                     let mut said = said.borrow_mut();
                     let room = MOST_WORDS.saturating_sub(said.len());
@@ -139,33 +153,43 @@ impl Inside<'_> {
     async fn download(&self, path: &str, to: &str) -> Result<Copied, Error> {
         let (folder, name) = parts(path)?;
         let to = target(to, name);
-        let (sender, receiver) = blocking::sync_channel::<Bytes>(PIECES);
-        let (wanted, place, name) = (name.to_owned(), to.clone(), format!("./{name}"));
-        let unpacking = std::thread::spawn(move || {
-            let mut pieces = Pieces { receiver, rest: Bytes::new() };
-            let staged = stage(&mut pieces, &wanted, &place, &suffix());
-            // The rest of the last record.
-            while staged.is_ok() && pieces.receiver.recv().is_ok() {}
-            staged
-        });
+        let (sender, mut unpacking) = Unpacking::start(name, &to, PIECES);
+        let name = format!("./{name}");
         let spinner = self.context.terminal.spinner();
         let mut bytes = 0;
         let command = ["tar", "cf", "-", "-C", folder, name.as_str()];
-        let running = self.command(&command, None, |piece| {
-            bytes += piece.len() as u64;
-            spinner.set_message(format!("{path}: {}", copied::size(bytes)));
-            // False when the disk takes no more.
-            sender.send(Bytes::copy_from_slice(piece)).is_ok()
-        });
-        let ended = tokio::select! {
-            ended = running => Some(ended),
-            _ = ended_from_outside() => None,
+        let spinner_message = |bytes| spinner.set_message(format!("{path}: {}", copied::size(bytes)));
+        let ended = {
+            let mut running = pin!(self.command(&command, None, async move |piece: &[u8]| {
+                bytes += piece.len() as u64;
+                spinner_message(bytes);
+                // False when the disk takes no more.
+                sender.send(Bytes::copy_from_slice(piece)).await.is_ok()
+            }));
+            tokio::select! {
+                both = async {
+                    tokio::select! {
+                        ended = &mut running => (Some(ended), unpacking.end().await),
+                        // A hostile tar may never exit.
+                        staged = unpacking.end() => {
+                            let within = if staged.is_ok() { AFTER_END } else { LAST_WORDS / 5 };
+                            (tokio::time::timeout(within, &mut running).await.ok(), staged)
+                        }
+                    }
+                } => Some(both),
+                _ = ended_from_outside() => None,
+            }
         };
-        drop(sender);
         spinner.finish_and_clear();
-        let staged = unpacking.join().expect("unpacking does not panic");
         let failed = || Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied"));
-        let (ending, said) = ended.ok_or_else(interrupted)??;
+        let Some((ended, staged)) = ended else {
+            unpacking.abort().await;
+            return Err(interrupted());
+        };
+        let (ending, said) = match ended {
+            Some(ended) => ended?,
+            None => (SessionEnd::Unread, String::new()),
+        };
         let complaint = ContainerComplaint::of_tar(&said);
         match (ending, staged) {
             (SessionEnd::Exit(0), Ok(staged)) => staged.place(&to).map_err(|error| failed().cause(error.to_string())),
@@ -181,6 +205,7 @@ impl Inside<'_> {
                 Err(Error::new(ErrorName::FileNotFound, format!("there is no `{path}` in the job")).cause(said))
             }
             (SessionEnd::Exit(0), Err(error)) => Err(failed().cause(error.to_string())),
+            (SessionEnd::Unread, Ok(_)) => Err(failed().cause("tar in the container did not exit after its archive")),
             (ending, _) => Err(of_tar(ending, said, path)),
         }
     }
@@ -192,7 +217,7 @@ impl Inside<'_> {
         };
         let file = is_file(from).map_err(missing)?;
         let own_name = Path::new(from).file_name().and_then(|name| name.to_str());
-        let is_folder = self.command(&["test", "-d", path], None, |_| true).await?.0 == SessionEnd::Exit(0);
+        let is_folder = self.command(&["test", "-d", path], None, async |_| true).await?.0 == SessionEnd::Exit(0);
         if !is_folder && path.ends_with('/') {
             return Err(Error::new(ErrorName::FileNotFound, format!("there is no folder `{path}` in {}", self.pod.name)));
         }
@@ -208,16 +233,17 @@ impl Inside<'_> {
         // A file takes its name only when it is whole; a folder grows in place.
         let arriving = if file { format!(".gpuctl-cp-{}", suffix()) } else { name.to_owned() };
         let (temporary, place) = (format!("{folder}/{arriving}"), format!("{folder}/{name}"));
-        let sent = tokio::select! {
-            sent = self.send(from, folder, &arriving, path) => sent,
-            _ = ended_from_outside() => Err(interrupted()),
+        let (sent, is_interrupted) = tokio::select! {
+            sent = self.send(from, folder, &arriving, path) => (sent, false),
+            _ = ended_from_outside() => (Err(interrupted()), true),
         };
         if file {
             let last = match &sent {
                 Ok(_) => ["mv", "-f", "--", &temporary, &place].to_vec(),
                 Err(_) => ["rm", "-f", "--", &temporary].to_vec(),
             };
-            let moved = tokio::time::timeout(LAST_WORDS, self.command(&last, None, |_| true)).await;
+            let within = if is_interrupted { CLEANUP } else { LAST_WORDS };
+            let moved = tokio::time::timeout(within, self.command(&last, None, async |_| true)).await;
             if sent.is_ok() {
                 let lost = || Error::new(ErrorName::ConnectionLost, "lost the connection while copying");
                 let (ending, said) = moved.map_err(|_| lost())??;
@@ -242,7 +268,7 @@ impl Inside<'_> {
         });
         let extracting = ["tar", "xmf", "-", "-C", folder];
         let said = RefCell::default();
-        let mut running = pin!(self.command_saying(&extracting, Some(receiver), |_| true, &said));
+        let mut running = pin!(self.command_saying(&extracting, Some(receiver), async |_| true, &said));
         let failed = || Error::new(ErrorName::CopyFailed, format!("`{from}` could not be copied"));
         let (ended, packed) = tokio::select! {
             // containerd goes on reading nothing when the command has ended, and tells its end only when all is read.
@@ -317,45 +343,6 @@ fn of_tar(ending: SessionEnd, said: String, path: &str) -> Error {
         }
         SessionEnd::Refused(why) => failed(why),
         SessionEnd::Unread | SessionEnd::Broken => Error::new(ErrorName::ConnectionLost, "lost the connection while copying"),
-    }
-}
-
-/// An archive as it arrives.
-struct Pieces {
-    receiver: blocking::Receiver<Bytes>,
-    rest: Bytes,
-}
-
-impl Read for Pieces {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.rest.is_empty() {
-            match self.receiver.recv() {
-                Ok(piece) => self.rest = piece,
-                Err(_) => return Ok(0),
-            }
-        }
-        let count = buffer.len().min(self.rest.len());
-        buffer[..count].copy_from_slice(&self.rest.split_to(count));
-        Ok(count)
-    }
-}
-
-/// An archive as it leaves.
-struct Sink {
-    sender: mpsc::Sender<SessionInput>,
-    /// Pieces that went out.
-    taken: Arc<AtomicU64>,
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.sender.blocking_send(SessionInput::Bytes(Bytes::copy_from_slice(bytes)));
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        sent.map(|()| bytes.len()).map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the container reads no more"))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

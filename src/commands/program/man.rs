@@ -1,6 +1,5 @@
 //! `gpuctl man`: prints manual pages, made from the help and the exit codes of `error.rs`.
 
-use std::fs;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -11,6 +10,7 @@ use crate::cli::Cli;
 use crate::cli::program::man::Man;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
+use crate::files;
 
 /// Returns every page as (file name, text).
 pub(crate) fn pages() -> std::io::Result<Vec<(String, String)>> {
@@ -47,7 +47,6 @@ fn exit_codes() -> Roff {
     roff
 }
 
-#[expect(clippy::disallowed_methods, reason = "writing the pages is what was asked for")]
 pub(crate) async fn run(args: &Man, context: &Context) -> Result<ExitCode, Error> {
     let failed =
         |error: std::io::Error| Error::new(ErrorName::ManFailed, "cannot write the manual pages").cause(error.to_string());
@@ -55,9 +54,9 @@ pub(crate) async fn run(args: &Man, context: &Context) -> Result<ExitCode, Error
     match &args.dir {
         None => context.terminal.print(&pages[0].1)?,
         Some(dir) => {
-            fs::create_dir_all(dir).map_err(failed)?;
             for (name, text) in &pages {
-                fs::write(dir.join(name), text).map_err(failed)?;
+                let written = files::replace(&dir.join(name), text.as_bytes(), files::Purpose::Public);
+                written.map_err(|error| Error::new(ErrorName::ManFailed, error))?;
             }
             context.terminal.note(&format!("{} pages written to {}", pages.len(), dir.display()));
         }

@@ -122,6 +122,6 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
 
 /// Writes a file that everybody may read: node-exporter runs as another user.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let written = files::replace(path, text.as_bytes(), 0o644);
+    let written = files::replace(path, text.as_bytes(), files::Purpose::Public);
     written.map_err(|told| Error::new(ErrorName::TextfileFailed, told))
 }

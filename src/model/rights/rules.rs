@@ -60,10 +60,8 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Home, "", "configmaps", &["get"]).or("the check of the pool's quota, and the site's defaults"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).when("`size:` workdirs"),
-    rule(Namespace, "", "configmaps", MAKE)
-        .when("`files:`, and ranks that restart together (`job.restart: rank` does without)"),
-    rule(Namespace, "", "secrets", TOKEN)
-        .when("the token of ranks that restart together (`job.restart: rank` does without)"),
+    rule(Namespace, "", "configmaps", MAKE).when("`files:`, and ranks that restart together (`job.restart: rank` does without)"),
+    rule(Namespace, "", "secrets", TOKEN).when("the token of ranks that restart together (`job.restart: rank` does without)"),
     rule(Namespace, "networking.k8s.io", "networkpolicies", TOKEN).or("closing the port of rank 0 to other pods"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).when("GPUs of dynamic resource allocation"),
@@ -316,8 +314,7 @@ pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "apps", "statefulsets", &["delete"]).when("notebooks"),
     rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).when("`--purge`"),
     rule(Namespace, "", "secrets", &["get", "delete"]).or("the token of ranks that an interrupted `create` left"),
-    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE)
-        .or("the policy that an interrupted `create` left"),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE).or("the policy that an interrupted `create` left"),
     rule(Namespace, "apps", "replicasets", &["list", "delete"]).when("services with `--force`"),
     rule(Namespace, "", "pods", &["delete"]).when("`--force`, and pods that outlived their job"),
     // `delete` looks for an object of this name that is not a job of gpuctl's, in every kind.

@@ -1,0 +1,13 @@
+//! Warns about folders of gpuctl that somebody else controls.
+
+use super::outbound::state_folder;
+use crate::files::trust;
+
+/// Returns a warning for each folder with notes of gpuctl's own that is ignored, because others can change what is in it.
+#[must_use]
+pub(crate) fn folder_warnings() -> Vec<String> {
+    let cache = dirs::cache_dir().map(|folder| folder.join("gpuctl"));
+    let folders = [cache, state_folder()].into_iter().flatten();
+    let foreign = folders.filter(|folder| folder.symlink_metadata().is_ok() && !trust::is_closed(folder));
+    foreign.map(|folder| format!("ignoring {}: another user owns it or can write to it", folder.display())).collect()
+}

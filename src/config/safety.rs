@@ -1,0 +1,202 @@
+//! Finds out whether the config file may mean to forbid writing where it does not say so correctly.
+//!
+//! A misspelled key of any other section has no effect. One that was meant for `safety` would allow what it should forbid,
+//! so nothing is written until it is corrected.
+
+use anyhow::{anyhow, bail};
+use serde_json::{Map, Value};
+
+use super::file::CONTEXTS;
+use super::keys::{KEYS, SettingKey, ValueKind};
+
+const SECTION: &str = "safety";
+const KEY: &str = "read_only";
+
+/// Fails when a key in or near `safety` is unknown, misspelled or of another form.
+pub(super) fn check(content: &Value) -> anyhow::Result<()> {
+    let sections = match content {
+        Value::Null => return Ok(()),
+        Value::Object(sections) => sections,
+        _ => bail!("the config file has no sections"),
+    };
+    for (name, value) in sections {
+        match name.as_str() {
+            SECTION => section(value, SECTION)?,
+            CONTEXTS => contexts(value)?,
+            _ if SettingKey::sections().contains(&name.as_str()) => others(name, value)?,
+            _ => unknown(name, value)?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name may be meant for a key of safety, whatever its spelling: `readonly`, `saftey`, `Read-Only`.
+pub(super) fn is_near(name: &str) -> bool {
+    let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let close = |word: &str| letters.contains(word) || strsim::damerau_levenshtein(&letters, word) <= 2;
+    close("safety") || close("readonly")
+}
+
+fn is_near_contexts(name: &str) -> bool {
+    let letters = name.to_lowercase();
+    strsim::damerau_levenshtein(&letters, CONTEXTS) <= 2 || letters.starts_with("context")
+}
+
+/// Checks `safety`, at the top or of a context.
+fn section(value: &Value, place: &str) -> anyhow::Result<()> {
+    let keys = match value {
+        // Nothing but comments.
+        Value::Null => return Ok(()),
+        Value::Object(keys) => keys,
+        _ => bail!("`{place}` of the config file has to be a section with the key `{KEY}`"),
+    };
+    for (name, value) in keys {
+        if name != KEY {
+            bail!("unknown key `{place}.{name}` in the config file; did you mean `{place}.{KEY}`?");
+        }
+        if ValueKind::Switch.accept(value).is_none() {
+            bail!("`{place}.{KEY}` of the config file is not {}", ValueKind::Switch.wants());
+        }
+    }
+    Ok(())
+}
+
+fn contexts(value: &Value) -> anyhow::Result<()> {
+    let form = || {
+        anyhow!(
+            "`{CONTEXTS}` of the config file has to name contexts with sections each: `{CONTEXTS}: {{NAME: {{{SECTION}: {{{KEY}: true}}}}}}`"
+        )
+    };
+    let all = match value {
+        Value::Null => return Ok(()),
+        Value::Object(all) => all,
+        _ => return Err(form()),
+    };
+    for (context, sections) in all {
+        let place = format!("{CONTEXTS}.{context}");
+        let sections = match sections {
+            Value::Null => &Map::new(),
+            Value::Object(sections) => sections,
+            _ => return Err(form()),
+        };
+        for (name, value) in sections {
+            let inner = format!("{place}.{name}");
+            match name.as_str() {
+                SECTION => section(value, &inner)?,
+                _ => {
+                    near(name, &inner)?;
+                    others(&inner, value)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks a section that nobody knows: its own name may be the mistake.
+fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
+    near(name, name)?;
+    if is_near_contexts(name) {
+        bail!("unknown key `{name}` in the config file; did you mean `{CONTEXTS}`?");
+    }
+    others(name, value)
+}
+
+/// Looks for keys of safety at a level where nobody reads them.
+fn others(place: &str, value: &Value) -> anyhow::Result<()> {
+    match value {
+        // Its names are the user's own, such as names of headers.
+        Value::Object(_) if KEYS.iter().any(|key| key.name == place && key.kind == ValueKind::Map) => Ok(()),
+        Value::Object(keys) => keys.iter().try_for_each(|(name, value)| {
+            let inner = format!("{place}.{name}");
+            if KEYS.iter().all(|key| key.name != inner) {
+                near(name, &inner)?;
+            }
+            others(&inner, value)
+        }),
+        Value::Array(items) => items.iter().try_for_each(|item| others(place, item)),
+        _ => Ok(()),
+    }
+}
+
+fn near(name: &str, place: &str) -> anyhow::Result<()> {
+    match is_near(name) {
+        true => Err(anyhow!("unknown key `{place}` in the config file; did you mean `{SECTION}: {{{KEY}: true}}`?")),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_near_safety_forbid_writing() {
+        for text in [
+            "safety: {readonly: true}",
+            "safety: {Read_Only: true}",
+            "safety: {read_only: true, readonly: false}",
+            "safety: {read_only: }",
+            "safety: {read_only: yess}",
+            "safety: {read_only: 1}",
+            "safety: {read_only: [true]}",
+            "safety: true",
+            "safety: [read_only]",
+            "safety: [{read_only: true}]",
+            "saftey: {read_only: true}",
+            "Safety: {read_only: true}",
+            "safe: {read_only: true}",
+            "read-only: true",
+            "read_only: true",
+            "readonly: true",
+            "safety.read_only: true",
+            "safety:\nread_only: true",
+            "context: {c: {safety: {read_only: true}}}",
+            "Contexts: {c: {safety: {read_only: true}}}",
+            "contexts: [{c: {safety: {read_only: true}}}]",
+            "contexts: {c: [safety]}",
+            "contexts: {c: {saftey: {read_only: true}}}",
+            "contexts: {c: {read_only: true}}",
+            "contexts: {c: {safety: true}}",
+            "contexts: {c: {safety: {readonly: true}}}",
+            "contexts: {c: {prometheus: {safety: {read_only: true}}}}",
+            "contexts: {c: {scoring: [{safety: {read_only: true}}]}}",
+            "contexts.c.safety.read_only: true",
+            "default: {safety: {read_only: true}}",
+            "prometheus: {read_only: true}",
+            "log: {level: {safety: true}}",
+            "base: &b {read_only: true}\nsafety: {read_only: false}",
+            "- safety: {read_only: true}",
+            "read only",
+        ] {
+            let content: Value = serde_saphyr::from_str(text).unwrap();
+            assert!(check(&content).is_err(), "{text}: {content}");
+        }
+    }
+
+    #[test]
+    fn other_keys_do_not_forbid_writing() {
+        for text in [
+            "",
+            "# nothing\n",
+            "safety:",
+            "safety: {read_only: true}",
+            "safety: {read_only: \"no\"}",
+            "contexts:",
+            "contexts: {safety: {safety: {read_only: true}, prometheus: {url: http://a}}}",
+            "contexts: {c: }",
+            "prometheus: {url: http://a, headers: {safety: x}, matchers: {readonly: a}}",
+            "promethues: {url: http://a}",
+            "ai: {modl: x}\nscoring: 3",
+            "prometheus: none",
+        ] {
+            let content: Option<Value> = serde_saphyr::from_str(text).unwrap();
+            check(&content.unwrap_or_default()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+        // No key of the table is taken for a misspelled one.
+        for key in &KEYS {
+            assert!(key.name == "safety.read_only" || !is_near(key.path().1), "{}", key.name);
+        }
+        assert!(SettingKey::sections().iter().all(|name| *name == SECTION || !is_near(name) && !is_near_contexts(name)));
+    }
+}

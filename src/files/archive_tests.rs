@@ -1,0 +1,269 @@
+//! Archives that a container sends: whole ones, cut ones and hostile ones.
+#![expect(clippy::disallowed_methods, reason = "tests arrange files")]
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use tar::{Builder, EntryType, Header};
+
+use super::archive::pack;
+use super::unpack::{Staged, inside, merge, staging_folder};
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("gpuctl-archive-{}-{name}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn stage(bytes: &[u8], name: &str, target: &Path, unique: &str) -> std::io::Result<Staged> {
+    super::unpack::stage(bytes, name, &staging_folder(target, unique), &AtomicBool::new(false))
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Returns an archive as a hostile container would send it; the library itself refuses to write such names.
+fn hostile(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
+    let mut archive = Builder::new(Vec::new());
+    for (path, kind, link) in entries {
+        let mut header = Header::new_gnu();
+        let data: &[u8] = if *kind == EntryType::Regular { b"evil" } else { b"" };
+        header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.as_gnu_mut().unwrap().linkname[..link.len()].copy_from_slice(link.as_bytes());
+        header.set_entry_type(*kind);
+        header.set_size(data.len() as u64);
+        header.set_mode(0o4755);
+        header.set_cksum();
+        archive.append(&header, data).unwrap();
+    }
+    archive.into_inner().unwrap()
+}
+
+#[test]
+fn a_tree_comes_back_as_it_went() {
+    let place = folder("tree");
+    fs::create_dir_all(place.join("from/a/b")).unwrap();
+    fs::write(place.join("from/a/b/x"), "one").unwrap();
+    fs::write(place.join("from/y"), "two!").unwrap();
+    fs::set_permissions(place.join("from/y"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("a/b/x", place.join("from/link")).unwrap();
+    // As a model hub's cache is laid out.
+    symlink("../../y", place.join("from/a/b/up")).unwrap();
+    let mut bytes = Vec::new();
+    let packed = pack(&place.join("from"), "top", &mut bytes).unwrap();
+    assert_eq!((packed.files, packed.bytes, bytes.len() % 10_240), (4, 7, 0));
+    let copied = stage(&bytes, "top", &place.join("to"), "1").unwrap().place(&place.join("to")).unwrap();
+    assert_eq!((copied.files, copied.bytes, copied.skipped.count), (4, 7, 0));
+    assert_eq!(fs::read_to_string(place.join("to/link")).unwrap(), "one");
+    assert_eq!(fs::read_to_string(place.join("to/a/b/up")).unwrap(), "two!");
+    assert_ne!(fs::metadata(place.join("to/y")).unwrap().mode() & 0o100, 0);
+    // A second copy goes over the first and leaves the rest.
+    fs::write(place.join("to/kept"), "").unwrap();
+    stage(&bytes, "top", &place.join("to"), "2").unwrap().place(&place.join("to")).unwrap();
+    assert!(place.join("to/kept").exists());
+    assert_eq!(names(&place), ["from", "to"]);
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn nothing_gets_out_of_the_folder() {
+    let place = folder("hostile");
+    let bytes = hostile(&[
+        ("top/a/b/c/", EntryType::Directory, ""),
+        ("../escaped", EntryType::Regular, ""),
+        ("/tmp/gpuctl-absolute", EntryType::Regular, ""),
+        ("other", EntryType::Regular, ""),
+        ("top/out", EntryType::Symlink, "../../../etc"),
+        ("top/absolute", EntryType::Symlink, "/etc/passwd"),
+        ("top/beside", EntryType::Symlink, "../../x"),
+        // Lexically inside, really three levels above.
+        ("top/a/b/c/y", EntryType::Symlink, "../../.."),
+        ("top/p", EntryType::Symlink, "a/b/c/y/../../.."),
+        ("top/hard", EntryType::Link, "/etc/passwd"),
+        ("top/device", EntryType::Char, ""),
+        ("top/fine", EntryType::Regular, ""),
+        ("top/second", EntryType::Link, "top/fine"),
+    ]);
+    fs::write(place.join("x"), "mine").unwrap();
+    let copied = stage(&bytes, "top", &place.join("to"), "1").unwrap().place(&place.join("to")).unwrap();
+    assert_eq!(names(&place.join("to")), ["a", "fine", "second"], "{:?}", copied.skipped);
+    assert_eq!(names(&place), ["to", "x"]);
+    assert!(!Path::new("/tmp/gpuctl-absolute").exists());
+    assert_eq!(copied.files, 3, "fine, second, and the link to the top: {copied:?}");
+    assert_eq!(fs::metadata(place.join("to/fine")).unwrap().mode() & 0o7000, 0, "no bits that lend rights");
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn only_a_whole_copy_is_put_into_place() {
+    let place = folder("broken");
+    fs::create_dir_all(place.join("x")).unwrap();
+    fs::write(place.join("x/one"), vec![7; 5000]).unwrap();
+    fs::write(place.join("x/two"), vec![8; 5000]).unwrap();
+    let mut bytes = Vec::new();
+    pack(&place.join("x"), "x", &mut bytes).unwrap();
+    for cut in [0, 600, 3000, 7000] {
+        assert!(stage(&bytes[..cut], "x", &place.join("copy"), "1").is_err(), "{cut}");
+    }
+    // What arrived but is not wanted goes again.
+    drop(stage(&bytes, "x", &place.join("copy"), "1").unwrap());
+    let link = hostile(&[("x", EntryType::Symlink, "y")]);
+    let error = stage(&link, "x", &place.join("copy"), "1").unwrap_err();
+    assert_eq!(error.to_string(), "it is a link to y: copy that");
+    assert_eq!(names(&place), ["x"]);
+    // A folder is not replaced by a file, nor a device by anything.
+    let staged = stage(&hostile(&[("x", EntryType::Regular, "")]), "x", &place.join("copy"), "1").unwrap();
+    assert!(staged.place(&place.join("x")).is_err());
+    assert_eq!(merge(&place.join("x/one"), Path::new("/dev/null")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(names(&place), ["x"]);
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn a_path_is_at_or_below_its_name() {
+    assert_eq!(inside(Path::new("./a/./b"), "a"), Some(PathBuf::from("a/b")));
+    for bad in ["a/../b", "/a", "b/a", "../a", "ab"] {
+        assert_eq!(inside(Path::new(bad), "a"), None, "{bad}");
+    }
+}
+
+/// Returns headers as a hostile container would write them, each with a size of its own.
+fn header(path: &str, kind: EntryType, size: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
+    header.set_entry_type(kind);
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_cksum();
+    header
+}
+
+#[test]
+fn sparse_members_become_holes() {
+    let place = folder("sparse");
+    let mut sparse = header("top", EntryType::GNUSparse, 1);
+    let gnu = sparse.as_gnu_mut().unwrap();
+    gnu.set_real_size(1 << 40);
+    gnu.sparse[0].set_offset(1 << 39);
+    gnu.sparse[0].set_length(1);
+    gnu.sparse[1].set_offset(1 << 40);
+    gnu.sparse[1].set_length(0);
+    sparse.set_cksum();
+    let bytes = [sparse.as_bytes().as_slice(), &[7; 1], &[0; 511 + 1024]].concat();
+    stage(&bytes, "top", &place.join("to"), "1").unwrap().place(&place.join("to")).unwrap();
+    let data = fs::metadata(place.join("to")).unwrap();
+    assert_eq!(data.len(), 1 << 40);
+    assert!(data.blocks() < 1000, "{} blocks", data.blocks());
+    // Segments that overlap, lie outside the file, or have another size than the data.
+    for (offset, length, whole) in [(1 << 40, 1, 1 << 40), (0, 2, 1 << 40), (u64::MAX >> 1, 1, 1 << 40)] {
+        let gnu = sparse.as_gnu_mut().unwrap();
+        gnu.set_real_size(whole);
+        gnu.sparse[0].set_offset(offset);
+        gnu.sparse[0].set_length(length);
+        sparse.set_cksum();
+        let bytes = [sparse.as_bytes().as_slice(), &[0; 512 + 1024]].concat();
+        assert_eq!(stage(&bytes, "top", &place.join("x"), "1").unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+    assert_eq!(names(&place), ["to"]);
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn extension_headers_are_bounded_in_any_order() {
+    let place = folder("extensions");
+    let block = |kind: u8, size: u64| header("x", EntryType::new(kind), size).as_bytes().to_vec();
+    let fail = |bytes: &[u8]| stage(bytes, "top", &place.join("to"), "1").unwrap_err().to_string();
+    for kind in *b"LKxg" {
+        for size in [(1 << 20) + 1, 6 << 30, u64::MAX >> 1, u64::MAX] {
+            assert!(fail(&block(kind, size)).contains("longer than 1 MiB"), "{kind} {size}");
+        }
+    }
+    // Many small ones in a row.
+    let many: Vec<u8> = (0..3000).flat_map(|index| [block(b"LKxg"[index % 4], 512), vec![0; 512]].concat()).collect();
+    assert!(fail(&many).contains("longer than 1 MiB"));
+    let segments = {
+        let mut first = header("top", EntryType::GNUSparse, 0);
+        first.as_gnu_mut().unwrap().set_is_extended(true);
+        first.as_gnu_mut().unwrap().set_real_size(0);
+        first.set_cksum();
+        let mut more = tar::GnuExtSparseHeader::new();
+        more.set_is_extended(true);
+        [first.as_bytes().to_vec(), more.as_bytes().repeat(3000)].concat()
+    };
+    assert!(fail(&segments).contains("list of segments"));
+    // A negative size in base 256, and one that is no number.
+    let mut odd = header("top", EntryType::Regular, 0);
+    odd.as_gnu_mut().unwrap().size = [0xff; 12];
+    odd.set_cksum();
+    assert!(fail(odd.as_bytes()).contains("too large"));
+    odd.as_gnu_mut().unwrap().size = *b"99999999999\0";
+    odd.set_cksum();
+    assert!(fail(odd.as_bytes()).contains("malformed"));
+    for records in ["99 path=top\n", "path=top\n", "11 size=-1\n\n", "4294967295 path=x\n"] {
+        let bytes = [block(b'x', 512), records.as_bytes().to_vec(), vec![0; 512 - records.len()]].concat();
+        assert!(fail(&bytes).contains("malformed"), "{records}");
+    }
+    assert!(names(&place).is_empty());
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn an_archive_without_end_stops() {
+    let place = folder("endless");
+    let fail = |member: &[u8]| {
+        let source = Repeated { member, at: 0 };
+        super::unpack::stage(source, "top", &place.join("staged"), &AtomicBool::new(false)).unwrap_err().to_string()
+    };
+    let useless = "50000 members that cannot be copied";
+    assert!(fail(header("top/", EntryType::Directory, 0).as_bytes()).contains(useless));
+    assert!(fail(header("../x", EntryType::Regular, 0).as_bytes()).contains(useless));
+    assert!(fail(header("top/x", EntryType::Fifo, 0).as_bytes()).contains(useless));
+    assert!(fail(header("top", EntryType::Regular, u64::MAX >> 2).as_bytes()).contains("MiB free"));
+    assert!(fail(header("../x", EntryType::Regular, u64::MAX >> 2).as_bytes()).contains("more than 1 GiB"));
+    assert!(fail(&[0; 512]).contains("nothing of it arrived"));
+    assert!(names(&place).is_empty());
+    fs::remove_dir_all(place).unwrap();
+}
+
+struct Repeated<'a> {
+    member: &'a [u8],
+    at: usize,
+}
+
+impl std::io::Read for Repeated<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = buffer.len().min(self.member.len() - self.at);
+        buffer[..count].copy_from_slice(&self.member[self.at..self.at + count]);
+        self.at = (self.at + count) % self.member.len();
+        Ok(count)
+    }
+}
+
+#[test]
+fn what_is_left_out_is_counted() {
+    let place = folder("left-out");
+    let long = format!("../{}", "x".repeat(60));
+    let mut bytes: Vec<u8> = (0..50).flat_map(|_| header(&long, EntryType::Regular, 0).as_bytes().to_vec()).collect();
+    // PAX describes holes in three formats.
+    for key in ["GNU.sparse.map=0,1", "GNU.sparse.numblocks=1", "GNU.sparse.major=1"] {
+        let record = format!("{} {key}\n", key.len() + 4);
+        bytes.extend(header("x", EntryType::XHeader, record.len() as u64).as_bytes());
+        bytes.extend(record.as_bytes());
+        bytes.resize(bytes.len().next_multiple_of(512), 0);
+        bytes.extend(header("top/sparse", EntryType::Regular, 0).as_bytes());
+    }
+    bytes.extend(header("top/d/", EntryType::Directory, 0).as_bytes());
+    bytes.resize(bytes.len() + 1024, 0);
+    let copied = stage(&bytes, "top", &place.join("to"), "1").unwrap().place(&place.join("to")).unwrap();
+    assert_eq!((copied.files, copied.skipped.count, copied.skipped.first.len()), (0, 53, 20));
+    assert_eq!(names(&place.join("to")), ["d"]);
+    fs::remove_dir_all(place).unwrap();
+}

@@ -1,0 +1,234 @@
+//! Reads the members of a tar archive that a hostile container may have written.
+//!
+//! The reader of the `tar` crate loads extension headers of any size into memory and turns holes into zeros. This one bounds
+//! everything that an archive can make it keep: extension headers, segments of sparse files, and data that nobody wants.
+
+use std::io::{self, ErrorKind, Read};
+use std::path::PathBuf;
+
+use tar::{EntryType, GnuExtSparseHeader, GnuSparseHeader, Header};
+
+use crate::platform;
+
+const BLOCK: u64 = 512;
+/// Most bytes of the extension headers of one member: long names, PAX records and lists of segments.
+const MOST_EXTENSIONS: u64 = 1 << 20;
+/// Most bytes of members that are left out. A container that sends more wastes the user's time.
+const MOST_UNWANTED: u64 = 1 << 30;
+
+/// One file, folder or link. Its data is read from [`Members`] next.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub kind: EntryType,
+    /// `None` when this system cannot have such a name.
+    pub path: Option<PathBuf>,
+    pub link: Option<PathBuf>,
+    pub mode: u32,
+    /// Bytes of data in the archive.
+    pub size: u64,
+    /// Segments of data as (offset, length) and the size of the whole file, for old GNU sparse members.
+    pub sparse: Option<(Vec<(u64, u64)>, u64)>,
+    /// Whether PAX records describe holes, in one of the three formats that are not supported.
+    pub has_pax_holes: bool,
+}
+
+/// An archive that is being read.
+pub(super) struct Members<R> {
+    source: R,
+    /// Bytes of the current member's data, and of the padding behind it.
+    data: u64,
+    padding: u64,
+    unwanted: u64,
+}
+
+/// What extension headers say about the next member.
+#[derive(Default)]
+struct Extensions {
+    bytes: u64,
+    path: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
+    size: Option<u64>,
+    has_pax_holes: bool,
+}
+
+impl<R: Read> Members<R> {
+    pub(super) fn new(source: R) -> Self {
+        Self { source, data: 0, padding: 0, unwanted: 0 }
+    }
+
+    /// Returns the next member; `None` at the end of the archive.
+    pub(super) fn next(&mut self) -> io::Result<Option<Member>> {
+        self.leave_out_rest()?;
+        let mut extensions = Extensions::default();
+        loop {
+            let mut header = Header::new_old();
+            self.source.read_exact(header.as_mut_bytes())?;
+            if header.as_bytes().iter().all(|byte| *byte == 0) {
+                return match extensions.bytes {
+                    0 => Ok(None),
+                    _ => Err(invalid("it ends with an extension header")),
+                };
+            }
+            if checksum(&header) != header.cksum().map_err(malformed)? {
+                return Err(invalid("a header of it has a wrong checksum"));
+            }
+            let size = header.entry_size().map_err(malformed)?;
+            match header.entry_type() {
+                EntryType::GNULongName => extensions.path = Some(self.extension(size, &mut extensions.bytes)?),
+                EntryType::GNULongLink => extensions.link = Some(self.extension(size, &mut extensions.bytes)?),
+                EntryType::XHeader => {
+                    let records = self.extension(size, &mut extensions.bytes)?;
+                    extensions.add(&records)?;
+                }
+                // Defaults for all later members; no tar writes names or sizes into them.
+                EntryType::XGlobalHeader => drop(self.extension(size, &mut extensions.bytes)?),
+                _ => return self.member(&header, size, extensions).map(Some),
+            }
+        }
+    }
+
+    fn extension(&mut self, size: u64, total: &mut u64) -> io::Result<Vec<u8>> {
+        *total = total.saturating_add(size).saturating_add(BLOCK);
+        if *total > MOST_EXTENSIONS {
+            return Err(invalid("its extension headers are longer than 1 MiB"));
+        }
+        self.start(size)?;
+        let mut bytes = Vec::new();
+        self.read_to_end(&mut bytes)?;
+        self.leave_out_rest()?;
+        Ok(bytes)
+    }
+
+    fn member(&mut self, header: &Header, size: u64, extensions: Extensions) -> io::Result<Member> {
+        let size = extensions.size.unwrap_or(size);
+        let path = extensions.path.unwrap_or_else(|| header.path_bytes().into_owned());
+        let link = extensions.link.or_else(|| header.link_name_bytes().map(std::borrow::Cow::into_owned));
+        let sparse = match header.entry_type() {
+            EntryType::GNUSparse => Some(self.segments(header, size, extensions.bytes)?),
+            _ => None,
+        };
+        self.start(size)?;
+        Ok(Member {
+            kind: header.entry_type(),
+            path: platform::path_of_bytes(until_nul(&path)),
+            link: link.and_then(|link| platform::path_of_bytes(until_nul(&link))),
+            mode: header.mode().unwrap_or(0),
+            size,
+            sparse,
+            has_pax_holes: extensions.has_pax_holes,
+        })
+    }
+
+    /// Reads where the data of an old GNU sparse member belongs.
+    fn segments(&mut self, header: &Header, size: u64, mut extensions: u64) -> io::Result<(Vec<(u64, u64)>, u64)> {
+        let gnu = header.as_gnu().ok_or_else(|| invalid("a sparse member of it has no GNU header"))?;
+        let whole = gnu.real_size().map_err(malformed)?;
+        let (mut segments, mut end, mut sum) = (Vec::new(), 0_u64, 0_u64);
+        let mut add = |blocks: &[GnuSparseHeader]| {
+            for block in blocks.iter().filter(|block| !block.is_empty()) {
+                let (offset, length) = (block.offset().map_err(malformed)?, block.length().map_err(malformed)?);
+                let after = offset.checked_add(length).filter(|after| offset >= end && *after <= whole);
+                end = after.ok_or_else(|| invalid("the segments of a sparse member are out of order"))?;
+                // Lengths between ascending offsets cannot overflow.
+                sum += length;
+                segments.push((offset, length));
+            }
+            Ok::<_, io::Error>(())
+        };
+        add(&gnu.sparse)?;
+        let mut more = gnu.is_extended();
+        while more {
+            extensions += BLOCK;
+            if extensions > MOST_EXTENSIONS {
+                return Err(invalid("the list of segments of a sparse member is longer than 1 MiB"));
+            }
+            let mut further = GnuExtSparseHeader::new();
+            self.source.read_exact(further.as_mut_bytes())?;
+            add(further.sparse())?;
+            more = further.is_extended();
+        }
+        match sum == size {
+            true => Ok((segments, whole)),
+            false => Err(invalid("the segments of a sparse member have another size than its data")),
+        }
+    }
+
+    fn start(&mut self, size: u64) -> io::Result<()> {
+        let padded = size.checked_next_multiple_of(BLOCK).ok_or_else(|| invalid("a member of it is too large"))?;
+        (self.data, self.padding) = (size, padded - size);
+        Ok(())
+    }
+
+    fn leave_out_rest(&mut self) -> io::Result<()> {
+        self.unwanted = self.unwanted.saturating_add(self.data);
+        if self.unwanted > MOST_UNWANTED {
+            return Err(invalid("more than 1 GiB of it belongs to members that are left out"));
+        }
+        let rest = self.data + self.padding;
+        (self.data, self.padding) = (0, 0);
+        let read = io::copy(&mut self.source.by_ref().take(rest), &mut io::sink())?;
+        if read < rest { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+}
+
+impl<R: Read> Read for Members<R> {
+    /// Reads data of the current member.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.data).map_or(buffer.len(), |data| data.min(buffer.len()));
+        if most == 0 {
+            return Ok(0);
+        }
+        let count = self.source.read(&mut buffer[..most])?;
+        if count == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.data -= count as u64;
+        Ok(count)
+    }
+}
+
+impl Extensions {
+    /// Adds PAX records: `LENGTH KEY=VALUE` and a line feed, where the length counts the whole record.
+    fn add(&mut self, mut records: &[u8]) -> io::Result<()> {
+        let wrong = || invalid("a PAX header of it is malformed");
+        while !records.is_empty() && records[0] != 0 {
+            let blank = records.iter().take(20).position(|byte| *byte == b' ').ok_or_else(wrong)?;
+            let length = std::str::from_utf8(&records[..blank]).ok().and_then(|text| text.parse::<usize>().ok());
+            let length = length.filter(|length| *length > blank + 1 && *length <= records.len()).ok_or_else(wrong)?;
+            let (record, rest) = records.split_at(length);
+            records = rest;
+            let record = record[blank + 1..].strip_suffix(b"\n").ok_or_else(wrong)?;
+            let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
+            let (key, value) = (&record[..equals], &record[equals + 1..]);
+            match key {
+                b"path" => self.path = Some(value.to_vec()),
+                b"linkpath" => self.link = Some(value.to_vec()),
+                b"size" => {
+                    let size = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                    self.size = Some(size.ok_or_else(wrong)?);
+                }
+                _ => self.has_pax_holes |= key.starts_with(b"GNU.sparse."),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn checksum(header: &Header) -> u32 {
+    let bytes = header.as_bytes();
+    // The field of the sum counts as eight blanks.
+    bytes[..148].iter().chain(&bytes[156..]).map(|byte| u32::from(*byte)).sum::<u32>() + 8 * u32::from(b' ')
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or(bytes)
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("the archive from the container is not valid: {why}"))
+}
+
+/// Replaces an error of the library, which quotes bytes of the archive.
+fn malformed(_: io::Error) -> io::Error {
+    invalid("a number of a header is malformed")
+}

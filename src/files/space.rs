@@ -1,0 +1,85 @@
+//! Watches the free space of the disk that something is copied to, so that a hostile archive cannot fill it.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::platform::{self, FreeSpace};
+
+/// Most bytes that are written between two looks at the disk.
+const INTERVAL: u64 = 16 << 20;
+/// Most bytes and files that are kept free. Of a disk that has little left, a tenth of it is kept.
+const RESERVE: FreeSpace = FreeSpace { bytes: 1 << 30, files: Some(10_000) };
+const SHARE: u64 = 10;
+
+/// A disk with the space that has to stay free. Systems that do not tell their free space are not watched.
+#[derive(Debug)]
+pub(super) struct Space {
+    folder: PathBuf,
+    reserve: FreeSpace,
+    unseen: u64,
+}
+
+impl Space {
+    /// Looks at the disk of a folder.
+    pub(super) fn of(folder: &Path) -> io::Result<Self> {
+        let free = platform::free_space(folder)?.unwrap_or(FreeSpace { bytes: 0, files: None });
+        Ok(Self { folder: folder.to_owned(), reserve: reserve(free), unseen: 0 })
+    }
+
+    /// Fails when a file of this size does not fit.
+    pub(super) fn expect(&mut self, bytes: u64) -> io::Result<()> {
+        self.unseen = 0;
+        let Some(free) = platform::free_space(&self.folder)? else { return Ok(()) };
+        fits(free, self.reserve, bytes)
+    }
+
+    /// Counts what was written, and looks at the disk from time to time.
+    pub(super) fn wrote(&mut self, bytes: u64) -> io::Result<()> {
+        self.unseen += bytes;
+        if self.unseen < INTERVAL { Ok(()) } else { self.expect(0) }
+    }
+}
+
+fn reserve(free: FreeSpace) -> FreeSpace {
+    let files = free.files.zip(RESERVE.files).map(|(free, most)| most.min(free / SHARE));
+    FreeSpace { bytes: RESERVE.bytes.min(free.bytes / SHARE), files }
+}
+
+fn fits(free: FreeSpace, reserve: FreeSpace, bytes: u64) -> io::Result<()> {
+    let full = |why: String| Err(io::Error::new(ErrorKind::StorageFull, why));
+    if bytes.checked_add(reserve.bytes).is_none_or(|needed| needed > free.bytes) {
+        let mebibytes = |bytes: u64| bytes >> 20;
+        return full(format!(
+            "the disk has {} MiB free, of which {} MiB are kept; the next part needs {} MiB",
+            mebibytes(free.bytes),
+            mebibytes(reserve.bytes),
+            mebibytes(bytes)
+        ));
+    }
+    match (free.files, reserve.files) {
+        (Some(free), Some(kept)) if free <= kept => full(format!("the disk has space for only {free} more files")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_stops_before_the_disk_is_full() {
+        let disk = |bytes: u64, files: u64| FreeSpace { bytes, files: Some(files) };
+        let kept = reserve(disk(100 << 30, 1_000_000));
+        assert_eq!(kept, disk(1 << 30, 10_000));
+        assert!(fits(disk(100 << 30, 1_000_000), kept, 98 << 30).is_ok());
+        let error = fits(disk(100 << 30, 1_000_000), kept, u64::MAX).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+        assert!(error.to_string().contains("has 102400 MiB free, of which 1024 MiB are kept"), "{error}");
+        assert!(fits(disk(1 << 29, 1_000_000), kept, 0).is_err() && fits(disk(2 << 30, 10_000), kept, 0).is_err());
+        // A disk that is nearly full still takes small files.
+        let kept = reserve(disk(100 << 20, 100));
+        assert!(fits(disk(100 << 20, 100), kept, 89 << 20).is_ok() && fits(disk(100 << 20, 100), kept, 91 << 20).is_err());
+        // Some file systems have no fixed number of files.
+        assert!(fits(FreeSpace { bytes: 5, files: None }, FreeSpace { bytes: 0, files: None }, 5).is_ok());
+    }
+}

@@ -1,0 +1,154 @@
+//! Checks who else can change the user's files, as ssh does: a config file runs commands, and a cache says where
+//! credentials go.
+
+use std::io::{self, ErrorKind, Read};
+use std::path::{Component, Path, PathBuf};
+
+use super::{FileError, Purpose};
+use crate::platform::{self, Others};
+
+/// Links that a path may go through, as in the kernel.
+const MOST_LINKS: usize = 40;
+
+/// A file or folder that somebody else can change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Exposure {
+    path: PathBuf,
+    by: Others,
+}
+
+impl Exposure {
+    /// Describes it, with the command that repairs it.
+    #[must_use]
+    pub(crate) fn message(&self) -> String {
+        let path = self.path.display();
+        match self.by {
+            Others::Own => format!("{path} belongs to another user (repair it: {})", self.repair()),
+            Others::Write => format!("other users can write to {path} (repair it: {})", self.repair()),
+        }
+    }
+
+    /// Returns the command that repairs it.
+    #[must_use]
+    pub(crate) fn repair(&self) -> String {
+        let text = self.path.display().to_string();
+        let is_plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+@,:".contains(letter));
+        let path = if is_plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) };
+        match self.by {
+            Others::Own => format!("chown \"$(id -u)\" {path}"),
+            Others::Write => format!("chmod go-w {path}"),
+        }
+    }
+}
+
+/// Returns what lets others change a file: the file, a folder on the way to it, or a link. `None` when only the user and root
+/// can. A device or a pipe is whatever the user named it for.
+pub(crate) fn exposure(path: &Path) -> io::Result<Option<Exposure>> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Ok(None);
+    }
+    chain(&std::path::absolute(path)?, 0)
+}
+
+fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
+    if links > MOST_LINKS {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "too many symbolic links"));
+    }
+    let own_folder = path.parent();
+    let mut place = PathBuf::new();
+    for part in path.components() {
+        place.push(part);
+        if matches!(part, Component::Prefix(_)) {
+            continue;
+        }
+        let data = std::fs::symlink_metadata(&place)?;
+        let is_far = place != path && Some(place.as_path()) != own_folder;
+        match platform::others_can(&data) {
+            // A group that has only the user is no danger further up. Close to the file nothing is left to a convention.
+            Some(Others::Write) if is_far && platform::has_private_group(&data) => {}
+            Some(by) => return Ok(Some(Exposure { path: place, by })),
+            None => {}
+        }
+        if data.is_symlink() {
+            let target = place.parent().unwrap_or(Path::new("/")).join(std::fs::read_link(&place)?);
+            if let Some(exposure) = chain(&target, links + 1)? {
+                return Ok(Some(exposure));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the file that a path leads to. Each link, and the file, has to belong to the user.
+pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
+    let mut target = path.to_path_buf();
+    for _ in 0..=MOST_LINKS {
+        let data = match std::fs::symlink_metadata(&target) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(target),
+            data => data?,
+        };
+        if !data.is_symlink() && target == path {
+            return Ok(target);
+        }
+        if !platform::is_own(&data) {
+            let why = format!("it is a symbolic link, and {} belongs to another user", target.display());
+            return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+        }
+        if !data.is_symlink() {
+            return Ok(target);
+        }
+        target = target.parent().unwrap_or(Path::new("")).join(std::fs::read_link(&target)?);
+    }
+    Err(io::Error::new(ErrorKind::InvalidInput, "too many symbolic links"))
+}
+
+/// Closes a folder for others where they can write to it. Returns false when that is not possible, as for a folder that
+/// belongs to somebody else: then nothing in it can be believed.
+pub(crate) fn is_closed(folder: &Path) -> bool {
+    let Ok(data) = std::fs::symlink_metadata(folder) else { return false };
+    if !data.is_dir() || platform::others_can(&data) == Some(Others::Own) {
+        return false;
+    }
+    // The sticky bit is no help: others can still make files.
+    platform::mode_of(&data) & 0o022 == 0 || platform::is_own(&data) && platform::close_folder(folder).is_ok()
+}
+
+/// Returns the folders above a file that are gpuctl's own, the innermost first.
+fn own_folders(path: &Path) -> Vec<&Path> {
+    let all: Vec<&Path> = path.ancestors().skip(1).collect();
+    let outermost = all.iter().position(|folder| folder.ends_with("gpuctl")).unwrap_or(0);
+    all.into_iter().take(outermost + 1).collect()
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, why)
+}
+
+/// Reads a file that gpuctl wrote for itself. A file that others can write or own, or in a folder of theirs, is not read.
+pub(crate) fn own_text(path: &Path) -> Result<String, FileError> {
+    let read = || {
+        if !own_folders(path).into_iter().all(is_closed) {
+            return Err(refused("other users can write to its folder"));
+        }
+        let mut file = platform::open_file(path)?;
+        if platform::others_can(&file.metadata()?).is_some() {
+            return Err(refused("other users can write to it"));
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map(|_| text)
+    };
+    read().map_err(|source| FileError::Read { path: path.to_path_buf(), source })
+}
+
+/// Writes a file that gpuctl keeps for itself, in a folder that only the user can enter.
+pub(crate) fn write_own(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
+    let folders = own_folders(path);
+    if let Some(inner) = folders.first() {
+        platform::folders_with_mode(inner, super::PRIVATE_FOLDER).map_err(write_error)?;
+    }
+    if !folders.into_iter().all(is_closed) {
+        return Err(write_error(refused("other users can write to its folder")));
+    }
+    super::replace(path, bytes, Purpose::Private)
+}

@@ -1,0 +1,286 @@
+//! Unpacks an archive from a container for `cp`.
+//!
+//! Note: the archive is not trusted. Nothing is written outside a fresh folder beside the target, no link leads out of it,
+//! and only a complete copy is moved into place. Every member uses up free files of the disk, or counts towards a limit, so
+//! that an archive without end stops.
+#![expect(clippy::disallowed_methods, reason = "this is the edge that copies the user's files")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tar::EntryType;
+
+use super::archive::Copied;
+use super::members::{Member, Members};
+use super::space::Space;
+use crate::platform;
+
+/// Deeper folders cannot be removed where a process may open 1024 files.
+const DEEPEST: usize = 256;
+/// Longest path in bytes, as Linux limits it.
+const LONGEST_PATH: usize = 4096;
+/// Most links, which wait in memory for the end of the archive.
+const MOST_LINKS: usize = 100_000;
+const MOST_LINK_BYTES: usize = 16 << 20;
+/// Most members that are left out, or come twice.
+const MOST_USELESS: u64 = 50_000;
+/// Bytes that are copied between two looks at the disk and at Ctrl-C.
+const PIECE: usize = 128 << 10;
+
+/// What has arrived, in a folder beside its target. It is removed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    folder: PathBuf,
+    name: String,
+    copied: Copied,
+    space: Space,
+    links: Vec<(PathBuf, PathBuf)>,
+    link_bytes: usize,
+    /// Members that replaced an earlier one.
+    repeated: u64,
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // Whatever cannot be removed is in a folder whose name says whose it is.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Returns the folder that an archive for `target` is unpacked in.
+#[must_use]
+pub(crate) fn staging_folder(target: &Path, unique: &str) -> PathBuf {
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    parent.join(format!(".gpuctl-cp-{unique}"))
+}
+
+/// Reads an archive that holds one file or folder called `name` into `folder`, which does not exist yet. `stop` ends it when
+/// the source has nothing to say.
+pub(crate) fn stage(source: impl Read, name: &str, folder: &Path, stop: &AtomicBool) -> io::Result<Staged> {
+    let folder = folder.to_owned();
+    platform::private_folder(&folder)?;
+    let space = Space::of(&folder).inspect_err(|_| {
+        let _ = fs::remove_dir(&folder);
+    })?;
+    let (copied, links) = (Copied::default(), Vec::new());
+    let mut staged = Staged { folder, name: name.to_owned(), copied, space, links, link_bytes: 0, repeated: 0 };
+    let mut members = Members::new(source);
+    while let Some(member) = members.next()? {
+        staged.take(&member, &mut members)?;
+        if staged.copied.skipped.count.max(staged.repeated) > MOST_USELESS {
+            return Err(io::Error::new(ErrorKind::InvalidData, "it has more than 50000 members that cannot be copied"));
+        }
+    }
+    let links = std::mem::take(&mut staged.links);
+    if fs::symlink_metadata(staged.folder.join(name)).is_err() {
+        return Err(match links.iter().find(|(path, _)| path == Path::new(name)) {
+            Some((_, link)) => io::Error::new(ErrorKind::InvalidInput, format!("it is a link to {}: copy that", link.display())),
+            None => io::Error::new(ErrorKind::UnexpectedEof, "nothing of it arrived"),
+        });
+    }
+    staged.link(links, stop)?;
+    Ok(staged)
+}
+
+impl Staged {
+    /// Unpacks one member. No link is made while there are members to come, so none can be followed.
+    fn take(&mut self, member: &Member, data: &mut Members<impl Read>) -> io::Result<()> {
+        let unnamed = PathBuf::new();
+        let shown = member.path.as_deref().unwrap_or(&unnamed);
+        let path = match self.place_of(shown) {
+            Ok(path) => path,
+            Err(why) => {
+                self.copied.skipped.add(shown, why);
+                return Ok(());
+            }
+        };
+        let place = self.folder.join(&path);
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match (member.kind, &member.link) {
+            (EntryType::Directory, _) => return self.make_folder(&place),
+            (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _) if !member.has_pax_holes => {
+                self.write(member, &place, data)?;
+            }
+            (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _) => {
+                self.copied.skipped.add(shown, "it is a sparse file in a PAX format that gpuctl does not read");
+                return Ok(());
+            }
+            (EntryType::Link, link) => {
+                let first = link.as_deref().and_then(|first| inside(first, &self.name));
+                let first = first.map(|first| self.folder.join(first)).filter(|first| *first != place);
+                match first.filter(|first| fs::symlink_metadata(first).is_ok_and(|kind| kind.is_file())) {
+                    Some(first) => self.second_name(&first, &place)?,
+                    None => {
+                        self.copied.skipped.add(shown, "it is another name of a file outside the folder");
+                        return Ok(());
+                    }
+                }
+            }
+            (EntryType::Symlink, Some(link)) => {
+                self.link_bytes += path.as_os_str().len() + link.as_os_str().len();
+                match self.links.len() < MOST_LINKS && self.link_bytes <= MOST_LINK_BYTES {
+                    true => self.links.push((path, link.clone())),
+                    false => self.copied.skipped.add(shown, "the archive has too many links"),
+                }
+                return Ok(());
+            }
+            _ => {
+                self.copied.skipped.add(shown, "it is neither a file nor a folder");
+                return Ok(());
+            }
+        }
+        self.copied.files += 1;
+        Ok(())
+    }
+
+    /// Returns where a member belongs, or why it is left out.
+    fn place_of(&self, shown: &Path) -> Result<PathBuf, &'static str> {
+        if shown.as_os_str().is_empty() || shown.as_os_str().len() > LONGEST_PATH {
+            return Err("its name is empty, too long, or not possible on this system");
+        }
+        let path = inside(shown, &self.name).ok_or("its path leads out of the folder")?;
+        if path.components().count() > DEEPEST {
+            return Err("it is in more than 256 folders");
+        }
+        Ok(path)
+    }
+
+    fn make_folder(&mut self, place: &Path) -> io::Result<()> {
+        match fs::create_dir(place) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && place.is_dir() => {
+                self.repeated += 1;
+                Ok(())
+            }
+            made => made.and_then(|()| self.space.wrote(PIECE as u64)),
+        }
+    }
+
+    /// Removes what an earlier member of the same name left.
+    fn make_way(&mut self, place: &Path) -> io::Result<()> {
+        match fs::remove_file(place) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => {
+                self.repeated += 1;
+                removed
+            }
+        }
+    }
+
+    fn write(&mut self, member: &Member, place: &Path, data: &mut Members<impl Read>) -> io::Result<()> {
+        self.space.expect(member.size)?;
+        self.make_way(place)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(place)?;
+        let size = match &member.sparse {
+            None => {
+                self.copy(data, &mut file)?;
+                member.size
+            }
+            Some((segments, whole)) => {
+                for (offset, length) in segments {
+                    file.seek(SeekFrom::Start(*offset))?;
+                    self.copy(&mut data.take(*length), &mut file)?;
+                }
+                // The rest stays a hole, which takes no space.
+                file.set_len(*whole)?;
+                *whole
+            }
+        };
+        self.copied.bytes = self.copied.bytes.saturating_add(size);
+        // Who may read a file may run it, where it is a program; the rest is this machine's umask.
+        if member.mode & 0o100 != 0 {
+            platform::may_run(&file)?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, source: &mut impl Read, file: &mut File) -> io::Result<()> {
+        let mut piece = vec![0; PIECE];
+        loop {
+            let count = source.read(&mut piece)?;
+            if count == 0 {
+                return Ok(());
+            }
+            file.write_all(&piece[..count])?;
+            self.space.wrote(count as u64)?;
+        }
+    }
+
+    /// Gives a file that has arrived another name. A copy of it could be made a thousand times by one archive.
+    fn second_name(&mut self, first: &Path, place: &Path) -> io::Result<()> {
+        let size = fs::metadata(first)?.len();
+        self.make_way(place)?;
+        if fs::hard_link(first, place).is_err() {
+            // Some file systems have no hard links.
+            self.space.expect(size)?;
+            let mut file = OpenOptions::new().write(true).create_new(true).open(place)?;
+            self.copy(&mut File::open(first)?, &mut file)?;
+        }
+        self.copied.bytes = self.copied.bytes.saturating_add(size);
+        Ok(())
+    }
+
+    /// Makes the links that lead to something inside what was copied; a link to a link waits for that one.
+    fn link(&mut self, mut links: Vec<(PathBuf, PathBuf)>, stop: &AtomicBool) -> io::Result<()> {
+        let top = fs::canonicalize(self.folder.join(&self.name))?;
+        loop {
+            let before = links.len();
+            let mut waiting = Vec::new();
+            for (path, link) in links {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(io::Error::other("it was interrupted"));
+                }
+                let place = self.folder.join(&path);
+                let parent = place.parent().map_or_else(|| Err(ErrorKind::NotFound.into()), fs::canonicalize)?;
+                // An absolute path is not even looked at: it may be on a network.
+                let leads = || fs::canonicalize(parent.join(&link)).is_ok_and(|end| end.starts_with(&top));
+                if link.is_relative() && parent.starts_with(&top) && leads() && fs::symlink_metadata(&place).is_err() {
+                    platform::symlink(&link, &place)?;
+                    self.copied.files += 1;
+                } else {
+                    waiting.push((path, link));
+                }
+            }
+            links = waiting;
+            if links.len() == before {
+                break;
+            }
+        }
+        links.iter().for_each(|(path, _)| self.copied.skipped.add(path, "its link leads out of the folder, or nowhere"));
+        Ok(())
+    }
+
+    /// Moves it to `target`: a file over a file, the content of a folder into a folder.
+    pub(crate) fn place(self, target: &Path) -> io::Result<Copied> {
+        merge(&self.folder.join(&self.name), target)?;
+        Ok(self.copied.clone())
+    }
+}
+
+/// Returns `path` without detours; `None` when it is not `name` or below it.
+pub(super) fn inside(path: &Path, name: &str) -> Option<PathBuf> {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(part) => clean.push(part),
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    clean.starts_with(name).then_some(clean)
+}
+
+pub(super) fn merge(from: &Path, to: &Path) -> io::Result<()> {
+    let kind = |path: &Path| fs::symlink_metadata(path).ok().map(|kind| (kind.is_dir(), kind.is_file() || kind.is_symlink()));
+    match (kind(from), kind(to)) {
+        (Some((true, _)), Some((true, _))) => fs::read_dir(from)?.try_for_each(|entry| {
+            let entry = entry?;
+            merge(&entry.path(), &to.join(entry.file_name()))
+        }),
+        (Some((false, _)), Some((_, true))) | (_, None) => fs::rename(from, to),
+        _ => Err(io::Error::new(ErrorKind::AlreadyExists, format!("{} is there, and of another kind", to.display()))),
+    }
+}
