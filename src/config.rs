@@ -79,8 +79,8 @@ impl Environment {
         std::env::var(name).ok()
     }
 
-    /// Returns a variable of another spelling that would have forbidden writing, such as `GPUCTL_READONLY`, or the right one
-    /// with a value that is no text.
+    /// Returns the name of a misspelled variable that should forbid writing, such as `GPUCTL_READONLY`, or of the right one
+    /// with a value that is not UTF-8.
     #[must_use]
     pub(crate) fn near_read_only() -> Option<String> {
         let is_off = |value: &OsStr| {

@@ -237,7 +237,7 @@ fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
         return Err(anyhow!("{} belongs to another user; remove it or choose a file with --config", folder.display()));
     }
     match if path.exists() { exposure(path)? } else { None } {
-        Some(exposure) => Err(anyhow!("the config file may hold settings of somebody else: {}", exposure.message())),
+        Some(exposure) => Err(anyhow!("the config file may hold settings of another user: {}", exposure.message())),
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Warns about folders of gpuctl that somebody else controls.
+//! Warns about folders of gpuctl that other users control.
 
 use super::outbound::state_folder;
 use crate::files::trust;

@@ -117,7 +117,7 @@ pub const KEYS: [SettingKey; 48] = [
     key("notify.repeat", ValueKind::Duration, "24h", "--notify-repeat", "time after which a GPU that is still low is named again"),
     key("notify.timeout", ValueKind::Duration, "5s", "", "longest time of one message"),
     key("server.listen", ValueKind::Text, "", "--listen", "address that `score --watch` serves /metrics and /results at"),
-    key("safety.read_only", ValueKind::Switch, "false", "--read-only", "refuse everything that would change the cluster; also for single contexts").before(&["GPUCTL_READ_ONLY"]),
+    key("safety.read_only", ValueKind::Switch, "false", "--read-only", "refuse everything that would change the cluster; also for single contexts, by name").before(&["GPUCTL_READ_ONLY"]),
     key("log.level", ValueKind::Word(&["debug", "info", "warning", "error", "critical"]), "info", "-v, -q", "how much `score` says on stderr").before(&["LOG_LEVEL"]),
 ];
 

@@ -87,7 +87,7 @@ impl MetricsSource {
             flag_token.map(|text| text.trim().to_owned()).or_else(|| variable("GPUCTL_PROMETHEUS_TOKEN").filter(|_| named));
         let own_user = variable("GPUCTL_PROMETHEUS_USER").zip(variable("GPUCTL_PROMETHEUS_PASSWORD")).filter(|_| named);
         if is_of_file && (own_token.is_some() || own_user.is_some() || !flags.headers.is_empty()) {
-            // Somebody else's address must not get the user's credentials.
+            // An address that another user wrote must not get the user's credentials.
             file.must_be_own("prometheus.url")?;
         }
         let own_authority = flags.authority_file.as_ref().map(|path| bytes_of(path)).transpose()?;

@@ -1,4 +1,4 @@
-//! Finds out whether the config file may mean to forbid writing where it does not say so correctly.
+//! Refuses to write when the config file has a key that looks like a misspelled `safety` setting.
 //!
 //! A misspelled key of any other section has no effect. One that was meant for `safety` would allow what it should forbid,
 //! so nothing is written until it is corrected.
@@ -93,7 +93,7 @@ fn contexts(value: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks a section that nobody knows: its own name may be the mistake.
+/// Checks an unknown section: its name may be misspelled.
 fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
     near(name, name)?;
     if is_near_contexts(name) {
@@ -102,7 +102,7 @@ fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
     others(name, value)
 }
 
-/// Looks for keys of safety at a level where nobody reads them.
+/// Finds keys of `safety` at a level where they have no effect.
 fn others(place: &str, value: &Value) -> anyhow::Result<()> {
     match value {
         // Its names are the user's own, such as names of headers.
@@ -193,7 +193,7 @@ mod tests {
             let content: Option<Value> = serde_saphyr::from_str(text).unwrap();
             check(&content.unwrap_or_default()).unwrap_or_else(|error| panic!("{text}: {error}"));
         }
-        // No key of the table is taken for a misspelled one.
+        // The table has no key that looks misspelled.
         for key in &KEYS {
             assert!(key.name == "safety.read_only" || !is_near(key.path().1), "{}", key.name);
         }

@@ -17,7 +17,7 @@ pub(crate) struct Copied {
     pub skipped: Skipped,
 }
 
-/// Members that were left out: the first with their reasons, and how many. A hostile archive may have millions.
+/// Skipped members: the first with their reasons, and their number. A hostile archive may have millions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Skipped {
     pub first: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Most members that are named, and most letters of each name.
+    /// Most names, and most letters of each.
     const NAMED: usize = 20;
     const LETTERS: usize = 256;
 
@@ -106,7 +106,7 @@ fn add(archive: &mut Builder<impl Write>, path: &Path, name: &Path, copied: &mut
         header.set_entry_type(EntryType::Symlink);
         archive.append_link(&mut header, name, fs::read_link(path)?)?;
     } else if kind.is_file() {
-        // Somebody who can write to the folder may have put a link or a pipe there since.
+        // Another user of the folder may have replaced it by a link or a pipe.
         let file = platform::open_file(path)?;
         let size = file.metadata()?.len();
         header.set_size(size);

@@ -113,7 +113,7 @@ fn only_a_whole_copy_is_put_into_place() {
     for cut in [0, 600, 3000, 7000] {
         assert!(stage(&bytes[..cut], "x", &place.join("copy"), "1").is_err(), "{cut}");
     }
-    // What arrived but is not wanted goes again.
+    // Dropping an unpacked archive removes it.
     drop(stage(&bytes, "x", &place.join("copy"), "1").unwrap());
     let link = hostile(&[("x", EntryType::Symlink, "y")]);
     let error = stage(&link, "x", &place.join("copy"), "1").unwrap_err();
@@ -135,7 +135,7 @@ fn a_path_is_at_or_below_its_name() {
     }
 }
 
-/// Returns headers as a hostile container would write them, each with a size of its own.
+/// Returns a header with a size that need not match its data.
 fn header(path: &str, kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
@@ -199,7 +199,7 @@ fn extension_headers_are_bounded_in_any_order() {
         [first.as_bytes().to_vec(), more.as_bytes().repeat(3000)].concat()
     };
     assert!(fail(&segments).contains("list of segments"));
-    // A negative size in base 256, and one that is no number.
+    // A negative size in base 256, and a malformed one.
     let mut odd = header("top", EntryType::Regular, 0);
     odd.as_gnu_mut().unwrap().size = [0xff; 12];
     odd.set_cksum();

@@ -1,7 +1,7 @@
 //! Reads the members of a tar archive that a hostile container may have written.
 //!
 //! The reader of the `tar` crate loads extension headers of any size into memory and turns holes into zeros. This one bounds
-//! everything that an archive can make it keep: extension headers, segments of sparse files, and data that nobody wants.
+//! extension headers, lists of segments, and the data of skipped members.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::platform;
 const BLOCK: u64 = 512;
 /// Most bytes of the extension headers of one member: long names, PAX records and lists of segments.
 const MOST_EXTENSIONS: u64 = 1 << 20;
-/// Most bytes of members that are left out. A container that sends more wastes the user's time.
+/// Most bytes of skipped members.
 const MOST_UNWANTED: u64 = 1 << 30;
 
 /// One file, folder or link. Its data is read from [`Members`] next.
@@ -162,7 +162,7 @@ impl<R: Read> Members<R> {
     fn leave_out_rest(&mut self) -> io::Result<()> {
         self.unwanted = self.unwanted.saturating_add(self.data);
         if self.unwanted > MOST_UNWANTED {
-            return Err(invalid("more than 1 GiB of it belongs to members that are left out"));
+            return Err(invalid("it has more than 1 GiB of skipped members"));
         }
         let rest = self.data + self.padding;
         (self.data, self.padding) = (0, 0);

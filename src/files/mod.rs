@@ -26,16 +26,16 @@ pub(crate) enum FileError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// What a file is for, which decides its mode and whether a link is followed.
+/// Decides the mode of a file and whether a link is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// For the user alone, such as a bundle: always mode 0600.
+    /// For the user only, such as a bundle: always mode 0600.
     Private,
-    /// For other users' programs as well, such as a text file of node-exporter.
+    /// For programs of other users too, such as node-exporter.
     Public,
-    /// For whoever the umask allows; a file of the user's keeps its mode.
+    /// With the mode that the umask gives. An existing file of the user keeps its mode.
     Document,
-    /// The config file. It keeps its mode without the rights of others to write, and may be a link of the user's.
+    /// The config file. It keeps its mode, except that others cannot write, and may be a link that the user owns.
     Config,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
         return Ok(false);
     }
     let fresh = write_fresh(path, bytes, NEW_FILE, false, PRIVATE_FOLDER).map_err(write_error)?;
-    // Unlike a rename, this fails when somebody has made the file since. Some file systems have no hard links.
+    // Unlike a rename, this fails when the file exists by now. Some file systems have no hard links.
     let linked = std::fs::hard_link(&fresh, path);
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -73,7 +73,7 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
 /// Puts a file in place at once, so that no reader meets half of it.
 ///
 /// The new file is written under a random name and renamed over the old one, so it belongs to the user. A link is refused,
-/// because somebody else may have put it there; only the config file may be one.
+/// because another user may have planted it; only the config file may be one.
 pub(crate) fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileError> {
     let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
     let target = match purpose {
@@ -134,4 +134,18 @@ fn put(fresh: &Path, target: &Path) -> io::Result<()> {
     std::fs::rename(fresh, target).inspect_err(|_| {
         let _ = std::fs::remove_file(fresh);
     })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_replaced() {
+        // Root could rename a file over a device.
+        assert!(existing_mode(Path::new("/dev/null")).is_err());
+        assert!(existing_mode(Path::new("/proc/self")).is_err());
+        assert!(existing_mode(&std::env::temp_dir()).is_err());
+        assert_eq!(existing_mode(Path::new("/nonexistent/file")).unwrap(), None);
+    }
 }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::platform::{self, FreeSpace};
 
-/// Most bytes that are written between two looks at the disk.
+/// Bytes that may be written between two checks.
 const INTERVAL: u64 = 16 << 20;
-/// Most bytes and files that are kept free. Of a disk that has little left, a tenth of it is kept.
+/// Largest reserve. A nearly full disk reserves a tenth of its free space.
 const RESERVE: FreeSpace = FreeSpace { bytes: 1 << 30, files: Some(10_000) };
 const SHARE: u64 = 10;
 
-/// A disk with the space that has to stay free. Systems that do not tell their free space are not watched.
+/// A disk and its reserve. Systems without a way to read the free space have no limit.
 #[derive(Debug)]
 pub(super) struct Space {
     folder: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Looks at the disk of a folder.
+    /// Reads the free space of the disk that holds a folder.
     pub(super) fn of(folder: &Path) -> io::Result<Self> {
         let free = platform::free_space(folder)?.unwrap_or(FreeSpace { bytes: 0, files: None });
         Ok(Self { folder: folder.to_owned(), reserve: reserve(free), unseen: 0 })
@@ -33,7 +33,7 @@ impl Space {
         fits(free, self.reserve, bytes)
     }
 
-    /// Counts what was written, and looks at the disk from time to time.
+    /// Counts written bytes, and checks the disk every 16 MiB.
     pub(super) fn wrote(&mut self, bytes: u64) -> io::Result<()> {
         self.unseen += bytes;
         if self.unseen < INTERVAL { Ok(()) } else { self.expect(0) }
@@ -50,7 +50,7 @@ fn fits(free: FreeSpace, reserve: FreeSpace, bytes: u64) -> io::Result<()> {
     if bytes.checked_add(reserve.bytes).is_none_or(|needed| needed > free.bytes) {
         let mebibytes = |bytes: u64| bytes >> 20;
         return full(format!(
-            "the disk has {} MiB free, of which {} MiB are kept; the next part needs {} MiB",
+            "the disk has {} MiB free and {} MiB are reserved; the next part needs {} MiB",
             mebibytes(free.bytes),
             mebibytes(reserve.bytes),
             mebibytes(bytes)
@@ -74,7 +74,7 @@ mod tests {
         assert!(fits(disk(100 << 30, 1_000_000), kept, 98 << 30).is_ok());
         let error = fits(disk(100 << 30, 1_000_000), kept, u64::MAX).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StorageFull);
-        assert!(error.to_string().contains("has 102400 MiB free, of which 1024 MiB are kept"), "{error}");
+        assert!(error.to_string().contains("has 102400 MiB free and 1024 MiB are reserved"), "{error}");
         assert!(fits(disk(1 << 29, 1_000_000), kept, 0).is_err() && fits(disk(2 << 30, 10_000), kept, 0).is_err());
         // A disk that is nearly full still takes small files.
         let kept = reserve(disk(100 << 20, 100));

@@ -10,7 +10,7 @@ use crate::platform::{self, Others};
 /// Links that a path may go through, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// A file or folder that somebody else can change.
+/// A file or folder that other users can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Exposure {
     path: PathBuf,
@@ -64,7 +64,7 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
         let data = std::fs::symlink_metadata(&place)?;
         let is_far = place != path && Some(place.as_path()) != own_folder;
         match platform::others_can(&data) {
-            // A group that has only the user is no danger further up. Close to the file nothing is left to a convention.
+            // Accepts private groups only above the folder of the file: they are a convention, not a rule.
             Some(Others::Write) if is_far && platform::has_private_group(&data) => {}
             Some(by) => return Ok(Some(Exposure { path: place, by })),
             None => {}
@@ -103,13 +103,13 @@ pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Closes a folder for others where they can write to it. Returns false when that is not possible, as for a folder that
-/// belongs to somebody else: then nothing in it can be believed.
+/// belongs to another user. Then its content is not trusted.
 pub(crate) fn is_closed(folder: &Path) -> bool {
     let Ok(data) = std::fs::symlink_metadata(folder) else { return false };
     if !data.is_dir() || platform::others_can(&data) == Some(Others::Own) {
         return false;
     }
-    // The sticky bit is no help: others can still make files.
+    // With the sticky bit, others can still create files.
     platform::mode_of(&data) & 0o022 == 0 || platform::is_own(&data) && platform::close_folder(folder).is_ok()
 }
 
@@ -124,7 +124,7 @@ fn refused(why: &str) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, why)
 }
 
-/// Reads a file that gpuctl wrote for itself. A file that others can write or own, or in a folder of theirs, is not read.
+/// Reads a file that gpuctl wrote for itself. Fails when others can write or own the file or its folder.
 pub(crate) fn own_text(path: &Path) -> Result<String, FileError> {
     let read = || {
         if !own_folders(path).into_iter().all(is_closed) {

@@ -1,7 +1,7 @@
 //! Unpacks an archive from a container for `cp`.
 //!
-//! Note: the archive is not trusted. Nothing is written outside a fresh folder beside the target, no link leads out of it,
-//! and only a complete copy is moved into place. Every member uses up free files of the disk, or counts towards a limit, so
+//! The archive is not trusted. It is unpacked into a fresh folder next to the target, no link leads out of that folder, and
+//! only a complete copy is moved into place. Every member uses up free files of the disk, or counts towards a limit, so
 //! that an archive without end stops.
 #![expect(clippy::disallowed_methods, reason = "this is the edge that copies the user's files")]
 
@@ -24,12 +24,12 @@ const LONGEST_PATH: usize = 4096;
 /// Most links, which wait in memory for the end of the archive.
 const MOST_LINKS: usize = 100_000;
 const MOST_LINK_BYTES: usize = 16 << 20;
-/// Most members that are left out, or come twice.
+/// Most skipped members, and most members that repeat an earlier name.
 const MOST_USELESS: u64 = 50_000;
-/// Bytes that are copied between two looks at the disk and at Ctrl-C.
+/// Bytes that are copied between two checks for free space and Ctrl-C.
 const PIECE: usize = 128 << 10;
 
-/// What has arrived, in a folder beside its target. It is removed when it is dropped.
+/// An unpacked archive in a folder next to its target. Dropping it removes the folder.
 #[derive(Debug)]
 pub(crate) struct Staged {
     folder: PathBuf,
@@ -137,7 +137,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Returns where a member belongs, or why it is left out.
+    /// Returns the path of a member below the folder, or the reason to skip it.
     fn place_of(&self, shown: &Path) -> Result<PathBuf, &'static str> {
         if shown.as_os_str().is_empty() || shown.as_os_str().len() > LONGEST_PATH {
             return Err("its name is empty, too long, or not possible on this system");
@@ -190,7 +190,7 @@ impl Staged {
             }
         };
         self.copied.bytes = self.copied.bytes.saturating_add(size);
-        // Who may read a file may run it, where it is a program; the rest is this machine's umask.
+        // Programs become executable for every user that can read them; the umask decides the rest.
         if member.mode & 0o100 != 0 {
             platform::may_run(&file)?;
         }
@@ -281,6 +281,6 @@ pub(super) fn merge(from: &Path, to: &Path) -> io::Result<()> {
             merge(&entry.path(), &to.join(entry.file_name()))
         }),
         (Some((false, _)), Some((_, true))) | (_, None) => fs::rename(from, to),
-        _ => Err(io::Error::new(ErrorKind::AlreadyExists, format!("{} is there, and of another kind", to.display()))),
+        _ => Err(io::Error::new(ErrorKind::AlreadyExists, format!("{} exists and is of another kind", to.display()))),
     }
 }

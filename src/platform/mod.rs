@@ -22,7 +22,7 @@ pub(crate) use windows::{
 /// The number of Ctrl-C's signal.
 pub(crate) const INTERRUPT: u8 = 2;
 
-/// Space that is left on a disk.
+/// Free space of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FreeSpace {
     pub bytes: u64,
@@ -30,7 +30,7 @@ pub(crate) struct FreeSpace {
     pub files: Option<u64>,
 }
 
-/// What other users can do with a file or folder.
+/// How other users can change a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(windows, expect(dead_code, reason = "access control lists are not read"))]
 pub(crate) enum Others {

@@ -110,7 +110,7 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the space that is left on the disk of a path.
+/// Returns the free space of the disk that holds a path.
 pub(crate) fn free_space(path: &Path) -> io::Result<Option<FreeSpace>> {
     let disk = rustix::fs::statvfs(path)?;
     // Some file systems have no fixed number of files.
@@ -124,7 +124,7 @@ pub(crate) fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(bytes)))
 }
 
-/// Returns who else can change a file or folder: its owner, or everybody who may write to it.
+/// Returns how other users can change a file or folder; `None` when only its user and root can.
 pub(crate) fn others_can(data: &Metadata) -> Option<Others> {
     let user = rustix::process::geteuid().as_raw();
     // An owner can always change the mode. Root can do everything anyway.
@@ -172,7 +172,7 @@ pub(crate) fn folders_with_mode(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().mode(mode).recursive(true).create(path)
 }
 
-/// Closes a folder of the user's for everybody else.
+/// Sets the mode 0700.
 pub(crate) fn close_folder(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o700))
 }

@@ -93,7 +93,7 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Does not know the space that is left.
+/// Does not read the free space.
 pub(crate) fn free_space(_path: &Path) -> io::Result<Option<FreeSpace>> {
     Ok(None)
 }
@@ -108,7 +108,7 @@ pub(crate) fn others_can(_data: &Metadata) -> Option<Others> {
     None
 }
 
-/// Takes every file for the user's.
+/// Assumes that every file belongs to the user.
 pub(crate) fn is_own(_data: &Metadata) -> bool {
     true
 }
@@ -147,7 +147,7 @@ pub(crate) fn folders_with_mode(path: &Path, _mode: u32) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Leaves the access control list as it is.
+/// Does not change the access control list.
 pub(crate) fn close_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Removes the values of environment variables from a document, for agents and other readers that may pass it on.
 
-use super::secret_names::is_secret_name;
 use super::tree::{YamlNode, YamlValue, read};
 use super::{Problem, Severity, overrides};
+use crate::model::secrets::is_secret_name;
 
 /// Replaces a value.
 const HIDDEN: &str = "[redacted]";

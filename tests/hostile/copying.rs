@@ -83,7 +83,7 @@ impl Container {
         command.spawn().unwrap()
     }
 
-    /// Copies, and checks that the memory stays bounded and nothing but the copy is left.
+    /// Copies, and checks that the memory stays bounded and only the copy remains.
     fn copy(&self, script: &str, bytes: &[u8]) -> Run {
         self.sends(script, bytes);
         let child = self.download();
@@ -116,7 +116,7 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Returns a GNU tar header, with the size as it is written in the field.
+/// Returns a GNU tar header with a raw size field.
 fn header(name: &str, kind: u8, size: &[u8; 12]) -> Vec<u8> {
     let mut header = vec![0; 512];
     header[..name.len()].copy_from_slice(name.as_bytes());
@@ -184,12 +184,12 @@ fn two_kilobytes_neither_fill_the_disk_nor_the_memory() {
         "exec 2>/dev/null; head -c 512 \"$0.bytes\"; while tail -c 512 \"$0.bytes\"; do :; done",
         &[checked(list), blocks].concat(),
     );
-    // Sizes that no disk has, and that are no sizes.
+    // Sizes that exceed every disk, negative and malformed ones.
     for size in [base_256(1 << 62), base_256(u64::MAX), [0xff; 12], *b"77777777777\0"] {
         let name = if size[0] == b'7' { "../out" } else { "./top" };
         container.copy(endless, &header(name, b'0', &size)).exits(1);
     }
-    // Members without end that nobody wants: outside the folder, pipes, the same name again and again.
+    // Useless members without end: outside the folder, pipes, repeated names.
     for member in [header("../out", b'0', &octal(0)), header("./top", b'6', &octal(0)), header("./top", b'0', &octal(0))] {
         let many = member.repeat(2000);
         container.copy(repeated, &many).exits(1).says("cannot be copied");

@@ -1,4 +1,4 @@
-//! Folders and files of the user that somebody else can write, and settings that are meant to forbid writing.
+//! Folders and files of the user that other users can write, and misspelled settings that should forbid writing.
 //!
 //! Root can give files to another user; without that right the tests use modes alone.
 
@@ -12,7 +12,7 @@ use gpuctl_sandbox::Persona;
 use crate::runner::{Run, gpuctl, run};
 use crate::support::cluster;
 
-/// Somebody else, who has no rights.
+/// Another user, without rights.
 const NOBODY: u32 = 65_534;
 
 fn folder(name: &str) -> PathBuf {
@@ -33,7 +33,7 @@ fn own_user() -> u32 {
     fs::metadata("/proc/self").unwrap().uid()
 }
 
-/// Returns gpuctl with folders of its own, and no address of Prometheus in the environment.
+/// Returns gpuctl with separate folders and without an address of Prometheus.
 fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = gpuctl();
     command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).env_remove("GPUCTL_PROMETHEUS");
@@ -44,9 +44,15 @@ fn command(home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The same in a shell that sets its umask first.
-fn with_umask(umask: &str, home: &Path, arguments: &[&str]) -> Run {
-    let gpuctl = command(home, arguments);
+/// Returns gpuctl as a shell calls it for the names of nodes, which it caches.
+fn completion(home: &Path) -> Command {
+    let mut command = command(home, &["--", "gpuctl", "describe", "node", ""]);
+    command.env("COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "3").env("_CLAP_COMPLETE_COMP_TYPE", "9");
+    command
+}
+
+/// Runs it in a shell that sets its umask first.
+fn with_umask(umask: &str, gpuctl: &Command) -> Run {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("umask {umask}; exec \"$0\" \"$@\"")).arg(gpuctl.get_program()).args(gpuctl.get_args());
     for (name, value) in gpuctl.get_envs() {
@@ -96,7 +102,7 @@ fn a_bundle_in_a_shared_folder_harms_nobody_and_stays_private() {
     for pid in next..next + 400 {
         symlink(&precious, shared.join(format!(".cluster.gpuctl.{pid}.tmp"))).unwrap();
     }
-    // A file of somebody else's that everybody can read and write.
+    // A file of another user with mode 0666.
     fs::write(&bundle, "").unwrap();
     set_mode(&bundle, 0o666);
     let _ = chown(&bundle, Some(NOBODY), None);
@@ -106,15 +112,15 @@ fn a_bundle_in_a_shared_folder_harms_nobody_and_stays_private() {
     assert_eq!((mode(&bundle), fs::metadata(&bundle).unwrap().uid()), (0o600, own_user()));
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     let fresh = fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    assert_eq!(fresh.filter(|name| name.starts_with(".gpuctl-")).count(), 0, "temporary files are left");
+    assert_eq!(fresh.filter(|name| name.starts_with(".gpuctl-")).count(), 0, "temporary files remain");
 }
 
 #[test]
 fn folders_are_closed_whatever_the_umask() {
     for umask in ["000", "002", "022"] {
         let home = folder(&format!("umask-{umask}")).join("missing");
-        with_umask(umask, &home, &["config", "set", "thresholds.idle", "7"]).ok();
-        with_umask(umask, &home, &["get", "jobs"]).ok();
+        with_umask(umask, &command(&home, &["config", "set", "thresholds.idle", "7"])).ok();
+        with_umask(umask, &completion(&home)).ok();
         let mut folders = vec![home.clone()];
         let mut files = 0;
         while let Some(folder) = folders.pop() {
@@ -136,25 +142,25 @@ fn folders_are_closed_whatever_the_umask() {
 fn a_folder_that_others_can_write_is_closed_or_ignored() {
     let home = folder("cache");
     let cache = home.join("cache/gpuctl");
-    run(command(&home, &["get", "jobs"]), "").ok();
+    run(completion(&home), "").ok();
     for folder in [cache.clone(), cache.join("found")] {
         set_mode(&folder, 0o777);
-        run(command(&home, &["get", "jobs"]), "").ok();
+        run(completion(&home), "").ok();
         assert_eq!(mode(&folder), 0o700, "{}", folder.display());
     }
-    // What somebody else put there while it was open is not read.
+    // A file that others can write is not read.
     let file = fs::read_dir(cache.join("found")).unwrap().next().unwrap().unwrap().path();
     let planted = fs::read_to_string(&file).unwrap().replace("\"answer\":", "\"planted\":1,\"answer\":");
     fs::write(&file, &planted).unwrap();
     set_mode(&file, 0o666);
-    run(command(&home, &["get", "jobs"]), "").ok();
+    run(completion(&home), "").ok();
     assert!(!fs::read_to_string(&file).unwrap().contains("planted"), "the file of others was believed");
     if chown(&cache, Some(NOBODY), None).is_ok() {
         let before = fs::read_dir(cache.join("found")).unwrap().count();
         let warned = run(command(&home, &["get", "jobs"]), "").ok();
         warned.says("another user owns it or can write to it");
         fs::remove_file(&file).unwrap();
-        run(command(&home, &["get", "jobs"]), "").ok();
+        run(completion(&home), "").ok();
         assert_eq!(fs::read_dir(cache.join("found")).unwrap().count(), before - 1, "nothing is written there");
     }
 }
@@ -268,7 +274,7 @@ fn a_setting_that_may_forbid_writing_forbids_it() {
         assert_eq!(refused.code, 5, "{name}={value}: {}", refused.err);
     }
     assert_eq!(node()["metadata"]["labels"]["hostile-safety"], serde_json::Value::Null, "nothing was written");
-    // A person lifts a setting of their own.
+    // The user can lift a setting deliberately.
     write_config(&home, "safety: {read_only: true}\n");
     run(label("file"), "").exits(5);
     let mut lifted = label("lifted");
@@ -276,7 +282,7 @@ fn a_setting_that_may_forbid_writing_forbids_it() {
     run(lifted, "").ok();
     run(command(&home, &["label", "node", "plain-01", "hostile-safety=null", "--overwrite", "--config", "/dev/null"]), "").ok();
     assert_eq!(node()["metadata"]["labels"]["hostile-safety"], "null");
-    // A key that is far from safety is told once, before the write.
+    // Other unknown keys give one warning, before the write.
     write_config(&home, "promethues: {url: x}\n");
     let warned = run(label("warned"), "").ok();
     assert_eq!(warned.err.matches("unknown key `promethues`").count(), 1, "{}", warned.err);
@@ -306,6 +312,6 @@ fn a_file_that_cannot_be_written_leaves_nothing() {
     }
     // With the rights that the umask allows.
     fs::remove_file(&target).unwrap();
-    with_umask("027", &home, &["init", "training", "--output", target.to_str().unwrap()]).ok();
+    with_umask("027", &command(&home, &["init", "training", "--output", target.to_str().unwrap()])).ok();
     assert_eq!(mode(&target), 0o640);
 }

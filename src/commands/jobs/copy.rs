@@ -163,7 +163,7 @@ impl Inside<'_> {
             let mut running = pin!(self.command(&command, None, async move |piece: &[u8]| {
                 bytes += piece.len() as u64;
                 spinner_message(bytes);
-                // False when the disk takes no more.
+                // False when unpacking has failed.
                 sender.send(Bytes::copy_from_slice(piece)).await.is_ok()
             }));
             tokio::select! {
