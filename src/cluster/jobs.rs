@@ -53,6 +53,8 @@ impl Selection {
     }
 }
 
+/// Pods that the annotation of a paused service or notebook can ask for.
+const MOST_RESUMED: u32 = 10_000;
 /// Owners whose missing pods are looked into, per command.
 const LOOKED_INTO: usize = 20;
 
@@ -304,7 +306,10 @@ impl WireOwner<'_> {
             }
             // What it would hold again: the size before the pause.
             (_, Some(0)) => {
-                (annotation(REPLICAS).and_then(|size| size.parse().ok()).unwrap_or(1_u32).saturating_mul(group_size), true)
+                let before = annotation(REPLICAS).and_then(|size| size.parse().ok());
+                // Whoever may write the annotation decides how many pods another user's `resume` asks for.
+                let before = before.filter(|size| (1..=MOST_RESUMED).contains(size)).unwrap_or(1_u32);
+                (before.saturating_mul(group_size), true)
             }
             (_, replicas) => (replicas.unwrap_or(1).saturating_mul(group_size), false),
         };

@@ -68,7 +68,7 @@ fn owners_of_pods_lead_to_no_request_but_reads_of_workloads() {
     let made = admin().json(&["get", "pods", "-n", space]);
     assert!(made["items"].as_array().unwrap().len() >= 8, "{made}");
     let seen = gpuctl_as(Persona::Heidi, &["get", "workloads", "-n", space, "-o", "json"], "").ok();
-    assert!(seen.out.contains("owned-0"), "the pod itself is the workload: {}", seen.out);
+    assert!(seen.json().to_string().contains("owned-0"), "the pod itself is the workload: {}", seen.out);
     for verb in [["tree", "pod/owned-0"], ["describe", "workload"], ["get", "consumers"]] {
         gpuctl_as(Persona::Heidi, &[verb.as_slice(), &["-n", space]].concat(), "");
     }

@@ -73,7 +73,11 @@ fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
         return Err(Error::usage(format!("`{}` is no training: it has no ranks", job.name)).hint("omit `--rank`"));
     }
     if rank >= job.pods_wanted {
-        let ranks = if job.pods_wanted == 1 { "rank 0 only".to_owned() } else { format!("ranks 0 to {}", job.pods_wanted - 1) };
+        let ranks = match job.pods_wanted {
+            0 => "no ranks".to_owned(),
+            1 => "rank 0 only".to_owned(),
+            pods => format!("ranks 0 to {}", pods - 1),
+        };
         let error = Error::new(ErrorName::NotFound, format!("job `{}` has {ranks}, not {rank}", job.name));
         return Err(error.hint(format!("gpuctl describe job {}/{}", job.namespace, job.name)));
     }
