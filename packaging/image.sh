@@ -78,3 +78,5 @@ echo '{"imageLayoutVersion": "1.0.0"}' > "$image/oci-layout"
 mkdir -p "$(dirname "$archive")"
 pack "$image" > "$archive"
 echo "$archive: $(wc -c < "$archive") bytes, for linux/$machine, $name"
+# A registry keeps this digest, and a tag may be moved: `image.digest` of the chart and `digest:` of the kustomization take it.
+echo "digest: $(sed -n 's/.*"digest": "\(sha256:[0-9a-f]*\)".*/\1/p' "$image/index.json")"

@@ -154,3 +154,28 @@ fn the_readme_s_problems_are_real() {
     assert_eq!(told.trim(), shown.split_once('\n').unwrap().1.trim());
     assert!(read("README.md").lines().count() <= 200);
 }
+
+/// A tag can be moved to other code, the hash of a commit cannot.
+#[test]
+fn actions_are_pinned_by_hash_and_checkouts_keep_no_credentials() {
+    let mut uses = 0;
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows")).unwrap() {
+        let path = file.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let Some((_, action)) = line.split_once("uses:") else { continue };
+            uses += 1;
+            let (action, version) = action.split_once(" # v").unwrap_or_else(|| panic!("{path:?}: no version: {line}"));
+            let hash = action.trim().rsplit_once('@').map_or("", |(_, hash)| hash);
+            let is_hash = hash.len() == 40 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            assert!(is_hash && version.matches('.').count() == 2, "{path:?}: {line}");
+            let next = lines.get(index + 1).copied().unwrap_or_default();
+            assert!(!action.contains("actions/checkout@") || next.contains("persist-credentials: false"), "{path:?}: {line}");
+        }
+        for line in lines.iter().filter(|line| line.contains("pip install")) {
+            assert!(line.contains("--require-hashes"), "{path:?}: {line}");
+        }
+    }
+    assert!(uses >= 5, "{uses}");
+}
