@@ -155,7 +155,7 @@ fn who_may_not_make_groups_is_told(scene: &Scene) {
     admin.run(&["create", "namespace", "team-a"]);
     let rule = |group: &str, resources: Value| json!({"apiGroups": [group], "resources": resources, "verbs": ["*"]});
     admin.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "jobs", "namespace": "team-a"},
-        "rules": [rule("batch", json!(["jobs"])), rule("", json!(["pods", "services", "configmaps", "events", "resourcequotas"]))]}));
+        "rules": [rule("batch", json!(["jobs"])), rule("", json!(["pods", "services", "configmaps", "secrets", "events", "resourcequotas"]))]}));
     let user = format!("--user={}", Persona::Alice.user());
     admin.run(&["create", "rolebinding", "jobs", "-n", "team-a", "--role=jobs", &user]);
     let yaml = training("mine", "");

@@ -73,10 +73,10 @@ fn yaml(objects: &[Object]) -> String {
         if let Some(program) = body.pointer_mut("/data/supervisor.py") {
             *program = json!("…");
         }
-        if let Some(hash) = body.pointer_mut("/metadata/annotations/gpuctl~1supervisor-sha256") {
-            *hash = json!("…");
-        }
-        gpuctl::view::yaml(&body)
+        // Its hash changes with it.
+        let hash = body.pointer("/metadata/annotations/gpuctl~1supervisor-sha256").and_then(Value::as_str).map(ToOwned::to_owned);
+        let text = gpuctl::view::yaml(&body);
+        hash.map_or_else(|| text.clone(), |hash| text.replace(&hash, "…"))
     };
     objects.iter().map(text).collect::<Vec<_>>().join("---\n")
 }

@@ -5,12 +5,13 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::apply::Applied;
-use super::companions::{Repair, is_fixed as is_fixed_companion, owner_effect, tolerated, with_content};
+use super::companions::{belongs, is_fixed as is_fixed_companion, is_token, label, told, tolerated, with_content};
 use super::keep::{Sameness, is_still_used, keep_type, settled, site_defaults};
 use super::preflight::refuses_dry_runs;
-use super::submit::{belongs, label, owned};
+use super::repair::{FixedState, Repair, owner_repair};
+use super::submit::owned;
 use super::{Blame, Connection, Failure, OwnedObject};
-use crate::model::labels::{RUN, SOURCE};
+use crate::model::labels::SOURCE;
 use crate::model::refusal::RefusalCause;
 use crate::render::{Object, Rendered};
 
@@ -106,7 +107,12 @@ impl Connection {
         let last = objects.len() - 1;
         let found = join_all(objects.iter().enumerate().map(|(index, object)| async move {
             if is_fixed_companion(object) {
-                return self.effect_of_fixed(object, owner).await;
+                return Ok(match self.fixed_state(object, owner).await? {
+                    FixedState::Missing => Ok(Effect::Made),
+                    FixedState::Intact => Ok(Effect::Nothing),
+                    FixedState::Broken(repair) => Ok(Effect::Repaired(repair)),
+                    FixedState::Lost(message) => Err(message),
+                });
             }
             self.effect_of_other(object, stays && index < last, force, scaled).await.map(Ok)
         }))
@@ -114,7 +120,12 @@ impl Connection {
         let (mut effects, mut warnings, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         for (object, found) in objects.into_iter().zip(found) {
             let effect = match found {
-                Ok(Ok(effect)) => effect,
+                Ok(Ok(effect)) => {
+                    if is_token(&object) && matches!(effect, Effect::Made) {
+                        warnings.push(format!("{} gets a new token: restart all ranks, which have the old one", label(&object)));
+                    }
+                    effect
+                }
                 Ok(Err(message)) => {
                     lost.push(message);
                     Effect::Nothing
@@ -132,7 +143,7 @@ impl Connection {
     /// Returns what applying an object does; one that `stays` only gets back its owner.
     async fn effect_of_other(&self, object: &Object, stays: bool, force: bool, scaled: bool) -> Result<Effect, Failure> {
         if stays && let Some(live) = self.live(object).await? {
-            return Ok(owner_effect(object, live));
+            return Ok(owner_repair(object, live).map_or(Effect::Nothing, Effect::Repaired));
         }
         self.effect_of(object, force, scaled).await
     }
@@ -226,33 +237,12 @@ fn is_fixed(failure: &Failure) -> bool {
     failure.code() == Some(422) && !failure.fields().is_empty() && failure.fields().iter().all(|blame| fixed(&blame.message))
 }
 
-/// Returns what of an object tells of what was wanted: not who wrote it when, nor what became of it.
-pub(super) fn told(live: &Value) -> Value {
-    let mut told = live.clone();
-    if let Some(object) = told.as_object_mut() {
-        object.remove("status");
-    }
-    if let Some(metadata) = told["metadata"].as_object_mut() {
-        for key in ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"] {
-            metadata.remove(key);
-        }
-        let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
-        let empty = annotations.is_some_and(|annotations| {
-            annotations.remove(RUN);
-            annotations.is_empty()
-        });
-        if empty {
-            metadata.remove("annotations");
-        }
-    }
-    told
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::labels::RUN;
 
     #[test]
     fn conflicts_with_our_own_writes_are_none() {

@@ -268,7 +268,7 @@ pub(super) fn is_supervisor(object: &Object) -> bool {
     object.plural == "configmaps" && object.body.pointer("/data").is_some_and(|data| data.get(SUPERVISOR_FILE).is_some())
 }
 
-fn is_supervised(owner: &Value) -> bool {
+pub(super) fn is_supervised(owner: &Value) -> bool {
     supervisor_volume(owner).is_some()
 }
 

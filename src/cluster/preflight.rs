@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::Value;
 
-use super::companions::{is_fixed, is_optional, tolerated};
-use super::submit::{belongs, label};
+use super::companions::{belongs, is_fixed, is_optional, label, tolerated};
 use super::{Connection, Failure, Wanted, unless_forbidden};
 use crate::model::Job;
 use crate::model::labels::{JOB, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::apply::Deletion;
-use super::submit::belongs;
+use super::companions::belongs;
 use super::{Connection, Failure};
 use crate::model::gpu::is_device;
 use crate::model::{GpuCount, Queue, QueueSystem, quantity};

@@ -5,9 +5,8 @@ use std::cell::RefCell;
 use serde_json::{Value, json};
 
 use super::apply::{Creation, Deletion, is_of};
-use super::companions::{is_fixed, is_optional, tolerated};
+use super::companions::{belongs, is_fixed, is_optional, label, tolerated};
 use super::{Connection, Failure};
-use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 use crate::render::{Object, Rendered};
 
 /// What a submission has made so far: whoever interrupts it has to say so, and to take it away.
@@ -45,12 +44,6 @@ pub(crate) struct Submitted {
     /// The object that owns the pods.
     pub owner: Value,
     pub warnings: Vec<String>,
-}
-
-/// Formats as `kind/name`.
-#[must_use]
-pub(crate) fn label(object: &Object) -> String {
-    format!("{}/{}", object.kind().to_lowercase(), object.name())
 }
 
 /// Why writing stopped.
@@ -191,12 +184,4 @@ pub(super) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
         object
     };
     others.map(owned).collect()
-}
-
-/// Returns true for an object of gpuctl's that is of the same job.
-pub(super) fn belongs(object: &Object, live: &Value) -> bool {
-    let of = |body: &Value, key: &str| {
-        body.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str).map(ToOwned::to_owned)
-    };
-    of(live, MANAGED_BY).as_deref() == Some(MANAGED_BY_US) && of(live, JOB) == of(&object.body, JOB)
 }

@@ -240,6 +240,9 @@ async fn again(
         return Err(error.hint(format!("ask for what it is, or `gpuctl delete job {full} --purge` to lose its files")));
     }
     if fixed.is_empty() || effects.same_source {
+        if let Some(error) = lost_companion(&effects, plan) {
+            return Err(error);
+        }
         // What the cluster tells of its nodes may have changed since; what the user says has not.
         let idle = |(_, effect): &(_, Effect)| matches!(effect, Effect::Nothing | Effect::Fixed { .. });
         let nothing = effects.stale.is_empty() && effects.objects.iter().all(idle);
@@ -275,9 +278,6 @@ pub(crate) async fn compare(
         render_again(plan)?;
     }
     let effects = connection.effects(&plan.rendered, live, how.force, how.renew).await?;
-    if let Some(error) = lost_companion(&effects, plan) {
-        return Err(error);
-    }
     warnings.extend(effects.warnings.iter().cloned());
     if effects.is_nothing() {
         return Ok(effects);

@@ -49,7 +49,9 @@ pub(crate) fn lost_companion(effects: &Effects, plan: &Plan) -> Option<Error> {
 
 /// Returns the API server's refusal, with what to do about the usual ones.
 fn refused(failure: Failure, namespace: &str) -> Error {
-    let no_secret = failure.is_forbidden() && failure.to_string().starts_with("secrets ");
+    // A quota forbids in other words.
+    let message = failure.to_string();
+    let no_secret = failure.is_forbidden() && message.starts_with("secrets ") && message.contains(" cannot ");
     let (lacks_namespace, error) = (failure.lacks_namespace(), Error::from(failure));
     if no_secret {
         return error

@@ -66,7 +66,7 @@ pub(crate) const CLAIMED_GPUS: &str = "gpus-";
 /// The volume and the file with the program that keeps ranks in step.
 pub(crate) const SUPERVISOR_VOLUME: &str = "supervisor";
 pub(crate) const SUPERVISOR_FILE: &str = "supervisor.py";
-/// The file beside it with the token that the ranks of one training share.
+/// The file in the same folder with the token that all ranks of a training share.
 pub(crate) const TOKEN_FILE: &str = "token";
 /// The type of the Secret behind that file.
 pub(crate) const TOKEN_TYPE: &str = "gpuctl/supervisor-token";

@@ -37,9 +37,17 @@ const FAILED: i32 = 113;
 /// Exit code by which a rank gives its GPUs back because its peers are not placed.
 const NOT_PLACED: i32 = 114;
 
-/// Starts the supervisor with the first Python of the image; without one the command runs alone.
-const START: &str = "for python in python3 python; do
-if \"$python\" -ISc 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null; then exec \"$python\" -IS /etc/gpuctl/supervisor.py \"$@\"; fi
+/// Starts the supervisor with the first Python of the image; without one the command runs alone. The first argument is the
+/// hash of the program: users who can replace the ConfigMap cannot change the template of a Job.
+const START: &str = "program=$1; shift
+for python in python3 python; do
+if \"$python\" -ISc 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null; then exec \"$python\" -ISc '
+import hashlib, sys
+path, expected = \"/etc/gpuctl/supervisor.py\", sys.argv.pop(1)
+with open(path, \"rb\") as file: program = file.read()
+if hashlib.sha256(program).hexdigest() != expected: sys.exit(\"gpuctl: the supervisor was changed after the job was created\")
+sys.argv[0] = path
+exec(compile(program, path, \"exec\"))' \"$program\" \"$@\"; fi
 done
 echo 'gpuctl: this image has no Python: each rank is retried by itself, and no timeout of the job is enforced' >&2
 while [ \"$1\" != -- ]; do shift; done
@@ -81,7 +89,7 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
         return Ok(words);
     };
     let grace = job.grace_period.map_or(60, |period| period.as_secs());
-    let mut all: Vec<String> = ["sh", "-c", START, "supervisor"].map(ToOwned::to_owned).into();
+    let mut all: Vec<String> = ["sh", "-c", START, "supervisor", &program_hash()].map(ToOwned::to_owned).into();
     let mut flag = |name: &str, value: String| all.extend([format!("--{name}"), value]);
     flag("run", "$(GPUCTL_RUN)".to_owned());
     flag("token", format!("{FOLDER}/{TOKEN_FILE}"));
@@ -122,7 +130,7 @@ fn object_name(job: &JobDocument) -> String {
     format!("{}-supervisor", job.id())
 }
 
-/// The hash of the program, by which a changed one is noticed.
+/// The SHA-256 of the program.
 pub(super) fn program_hash() -> String {
     sha256(PROGRAM)
 }

@@ -10,6 +10,7 @@ use crate::cluster::{Connection, Effect, label};
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Comparison, compare, masks, sources};
+use crate::deploy::errors::lost_companion;
 use crate::deploy::plan::Plan;
 use crate::deploy::planned::{Planned, planned};
 use crate::deploy::warned::Warned;
@@ -70,6 +71,9 @@ async fn of_job(connection: &Connection, mut plan: Plan) -> Result<(Vec<Differen
     };
     let effects =
         compare(&mut plan, &live, Comparison { dry_run: true, ..Comparison::default() }, &mut warnings, connection).await?;
+    if let Some(error) = lost_companion(&effects, &plan) {
+        return Err(error);
+    }
     let masks = masks(&plan.rendered, &live);
     let mut found = Vec::new();
     let name = format!("{}/{}", plan.input.document.kind(), plan.input.document.name());

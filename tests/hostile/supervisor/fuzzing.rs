@@ -100,7 +100,7 @@ fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
     }
 }
 
-/// Sends messages of which each is refused: a third without a token, a third with a wrong one, a third with the right one.
+/// Sends messages that rank 0 must refuse, in equal parts without a token, with a wrong token and with the right token.
 fn bombard(port: u16, random: &mut Random, count: u64) {
     for _ in 0..count {
         let message = mutated(random);

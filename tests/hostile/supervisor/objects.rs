@@ -11,7 +11,7 @@ use crate::support::{cluster, gpuctl_as};
 const YAML: &str = "kind: training\nversion: v0.1\njob: {name: pair}\nenvironment: {image: i, command: [train]}\n\
                     resources: {gpu: 0, node_count: 2}\n";
 const NAME: &str = "pair-supervisor";
-/// What a training has besides its Job, with a right of their own for each.
+/// Objects that the supervisor needs. Each kind needs a separate right.
 const COMPANIONS: [&str; 3] = ["configmap", "secret", "networkpolicy"];
 
 /// A namespace of one test.
@@ -202,10 +202,32 @@ fn a_tampered_program_is_refused_or_restored() {
     scene.admin.apply(&open);
     scene.apply("updated");
     assert_eq!(scene.get("configmap", NAME)["immutable"], true);
-    // A program that is gone comes back.
+    // `apply` creates a missing program.
     scene.kubectl(&["delete", "configmap", NAME]);
     scene.apply("updated");
     assert_eq!(scene.get("configmap", NAME)["data"], original["data"]);
+}
+
+/// Pods can start between the tampering and the next `apply`.
+#[test]
+fn a_tampered_program_is_not_run() {
+    let scene = Scene::created("notrun");
+    let folder = scene.admin_file("program").replace("/program", "");
+    let program = scene.get("configmap", NAME)["data"]["supervisor.py"].as_str().unwrap().to_owned();
+    let job = scene.get("job", "pair");
+    let words = job["spec"]["template"]["spec"]["containers"][0]["command"].as_array().unwrap();
+    let words: Vec<String> = words.iter().map(|word| word.as_str().unwrap().replace("/etc/gpuctl", &folder)).collect();
+    let run = |text: &str| {
+        std::fs::write(format!("{folder}/supervisor.py"), text).unwrap();
+        let output = Command::new(&words[0]).args(&words[1..]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, error) = run(&program);
+    assert!(code == Some(2) && error.contains("argument --rank: invalid int value"), "its own arguments are read: {error}");
+    for tampered in [format!("{program}\n"), format!("print('EVIL')\n{program}"), String::new()] {
+        let (code, error) = run(&tampered);
+        assert_eq!((code, error.as_str()), (Some(1), "gpuctl: the supervisor was changed after the job was created\n"));
+    }
 }
 
 /// Another version of gpuctl may have made the job: its program stays, and is not taken for a tampered one.
@@ -287,7 +309,7 @@ fn without_the_right_to_network_policies_a_training_is_submitted_with_a_warning(
     assert!(!scene.exists("networkpolicy") && scene.exists("secret"));
     let run = scene.gpuctl_as(Persona::Frank, &["apply", "-f", "-", "-o", "json"]).ok();
     assert_eq!(run.json()["action"], "unchanged", "{}", run.err);
-    // Somebody with the right closes the port.
+    // An administrator applies the file and closes the port.
     scene.apply("updated");
     assert!(scene.exists("networkpolicy"));
     scene.apply("unchanged");

@@ -86,7 +86,7 @@ impl Training {
         let mut command = Command::new("python3");
         command.args(["-IS", program, "--run", "test", "--token", "token", "--pod", "first"]);
         command.args(["--rank", &rank.to_string(), "--ranks", &self.ranks.to_string()]);
-        command.args(["--port", &self.port.to_string(), "--grace", "2", "--settle", "1", "--patience", "20"]);
+        command.args(["--port", &self.port.to_string(), "--grace", "2", "--settle", "10", "--patience", "20"]);
         command.args(["--", "sh", "-c", script]);
         command.env("RANK", rank.to_string()).current_dir(&self.folder).stderr(err).stdout(Stdio::null());
         Rank { child: command.spawn().expect("python3 starts") }
@@ -161,7 +161,7 @@ impl Peer {
         peer
     }
 
-    /// Reads one line, byte by byte so that nothing after it is taken.
+    /// Reads one line, byte by byte so that later bytes stay in the socket.
     pub fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = BufReader::with_capacity(1, &self.stream).read_line(&mut line);

@@ -194,7 +194,7 @@ fn a_peer_that_reads_nothing_fills_no_memory() {
     training.ends_well(ranks);
 }
 
-/// A wrong address, or somebody else who listens there.
+/// DNS or a host network can lead a rank to a foreign listener.
 #[test]
 fn an_impostor_of_rank_0_cannot_stop_or_end_a_rank() {
     let training = Training::new("impostor", 2);
