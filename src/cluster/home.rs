@@ -1,8 +1,8 @@
-//! Tells whether an administrator vouches for the namespace of definitions. Where users may make namespaces of their own, one
-//! of them could be first to make `gpuctl-system` and set defaults for everyone.
+//! Checks whether an administrator has marked the namespace `gpuctl-system`. Where users may create namespaces, one of them
+//! could create it first and set defaults for everyone.
 //!
-//! The mark is a ClusterRole that names the UID of the namespace: users who may make namespaces cannot make cluster-wide
-//! roles, and a namespace that is deleted and made anew has another UID. Through its binding the role lets every user read the
+//! The mark is a ClusterRole that names the UID of the namespace. Users who may create namespaces cannot create cluster-wide
+//! roles, and a namespace that is deleted and created again gets another UID. The binding of the role lets every user read the
 //! role itself and the namespace, and nothing else.
 
 use serde_json::Value;

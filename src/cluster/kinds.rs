@@ -5,7 +5,7 @@
 //!   own pods; reading a Service, Secret or Node because a pod names it as its owner would serve nobody.
 //! - Discovery lists the kind as namespaced, readable, and as an object of its own and not a part of one.
 //!
-//! Answers of discovery are kept for some minutes, unless a kind is wanted that they do not name.
+//! Discovery is cached for ten minutes. A kind that the cache does not have causes a new request.
 
 use std::collections::{BTreeMap, BTreeSet};
 

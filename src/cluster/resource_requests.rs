@@ -84,7 +84,7 @@ pub(super) struct Total {
     pub extended: BTreeMap<String, u64>,
     pub cpu_milli: u64,
     pub memory_bytes: u64,
-    /// Whether devices are left out, because no node can have so many.
+    /// Set when the pod requests more devices than a node can have; they are not in `extended`.
     pub is_absurd: bool,
 }
 

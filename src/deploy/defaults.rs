@@ -18,7 +18,7 @@ pub(crate) enum Site {
     #[default]
     None,
     Known(Box<SiteDefaults>),
-    /// The namespace in which they are is not marked as an administrator's, so some of what they set is left out.
+    /// Their namespace has no mark of an administrator: variables, labels and annotations are left out.
     Unmarked(Box<SiteDefaults>),
     /// The user may not read them, and it is not known whether there are any.
     Hidden,
@@ -39,7 +39,7 @@ impl Site {
             Ok(site) => Box::new(site),
             Err(problem) => return Ok(Self::Unreadable(problem)),
         };
-        // Only what reaches into pods needs a mark: limits and queues take nothing away from anyone's control.
+        // Limits and queues need no mark: they cannot make a pod run another program.
         if !site.reaches_into_pods() || connection.home_is_marked().await? {
             return Ok(Self::Known(site));
         }

@@ -66,7 +66,7 @@ pub(crate) async fn leave(
             node.name
         ));
     }
-    // The pool's own label goes last: as long as it is there, another try finds the node in the pool.
+    // The pool's own label is removed last, so that a repeated command still finds the node in the pool.
     for (key, note) in leaving.restored.iter().rev() {
         unset(connection, &node.name, key, note).await?;
     }

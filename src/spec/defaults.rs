@@ -33,14 +33,13 @@ pub(super) fn defaults(reader: &mut Reader, root: &YamlNode, source: String) -> 
     Some(site)
 }
 
-/// Reads a name of `allow_env`. A `*` alone would allow everything without anyone noticing.
+/// Reads a name of `allow_env`. A `*` alone would allow everything without anyone noticing, so it allows nothing.
 fn pattern(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     let text = reader.text(node, "allow_env")?;
     let name = text.value.strip_suffix('*').unwrap_or(&text.value);
     if name.is_empty() || name.contains(['*', '=', '?', '[']) {
         let note = "write the name of a variable, or its beginning followed by `*`";
-        reader.problems.push(Problem::error(text.at, format!("`{}` is not a name of variables", text.value), note));
-        return None;
+        reader.problems.push(Problem::warning(text.at, format!("`{}` allows no variable", text.value), note));
     }
     Some(text.value)
 }
