@@ -39,8 +39,8 @@ impl Reference {
 }
 
 impl Connection {
-    /// Reads the owners that no list had, then theirs, for a few seconds at most. One that cannot be read stays what its
-    /// reference says: nobody's broken object hides those of the others.
+    /// Reads the owners that no list had, then theirs, for a few seconds at most. An owner that
+    /// cannot be read is shown as its reference describes it.
     pub(super) async fn follow_up(&self, references: BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
         let mut waiting = references;
         let reading = self.follow_all(&mut waiting, owners);

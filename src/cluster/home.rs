@@ -14,7 +14,7 @@ use crate::render::{HOME_ROLE, home_mark};
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
 impl Connection {
-    /// Returns whether the mark names the namespace that is there now.
+    /// Returns whether the mark names the UID of the current namespace.
     pub(crate) async fn home_is_marked(&self) -> Result<bool, Failure> {
         let (role, home) = futures::future::join(self.find_in::<Value>(ROLES, HOME_ROLE), self.home()).await;
         let (role, home) = match (unless_forbidden(role), home) {
@@ -32,7 +32,7 @@ impl Connection {
         unless_forbidden(self.find_in::<Value>("/api/v1/namespaces", HOME).await).map(Option::flatten)
     }
 
-    /// Marks the namespace of definitions. False for users who may not.
+    /// Marks the namespace of definitions. Returns false without the right to.
     pub(crate) async fn mark_home(&self, private: bool) -> Result<bool, Failure> {
         let Some(home) = self.home().await? else { return Ok(false) };
         let uid = home["metadata"]["uid"].as_str().unwrap_or_default();

@@ -307,7 +307,7 @@ impl WireOwner<'_> {
             // What it would hold again: the size before the pause.
             (_, Some(0)) => {
                 let before = annotation(REPLICAS).and_then(|size| size.parse().ok());
-                // Whoever may write the annotation decides how many pods another user's `resume` asks for.
+                // A user who may write the annotation could make another user's `resume` create any number of pods.
                 let before = before.filter(|size| (1..=MOST_RESUMED).contains(size)).unwrap_or(1_u32);
                 (before.saturating_mul(group_size), true)
             }

@@ -1,9 +1,9 @@
-//! Finds the plural names of the kinds that can own workloads, of which the paths of reads are made. Any user may write any
-//! owner into a pod, so a reference alone never decides what is read:
+//! Finds the plural names of kinds that can own workloads, for the paths of reads. Any user may write any owner into a pod, so
+//! these rules decide which owners are read:
 //!
 //! - The kind is a custom resource, or one of `apps` and `batch`. Of the core group only pods and ReplicationControllers
-//!   own pods; reading a Service, Secret or Node because a pod names it as its owner would serve nobody.
-//! - Discovery lists the kind as namespaced, readable, and as an object of its own and not a part of one.
+//!   own pods. A Service, Secret or Node is never read because a pod names it as its owner.
+//! - Discovery lists the kind as namespaced, with the verb `get`, and not as a subresource.
 //!
 //! Discovery is cached for ten minutes. A kind that the cache does not have causes a new request.
 
@@ -58,7 +58,7 @@ fn young(mut kept: Value, now: i64) -> Option<Kinds> {
 /// Kinds of the core group that own pods: executors of Spark belong to the pod of their driver.
 const CORE_OWNERS: [(&str, &str); 2] = [("Pod", "pods"), ("ReplicationController", "replicationcontrollers")];
 
-/// API groups of Kubernetes itself that have no kind with pods of its own.
+/// Built-in API groups without any kind that owns pods.
 const WITHOUT_WORKLOADS: [&str; 21] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",

@@ -17,7 +17,7 @@ pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     Ok(deserializer.deserialize_any(TextOf)?.and_then(believed))
 }
 
-/// Decodes a time whose presence has a meaning of its own, such as that of a deletion. One that cannot be read is far away.
+/// Decodes a time whose presence matters, such as `deletionTimestamp`. Returns a time in the far future for an unreadable one.
 pub(super) fn marker<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let text = deserializer.deserialize_any(TextOf)?;
     let far = Timestamp::from_second(LATEST_SECOND).unwrap_or_default();

@@ -63,8 +63,8 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Decodes the objects of the page. An object that cannot be decoded is left out and noted: one object of a tenant must
-    /// not hide the objects of all others. A page in protobuf fails as a whole, and is asked for again as JSON.
+    /// Decodes the objects of the page. Skips and records an object that cannot be decoded, so that one user's object does not
+    /// hide all others. A protobuf page fails as a whole; the caller requests it again as JSON.
     pub(super) fn objects<T: Deserialize<'a>>(self) -> serde_json::Result<ListPage<T>> {
         match self.decode() {
             Err(error) if self.message.is_none() && error.is_data() => self.readable_objects().ok_or(error),
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(pods.items.iter().map(|pod| pod.metadata.name.as_ref()).collect::<Vec<_>>(), ["a", "c"]);
         assert_eq!(
             left_out::messages(),
-            ["2 objects cannot be read and are left out, so counts may be incomplete: pods n/b, pods without a name"]
+            ["2 objects cannot be read and are skipped, so counts may be incomplete: pods n/b, pods without a name"]
         );
         let page = Page { bytes: b"<html>", message: None, path: "/api/v1/pods" };
         assert!(page.objects::<WirePod<'_>>().is_err());

@@ -11,7 +11,7 @@ use super::{Connection, Failure};
 /// Parts of objects that gpuctl reads or writes. `proxy` is not here: a request to it leads to another program.
 const SUBRESOURCES: [&str; 7] = ["attach", "eviction", "exec", "log", "pendingworkloads", "portforward", "scale"];
 
-/// Where a request may lead.
+/// Which program answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
     ApiServer,
@@ -70,7 +70,7 @@ fn is_of_api(resource: &str) -> bool {
     }
 }
 
-/// Whether the first part of a path leads to the proxy of a Service or a pod. What follows is the program's own path.
+/// Whether a path goes through the proxy of a Service or a pod. The rest of the path belongs to the program there.
 fn is_proxied(resource: &str) -> bool {
     let Some((object, _)) = resource.split_once("/proxy/") else { return false };
     let Some(segments) = segments(object) else { return false };

@@ -48,7 +48,7 @@ impl PodSpec<'_> {
         !self.resource_claims.is_empty() || self.containers.iter().chain(&self.init_containers).any(extended)
     }
 
-    /// Counts devices, whole or slices, and those that a pod of ours claims. A request that no node can meet counts as none.
+    /// Counts devices, whole or slices, and those that a pod of ours claims. Returns 0 for more than a node can have.
     pub(super) fn devices(&self) -> u64 {
         Some(self.all_devices()).filter(|devices| *devices <= MOST_PER_NODE).unwrap_or(0)
     }

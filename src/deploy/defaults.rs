@@ -22,7 +22,7 @@ pub(crate) enum Site {
     Unmarked(Box<SiteDefaults>),
     /// The user may not read them, and it is not known whether there are any.
     Hidden,
-    /// There are some that cannot be read; the problem is told.
+    /// Defaults exist but cannot be read, for this reason.
     Unreadable(String),
 }
 
@@ -47,8 +47,8 @@ impl Site {
         Ok(Self::Unmarked(site))
     }
 
-    /// Whoever can see the namespace and not what is in it may be missing limits that hold for everyone else, unless the site keeps
-    /// its definitions to administrators. Without the namespace in sight there may just as well be none.
+    /// Decides about a user who may not read the defaults. If the namespace is visible and not private, limits may exist that
+    /// apply to all other users, so nothing is submitted. If it is not visible, there may be no defaults at all.
     async fn hidden(connection: &Connection) -> Result<Self, Error> {
         let Some(home) = connection.home().await? else { return Ok(Self::Hidden) };
         match home["metadata"]["annotations"][PRIVATE].is_string() {

@@ -1,4 +1,4 @@
-//! Collects what answers leave out because it cannot be read or believed, so that a command can say so once.
+//! Collects objects and values that answers skip because they are unreadable or impossible, for one warning per command.
 //!
 //! The collection belongs to the thread: decoders run deep inside callbacks that have no way to report, and the program runs on
 //! one thread.
@@ -6,19 +6,19 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// Names that are kept of each kind. A hostile cluster could name millions.
+/// Most names in the collection: a hostile cluster could cause millions.
 const MOST: usize = 1000;
 /// Names that a message shows.
 const SHOWN: usize = 3;
 
-/// Why something is not in an answer.
+/// The reason why something is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LeftOut {
     /// The object cannot be decoded.
     Unreadable,
     /// The pod requests more devices than any node can have.
     AbsurdRequest,
-    /// The amount that a node or an owner declares is more than any node can have.
+    /// The node declares more devices than any node can have.
     AbsurdAmount,
     /// The owner was not read in time.
     UnreadOwner,
@@ -34,7 +34,7 @@ thread_local! {
     static COLLECTED: RefCell<Collected> = RefCell::default();
 }
 
-/// Notes that `name` is left out. Repeated notes of the same name count once.
+/// Records that `name` is skipped. A repeated name counts once.
 pub(crate) fn note(why: LeftOut, name: impl Into<String>) {
     COLLECTED.with_borrow_mut(|collected| {
         let one = (why, name.into());
@@ -64,7 +64,7 @@ fn message(why: LeftOut, all: &BTreeSet<(LeftOut, String)>) -> String {
     let count = names.len();
     match why {
         LeftOut::Unreadable => {
-            format!("{count} object{plural} cannot be read and {} left out, so counts may be incomplete: {list}", are(count))
+            format!("{count} object{plural} cannot be read and {} skipped, so counts may be incomplete: {list}", are(count))
         }
         LeftOut::AbsurdRequest => {
             format!("{count} impossible request{plural} for devices {} not counted: {list}", are(count))
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(
             messages(),
             [
-                "2 objects cannot be read and are left out, so counts may be incomplete: pod a/x, pod a/y",
+                "2 objects cannot be read and are skipped, so counts may be incomplete: pod a/x, pod a/y",
                 "5 impossible requests for devices are not counted: a/p0, a/p1, a/p2 and 2 more",
             ]
         );

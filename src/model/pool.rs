@@ -41,7 +41,7 @@ pub struct Noted {
     pub before: Option<String>,
 }
 
-/// What a pool may do to the labels of one node when the node leaves it.
+/// Changes to the labels of a node that leaves a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Leaving {
     /// Labels that are removed or get their earlier value back.
@@ -50,8 +50,8 @@ pub(crate) struct Leaving {
     pub foreign: Vec<String>,
 }
 
-/// Judges what a definition notes about a node. Whoever may write the definition may have no right to write nodes, so a note is
-/// followed only if gpuctl could have written it: the pool's own label, and the type of the GPUs on a node of the pool.
+/// Checks the notes of a definition about a node. Its author may lack the right to write nodes, so a note is followed only if
+/// gpuctl could have written it: the pool's own label, and the type of the GPUs on a node of the pool.
 pub(crate) fn leaving(pool: &str, node: &Node, notes: &Notes) -> Leaving {
     let mut leaving = Leaving::default();
     for (key, note) in notes {

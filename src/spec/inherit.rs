@@ -68,7 +68,7 @@ struct Filling<'s> {
     /// The nearest first.
     scopes: Vec<(String, &'s Defaults)>,
     found: Vec<Inherited>,
-    /// What the job does not get.
+    /// Warnings about values that are not set.
     withheld: Vec<String>,
 }
 

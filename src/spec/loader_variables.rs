@@ -1,6 +1,5 @@
-//! Tells which variables and labels a site may not give to everyone's jobs without saying so explicitly. A default is written
-//! by one person and reaches the pods of all others, so what changes the program that runs, or who sends traffic to the pod,
-//! must not come along silently.
+//! Lists the variables and labels that a site's defaults may not set silently. One person writes a default, and it reaches the
+//! pods of all users. It must not change which program runs or who sends traffic to the pod.
 //!
 //! Proxies (`HTTPS_PROXY`) are not in the list: sites set them for everyone, and they do not change which code is loaded.
 //! `create` lists them like every other variable that comes from the site.
@@ -102,7 +101,7 @@ pub(super) fn allows(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |beginning| !beginning.is_empty() && name.starts_with(beginning))
 }
 
-/// Keys of labels by which Services, policies and monitors usually select pods.
+/// Label keys that Services, policies and monitors often select pods by.
 const SELECTORS: [&str; 12] = [
     "app",
     "application",

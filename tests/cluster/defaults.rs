@@ -69,7 +69,7 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
     scene.gpuctl(&["delete", "defaults"]).exits(4);
     let before = make("create", SITE, &["--dry-run=server", "-o", "json"]).ok().json();
     assert_eq!((&before["status"], &before["dryRun"]), (&json!("created"), &json!(true)));
-    // Another test may have made the namespace by itself, which marks nothing.
+    // Another test may have created the namespace without marking it.
     let made = make("create", SITE, &["--trust-namespace", "-o", "json"]).ok().json();
     let set = "set for every job that is submitted from now on";
     assert_eq!(made, json!({"name": "gpuctl-defaults", "status": "created", "message": set}));

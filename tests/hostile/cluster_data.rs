@@ -10,7 +10,7 @@ fn admin() -> Kubectl {
     cluster().kubectl(Persona::Admin)
 }
 
-/// Makes a namespace; one that is there already is used.
+/// Creates a namespace unless it exists.
 fn namespace(name: &str) {
     admin().apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
 }
@@ -58,7 +58,7 @@ fn owners_of_pods_lead_to_no_request_but_reads_of_workloads() {
     ];
     for (index, (api_version, kind, name)) in owners.into_iter().enumerate() {
         let mut pod = pod(space, &format!("owned-{index}"), "1");
-        // The garbage collector would take away a pod whose owner is not there.
+        // The garbage collector would delete a pod whose owner does not exist.
         pod["metadata"]["finalizers"] = json!(["example.com/stay"]);
         pod["metadata"]["ownerReferences"] =
             json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": format!("u-{index}"), "controller": true}]);
