@@ -1,54 +1,68 @@
-//! Serves text pages over HTTP, for `score --watch --listen`.
+//! Serves text pages over HTTP, for `score --watch --listen`. Everybody in the network may connect, so one peer gets only a share
+//! of the connections, and a page that asks for it answers however many others are open.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-/// What stands at a path.
+/// The answer at a path.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpPage {
     pub code: u16,
     pub media: &'static str,
-    pub text: String,
+    pub text: Bytes,
+    /// True for a page that is served for any `Host`, and to connections beyond the limits.
+    pub is_always_served: bool,
 }
 
 /// Pages by their path.
 pub(crate) type Pages = Rc<RefCell<BTreeMap<&'static str, HttpPage>>>;
 
-/// A reader that takes longer to ask is none.
-const ASKS_WITHIN: Duration = Duration::from_secs(10);
-/// A connection is kept for the next question no longer than this, and for who does not read the answer.
-const READS_WITHIN: Duration = Duration::from_secs(120);
-/// Readers at the same time; more wait.
-const MOST_READERS: usize = 64;
+/// Time for the headers of a request.
+const HEADERS_WITHIN: Duration = Duration::from_secs(5);
+/// Bytes of a request's headers.
+const HEADER_BYTES: usize = 16 << 10;
+/// Time for all requests of one connection.
+const OPEN_WITHIN: Duration = Duration::from_secs(120);
+/// The same where most places are taken.
+const BRIEF: Duration = Duration::from_secs(10);
+/// Time for the only request of a connection beyond the limits.
+const SPARE_WITHIN: Duration = Duration::from_secs(3);
+/// Connections that get every page.
+const MOST: usize = 64;
+/// Connections of one peer among them.
+const MOST_PER_PEER: usize = 16;
+/// Connections beyond the limits. A newer one replaces the oldest of the peer that has most.
+const SPARE: usize = 32;
 
-/// An open door.
+/// A bound listener.
 pub(crate) struct Server {
     listener: TcpListener,
     pages: Pages,
+    /// Names that a `Host` header may have, besides those that a web page from elsewhere cannot use.
+    hosts: Rc<[String]>,
 }
 
 impl Server {
-    /// Opens it at `HOST:PORT`; port 0 is any that is free.
-    pub(crate) async fn open(address: &str, pages: Pages) -> anyhow::Result<Self> {
+    /// Binds `HOST:PORT`; port 0 is any that is free.
+    pub(crate) async fn open(address: &str, hosts: &[String], pages: Pages) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address).await.map_err(|error| anyhow!("cannot listen at {address}: {error}"))?;
-        Ok(Self { listener, pages })
+        Ok(Self { listener, pages, hosts: hosts.into() })
     }
 
     #[must_use]
@@ -58,25 +72,23 @@ impl Server {
 
     /// Answers until it is dropped.
     pub(crate) async fn run(self) {
-        let readers = Arc::new(Semaphore::new(MOST_READERS));
+        let open = Rc::new(RefCell::new(Connections::default()));
         let here = LocalSet::new();
         let accept = async {
             loop {
-                let Ok(place) = Arc::clone(&readers).acquire_owned().await else { return };
-                let Ok((stream, _)) = self.listener.accept().await else {
+                let Ok((stream, peer)) = self.listener.accept().await else {
                     // The process has no file descriptor left: connections that end give some back.
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     continue;
                 };
-                let pages = Rc::clone(&self.pages);
+                let (place, replaced) = open.borrow_mut().admit(peer.ip().to_canonical());
+                let (pages, hosts, open) = (Rc::clone(&self.pages), Rc::clone(&self.hosts), Rc::clone(&open));
                 tokio::task::spawn_local(async move {
-                    let answer = service_fn(|request| std::future::ready(Ok::<_, Infallible>(answer(&request, &pages))));
-                    let mut connection = http1::Builder::new();
-                    connection.timer(TokioTimer::new()).header_read_timeout(ASKS_WITHIN);
-                    // A reader that went away is no trouble of ours.
-                    let served = connection.serve_connection(TokioIo::new(stream), answer);
-                    let _ = tokio::time::timeout(READS_WITHIN, served).await;
-                    drop(place);
+                    tokio::select! {
+                        () = serve(stream, place, &pages, &hosts) => {}
+                        _ = replaced => {}
+                    }
+                    open.borrow_mut().leave(place);
                 });
             }
         };
@@ -84,10 +96,94 @@ impl Server {
     }
 }
 
-fn answer(request: &Request<Incoming>, pages: &Pages) -> Response<Full<Bytes>> {
-    let path = request.uri().path();
+/// What a connection may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    number: u64,
+    is_spare: bool,
+    within: Duration,
+}
+
+/// An open connection.
+struct OpenConnection {
+    peer: IpAddr,
+    /// Ends the connection when it is dropped.
+    _end: oneshot::Sender<Infallible>,
+}
+
+/// Open connections by their number: the oldest comes first.
+#[derive(Default)]
+struct Connections {
+    count: u64,
+    regular: BTreeMap<u64, OpenConnection>,
+    spare: BTreeMap<u64, OpenConnection>,
+}
+
+impl Connections {
+    /// Finds a place for a new connection. The receiver resolves when another connection needs the place.
+    fn admit(&mut self, peer: IpAddr) -> (Place, oneshot::Receiver<Infallible>) {
+        let (end, replaced) = oneshot::channel();
+        let own = self.regular.values().filter(|open| open.peer == peer).count();
+        if self.regular.len() >= MOST && own < MOST_PER_PEER {
+            // A peer that has one connection gets in before one that has many.
+            let (largest, oldest) = most(&self.regular);
+            if own + 1 < largest {
+                self.regular.remove(&oldest);
+            }
+        }
+        let is_spare = self.regular.len() >= MOST || own >= MOST_PER_PEER;
+        if is_spare && self.spare.len() >= SPARE {
+            let (_, oldest) = most(&self.spare);
+            self.spare.remove(&oldest);
+        }
+        self.count += 1;
+        let open = OpenConnection { peer, _end: end };
+        let places = if is_spare { &mut self.spare } else { &mut self.regular };
+        places.insert(self.count, open);
+        let within = match (is_spare, self.regular.len() > MOST / 4 * 3) {
+            (true, _) => SPARE_WITHIN,
+            (false, true) => BRIEF,
+            (false, false) => OPEN_WITHIN,
+        };
+        (Place { number: self.count, is_spare, within }, replaced)
+    }
+
+    fn leave(&mut self, place: Place) {
+        let places = if place.is_spare { &mut self.spare } else { &mut self.regular };
+        places.remove(&place.number);
+    }
+}
+
+/// Returns how many connections the peer has that has most, and the oldest of them.
+fn most(open: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
+    let mut by_peer: BTreeMap<IpAddr, (usize, u64)> = BTreeMap::new();
+    for (number, one) in open {
+        by_peer.entry(one.peer).or_insert((0, *number)).0 += 1;
+    }
+    by_peer.into_values().max_by_key(|(count, oldest)| (*count, u64::MAX - oldest)).unwrap_or_default()
+}
+
+async fn serve(stream: TcpStream, place: Place, pages: &Pages, hosts: &[String]) {
+    let answer = service_fn(|request: Request<Incoming>| {
+        std::future::ready(Ok::<_, Infallible>(answer(&request, pages, hosts, place.is_spare)))
+    });
+    let mut connection = http1::Builder::new();
+    connection.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADER_BYTES);
+    connection.keep_alive(!place.is_spare);
+    let served = connection.serve_connection(TokioIo::new(stream), answer);
+    // A client that went away needs no answer.
+    let _ = tokio::time::timeout(place.within, served).await;
+}
+
+fn answer(request: &Request<Incoming>, pages: &Pages, hosts: &[String], is_spare: bool) -> Response<Full<Bytes>> {
     let pages = pages.borrow();
-    let page = match (request.method(), pages.get(path)) {
+    let page = pages.get(request.uri().path());
+    let is_always_served = page.is_some_and(|page| page.is_always_served);
+    let page = match (request.method(), page) {
+        _ if !is_always_served && !is_host_allowed(request.uri(), request.headers(), hosts) => {
+            plain(421, "this name is not allowed as the host; `--allow-host NAME` allows it\n".to_owned())
+        }
+        _ if !is_always_served && is_spare => plain(503, "too many connections; try again\n".to_owned()),
         (&Method::GET | &Method::HEAD, Some(page)) => page.clone(),
         (_, Some(_)) => plain(405, "only GET\n".to_owned()),
         (_, None) => {
@@ -97,10 +193,93 @@ fn answer(request: &Request<Incoming>, pages: &Pages) -> Response<Full<Bytes>> {
     };
     let mut response = Response::new(Full::from(page.text));
     *response.status_mut() = StatusCode::from_u16(page.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert("content-type", http::HeaderValue::from_static(page.media));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static(page.media));
+    headers.insert("x-content-type-options", http::HeaderValue::from_static("nosniff"));
     response
 }
 
+/// Whether all hosts that a request names are allowed. A web page can make a browser send requests here by a name of its own
+/// domain (DNS rebinding); the browser then sends that name as `Host`.
+fn is_host_allowed(uri: &http::Uri, headers: &HeaderMap, allowed: &[String]) -> bool {
+    let mut named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or("/"));
+    named.all(|host| is_name_allowed(host, allowed))
+        && uri.authority().is_none_or(|authority| is_name_allowed(authority.as_str(), allowed))
+}
+
+/// Whether nobody can register the name: an address, a name without a dot, or one of the cluster. Others have to be in `allowed`.
+fn is_name_allowed(host: &str, allowed: &[String]) -> bool {
+    let Ok(authority) = host.parse::<http::uri::Authority>() else { return host.is_empty() };
+    let name = authority.host().trim_end_matches('.').to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<IpAddr>().is_ok()
+        || !name.contains('.')
+        || [".localhost", ".svc", ".cluster.local"].iter().any(|end| name.ends_with(end))
+        || allowed.iter().any(|other| other.trim_end_matches('.').eq_ignore_ascii_case(&name))
+}
+
 fn plain(code: u16, text: String) -> HttpPage {
-    HttpPage { code, media: "text/plain; charset=utf-8", text }
+    HttpPage { code, media: "text/plain; charset=utf-8", text: text.into(), is_always_served: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_nobody_can_register_are_allowed() {
+        let allowed = ["gpu.example.com".to_owned()];
+        let is_allowed = |host: &str| is_name_allowed(host, &allowed);
+        for host in [
+            "10.0.0.1:9400",
+            "[::1]:9400",
+            "127.0.0.1",
+            "localhost:80",
+            "gpuctl-score",
+            "score.gpuctl.svc:9400",
+            "a.b.svc.cluster.local.",
+            "GPU.example.com:1",
+            "",
+        ] {
+            assert!(is_allowed(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9400",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "svc.evil.example.",
+            "gpu.example.com.evil.example",
+            "user@evil.example",
+            "10.0.0.1/evil.example",
+        ] {
+            assert!(!is_allowed(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_peer_with_many_connections_gives_way_to_others() {
+        let peer = |last: u8| IpAddr::from([10, 0, 0, last]);
+        let mut open = Connections::default();
+        let mut held = Vec::new();
+        for last in [1, 2, 3, 4] {
+            held.extend((0..MOST_PER_PEER).map(|_| open.admit(peer(last))));
+        }
+        assert!(held.iter().all(|(place, _)| !place.is_spare) && held[0].0.within == OPEN_WITHIN && held[63].0.within == BRIEF);
+        assert!(open.admit(peer(1)).0.is_spare, "the share of a peer");
+        assert!(!open.admit(peer(5)).0.is_spare, "a new peer replaces the oldest connection of a large one");
+        assert!(held[0].1.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
+        assert_eq!(open.regular.len(), MOST);
+    }
+
+    #[test]
+    fn the_newest_connection_beyond_the_limits_has_a_place() {
+        let mut open = Connections::default();
+        let many: Vec<_> = (0..1000).map(|_| open.admit(IpAddr::from([10, 0, 0, 1]))).collect();
+        assert_eq!((open.regular.len(), open.spare.len()), (MOST_PER_PEER, SPARE));
+        let last = many.last().unwrap().0;
+        assert!(last.is_spare && open.spare.contains_key(&last.number));
+        open.leave(last);
+        assert_eq!(open.spare.len(), SPARE - 1);
+    }
 }

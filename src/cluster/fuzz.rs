@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::decode::{ListPage, WirePod};
 use super::doorbell::HeardChanges;
 use super::held_pod::{ConsumerReader, HeldPod};
-use super::logs::{Follower, LineSplitter, line};
+use super::log_lines::{LineSplitter, line};
+use super::logs::Follower;
 use super::protobuf::{self, Message, list_of};
 use crate::model::{Consumers, Pod};
 

@@ -70,7 +70,7 @@ impl SettingKey {
 
 /// All of them, by section.
 #[rustfmt::skip]
-pub const KEYS: [SettingKey; 48] = [
+pub const KEYS: [SettingKey; 49] = [
     key("prometheus.url", ValueKind::Text, "", "--prometheus", "address of Prometheus; found in the cluster without one; `none` turns metrics off").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
     key("prometheus.user", ValueKind::Text, "", "", "user for it").before(&["GPUCTL_PROMETHEUS_USER"]),
     key("prometheus.password_file", ValueKind::Text, "", "", "file with the user's password; the variable holds the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
@@ -117,6 +117,7 @@ pub const KEYS: [SettingKey; 48] = [
     key("notify.repeat", ValueKind::Duration, "24h", "--notify-repeat", "time after which a GPU that is still low is named again"),
     key("notify.timeout", ValueKind::Duration, "5s", "", "longest time of one message"),
     key("server.listen", ValueKind::Text, "", "--listen", "address that `score --watch` serves /metrics and /results at"),
+    key("server.allow_hosts", ValueKind::Text, "", "--allow-host", "names of hosts that it answers for, separated by commas; addresses, names without a dot and names of Services always work"),
     key("safety.read_only", ValueKind::Switch, "false", "--read-only", "refuse everything that would change the cluster; also for single contexts, by name").before(&["GPUCTL_READ_ONLY"]),
     key("log.level", ValueKind::Word(&["debug", "info", "warning", "error", "critical"]), "info", "-v, -q", "how much `score` says on stderr").before(&["LOG_LEVEL"]),
 ];

@@ -20,6 +20,8 @@ pub(crate) struct ScoreSettings {
     pub workers: usize,
     /// Address to serve at.
     pub listen: Option<String>,
+    /// Names that requests to it may have as their host.
+    pub hosts: Vec<String>,
     /// How much is said: debug, info, warning, error, critical.
     pub level: String,
 }
@@ -45,7 +47,13 @@ impl ScoreSettings {
             interval: config.duration("scheduler.interval")?,
             workers: config.whole("scheduler.max_workers")?,
             listen: config.text("server.listen")?,
+            hosts: hosts(&config.text("server.allow_hosts")?.unwrap_or_default()),
             level: config.text("log.level")?.unwrap_or_default(),
         })
     }
+}
+
+/// Splits `a.example.com, b.example.com`.
+fn hosts(text: &str) -> Vec<String> {
+    text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
 }

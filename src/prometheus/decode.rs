@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use crate::model::excerpt::{SERVER_MESSAGE, excerpt};
 use crate::model::json_weight::WithinWeight;
 use crate::model::series::{Labels, Point, Series};
 
@@ -15,6 +16,9 @@ use super::samples::Cut;
 const UNWEIGHED: usize = 4 << 20;
 /// Estimated bytes of memory of an answer without its samples.
 const MEMORY: usize = 192 << 20;
+
+/// Warnings of one answer that are shown.
+const MOST_WARNINGS: usize = 20;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -207,7 +211,8 @@ impl Envelope {
     /// Returns what the server says of its own answer.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> + '_ {
         let partial = self.is_partial.then(|| "the answer is partial: not every store took part".to_owned());
-        self.warnings.iter().flatten().cloned().chain(partial)
+        let own = self.warnings.iter().flatten().take(MOST_WARNINGS);
+        own.map(|text| excerpt(text, SERVER_MESSAGE).into_owned()).chain(partial)
     }
 
     /// Returns the series of a successful answer.

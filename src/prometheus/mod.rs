@@ -25,6 +25,7 @@ pub(crate) use remote_read::SampleRange;
 pub(crate) use request::{Ask, FORM, HttpReply, QueryRequest};
 
 use crate::model::UnixSeconds;
+use crate::model::excerpt::{SERVER_MESSAGE, excerpt, shortened};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -67,6 +68,8 @@ pub(crate) struct Window {
     pub step: i64,
 }
 
+/// Characters of a web page's title that are shown.
+const TITLE: usize = 200;
 /// Points that Prometheus gives per series and query.
 const MOST_POINTS: i64 = 11_000;
 /// Pieces of a long window that are asked for at the same time.
@@ -263,7 +266,7 @@ impl<'a> Prometheus<'a> {
             let title = text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
             let first: String = text.lines().next().unwrap_or_default().chars().take(120).collect();
             let found = match title {
-                Some((title, _)) => format!("it answers with the web page «{}»", title.trim()),
+                Some((title, _)) => format!("it answers with the web page «{}»", excerpt(title.trim(), TITLE)),
                 None if reply.media.contains("html") => "it answers with a web page".to_owned(),
                 None if first.is_empty() => format!("it answers {} without text", reply.code),
                 None => format!("it answers {}: {first}", reply.code),
@@ -276,13 +279,13 @@ impl<'a> Prometheus<'a> {
         };
         if envelope.status != "success" {
             if matches!(reply.code, 401 | 403) {
-                return Err(QueryError::Forbidden { server: server(), told: envelope.error });
+                return Err(QueryError::Forbidden { server: server(), told: shortened(envelope.error, SERVER_MESSAGE) });
             }
             return Err(QueryError::Refused {
                 server: server(),
                 code: reply.code,
-                kind: envelope.error_type,
-                told: envelope.error,
+                kind: shortened(envelope.error_type, SERVER_MESSAGE),
+                told: shortened(envelope.error, SERVER_MESSAGE),
             });
         }
         self.warnings.borrow_mut().extend(envelope.warnings());

@@ -1,1 +1,367 @@
 //! Servers and files that answer without end: every command stays within its limits of memory and time.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+use crate::runner::gpuctl;
+
+/// Memory of one run, and its time, under any server.
+const MEMORY: u64 = 400 << 20;
+const TIME: Duration = Duration::from_secs(60);
+
+/// What the server writes to a connection for one request, given as «METHOD path».
+type Writer = dyn Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync;
+
+/// A server that answers what the test wants, and a folder with its kubeconfig.
+struct Attack {
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Attack {
+    fn start(name: &str, writer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let writer: Arc<Writer> = Arc::new(writer);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let writer = Arc::clone(&writer);
+                std::thread::spawn(move || answer(stream, &*writer));
+            }
+        });
+        let folder = std::env::temp_dir().join(format!("gpuctl-bounds-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
+            "users": [{"name": "u", "user": {"token": "not-a-secret"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "team-a"}}],
+        });
+        std::fs::write(folder.join("config"), config.to_string()).unwrap();
+        Self { folder, port }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Measured {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", self.folder.join("config")).env("XDG_CACHE_HOME", &self.folder).args(arguments);
+        measured(command)
+    }
+}
+
+impl Drop for Attack {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn answer(stream: TcpStream, writer: &Writer) {
+    let Ok(mut output) = stream.try_clone() else { return };
+    let mut input = BufReader::new(stream);
+    loop {
+        let (mut first, mut length) = (String::new(), 0);
+        if input.read_line(&mut first).unwrap_or(0) == 0 {
+            return;
+        }
+        loop {
+            let mut line = String::new();
+            if input.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
+                break;
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap_or(0);
+            }
+        }
+        let _ = std::io::copy(&mut input.by_ref().take(length), &mut std::io::sink());
+        let asked = first.rsplit_once(" HTTP").map_or("", |(asked, _)| asked);
+        if writer(asked, &mut output).is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes a whole answer.
+fn whole(output: &mut TcpStream, code: u16, media: &str, body: &[u8]) -> std::io::Result<()> {
+    write!(output, "HTTP/1.1 {code} X\r\nContent-Type: {media}\r\nContent-Length: {}\r\n\r\n", body.len())?;
+    output.write_all(body)
+}
+
+fn json_answer(output: &mut TcpStream, body: &serde_json::Value) -> std::io::Result<()> {
+    whole(output, 200, "application/json", body.to_string().as_bytes())
+}
+
+/// Writes a block again and again until nobody reads it; the answer has no length.
+fn endless(output: &mut TcpStream, media: &str, begin: &str, block: &[u8]) -> std::io::Result<()> {
+    write!(output, "HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nConnection: close\r\n\r\n{begin}")?;
+    let mut blocks = Vec::new();
+    while blocks.len() < 1 << 18 {
+        blocks.extend_from_slice(block);
+    }
+    loop {
+        output.write_all(&blocks)?;
+    }
+}
+
+fn empty(output: &mut TcpStream) -> std::io::Result<()> {
+    json_answer(output, &json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}))
+}
+
+/// How a run ended, and what it took.
+struct Measured {
+    code: Option<i32>,
+    out: String,
+    err: String,
+    peak: u64,
+    took: Duration,
+}
+
+impl Measured {
+    /// Ends within the limits, not by a signal, and says little.
+    #[track_caller]
+    fn is_bounded(self) -> Self {
+        let start: String = self.err.chars().take(2000).collect();
+        assert!(self.took < TIME, "{:?}: {start}", self.took);
+        assert!(self.peak < MEMORY, "{} MiB: {start}", self.peak >> 20);
+        assert!(self.code.is_some(), "it was killed: {start}");
+        assert!(self.err.len() < 64 << 10, "{} bytes on stderr: {start}", self.err.len());
+        self
+    }
+
+    #[track_caller]
+    fn fails(self, code: i32, text: &str) -> Self {
+        let run = self.is_bounded();
+        let start: String = run.err.chars().take(2000).collect();
+        assert_eq!(run.code, Some(code), "{start}");
+        assert!(run.err.contains(text), "«{text}» is not in: {start}");
+        run
+    }
+}
+
+/// Runs a command and polls the peak of its memory.
+fn measured(mut command: Command) -> Measured {
+    let begun = Instant::now();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("gpuctl starts");
+    let read = |mut from: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let out = read(Box::new(child.stdout.take().unwrap()));
+    let err = read(Box::new(child.stderr.take().unwrap()));
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let code = loop {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        peak = peak.max(kib.unwrap_or(0) << 10);
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        if begun.elapsed() > TIME + Duration::from_secs(20) || peak > 2 * MEMORY {
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    Measured { code, out: out.join().unwrap(), err: err.join().unwrap(), peak, took: begun.elapsed() }
+}
+
+#[test]
+fn a_list_without_an_end_is_given_up() {
+    let page = |objects: usize, token: &str| {
+        let items: Vec<_> = (0..objects).map(|index| json!({"metadata": {"name": format!("n{index}"), "uid": token}})).collect();
+        json!({"kind": "List", "apiVersion": "v1", "metadata": {"continue": token}, "items": items})
+    };
+    let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let fresh = move || count.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_string();
+    let next = fresh.clone();
+    let attack = Attack::start("empty-pages", move |_, output| json_answer(output, &page(0, &next())));
+    attack.run(&["get", "nodes"]).fails(6, "10 pages in a row have no objects");
+    let attack = Attack::start("same-token", move |_, output| json_answer(output, &page(400, "again")));
+    attack.run(&["get", "nodes"]).fails(6, "it returned to a page that was read before");
+    let next = fresh.clone();
+    let attack = Attack::start("tiny-pages", move |_, output| json_answer(output, &page(1, &next())));
+    attack.run(&["get", "nodes"]).fails(6, "200 pages have only a few objects each");
+    let attack = Attack::start("full-pages", move |_, output| json_answer(output, &page(2000, &fresh())));
+    attack.run(&["get", "nodes"]).fails(6, "does not end");
+}
+
+#[test]
+fn one_page_of_millions_of_empty_objects_is_refused() {
+    let attack = Attack::start("empty-objects", |_, output| {
+        let body = format!("{{\"kind\":\"List\",\"metadata\":{{}},\"items\":[{}{{}}]}}", "{},".repeat(10 << 20));
+        whole(output, 200, "application/json", body.as_bytes())
+    });
+    attack.run(&["get", "nodes"]).fails(6, "of less than 60 bytes each");
+}
+
+/// A failed job with one pod, and a log that `log` writes.
+fn failed_job(name: &str, log: impl Fn(&mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Attack {
+    let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a", "gpuctl/kind": "training"});
+    let job = json!({"metadata": {"name": "a", "namespace": "team-a", "uid": "u", "labels": labels}, "spec": {}, "status": {
+        "failed": 1, "conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}]}});
+    let mut own = labels.clone();
+    own["batch.kubernetes.io/job-name"] = json!("a");
+    let pod = json!({"metadata": {"name": "a-0", "namespace": "team-a", "uid": "p", "labels": own, "ownerReferences": [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "u", "controller": true}]},
+        "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "i"}]},
+        "status": {"phase": "Failed", "containerStatuses": [{"name": "main", "restartCount": 0, "ready": false, "image": "i",
+            "imageID": "", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]}});
+    Attack::start(name, move |asked, output| {
+        let path = asked.split_once(' ').map_or("", |(_, path)| path);
+        let list = |item: &serde_json::Value| json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [item]});
+        match path {
+            path if path.contains("/log?") => log(output),
+            path if path.contains("/jobs/a") => json_answer(output, &job),
+            path if path.contains("/jobs") => json_answer(output, &list(&job)),
+            path if path.contains("/pods/a-0") => json_answer(output, &pod),
+            path if path.contains("/pods") => json_answer(output, &list(&pod)),
+            _ => empty(output),
+        }
+    })
+}
+
+#[test]
+fn a_log_that_ignores_the_number_of_lines_is_cut() {
+    let line = b"2026-01-01T00:00:00.000000001Z step 1 loss 2.5\n";
+    let attack = failed_job("endless-log", |output| endless(output, "text/plain", "", line));
+    let run = attack.run(&["logs", "a", "--tail", "10"]).is_bounded();
+    assert_eq!((run.code, run.out.lines().count()), (Some(0), 10), "{}", run.err);
+    for command in [&["describe", "job", "a"][..], &["why", "a"], &["logs", "a", "--first-error"]] {
+        attack.run(command).is_bounded();
+    }
+}
+
+#[test]
+fn a_line_without_an_end_is_cut() {
+    let attack = failed_job("endless-line", |output| endless(output, "text/plain", "", b"xxxxxxxxxxxxxxxx"));
+    for command in [&["logs", "a", "--tail", "10"][..], &["describe", "job", "a"], &["why", "a"]] {
+        attack.run(command).is_bounded();
+    }
+}
+
+#[test]
+fn a_search_in_a_log_without_an_end_keeps_the_newest_lines_and_times_out() {
+    let attack = failed_job("endless-grep", |output| endless(output, "text/plain", "", b"loss and a rather long line of text\n"));
+    attack.run(&["logs", "a", "--grep", "loss", "--request-timeout", "3s"]).fails(6, "did not answer within 3 s");
+}
+
+#[test]
+fn messages_of_servers_are_cut_and_count_what_is_missing() {
+    let long = "x".repeat(20 << 20);
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": long,
+        "reason": "Forbidden", "code": 403});
+    let body = status.to_string();
+    let attack = Attack::start("long-status", move |_, output| whole(output, 403, "application/json", body.as_bytes()));
+    for format in ["table", "json"] {
+        let run = attack.run(&["get", "jobs", "-o", format]).fails(5, "(20967424 more bytes)");
+        assert!(run.err.len() < 16 << 10, "{format}: {} bytes", run.err.len());
+        if format == "json" {
+            serde_json::from_str::<serde_json::Value>(run.err.trim()).expect("the error is JSON");
+        }
+    }
+    let page = format!("<html><title>{}</title></html>", "y".repeat(5 << 20));
+    let attack = Attack::start("long-title", move |_, output| whole(output, 200, "text/html", page.as_bytes()));
+    let run = attack.run(&["get", "jobs"]).fails(6, "more bytes)");
+    assert!(run.err.len() < 2000, "{} bytes", run.err.len());
+}
+
+#[test]
+fn a_long_error_of_prometheus_is_cut() {
+    let body = json!({"status": "error", "errorType": "execution", "error": "z".repeat(6 << 20)}).to_string();
+    let attack = Attack::start("long-prometheus", move |asked, output| match asked.contains("/api/v1/query") {
+        true => whole(output, 422, "application/json", body.as_bytes()),
+        false => empty(output),
+    });
+    let prometheus = format!("http://127.0.0.1:{}", attack.port);
+    let run = attack.run(&["--prometheus", &prometheus, "--require-metrics", "top", "jobs"]).is_bounded();
+    assert!(run.err.contains("more bytes)") && run.err.len() < 20 << 10, "{} bytes", run.err.len());
+}
+
+#[test]
+fn answers_of_prometheus_without_end_do_not_fill_the_memory() {
+    let begin = r#"{"status":"success","data":{"resultType":"vector","result":["#;
+    for (name, block) in [("series", &br#"{"metric":{}},"#[..]), ("labels", br#"{"metric":{"":"","a":"","b":""}},"#)] {
+        let attack = Attack::start(&format!("prometheus-{name}"), move |asked, output| {
+            match asked.contains("/api/v1/query") {
+                true => endless(output, "application/json", begin, block),
+                false => empty(output),
+            }
+        });
+        let prometheus = format!("http://127.0.0.1:{}", attack.port);
+        attack.run(&["--prometheus", &prometheus, "top", "jobs"]).is_bounded();
+    }
+    let attack = Attack::start("prometheus-closed", move |asked, output| match asked.contains("/api/v1/query") {
+        true => {
+            let body = format!("{begin}{}{{\"metric\":{{}}}}]}}}}", r#"{"metric":{}},"#.repeat(4 << 20));
+            whole(output, 200, "application/json", body.as_bytes())
+        }
+        false => empty(output),
+    });
+    let prometheus = format!("http://127.0.0.1:{}", attack.port);
+    attack.run(&["--prometheus", &prometheus, "top", "jobs"]).is_bounded();
+}
+
+/// Packs a text that repeats `block`.
+fn packed(name: &str, begin: &[u8], block: &[u8], bytes: usize) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("gpuctl-bounds-{}-{name}.gz", std::process::id()));
+    let mut file = GzEncoder::new(std::fs::File::create(&path).unwrap(), Compression::fast());
+    file.write_all(begin).unwrap();
+    let blocks = block.repeat((1 << 20) / block.len());
+    for _ in 0..bytes / blocks.len() {
+        file.write_all(&blocks).unwrap();
+    }
+    file.finish().unwrap();
+    path
+}
+
+fn replayed(path: &std::path::Path) -> Measured {
+    let mut command = gpuctl();
+    command.args(["get", "nodes", "--replay"]).arg(path);
+    measured(command)
+}
+
+#[test]
+fn a_bundle_that_unpacks_to_too_much_is_refused() {
+    let entries = br#"{"format":1,"answers":{"GET /a":{"code":200,"body":["#;
+    let bombs = [
+        ("zeros", packed("zeros", br#"{"format":1,"lists":["#, b"0,", 64 << 20), "more than 256 MiB"),
+        ("body", packed("body", entries, b"[],", 64 << 20), "more than 256 MiB"),
+        ("text", packed("text", br#"{"format":1,"a":""#, b"aaaaaaaa", 200 << 20), "larger than 128 MiB"),
+        ("blanks", packed("blanks", b"", b"        ", 140 << 20), "larger than 128 MiB"),
+        ("deep", packed("deep", b"", b"[", 1 << 20), "recursion limit"),
+    ];
+    for (name, path, text) in bombs {
+        let run = replayed(&path).fails(2, text);
+        assert!(run.peak < MEMORY && run.out.is_empty(), "{name}");
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn a_bundle_is_a_regular_file_of_a_limited_size() {
+    let folder = std::env::temp_dir();
+    replayed("/dev/zero".as_ref()).fails(2, "is not a regular file");
+    replayed(&folder).fails(2, "is not a regular file");
+    let pipe = folder.join(format!("gpuctl-bounds-{}-pipe", std::process::id()));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let run = replayed(&pipe).fails(2, "is not a regular file");
+    assert!(run.took < Duration::from_secs(10));
+    std::fs::remove_file(pipe).unwrap();
+    let large = folder.join(format!("gpuctl-bounds-{}-large", std::process::id()));
+    std::fs::File::create(&large).unwrap().set_len(10 << 30).unwrap();
+    replayed(&large).fails(2, "larger than 64 MiB");
+    std::fs::remove_file(large).unwrap();
+}

@@ -47,6 +47,9 @@ pub(crate) struct ScoreArgs {
     /// Serve /metrics, /health, /results, /results/low and /results/stats at this address
     #[arg(long, value_name = "HOST:PORT", requires = "watch")]
     pub listen: Option<String>,
+    /// Answer requests whose `Host` is this name; addresses, names without a dot and names of Services always work. Repeatable
+    #[arg(long, value_name = "NAME", requires = "watch")]
+    pub allow_host: Vec<String>,
     /// Write the output of `-o prometheus` to a file atomically, for node-exporter's textfile collector
     #[arg(long, value_name = "PATH")]
     pub textfile: Option<PathBuf>,

@@ -66,6 +66,8 @@ pub(crate) struct Settings {
     pub control: Option<ControlPlan>,
     /// Address of the file to serve at.
     pub listen: Option<String>,
+    /// Names that the file allows as hosts.
+    pub hosts: Vec<String>,
     pub talk: Verbosity,
 }
 
@@ -102,6 +104,7 @@ impl Settings {
             notify,
             control,
             listen: set.listen,
+            hosts: set.hosts,
             talk,
         })
     }

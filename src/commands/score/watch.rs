@@ -55,13 +55,14 @@ pub(crate) async fn run(args: &ScoreArgs, settings: Settings, context: &Context)
     context.terminal.stream()?;
     let state = RefCell::new(WatchState { ended: Some(Instant::now()), ..WatchState::default() });
     let listen = args.listen.clone().or(settings.listen.clone());
+    let hosts = if args.allow_host.is_empty() { settings.hosts.clone() } else { args.allow_host.clone() };
     let watch =
         ScoreWatch { args, context, settings: RefCell::new(settings), state, pages: Pages::default(), ending: Cell::default() };
     watch.refresh();
     let server = async {
         let Some(address) = &listen else { return std::future::pending().await };
         let refused = |told| Error::new(ErrorName::ListenFailed, told);
-        let server = Server::open(address, watch.pages.clone()).await.map_err(refused)?;
+        let server = Server::open(address, &hosts, watch.pages.clone()).await.map_err(refused)?;
         if let Some(address) = server.address() {
             context.terminal.announce(&format!("listening at http://{address}"));
         }
@@ -332,7 +333,7 @@ impl ScoreWatch<'_> {
     fn refresh(&self) {
         let health = self.health();
         let code = if health.analysis_timeout { 503 } else { 200 };
-        let page = |code, text| HttpPage { code, media: "application/json", text };
+        let page = |code, text: String| HttpPage { code, media: "application/json", text: text.into(), is_always_served: false };
         let state = self.state.borrow();
         let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
         let none = || {
@@ -345,10 +346,11 @@ impl ScoreWatch<'_> {
             last.map_or_else(none, |last| page(200, text(&last.devices, last.at)))
         };
         let threshold = last.map_or(0.0, |last| last.rules.thresholds.low);
-        let metrics = HttpPage { code: 200, media: "text/plain; version=0.0.4; charset=utf-8", text: self.exposition() };
+        let metrics = HttpPage { media: "text/plain; version=0.0.4; charset=utf-8", ..page(200, self.exposition()) };
         let mut pages = self.pages.borrow_mut();
         pages.insert("/metrics", metrics);
-        pages.insert("/health", page(code, json(&health)));
+        // The kubelet restarts a pod whose /health does not answer.
+        pages.insert("/health", HttpPage { is_always_served: true, ..page(code, json(&health)) });
         pages.insert("/results", of(&|rows, at| json(&view::results(rows, at))));
         pages.insert("/results/low", of(&|rows, at| json(&view::low(rows, threshold, at))));
         pages.insert("/results/stats", of(&|rows, _| json(&view::stats(rows))));
