@@ -64,6 +64,9 @@ use crate::terminal::{ColorChoice, Terminal, TerminalOptions, Verbosity};
 use crate::view::Format;
 use crate::view::text::{as_plugin, clean};
 
+/// Files that a command has open at least: the runtime has six of them, a connection one or two, and a config file one.
+const FILES: usize = 16;
+
 /// Parses the command line, runs the verb, reports its failure.
 #[must_use]
 pub fn run() -> ExitCode {
@@ -104,6 +107,10 @@ pub fn run() -> ExitCode {
         Ok(bundle) => bundle.map(Arc::new),
         Err(error) => return refused(&Error::usage(error).hint("`gpuctl doctor --bundle FILE` writes one"), &words),
     };
+    if !platform::may_open_files(FILES) {
+        let error = Error::new(ErrorName::RuntimeFailed, "the process may open too few files");
+        return refused(&error.hint("`ulimit -n 1024` raises the limit for this shell"), &words);
+    }
     let context = context(&cli, bundle);
     context.terminal.set_task(cli.command.task());
     let result = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::companions::with_content;
 use super::http::with_query;
 use super::{Connection, Failure};
+use crate::model::json_text::for_yaml;
 use crate::model::labels::RUN;
 use crate::model::refusal::RefusalCause;
 use crate::render::Object;
@@ -107,7 +108,7 @@ impl Connection {
             parameters.push(("force", "true"));
         }
         let path = with_query(&format!("{}/{}", collection(object), object.name()), &parameters);
-        let answer = self.send(&Method::PATCH, &path, APPLY, Bytes::from(object.body.to_string())).await?;
+        let answer = self.send(&Method::PATCH, &path, APPLY, Bytes::from(for_yaml(&object.body))).await?;
         Ok(Applied { created: answer.code == 201, live: answer.json(&self.server)? })
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod host;
 pub(crate) mod in_flight;
 pub(crate) mod inventory;
 pub(crate) mod job;
+pub(crate) mod json_text;
 pub(crate) mod json_weight;
 pub(crate) mod labels;
 pub(crate) mod left_out;

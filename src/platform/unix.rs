@@ -192,3 +192,12 @@ pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
 pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
+
+/// Whether the process may open as many files as a command needs at least. The runtime ends the process when it gets none.
+#[expect(clippy::disallowed_methods, reason = "it is opened to be counted")]
+pub(crate) fn may_open_files(count: usize) -> bool {
+    const TOO_MANY_OPEN: [Option<i32>; 2] = [Some(23), Some(24)];
+    let files: Result<Vec<File>, _> = (0..count).map(|_| File::open("/dev/null")).collect();
+    // A machine without that file has no such limit either, as far as this can tell.
+    files.err().is_none_or(|error| !TOO_MANY_OPEN.contains(&error.raw_os_error()))
+}

@@ -10,8 +10,12 @@ pub(crate) struct Matchers(Vec<(String, String)>);
 
 /// A matcher that is not `LABEL=VALUE`.
 #[derive(Debug, thiserror::Error)]
-#[error("a matcher is LABEL=VALUE, such as cluster=prod, and not `{0}`")]
-pub(crate) struct NoMatcher(String);
+pub(crate) enum NoMatcher {
+    #[error("a matcher is LABEL=VALUE, such as cluster=prod, and not `{0}`")]
+    NotAPair(String),
+    #[error("`{0}` would replace the metrics that queries ask for; match a label of the cluster, such as cluster=prod")]
+    MetricName(String),
+}
 
 /// Words of PromQL that stand where a metric could and are none.
 const KEYWORDS: [&str; 15] = [
@@ -155,7 +159,10 @@ impl FromStr for Matchers {
     type Err = NoMatcher;
 
     fn from_str(text: &str) -> Result<Self, NoMatcher> {
-        let wrong = || NoMatcher(text.to_owned());
+        let wrong = || NoMatcher::NotAPair(text.to_owned());
+        if text.contains("__name__") {
+            return Err(NoMatcher::MetricName(text.to_owned()));
+        }
         let (label, value) = text.split_once('=').ok_or_else(wrong)?;
         let (label, value) = (label.trim(), value.trim());
         let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
@@ -278,6 +285,10 @@ mod tests {
     fn matchers_are_read_as_people_write_them() {
         for text in ["cluster=prod", "cluster = \"prod\"", "cluster=\"prod\""] {
             assert_eq!(text.parse::<Matchers>().unwrap().to_string(), "cluster=prod");
+        }
+        for text in ["__name__=up", "__name__ = \"up\"", "__name__=~up.*", "{__name__=~\"up\"}", "{__name__=\"up\",a=\"b\"}"] {
+            let error = text.parse::<Matchers>().unwrap_err().to_string();
+            assert!(error.ends_with("match a label of the cluster, such as cluster=prod"), "{error}");
         }
         for text in ["cluster", "cluster=", "=prod", "2x=y", "cluster=~p.*", "a-b=c"] {
             assert!(text.parse::<Matchers>().is_err(), "{text}");

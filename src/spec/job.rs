@@ -10,7 +10,7 @@ use super::problem::{FilePosition, Problem};
 use super::site_share::SiteShare;
 use super::tree::YamlNode;
 use super::values::{Priority, Restart};
-use super::{environment, reference, restart, schema, security, service, storage};
+use super::{environment, overlay, reference, restart, schema, security, service, storage};
 use crate::model::labels::POOL_LABEL;
 use crate::model::{GangWish, JobKind, QueueSystem, quantity};
 
@@ -41,6 +41,7 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
     let files = storage::files(reader, &mut document);
     let pod = document.take(reader, "pod").and_then(|node| {
         reader.map(node, "pod", &[])?;
+        overlay::check(reader, node);
         Some(node.to_json())
     });
     let (service, autoscaling) = if kind == JobKind::Training {

@@ -11,6 +11,7 @@ mod job;
 mod limits;
 mod loader_variables;
 mod meaning;
+mod overlay;
 mod overrides;
 mod placeholder;
 mod pool;

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::coverage::{percent, rounded};
 use super::table::{Column, Table, left, percentages, right};
-use super::text::{clean, span};
+use super::text::{in_markdown, span};
 use super::{Format, TextStyle};
 use crate::model::Percent;
 use crate::model::prices::Allowance;
@@ -246,8 +246,8 @@ pub(crate) fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, l
 /// Returns a table for a wiki or an issue.
 #[must_use]
 pub(crate) fn markdown(report: &GpuHourReport<'_>) -> String {
-    // Names come from the cluster: no control characters, and a bar would begin a new cell.
-    let line = |cells: Vec<String>| cells.into_iter().map(|cell| clean(&cell).replace('|', "\\|")).collect::<Vec<_>>();
+    // Names come from the cluster.
+    let line = |cells: Vec<String>| cells.iter().map(|cell| in_markdown(cell)).collect::<Vec<_>>();
     let mut table = comfy_table::Table::new();
     table
         .load_preset(comfy_table::presets::ASCII_MARKDOWN)
@@ -255,11 +255,20 @@ pub(crate) fn markdown(report: &GpuHourReport<'_>) -> String {
     for group in &report.groups {
         table.add_row(line(report.cells(group, "(none)", true)));
     }
-    table.add_row(line(report.cells(&report.total, "**total**", true)));
+    table.add_row(totals(report));
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
-    format!("GPU-hours by {}, {} to {}\n\n{table}\n", report.by, report.from, report.to)
+    format!("GPU-hours by {}, {} to {}\n\n{table}\n", in_markdown(report.by), report.from, report.to)
+}
+
+/// The last row, whose title is the only cell with markup.
+fn totals(report: &GpuHourReport<'_>) -> Vec<String> {
+    let mut cells = report.cells(&report.total, "total", true);
+    if let Some(title) = cells.first_mut() {
+        *title = "**total**".to_owned();
+    }
+    cells
 }
 
 #[cfg(test)]

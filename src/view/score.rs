@@ -14,7 +14,7 @@ use crate::stats::serving::Serving;
 
 use super::coverage::{percent, rounded};
 use super::table::{Cell, Table, left, percentages, right};
-use super::text::{blocks, count};
+use super::text::{blocks, count, in_chat};
 use super::{Format, TextStyle};
 
 /// One result. Percent, MB as the exporters count them (MiB), watts, MHz.
@@ -133,14 +133,14 @@ pub(crate) fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (Stri
         let Scored { reading, score: Score { band, .. }, .. } = row;
         let mut line = format!(
             "- {}/{}: score {score} ({}), {} on {}\n",
-            namespace.unwrap_or("-"),
-            pod.unwrap_or("-"),
+            in_chat(namespace.unwrap_or("-")),
+            in_chat(pod.unwrap_or("-")),
             band.word(),
-            row.id().unwrap_or_default(),
-            reading.node
+            in_chat(&row.id().unwrap_or_default().to_string()),
+            in_chat(&reading.node)
         );
         if let Some(opinion) = &row.opinion {
-            let reason: String = opinion.reason.chars().take(REASON).collect();
+            let reason: String = in_chat(&opinion.reason).chars().take(REASON).collect();
             line.push_str(&format!("  AI: {}, {reason}\n", opinion.verdict.word()));
         }
         let rest = format!("and {} more\n", rows.len() - told);

@@ -9,19 +9,22 @@ use crate::model::{Percent, State, Status};
 
 use super::TextStyle;
 
-/// Makes text from outside safe to show: control characters, bidirectional marks, line separators and invisible tags become visible escapes.
+/// Makes text from outside safe to show: control characters, marks of direction, line separators and invisible characters become
+/// visible escapes.
 #[must_use]
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
+    if !text.chars().any(|c| is_unsafe(c) || is_joiner(c)) {
         return Cow::Borrowed(text);
     }
     let mut result = String::new();
-    for c in text.chars() {
+    let mut before = None;
+    for (at, c) in text.char_indices() {
         match c {
             '\n' | '\t' | '\r' => result.push(' '),
-            c if is_unsafe(c) => result.extend(c.escape_unicode()),
+            c if is_hidden(before, c, &text[at + c.len_utf8()..]) => result.extend(c.escape_unicode()),
             c => result.push(c),
         }
+        before = Some(c);
     }
     Cow::Owned(result)
 }
@@ -42,24 +45,54 @@ pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
 /// should it have left a text of the cluster as it was.
 #[must_use]
 pub(crate) fn harmless(output: &str, color: bool) -> Cow<'_, str> {
-    let is_fine = |c: char| !is_unsafe(c) || matches!(c, '\n' | '\t');
-    if output.chars().all(is_fine) {
+    let is_line = |c: char| matches!(c, '\n' | '\t');
+    if output.chars().all(|c| !is_unsafe(c) && !is_joiner(c) || is_line(c)) {
         return Cow::Borrowed(output);
     }
-    let (mut result, mut rest) = (String::with_capacity(output.len() + 64), output);
+    let (mut result, mut rest, mut before) = (String::with_capacity(output.len() + 64), output, None);
     while let Some(c) = rest.chars().next() {
         let length = match c {
             '\u{1b}' if color => of_color(rest),
             _ => None,
         };
         let (taken, after) = rest.split_at(length.unwrap_or(c.len_utf8()));
-        match length.is_some() || is_fine(c) {
+        match length.is_some() || is_line(c) || !is_hidden(before, c, after) {
             true => result.push_str(taken),
             false => result.extend(c.escape_unicode()),
         }
-        rest = after;
+        (rest, before) = (after, Some(c));
     }
     Cow::Owned(result)
+}
+
+/// Escapes text for Markdown: no markup, HTML, link, mention or further cell of a table.
+#[must_use]
+pub(crate) fn in_markdown(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c {
+            '&' | '<' | '>' | '@' => result.push_str(&format!("&#{};", u32::from(c))),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '!' => result.extend(['\\', c]),
+            c => result.push(c),
+        }
+    }
+    // These make a link without any markup.
+    result.replace("://", "&#58;//").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
+}
+
+/// Makes text from outside safe for a chat: one line, no mention, tag, markup or link of its own.
+#[must_use]
+pub(crate) fn in_chat(text: &str) -> String {
+    let plain = |c: char| match c {
+        '<' => '‹',
+        '>' => '›',
+        '@' => '＠',
+        '[' => '［',
+        ']' => '］',
+        '`' | '*' | '~' | '|' => '·',
+        c => c,
+    };
+    clean(text).chars().map(plain).collect::<String>().replace("://", ":/ /")
 }
 
 /// Returns the length of the sequence that sets colors, where the text begins with one.
@@ -94,18 +127,40 @@ fn with_escapes(json: String, write: impl Fn(char, &mut String)) -> String {
         return json;
     }
     let mut result = String::with_capacity(json.len() + 64);
-    for c in json.chars() {
-        match is_escaped(c) {
+    let mut before = None;
+    for (at, c) in json.char_indices() {
+        match c >= '\u{7f}' && is_hidden(before, c, &json[at + c.len_utf8()..]) {
             true => write(c, &mut result),
             false => result.push(c),
         }
+        before = Some(c);
     }
     result
 }
 
 /// Returns true for what is unsafe and not part of the grammar of JSON, as line ends are.
 fn is_escaped(c: char) -> bool {
-    is_unsafe(c) && c >= '\u{7f}'
+    (is_unsafe(c) || is_joiner(c)) && c >= '\u{7f}'
+}
+
+/// Characters that join others, or choose the form of the one before them. Emoji, Persian and Indic text needs them.
+fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+}
+
+/// Whether a character of a text is unsafe at its place. A joiner is fine after a visible character that is not ASCII, where it
+/// has a purpose; between letters of a name it would only make two names look alike.
+fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
+    if !is_joiner(c) {
+        return is_unsafe(c);
+    }
+    let is_visible = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_unsafe(c) && !is_joiner(c);
+    // An emoji may have its form chosen before it is joined to the next.
+    let joins = c == '\u{200d}' && before == Some('\u{fe0f}');
+    let is_keycap = c == '\u{fe0f}' && after.starts_with('\u{20e3}');
+    let is_form = matches!(c, '\u{fe00}'..='\u{fe0f}');
+    let has_purpose = before.is_some_and(is_visible) && (is_form || after.chars().next().is_some_and(is_visible));
+    !(has_purpose || joins || is_keycap)
 }
 
 /// Returns true for what a terminal may obey, and for what it hides.
@@ -113,7 +168,9 @@ fn is_escaped(c: char) -> bool {
 pub(crate) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
-        || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+        || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e0fff}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{ad}')
+        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{180b}'..='\u{180f}' | '\u{34f}' | '\u{115f}' | '\u{1160}')
+        || matches!(c, '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}' | '\u{1d173}'..='\u{1d17a}' | '\u{2800}')
 }
 
 /// Returns a span of time as `45s`, `12m`, `3h`, `2d`. Clocks differ: a negative one is `0s`.
@@ -263,6 +320,38 @@ mod tests {
         for name in ["bert-large", "system:node-reader", "a.b_c", "set/x", "user@site"] {
             assert!(matches!(plain_name(name), Cow::Borrowed(_)), "{name}");
         }
+    }
+
+    #[test]
+    fn invisible_characters_are_shown_and_joiners_of_scripts_stay() {
+        let invisible = "\u{200b}\u{2060}\u{2064}\u{ad}\u{fff9}\u{feff}\u{180e}\u{34f}\u{115f}\u{1160}\u{17b4}\u{3164}\u{ffa0}\u{e0041}\u{e0101}";
+        for c in invisible.chars().chain("\u{200c}\u{200d}\u{fe0f}".chars()) {
+            let text = format!("a{c}b");
+            assert_eq!(clean(&text), format!("a{}b", c.escape_unicode()));
+            assert_eq!(harmless(&text, true), clean(&text));
+            assert!(!escaped(format!("\"{text}\"")).contains(c), "{c:?}");
+        }
+        for text in ["👩\u{200d}🔬", "❤\u{fe0f}", "🏳\u{fe0f}\u{200d}🌈", "می\u{200c}خواهم", "क्\u{200d}ष", "1\u{fe0f}\u{20e3}"]
+        {
+            assert_eq!((clean(text), harmless(text, false)), (text.into(), text.into()));
+        }
+        assert!(!clean("模\u{200d}\u{200d}\u{200d}型").contains('\u{200d}'), "more than one hides something");
+    }
+
+    #[test]
+    fn markdown_has_no_markup_of_others() {
+        assert_eq!(in_markdown("<img onerror=x> & [a](javascript:x)"), "&#60;img onerror=x&#62; &#38; \\[a\\](javascript:x)");
+        assert_eq!(in_markdown("`a` **b** _c_ # |\n@all \\"), "\\`a\\` \\*\\*b\\*\\* \\_c\\_ \\# \\| &#64;all \\\\");
+        assert_eq!(in_markdown("https://x www.x"), "https&#58;//x www&#46;x");
+        assert_eq!(in_markdown("team-a.b"), "team-a.b");
+    }
+
+    #[test]
+    fn chats_get_one_line_without_mentions() {
+        let text = in_chat("GPU-1\n- a/b: \u{1b}[31m <at user_id=\"all\"> <!channel> @here [x](http://y)\u{202e}");
+        let parts = ["\n", "\u{1b}", "<", ">", "@", "[", "://", "\u{202e}"];
+        assert!(parts.iter().all(|part| !text.contains(part)), "{text}");
+        assert_eq!(in_chat("GPU-8f2a 模型_1.x"), "GPU-8f2a 模型_1.x");
     }
 
     #[test]

@@ -294,11 +294,9 @@ fn a_long_error_of_prometheus_is_cut() {
 fn answers_of_prometheus_without_end_do_not_fill_the_memory() {
     let begin = r#"{"status":"success","data":{"resultType":"vector","result":["#;
     for (name, block) in [("series", &br#"{"metric":{}},"#[..]), ("labels", br#"{"metric":{"":"","a":"","b":""}},"#)] {
-        let attack = Attack::start(&format!("prometheus-{name}"), move |asked, output| {
-            match asked.contains("/api/v1/query") {
-                true => endless(output, "application/json", begin, block),
-                false => empty(output),
-            }
+        let attack = Attack::start(&format!("prometheus-{name}"), move |asked, output| match asked.contains("/api/v1/query") {
+            true => endless(output, "application/json", begin, block),
+            false => empty(output),
         });
         let prometheus = format!("http://127.0.0.1:{}", attack.port);
         attack.run(&["--prometheus", &prometheus, "top", "jobs"]).is_bounded();

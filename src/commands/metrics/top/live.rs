@@ -38,7 +38,7 @@ pub(super) async fn live(args: &Top, context: &Context, connection: &Connection)
     let talk = context.terminal.swap_talk(Verbosity::Errors);
     let ended = tokio::task::LocalSet::new().run_until(watch(args, &mut cockpit, connection, &reader, context)).await;
     context.terminal.swap_talk(talk);
-    ended.map(|()| ExitCode::SUCCESS)
+    ended
 }
 
 /// Goes on until somebody wants the end.
@@ -48,7 +48,7 @@ async fn watch(
     connection: &Connection,
     reader: &Reader<'_>,
     context: &Context,
-) -> Result<(), Error> {
+) -> Result<ExitCode, Error> {
     let own = OwnProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster)
         .map_err(|error| Error::new(ErrorName::SessionFailed, format!("cannot find the program itself: {error}")))?;
     let first = cockpit.snapshot.clone();
@@ -102,10 +102,10 @@ async fn watch(
                     }
                     break;
                 }
-                _ = &mut ended => return Ok(()),
+                signal = &mut ended => return Ok(ExitCode::from(128 + signal)),
                 event = event => match event {
                     Some(event) => cockpit.take(&event),
-                    None => return Ok(()),
+                    None => return Ok(ExitCode::SUCCESS),
                 },
                 lines = lines => {
                     match (lines, &mut cockpit.pane) {
@@ -126,7 +126,7 @@ async fn watch(
             };
             match wish {
                 None => {}
-                Some(Wish::Quit) => return Ok(()),
+                Some(Wish::Quit) => return Ok(ExitCode::SUCCESS),
                 Some(Wish::Stop) => answer = None,
                 Some(Wish::Show(words)) => match own.answer(&words) {
                     Ok(begun) => answer = Some(begun),
@@ -138,7 +138,7 @@ async fn watch(
                     screen.leave();
                     let code = tokio::select! {
                         code = own.hand_over(&words) => code,
-                        () = asked_to_end(&mut ended) => return Ok(()),
+                        signal = asked_to_end(&mut ended) => return Ok(ExitCode::from(128 + signal)),
                     };
                     let trouble = match code {
                         Ok(Some(0)) => None,
@@ -151,7 +151,7 @@ async fn watch(
                         let mut keys = screen.keys_alone()?;
                         tokio::select! {
                             () = keys.key() => {}
-                            () = asked_to_end(&mut ended) => return Ok(()),
+                            signal = asked_to_end(&mut ended) => return Ok(ExitCode::from(128 + signal)),
                         }
                     }
                     screen.return_to()?;
@@ -163,9 +163,13 @@ async fn watch(
 }
 
 /// Waits until somebody ends this process while another one has the terminal; Ctrl-C means that one.
-async fn asked_to_end(ended: &mut Pin<Box<dyn Future<Output = u8>>>) {
-    while ended.as_mut().await == platform::INTERRUPT {
-        *ended = Box::pin(platform::ended_from_outside());
+/// Returns the signal.
+async fn asked_to_end(ended: &mut Pin<Box<dyn Future<Output = u8>>>) -> u8 {
+    loop {
+        match ended.as_mut().await {
+            platform::INTERRUPT => *ended = Box::pin(platform::ended_from_outside()),
+            signal => return signal,
+        }
     }
 }
 
