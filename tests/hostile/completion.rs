@@ -83,6 +83,8 @@ impl Session {
             ("HISTFILE", ""),
         ];
         let tty = Tty::start(&format!("cd {home}; exec {start}"), (200, 50), &environment);
+        // Keys that are typed before the prompt can get lost.
+        tty.until("a prompt", |text| !text.trim().is_empty());
         let mut session = Self { folder, tty, lines: 0 };
         session.types(setup);
         session
@@ -100,7 +102,15 @@ impl Session {
     /// Completes a word until the screen shows what it becomes: a cluster on a busy machine may
     /// answer too late.
     fn completes(&mut self, line: &str, wanted: &str) {
-        let done = (0..30).any(|_| self.types(&format!("{line}\t")).contains(wanted));
+        self.completes_after(line, wanted, |_| ());
+    }
+
+    /// Does the same, with `prepare` before each attempt.
+    fn completes_after(&mut self, line: &str, wanted: &str, prepare: impl Fn(&Self)) {
+        let done = (0..30).any(|_| {
+            prepare(self);
+            self.types(&format!("{line}\t")).contains(wanted)
+        });
         assert!(done, "`{line}` does not become `{wanted}`:\n{}", self.tty.text());
     }
 
@@ -182,8 +192,7 @@ fn attack(name: &str) {
     session.is_unharmed();
 
     session.completes("gpuctl describe node plain-", "describe node plain-01");
-    session.poison();
-    session.completes("gpuctl describe node harml", "describe node harmless-cached");
+    session.completes_after("gpuctl describe node harml", "describe node harmless-cached", Session::poison);
     for index in 0..HOSTILE.len() {
         session.poison();
         session.types(&format!("gpuctl describe node h{index}-\t"));
