@@ -77,6 +77,7 @@ pub(crate) struct Attached {
 #[derive(Debug)]
 enum Refused {
     Outside,
+    Hidden,
     Missing,
     NotRegular,
     Unreadable(io::Error),
@@ -173,6 +174,11 @@ fn problem(refused: &Refused, local: &str, at: FilePosition) -> Problem {
             format!("`{local}` is outside the folder of this file, which may name only files in it"),
             "copy the file there, or allow the folder that holds it: `--allow-files-from DIR`",
         ),
+        Refused::Hidden => Problem::error(
+            at,
+            format!("`{local}` is hidden, and a job file may name only visible files in its folder"),
+            "rename it, or allow the folder that holds it: `--allow-files-from DIR`",
+        ),
         Refused::Missing => {
             let message = format!("cannot read `{local}`: no such file");
             Problem::error(at, message, "paths are relative to the folder of this file")
@@ -186,7 +192,7 @@ fn problem(refused: &Refused, local: &str, at: FilePosition) -> Problem {
 struct Reading {
     /// That of the job file, without links.
     folder: PathBuf,
-    /// `None` allows every folder.
+    /// That folder first; `None` allows every folder.
     allowed: Option<Vec<Folder>>,
 }
 
@@ -228,9 +234,7 @@ impl Reading {
                 continue;
             };
             let next = at.join(name);
-            if !self.leads_to_allowed(&next) {
-                return Err(Refused::Outside);
-            }
+            self.may_look_at(&next)?;
             if !fs::symlink_metadata(&next)?.is_symlink() {
                 at = next;
                 continue;
@@ -241,16 +245,28 @@ impl Reading {
             }
             self.enter(&fs::read_link(&next)?, &mut at, &mut steps);
         }
-        if self.folders().any(|folder| at.starts_with(&folder.real)) { Ok(at) } else { Err(Refused::Outside) }
+        match self.folders().any(|folder| at.starts_with(&folder.real)) {
+            true => Ok(at),
+            false => Err(Refused::Outside),
+        }
     }
 
     fn folders(&self) -> impl Iterator<Item = &Folder> {
         self.allowed.iter().flatten()
     }
 
-    /// Whether the path is in an allowed folder, or above one.
-    fn leads_to_allowed(&self, path: &Path) -> bool {
-        self.folders().any(|folder| path.starts_with(&folder.real) || folder.real.starts_with(path))
+    /// Accepts a path in an allowed folder, or above one. In the folder of the job file, which can
+    /// be a home folder, hidden names such as `.ssh` are not accepted.
+    fn may_look_at(&self, path: &Path) -> Result<(), Refused> {
+        let leads = |folder: &Folder| path.starts_with(&folder.real) || folder.real.starts_with(path);
+        let is_hidden = |part: &std::ffi::OsStr| part.as_encoded_bytes().starts_with(b".");
+        match path.strip_prefix(&self.folder) {
+            _ if self.folders().skip(1).any(leads) => Ok(()),
+            Ok(below) if below.iter().any(is_hidden) => Err(Refused::Hidden),
+            Ok(_) => Ok(()),
+            Err(_) if self.folder.starts_with(path) => Ok(()),
+            Err(_) => Err(Refused::Outside),
+        }
     }
 
     /// Puts the steps of a path before the remaining steps. An absolute path restarts at the root,

@@ -258,6 +258,25 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
     assert_eq!(gpuctl_as(Persona::Admin, &["diff", "-f", path, "-n", space], "").code, 1);
 }
 
+/// A job file in a home folder has the keys of its owner in its own folder.
+#[test]
+fn hidden_files_are_refused_until_their_folder_is_allowed() {
+    let machine = Machine::new("hidden");
+    let keys = machine.jobs().join(".ssh");
+    fs::create_dir_all(&keys).unwrap();
+    fs::write(keys.join("id_rsa"), CANARY).unwrap();
+    symlink(".ssh/id_rsa", machine.jobs().join("visible")).unwrap();
+    let path = machine.yaml(&[".ssh/id_rsa", ".ssh/none", ".none/id_rsa", "visible", "sub/../.ssh/id_rsa"]);
+    let run = alone(&["validate", "-f", path.to_str().unwrap()], "").exits(3);
+    assert_eq!(run.out.matches(" is hidden, and a job file").count(), 5, "{}", run.out);
+    let path = machine.yaml(&[".ssh/id_rsa", "visible"]);
+    let folders = [machine.jobs(), keys].map(|folder| folder.display().to_string());
+    for folder in &folders {
+        let words = ["validate", "-f", path.to_str().unwrap(), "--allow-files-from", folder];
+        assert_eq!(alone(&words, "").ok().out.matches("local file ").count(), 2);
+    }
+}
+
 #[test]
 fn folders_are_allowed_one_by_one() {
     let machine = Machine::new("allowed");
