@@ -50,7 +50,7 @@ macro_rules! verbs {
                 Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS]);
                 Why(jobs::why::Why) => jobs::why::run, ("why" [FIND, ANY_KIND, EXPLAIN]);
                 Free(nodes::free::Free) => nodes::free::run, ("free" [FREE]);
-                Top(metrics::top::Top) => metrics::top::run, ("top" [NODES, OWNERS, LIVE, METRICS]);
+                Top(metrics::top::Top) => metrics::top::run, ("top" [NODES, OWNERS, LIVE, ROAD]);
                 Score(score::ScoreArgs) => score::run, ("score" [SCORED, ROAD]);
                 #[command(subcommand)]
                 Stats(history::stats::StatsCommand) => history::stats::run, ("stats" [ROAD, PRESENT]);

@@ -18,6 +18,7 @@ fn every_command_here_and_everywhere() {
     assert!(with.len() > 25 && with.iter().all(|item| item["allowed"] == true && item["allowedEverywhere"] == true));
     let names: Vec<&str> = without.iter().map(|item| item["command"].as_str().unwrap()).collect();
     let metrics = [
+        "top",
         "score",
         "stats",
         "eff",

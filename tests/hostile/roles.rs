@@ -111,7 +111,7 @@ fn try_case(scene: &Scene, case: &Case, user: &str) -> Result<(), String> {
     let failed = |step: &str, code: i32, out: &str, err: &str| Err(format!("{what}: {step}: exit {code}\n{out}{err}"));
     let words: Vec<&str> = case.task.split(' ').collect();
     let run = scene.run_case(user, case);
-    if !is_lack(&run) {
+    if !case.is_open && !is_lack(&run) {
         return failed("is not refused without a role", run.code, &run.out, &run.err);
     }
     let mut extents = vec!["minimal"];

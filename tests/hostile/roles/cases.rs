@@ -15,11 +15,13 @@ pub struct Case {
     pub is_endless: bool,
     /// It needs what the case before it made.
     pub in_order: bool,
+    /// Every user may do it, because `gpuctl-reader` is bound to all of them.
+    pub is_open: bool,
 }
 
 fn case(task: &'static str, line: &str) -> Case {
     let args = line.split_whitespace().map(ToOwned::to_owned).collect();
-    Case { task, args, input: String::new(), codes: &[0], reads: false, is_endless: false, in_order: false }
+    Case { task, args, input: String::new(), codes: &[0], reads: false, is_endless: false, in_order: false, is_open: false }
 }
 
 /// A command that only reads.
@@ -52,7 +54,7 @@ fn writing(scene: &Scene) -> Vec<Case> {
     let with_files = scene.file("with-files.yaml", &training("with-files", "files: {data.txt: data.txt}"));
     let secret = scene.file("secret", "not-a-secret");
     let replaced = training("replaced", "resources: {pool: roles, gpu: 2}\n");
-    let scaled = "autoscaling: {minReplicas: 1, maxReplicas: 2, targetQPS: 5}\n";
+    let scaled = "autoscaling: {minReplicas: 1, maxReplicas: 2, targetGPUUtilization: 70}\n";
     let exposed = "service: {replicas: 1, port: 8000, host: llm.example.com}\n";
     let create = |task, input: String| case(task, "create -f - --allow-pending").with(input);
     let apply = |task, input: String| case(task, "apply -f - --allow-pending").with(input);
@@ -64,7 +66,7 @@ fn writing(scene: &Scene) -> Vec<Case> {
         case("create jobs", &format!("create -f {with_files} --allow-pending")),
         case("create jobs", "create -f - --wait --timeout 60s").with(training("made-waiting", "")),
         case("create jobs", "create -f - --dry-run=server").with(training("made-dry", TWO_NODES)),
-        case("create jobs", "run --name ran --image busybox --pool roles --gpu 1 --allow-pending -- true"),
+        case("create jobs", "run --name ran --image busybox --pool roles --gpus 1 --allow-pending -- true"),
         create("create services", service("made-web", PORT)),
         create("create services", service("made-scaled", &format!("{PORT}\n{scaled}"))),
         create("create services", service("made-exposed", exposed)),
@@ -73,7 +75,7 @@ fn writing(scene: &Scene) -> Vec<Case> {
         apply("apply jobs", training("applied", "")),
         apply("apply jobs", training("applied-two", TWO_NODES)),
         apply("apply jobs", training("changed", "")),
-        case("apply jobs", "apply -f - --replace --allow-pending --yes").with(replaced),
+        case("apply jobs", "apply -f - --replace --allow-pending").with(replaced),
         apply("apply services", service("applied-web", PORT)),
         apply("apply services", service("tuned", "service: {replicas: 2, port: 8000}\n")),
         apply("apply notebooks", notebook("applied-book")),
@@ -86,7 +88,7 @@ fn writing(scene: &Scene) -> Vec<Case> {
         case("scale", "scale scaled --replicas 2"),
         case("delete jobs", "delete job gone"),
         case("delete jobs", "delete job purged --purge"),
-        case("delete jobs", "delete job awaited --wait"),
+        case("delete jobs", "delete job awaited --no-wait"),
         case("delete jobs", "delete job ended"),
         case("delete jobs", "delete job forced --force"),
         case("delete jobs", "delete job forced-web --force"),
@@ -120,8 +122,8 @@ fn sharing() -> Vec<Case> {
         case("create quotas", "create -f -").with(elsewhere),
         case("apply quotas", "apply -f -").with(quota("made", 91)),
         case("create defaults", "create -f -").with(defaults("a")),
-        read("get defaults", "get defaults"),
-        read("describe defaults", "describe defaults"),
+        Case { is_open: true, ..read("get defaults", "get defaults") },
+        Case { is_open: true, ..read("describe defaults", "describe defaults") },
         case("apply defaults", "apply -f -").with(defaults("b")),
         case("delete defaults", "delete defaults"),
     ];
