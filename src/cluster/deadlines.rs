@@ -42,8 +42,8 @@ impl Connection {
     /// Reads when a Job began, and when its deadline ends it; of other holders only the pod tells. `placed_at` is when the last of its
     /// pods got its node: limits of pods count from there, and that of the Job itself from its begin.
     pub(crate) async fn life(&self, namespace: &str, name: &str, placed_at: Option<Timestamp>) -> HolderLife {
-        let (job, pod) = (OwnerKind::Job.path(namespace, name), format!("/api/v1/namespaces/{namespace}/pods/{name}"));
-        let (job, pod) = join(self.find::<Value>(&job), self.find::<Value>(&pod)).await;
+        let (jobs, pods) = (OwnerKind::Job.collection(Some(namespace)), format!("/api/v1/namespaces/{namespace}/pods"));
+        let (job, pod) = join(self.find_in::<Value>(&jobs, name), self.find_in::<Value>(&pods, name)).await;
         let found = job.ok().flatten().or(pod.ok().flatten()).unwrap_or_default();
         let since = found.pointer("/status/startTime").and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
         let after = |from: Option<Timestamp>, seconds: Option<i64>| {

@@ -33,9 +33,10 @@ pub(super) fn is_version(text: &str) -> bool {
 
 /// Refuses a path that the API server would read otherwise than the code that built it.
 pub(super) fn check(path: &str, destination: Destination) -> Result<(), Failure> {
-    let resource = path.split('?').next().unwrap_or_default();
+    let (resource, query) = path.split_once('?').unwrap_or((path, ""));
     let is_good = match destination {
-        Destination::ApiServer => is_of_api(resource),
+        // Encoded parameters have neither character: a name with a `?` cut the path short, and the rest of it follows.
+        Destination::ApiServer => is_of_api(resource) && !query.contains(['/', '?']),
         Destination::Proxied => is_proxied(resource),
     };
     if is_good { Ok(()) } else { Err(Failure::no_path(path)) }
@@ -135,6 +136,8 @@ mod tests {
             "/api/v1/namespaces/a/pods/",
             "/api/v1/namespaces/a/pods/a b",
             "/api/v1/namespaces/a/secrets/x/status",
+            "/api/v1/namespaces/a/pods/x/exec?command=sh&a=/portforward?ports=1",
+            "/api/v1/namespaces/a/pods/x?watch=true/log",
             "api/v1/nodes",
         ];
         for path in bad {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::http::with_query;
+use super::path::is_segment;
 use super::{Connection, Failure};
 
 /// A port of a Service.
@@ -194,7 +195,7 @@ impl Connection {
             let ready = |one: &&Value| one.pointer("/conditions/ready") != Some(&Value::Bool(false));
             let pod =
                 slice["endpoints"].as_array()?.iter().filter(ready).find_map(|one| one.pointer("/targetRef/name")?.as_str())?;
-            Some((pod.to_owned(), port))
+            is_segment(pod).then(|| (pod.to_owned(), port))
         }))
     }
 
