@@ -250,6 +250,10 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         }
         other => Failure::Kubeconfig { cause: shown_error(&other.to_string()) },
     })?;
+    // Nothing below may see, quote or send the password of a server's address; requests are authorized by other means.
+    if let Ok(server) = shown_url(&config.cluster_url.to_string()).parse() {
+        config.cluster_url = server;
+    }
     // No proxy leads to this machine.
     config.proxy_url = match is_local(&config.cluster_url) {
         true => None,

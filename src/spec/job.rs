@@ -10,7 +10,7 @@ use super::problem::{FilePosition, Problem};
 use super::site_share::SiteShare;
 use super::tree::YamlNode;
 use super::values::{Priority, Restart};
-use super::{environment, overlay, reference, restart, schema, security, service, storage};
+use super::{environment, overlay, reference, restart, schema, secrets, security, service, storage};
 use crate::model::labels::POOL_LABEL;
 use crate::model::{GangWish, JobKind, QueueSystem, quantity};
 
@@ -120,7 +120,12 @@ fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option
         fields.take(reader, "priority").and_then(|node| reader.text(node, "priority")).map(|text| Priority::of(&text.value));
     let labels = fields.take(reader, "labels").map_or_else(Vec::new, |node| labels(reader, node));
     let annotations = fields.take(reader, "annotations").map_or_else(Vec::new, |node| {
-        reader.text_map(node, "job.annotations").into_iter().map(|(key, value)| (key.value, value.value)).collect()
+        let pairs = reader.text_map(node, "job.annotations");
+        for (key, value) in pairs.iter().filter(|(_, value)| secrets::is_mask(&value.value)) {
+            let message = format!("the value of `{}` was masked when this file was printed, and is lost", key.value);
+            reader.problems.push(Problem::error(value.at, message, "write the value, or remove the annotation"));
+        }
+        pairs.into_iter().map(|(key, value)| (key.value, value.value)).collect()
     });
     let queue = fields.take(reader, "queue").and_then(|node| reader.text(node, "queue")).map(|text| text.value);
     let system = fields.take(reader, "queue_system").and_then(|node| reader.word(node, "queue_system", &QueueSystem::WORDS));

@@ -62,6 +62,8 @@ fn everyday_text_is_kept() {
         "registry/token:1.2",
         "0/4 nodes are available: 2 node(s) had untolerated taint {nvidia.com/gpu: present}",
         "key: nvidia.com/gpu",
+        "failed to fetch anonymous token: unexpected status from GET https://auth.example.com/token?scope=x: 401",
+        "failed to fetch token: serviceaccounts \"x\" not found",
         "throughput: 1523 tokens/s, loss=0.4, max_tokens=4096, eos_token=2",
         "token is invalid; the password is not set",
         "train --sort-key name --tokenizer gpt2 --max-tokens 5 --prompt-key text --token-file /run/t",
