@@ -75,7 +75,9 @@ impl Scene {
         let mut command = gpuctl();
         command.env_remove("GPUCTL_PROMETHEUS").env("KUBECONFIG", self.cluster.kubeconfig(Persona::Admin));
         command.env("XDG_CACHE_HOME", self.cluster.folder().join(format!("cache-{user}")));
-        command.args(["-n", NAMESPACE]);
+        if !arguments.iter().any(|word| ["-n", "-A"].contains(word)) {
+            command.args(["-n", NAMESPACE]);
+        }
         if !user.is_empty() {
             command.args(["--as", user]);
         }
