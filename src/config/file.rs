@@ -8,7 +8,7 @@ use serde_json::Value;
 use yaml_edit::YamlFile;
 use yaml_edit::path::YamlPath;
 
-use super::keys::{KEYS, SettingKey, nearest};
+use super::keys::{CONTEXTS, KEYS, SettingKey, nearest};
 use super::safety;
 use crate::files::trust::{Exposure, exposure, is_closed};
 use crate::files::{Purpose, replace, text_of};
@@ -158,8 +158,6 @@ impl ConfigFile {
     }
 }
 
-/// The section with settings of single contexts of the kubeconfig.
-pub(super) const CONTEXTS: &str = "contexts";
 /// The sections that a context may have for itself.
 const OF_CONTEXTS: [&str; 2] = ["prometheus", "safety"];
 /// Keys that belong to the address beside which they stand: credentials, and which cluster is meant there.

@@ -45,6 +45,9 @@ pub struct SettingKey {
     pub secret: bool,
 }
 
+/// The section with settings of single contexts of the kubeconfig.
+pub(super) const CONTEXTS: &str = "contexts";
+
 const NONE: &[&str] = &[];
 const MANY: f64 = 31_536_000.0;
 

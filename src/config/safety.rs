@@ -6,8 +6,7 @@
 use anyhow::{anyhow, bail};
 use serde_json::{Map, Value};
 
-use super::file::CONTEXTS;
-use super::keys::{KEYS, SettingKey, ValueKind};
+use super::keys::{CONTEXTS, KEYS, SettingKey, ValueKind};
 
 const SECTION: &str = "safety";
 const KEY: &str = "read_only";
@@ -62,11 +61,8 @@ fn section(value: &Value, place: &str) -> anyhow::Result<()> {
 }
 
 fn contexts(value: &Value) -> anyhow::Result<()> {
-    let form = || {
-        anyhow!(
-            "`{CONTEXTS}` of the config file has to name contexts with sections each: `{CONTEXTS}: {{NAME: {{{SECTION}: {{{KEY}: true}}}}}}`"
-        )
-    };
+    let form =
+        || anyhow!("`{CONTEXTS}` of the config file needs the form `{CONTEXTS}: {{NAME: {{{SECTION}: {{{KEY}: true}}}}}}`");
     let all = match value {
         Value::Null => return Ok(()),
         Value::Object(all) => all,

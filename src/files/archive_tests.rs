@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+#[cfg(all(test, unix))]
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

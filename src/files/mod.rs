@@ -1,8 +1,6 @@
 //! Reads files of the user whole, and replaces them whole or not at all.
 
 pub(crate) mod archive;
-#[cfg(all(test, unix))]
-mod archive_tests;
 mod members;
 mod space;
 pub(crate) mod trust;
@@ -135,6 +133,9 @@ fn put(fresh: &Path, target: &Path) -> io::Result<()> {
         let _ = std::fs::remove_file(fresh);
     })
 }
+
+#[cfg(all(test, unix))]
+mod archive_tests;
 
 #[cfg(all(test, unix))]
 mod tests {
