@@ -334,3 +334,38 @@ fn a_page_out_of_range_is_refused() {
     let answer = agent.call("list_nodes", json!({}));
     assert!(answer["result"]["structuredContent"].is_object(), "{answer}");
 }
+
+/// Without word, marker and path, so that answers about two paths can be compared.
+fn comparable(answer: &str, path: &str) -> String {
+    let (data, own) = split(answer);
+    let own = word(answer).map_or_else(|| own.to_owned(), |word| own.replace(&word, "WORD"));
+    format!("{data}\n{own}").replace(path, "PATH").replace(['^', ' '], "")
+}
+
+#[test]
+fn a_manifest_cannot_read_files_of_the_server() {
+    let admin = namespace("agent-files");
+    let folder = cluster().folder().join("agent-files");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (secret, absent) = (folder.join("id_rsa"), folder.join("absent"));
+    std::fs::write(&secret, "CANARY-of-a-private-key").unwrap();
+    let mut agent = Session::start(&["--allow-writes", "-n", "agent-files"]);
+    let manifest = |path: &str| format!("{}files: {{key: \"{path}\"}}\n", training("thief", ""));
+    for tool in ["validate", "fit", "create_job", "apply_manifest"] {
+        let mut answers = Vec::new();
+        for path in [&secret, &absent] {
+            let path = path.to_str().unwrap();
+            let arguments = json!({"manifest": manifest(path)});
+            let answer = agent.call(tool, arguments.clone());
+            assert!(!answer.to_string().contains("CANARY"), "{tool}: {answer}");
+            let text = answer["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+            assert_eq!(answer["result"]["isError"], true, "{tool} {path}: {text}");
+            assert_eq!(word(&text), None, "{tool} {path}: {text}");
+            answers.push(comparable(&text, path));
+        }
+        assert_eq!(answers[0], answers[1], "{tool} tells whether a file exists");
+    }
+    assert!(!exists(&admin, "job", "thief", "agent-files"));
+    let maps = admin.json(&["get", "configmaps", "-n", "agent-files"]).to_string();
+    assert!(!maps.contains("CANARY"), "{maps}");
+}
