@@ -15,7 +15,9 @@ use crate::support::cluster;
 
 /// Outputs that may show the canaries of a place, because showing this text is their purpose.
 /// A place without an entry must not appear anywhere.
-const MAY_APPEAR: [(&str, &[&str]); 3] = [
+const MAY_APPEAR: [(&str, &[&str]); 4] = [
+    // The owner's file as submitted; only agents and bundles get no values at all.
+    ("variable without a telling name", &["describe job"]),
     // A job's own log, and its last lines where they explain its end.
     ("log", &["logs", "why", "describe job"]),
     // Messages of events, as `kubectl describe` prints them.
@@ -27,7 +29,8 @@ const MAY_APPEAR: [(&str, &[&str]); 3] = [
 /// The canaries by place; each text is in exactly one place.
 fn canaries() -> BTreeMap<&'static str, Vec<&'static str>> {
     BTreeMap::from([
-        ("environment", vec!["CNRY-env-named", "CNRY-env-plain", "CNRY-env-url", "CNRY-env-json"]),
+        ("variable without a telling name", vec!["CNRY-env-plain"]),
+        ("environment", vec!["CNRY-env-named", "CNRY-env-url", "CNRY-env-json"]),
         (
             "arguments",
             vec![
