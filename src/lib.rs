@@ -60,6 +60,7 @@ use crate::cluster::{Access, ReadOnly};
 use crate::config::Environment;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
+use crate::prometheus::Matchers;
 use crate::terminal::{ColorChoice, Terminal, TerminalOptions, Verbosity};
 use crate::view::Format;
 use crate::view::text::{as_plugin, clean};
@@ -102,6 +103,9 @@ pub fn run() -> ExitCode {
     }
     if let Some(flag) = beside_replay(&cli) {
         return refused(&Error::usage(format!("`--replay` and `{flag}` cannot be used together")).hint("omit one"), &words);
+    }
+    if let Some(error) = cli.metrics.matchers.iter().find_map(|text| text.parse::<Matchers>().err()) {
+        return refused(&Error::usage(error).hint("--match cluster=prod"), &words);
     }
     let bundle = match cli.global.replay.as_deref().map(Bundle::read).transpose() {
         Ok(bundle) => bundle.map(Arc::new),

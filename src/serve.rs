@@ -282,4 +282,44 @@ mod tests {
         open.leave(last);
         assert_eq!(open.spare.len(), SPARE - 1);
     }
+
+    async fn get(address: SocketAddr, path: &str, host: &str) -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let read = tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answer)).await;
+        read.expect("it answers").unwrap();
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn health_answers_while_one_peer_holds_all_connections() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let page = |is_always_served| HttpPage { code: 200, media: "text/plain", text: "x".into(), is_always_served };
+            let pages = Pages::default();
+            pages.borrow_mut().extend([("/health", page(true)), ("/results", page(false))]);
+            let server = Server::open("127.0.0.1:0", &["gpu.example.com".to_owned()], pages).await.unwrap();
+            let address = server.address().unwrap();
+            let attack = async {
+                assert_eq!(get(address, "/results", "127.0.0.1").await, "HTTP/1.1 200 OK");
+                assert_eq!(get(address, "/results", "gpu.example.com").await, "HTTP/1.1 200 OK");
+                assert!(get(address, "/results", "evil.example").await.starts_with("HTTP/1.1 421"));
+                let mut idle = Vec::new();
+                for _ in 0..100 {
+                    idle.push(TcpStream::connect(address).await.unwrap());
+                }
+                for _ in 0..10 {
+                    assert_eq!(get(address, "/health", "10.0.0.1:9400").await, "HTTP/1.1 200 OK");
+                }
+                assert!(get(address, "/results", "127.0.0.1").await.starts_with("HTTP/1.1 503"), "its share is used up");
+            };
+            tokio::select! {
+                () = attack => {}
+                () = server.run() => unreachable!("a server does not end"),
+            }
+        });
+    }
 }

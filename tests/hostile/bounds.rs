@@ -363,3 +363,48 @@ fn a_bundle_is_a_regular_file_of_a_limited_size() {
     replayed(&large).fails(2, "larger than 64 MiB");
     std::fs::remove_file(large).unwrap();
 }
+
+#[test]
+fn too_few_file_descriptors_are_an_error_and_no_panic() {
+    for limit in 5..16 {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" get nodes"), env!("CARGO_BIN_EXE_gpuctl")]);
+        command.env("KUBECONFIG", "/nonexistent");
+        measured(command).fails(1, "the process may open too few files");
+    }
+}
+
+#[test]
+fn the_name_of_a_metric_is_no_matcher() {
+    for matcher in ["__name__=up", "__name__=~up.*", "{__name__=~\"up\"}"] {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", "/nonexistent").args(["get", "nodes", "--match", matcher]);
+        measured(command).fails(2, "would replace the metrics that queries ask for");
+    }
+}
+
+/// The `pod:` block may not reach what `host_path` and `security` refuse.
+#[test]
+fn the_pod_overlay_is_held_to_the_rules_of_the_other_fields() {
+    let folders = ["/", "//", "/etc/./", "/var/run/docker.sock", "/var/lib/kubelet/pods", "/proc/1/root"];
+    let volumes = folders.map(|path| (format!("volumes: [{{name: a, hostPath: {{path: {path}}}}}]"), "may not be mounted"));
+    let fields = [
+        "hostPID: true",
+        "hostIPC: true",
+        "containers: [{securityContext: {privileged: true}}]",
+        "initContainers: [{name: a, image: b, securityContext: {privileged: true}}]",
+        "ephemeralContainers: [{name: a, securityContext: {privileged: true}}]",
+    ];
+    let fields = fields.map(|field| (field.to_owned(), "may not set"));
+    let added = ("containers: [{securityContext: {capabilities: {add: [SYS_ADMIN]}}}]".to_owned(), "may not add the capability");
+    let path = std::env::temp_dir().join(format!("gpuctl-bounds-{}-pod.yaml", std::process::id()));
+    for (field, message) in volumes.into_iter().chain(fields).chain([added]) {
+        let document = format!("kind: compute\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: b}}\npod: {{{field}}}\n");
+        std::fs::write(&path, document).unwrap();
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", "/nonexistent").args(["validate", "-f"]).arg(&path);
+        let run = measured(command).is_bounded();
+        assert!(run.code == Some(3) && format!("{}{}", run.out, run.err).contains(message), "{field}: {}{}", run.out, run.err);
+    }
+    std::fs::remove_file(path).unwrap();
+}
