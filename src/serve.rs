@@ -54,7 +54,7 @@ const SPARE: usize = 32;
 pub(crate) struct Server {
     listener: TcpListener,
     pages: Pages,
-    /// Names that a `Host` header may have, besides those that a web page from elsewhere cannot use.
+    /// Names to accept in `Host`, in addition to those that nobody can register.
     hosts: Rc<[String]>,
 }
 
@@ -96,7 +96,7 @@ impl Server {
     }
 }
 
-/// What a connection may have.
+/// The limits of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     number: u64,

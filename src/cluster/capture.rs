@@ -48,7 +48,7 @@ const OWN_CONFIG: &str = "/api/v1/namespaces/gpuctl-system/configmaps";
 const AT_ONCE: usize = 4;
 /// Lines of a log that are kept.
 const LINES: &str = "200";
-/// Bytes of a log that are read, whatever the server sends: twice what it is asked for.
+/// Bytes read of a log whose server ignores `limitBytes`.
 const LARGEST_LOG: usize = 1 << 20;
 /// Bytes of a log that are kept.
 const BYTES: &str = "1000000";

@@ -22,7 +22,7 @@ const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Bytes that a line may have where only some lines are wanted. Container runtimes split lines at 16 KiB.
 const USUAL_LINE: usize = 16 << 10;
-/// Lines of a log that are kept where no number of lines is asked for.
+/// Number of lines to keep when the query has no `tail`.
 const MOST_LINES: usize = 1 << 20;
 /// Bytes of a refusal that are read.
 const REFUSAL: usize = 64 << 10;
@@ -135,12 +135,12 @@ impl Connection {
         read.lines.into_iter().map(|line| line.text).filter(|line| !line.trim().is_empty()).collect()
     }
 
-    /// Returns the lines that are there now. With a `tail` of the query it stops after so many lines, whatever the server sends.
+    /// Reads a log once. It stops after `tail` lines of the query, whatever the server sends.
     pub(crate) async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<LogLines, Failure> {
         self.matching_log(namespace, pod, query, MOST_LINES, |_| true).await
     }
 
-    /// Returns the newest `most` lines that are there now and match. The others are not kept.
+    /// Reads a log once and keeps the newest `most` lines that match.
     pub(crate) async fn matching_log(
         &self,
         namespace: &str,

@@ -1,4 +1,4 @@
-//! Checks the `pod:` block, which is merged into the pod as it is: it may not reach what the other fields refuse.
+//! Checks the `pod:` block, which is merged into the pod, against the rules of the other fields.
 
 use super::fields::Reader;
 use super::problem::Problem;
