@@ -85,7 +85,7 @@ fn offer(candidate: &CompletionCandidate, line: &Line, shell: Inserter) -> Optio
     } else {
         is_plain(value, shell)
     };
-    let help = candidate.get_help().map(|help| help.to_string());
+    let help = candidate.get_help().map(ToString::to_string);
     let help = help.and_then(|help| help.lines().next().map(|line| clean(line).into_owned()));
     let help = help.filter(|help| !help.is_empty());
     safe.then(|| Offer { value: value.to_owned(), help, hidden: candidate.is_hide_set() })
