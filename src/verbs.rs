@@ -33,7 +33,7 @@ macro_rules! verbs {
                     "apply pools" [DEFINITION, FIRST], "apply quotas" [QUOTA, STALE_QUOTA],
                     "apply defaults" [WRITE_DEFAULTS, FIRST]
                 );
-                Diff(files::diff::Diff) => files::diff::run, (as "apply jobs");
+                Diff(files::diff::Diff) => files::diff::run, ("diff" [MAKE_JOB, COMPARE, FIND, PLACE, LOOK, SERVE]);
                 Fit(files::fit::Fit) => files::fit::run, ("fit" [FIT]);
                 Validate(files::validate::Validate) => files::validate::run, ();
                 Convert(files::convert::Convert) => files::convert::run, ();
@@ -47,8 +47,8 @@ macro_rules! verbs {
                 /// Show everything about one job, node, pool, quota or workload, or the site's defaults
                 #[command(subcommand)]
                 Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
-                Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS]);
-                Why(jobs::why::Why) => jobs::why::run, ("why" [FIND, ANY_KIND, EXPLAIN]);
+                Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS, CHAIN]);
+                Why(jobs::why::Why) => jobs::why::run, ("why" [FIND, ANY_KIND, EXPLAIN, METRICS]);
                 Free(nodes::free::Free) => nodes::free::run, ("free" [FREE]);
                 Top(metrics::top::Top) => metrics::top::run, ("top" [NODES, OWNERS, LIVE, ROAD]);
                 Score(score::ScoreArgs) => score::run, ("score" [SCORED, ROAD]);
@@ -61,7 +61,7 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Snapshot(history::snapshot::SnapshotCommand) => history::snapshot::run, ("snapshot" [ROAD, PRESENT]);
                 Logs(jobs::logs::Logs) => jobs::logs::run, ("logs" [FIND, ANY_KIND, LOGS]);
-                Events(jobs::events::Events) => jobs::events::run, ("events" [EVENTS]);
+                Events(jobs::events::Events) => jobs::events::run, ("events" [EVENTS, ANY_KIND]);
                 Open(jobs::open::Open) => jobs::open::run, ("open" [FIND, ANY_KIND, FORWARD]);
                 Exec(jobs::exec::Exec) => jobs::exec::run, ("exec" [FIND, ANY_KIND, EXEC]);
                 Attach(jobs::attach::Attach) => jobs::attach::run, ("attach" [FIND, ANY_KIND, ATTACH]);
@@ -155,7 +155,7 @@ macro_rules! verbs {
                 #[command(visible_alias = "default")]
                 Defaults(defaults::describe::DescribeDefaults) => defaults::describe::run, ("describe defaults" [READ_DEFAULTS]);
                 #[command(visible_aliases = ["workloads", "wl"])]
-                Workload(workloads::describe::DescribeWorkload) => workloads::describe::run, ("describe workloads" [OWNERS, METRICS]);
+                Workload(workloads::describe::DescribeWorkload) => workloads::describe::run, ("describe workloads" [OWNERS, CHAIN, METRICS]);
             }
         }
     };

@@ -134,7 +134,8 @@ fn each_one_less(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
 
 /// Commands whose roles need more than this cluster, metrics, or a program in the pod; those of the site's defaults, of which
 /// there is one object for all tests, are in `defaults.rs`.
-const ELSEWHERE: [&str; 26] = [
+const ELSEWHERE: [&str; 27] = [
+    "diff",
     "drain",
     "fit",
     "open",

@@ -246,6 +246,18 @@ pub(crate) const OWNERS: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("how many GPUs are held"),
 ];
 
+const OWNING: &str = "workloads that own pods through other objects";
+
+/// Finding a workload by the name of an owner at the top of a chain.
+pub(crate) const CHAIN: &[Rule] = &[
+    rule(Cluster, "apps", "replicasets", LIST).when(OWNING),
+    rule(Cluster, "apps", "deployments", LIST).when(OWNING),
+    rule(Cluster, "apps", "statefulsets", LIST).when(OWNING),
+    rule(Cluster, "apps", "daemonsets", LIST).when(OWNING),
+    rule(Cluster, "batch", "jobs", LIST).when(OWNING),
+    rule(Cluster, "batch", "cronjobs", LIST).when(OWNING),
+];
+
 pub(crate) const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
 
 pub(crate) const PUBLISH: &[Rule] = &[
@@ -278,6 +290,16 @@ pub(crate) const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
 pub(crate) const MAKE_SERVICE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE),
     rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).when(SPANNING),
+];
+/// What `diff` sends as dry runs, for documents other than trainings.
+pub(crate) const COMPARE: &[Rule] = &[
+    rule(Namespace, "apps", "deployments", MAKE).when("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).when(SPANNING),
+    rule(Namespace, "apps", "statefulsets", MAKE).when("notebooks"),
+    rule(Namespace, "", "resourcequotas", MAKE).when("quotas"),
+    rule(Namespace, "", "limitranges", MAKE).when("quotas"),
+    rule(Home, "", "configmaps", &["get"]).when("pools and defaults"),
+    rule(Cluster, "", "nodes", LIST).when("pools"),
 ];
 pub(crate) const MAKE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", MAKE)];
 pub(crate) const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).when("`--replace`")];
@@ -325,7 +347,14 @@ pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),
 ];
 pub(crate) const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
-pub(crate) const POOLS: &[Rule] = &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")];
+const IN_POOL: &str = "how many jobs a pool has";
+pub(crate) const POOLS: &[Rule] = &[
+    rule(Home, "", "configmaps", LIST).or("descriptions and quotas"),
+    rule(Cluster, "batch", "jobs", LIST).or(IN_POOL),
+    rule(Cluster, "apps", "deployments", LIST).or(IN_POOL),
+    rule(Cluster, "apps", "statefulsets", LIST).or(IN_POOL),
+    rule(Cluster, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(IN_POOL),
+];
 pub(crate) const DELETE_POOL: &[Rule] = &[
     rule(Home, "", "configmaps", &["get", "delete"]),
     rule(Cluster, "batch", "jobs", LIST),

@@ -58,7 +58,8 @@ pub fn notebook(name: &str) -> String {
 
 /// Whether a run says that a right is missing.
 pub fn is_lack(run: &Run) -> bool {
-    run.code == 5 || run.err.contains("you may not") || run.err.contains("forbidden") || run.err.contains("Forbidden")
+    let says = |words: &str| run.err.contains(words) || run.out.contains(words);
+    run.code == 5 || ["you may not", "forbidden", "Forbidden"].into_iter().any(says)
 }
 
 impl Scene {
