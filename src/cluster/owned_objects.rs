@@ -124,7 +124,8 @@ impl Connection {
                     })
                     .await;
                 match listed {
-                    Err(failure) if !failure.is_forbidden() => Err(failure),
+                    // A bundle of an earlier version lacks kinds that it did not know.
+                    Err(failure) if !failure.is_forbidden() && !matches!(failure, Failure::NotInBundle(_)) => Err(failure),
                     _ => Ok(found),
                 }
             }
