@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::OnceLock;
 
 use gpuctl_sandbox::Persona;
@@ -332,4 +333,49 @@ fn replayed(user: &User, bundle: &Path) {
         let names = |answer: &Value| answer.to_string().matches("canary-job").count();
         assert!(names(&replayed) > 0 && names(&replayed) == names(&live), "{line}: {replayed:#}\n{live:#}");
     }
+}
+
+#[test]
+fn agents_see_no_secret() {
+    let user = user();
+    let calls = [
+        ("describe_job", json!({"job": "canary-job"})),
+        ("logs", json!({"job": "canary-job"})),
+        ("events", json!({"job": "canary-job"})),
+        ("why", json!({"job": "canary-job"})),
+        ("list_jobs", json!({})),
+        ("list_consumers", json!({})),
+    ];
+    let start = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+    let mut lines = vec![
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": start}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+    ];
+    for (id, (name, arguments)) in (1..).zip(&calls) {
+        let params = json!({"name": name, "arguments": arguments});
+        lines.push(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+    }
+    let mut command = plain();
+    command.env_remove("GPUCTL_PROMETHEUS").env("KUBECONFIG", &user.kubeconfig).arg("--config").arg(&user.config);
+    command.arg("mcp");
+    let answers = conversation(command, &lines, calls.len() + 1);
+    let mut found = Vec::new();
+    search(&answers, "an answer for an agent", &mut found);
+    assert!(answers.contains("canary-job"), "{answers}");
+    assert!(found.is_empty(), "{found:#?}\n{answers}");
+}
+
+/// Sends lines to a server and returns what it answers, `count` lines of it.
+fn conversation(mut command: std::process::Command, lines: &[Value], count: usize) -> String {
+    use std::io::{BufRead, BufReader, Write};
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = command.spawn().unwrap();
+    let mut stdin = server.stdin.take().unwrap();
+    lines.iter().for_each(|line| writeln!(stdin, "{line}").unwrap());
+    let reader = BufReader::new(server.stdout.take().unwrap());
+    let answers: Vec<String> = reader.lines().map_while(Result::ok).take(count).collect();
+    drop(stdin);
+    let _ = server.kill();
+    let _ = server.wait();
+    answers.join("\n")
 }
