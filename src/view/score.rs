@@ -136,7 +136,7 @@ pub(crate) fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (Stri
             in_chat(namespace.unwrap_or("-")),
             in_chat(pod.unwrap_or("-")),
             band.word(),
-            in_chat(&row.id().unwrap_or_default().to_string()),
+            in_chat(&row.id().unwrap_or_default()),
             in_chat(&reading.node)
         );
         if let Some(opinion) = &row.opinion {
