@@ -35,7 +35,7 @@ impl Connection {
         stream::iter(rights.iter().copied().map(ask)).buffer_unordered(AT_ONCE).try_collect().await
     }
 
-    /// Whether a namespace exists. A user who may not read it is told that it does, so that nothing is left out.
+    /// Whether a namespace exists. Answers true without the right to read it, so that a role keeps its rules.
     pub(crate) async fn has_namespace(&self, name: &str) -> Result<bool, Failure> {
         match self.find::<Value>(&format!("/api/v1/namespaces/{name}")).await {
             Err(failure) if failure.is_forbidden() => Ok(true),

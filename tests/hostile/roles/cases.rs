@@ -185,5 +185,11 @@ fn reading() -> Vec<Case> {
 }
 
 pub fn cases(scene: &Scene) -> Vec<Case> {
-    [writing(scene), reading(), sharing()].into_iter().flatten().collect()
+    let mut cases: Vec<Case> = [writing(scene), reading(), sharing()].into_iter().flatten().collect();
+    // The full role of a task is the same for all of its cases.
+    let mut seen = std::collections::BTreeSet::new();
+    for case in cases.iter_mut().filter(|case| case.reads) {
+        case.reads = seen.insert(case.task);
+    }
+    cases
 }

@@ -18,21 +18,20 @@ fn of_kind<'o>(objects: &'o [Value], kind: &str) -> Vec<&'o Value> {
 fn hostile_names_of_subjects_stay_values() {
     let names =
         ["a: b\n".trim(), "null", "yes", "*", "&x", "!!binary x", "- x", "#", "{a: b}", "o'b\"c\\", "'", "%x", "é ü", "$(id)"];
-    for name in names {
-        let (user, group) = (format!("--user={name}"), format!("--group={name}"));
-        let arguments = ["auth", "check", "logs", "--emit-role", &user, &group];
-        let text = scene().gpuctl("", &arguments).ok().out;
-        let applied = scene().admin.run_with(&["apply", "--dry-run=client", "-o", "json", "-f", "-"], &text);
-        let list: Value = serde_json::from_str(&applied).unwrap();
-        let binding = items(&list).into_iter().find(|object| object["kind"] == "RoleBinding").unwrap();
-        let subjects = binding["subjects"].as_array().unwrap();
-        let named: Vec<(&str, &str)> =
-            subjects.iter().map(|s| (s["kind"].as_str().unwrap(), s["name"].as_str().unwrap())).collect();
-        assert_eq!(named, [("User", name), ("Group", name)], "{text}");
-        let object_name = binding["metadata"]["name"].as_str().unwrap();
-        let is_label = |byte: u8| byte == b'-' || byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        assert!(object_name.len() <= 63 && object_name.bytes().all(is_label), "{object_name}");
-    }
+    let subjects: Vec<String> = names.iter().flat_map(|name| [format!("--user={name}"), format!("--group={name}")]).collect();
+    let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
+    let text = scene().gpuctl("", &[&["auth", "check", "logs", "--emit-role"], &subjects[..]].concat()).ok().out;
+    let applied = scene().admin.run_with(&["apply", "--dry-run=client", "-o", "json", "-f", "-"], &text);
+    let list: Value = serde_json::from_str(&applied).unwrap();
+    let binding = items(&list).into_iter().find(|object| object["kind"] == "RoleBinding").unwrap();
+    let of_kind = |kind: &str| -> Vec<String> {
+        let all = binding["subjects"].as_array().unwrap().iter().filter(|subject| subject["kind"] == kind);
+        all.map(|subject| subject["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!((of_kind("User"), of_kind("Group")), (names.map(str::to_owned).to_vec(), names.map(str::to_owned).to_vec()));
+    let object_name = binding["metadata"]["name"].as_str().unwrap();
+    let is_label = |byte: u8| byte == b'-' || byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    assert!(object_name.len() <= 63 && object_name.bytes().all(is_label), "{object_name}");
     for bad in ["", " ", "a\nb", "a\u{1b}[2Jb", "a\u{85}b"] {
         scene().gpuctl("", &["auth", "check", "logs", "--emit-role", "--user", bad]).exits(2);
     }
