@@ -326,7 +326,7 @@ fn no_output_cache_or_bundle_shows_a_secret() {
 
 /// The bundle gives the answers that the cluster gives.
 fn replayed(user: &User, bundle: &Path) {
-    for line in ["get jobs -o json", "describe job canary-job -o json", "events canary-job -o json", "tree canary-job -o json"] {
+    for line in ["get jobs -o json", "describe job canary-job -o json", "events canary-job -o json"] {
         let mut command = plain();
         command.env("KUBECONFIG", "/nonexistent").arg("--replay").arg(bundle).args(line.split(' '));
         let (replayed, live) = (run(command, "").ok().json(), user.gpuctl(line).ok().json());
