@@ -172,7 +172,7 @@ impl Inside<'_> {
                         ended = &mut running => (Some(ended), unpacking.end().await),
                         // A hostile tar may never exit.
                         staged = unpacking.end() => {
-                            let within = if staged.is_ok() { AFTER_END } else { LAST_WORDS / 5 };
+                            let within = if staged.is_ok() { AFTER_END } else { LAST_WORDS };
                             (tokio::time::timeout(within, &mut running).await.ok(), staged)
                         }
                     }

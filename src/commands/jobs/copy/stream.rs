@@ -38,12 +38,13 @@ impl Unpacking {
         std::thread::spawn(move || {
             let mut pieces = Pieces { receiver, rest: Bytes::new(), stopped: &stopped };
             let staged = stage(&mut pieces, &name, &folder, &stopped);
-            let is_whole = staged.is_ok();
+            // An archive without the file has an end too, and the exit code of tar says why.
+            let has_end = staged.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::UnexpectedEof, |_| true);
             // Without a reader the folder is removed here.
             drop(tell.send(staged));
             // tar is still sending the rest of its last record, and its exit code comes after that.
             let mut behind = 0;
-            while is_whole && behind < MOST_BEHIND {
+            while has_end && behind < MOST_BEHIND {
                 let Some(piece) = pieces.receiver.blocking_recv() else { break };
                 behind += piece.len();
             }
