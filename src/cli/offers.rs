@@ -271,6 +271,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test arranges files")]
     fn files_of_a_folder_pass_the_same_filter() {
         use clap::ValueHint;
         let folder = std::env::temp_dir().join(format!("gpuctl-offers-{}", std::process::id()));

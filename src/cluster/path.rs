@@ -51,11 +51,8 @@ fn segments(resource: &str) -> Option<Vec<&str>> {
 
 /// Returns what follows the group and version: the plural, a name, a part of the object.
 fn below_namespace<'s, 'p>(segments: &'s [&'p str]) -> Option<&'s [&'p str]> {
-    let rest = match segments {
-        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
-        // Discovery, and what is not about objects: `/version`.
-        _ => return None,
-    };
+    // Discovery and `/version` are not about objects.
+    let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = segments else { return None };
     match rest {
         ["namespaces", _, rest @ ..] if !rest.is_empty() => Some(rest),
         rest => Some(rest),

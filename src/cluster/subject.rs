@@ -129,11 +129,11 @@ impl Connection {
         }
         let class = claim.pointer("/spec/storageClassName").and_then(Value::as_str).filter(|class| !class.is_empty());
         let (mut class_exists, mut with_first_pod) = (None, false);
-        if let Some(class) = class {
-            if let Ok(found) = self.find_in::<Value>("/apis/storage.k8s.io/v1/storageclasses", class).await {
-                class_exists = Some(found.is_some());
-                with_first_pod = found.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
-            }
+        if let Some(class) = class
+            && let Ok(found) = self.find_in::<Value>("/apis/storage.k8s.io/v1/storageclasses", class).await
+        {
+            class_exists = Some(found.is_some());
+            with_first_pod = found.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
         }
         ClaimState::Unbound { class: class.map(ToOwned::to_owned), class_exists, with_first_pod }
     }

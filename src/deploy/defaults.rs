@@ -72,7 +72,7 @@ impl Site {
     pub(crate) fn tell(&self, connection: Option<&Connection>, context: &Context) {
         match self {
             Self::Unreadable(problem) => {
-                context.terminal.warn(&format!("the site's defaults are not applied, because they cannot be read: {problem}"))
+                context.terminal.warn(&format!("the site's defaults are not applied, because they cannot be read: {problem}"));
             }
             Self::Unmarked(_) => context.terminal.warn(
                 "no administrator has marked the namespace gpuctl-system, so variables, labels and annotations of the site's \

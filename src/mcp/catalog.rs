@@ -237,7 +237,7 @@ mod tests {
             let arguments: Map<String, Value> = tool.parameters.iter().filter(|one| alone(one)).map(sample).collect();
             for command in [Some(tool.command), tool.change.as_ref().map(|change| change.preview)].into_iter().flatten() {
                 let call = tool.call(command, &arguments).unwrap();
-                let json = tool.has_json.then(|| call.as_json().words).unwrap_or_default();
+                let json = if tool.has_json { call.as_json().words } else { Vec::new() };
                 for words in [call.words, json].into_iter().filter(|words| !words.is_empty()) {
                     let words = ["gpuctl".to_owned()].into_iter().chain(words);
                     let parsed = crate::cli::Cli::command().try_get_matches_from(words.clone());

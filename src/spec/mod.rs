@@ -76,6 +76,7 @@ pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Pars
 
 /// Reads the documents that can be read, with every problem of the file. A file with an error is refused as a whole: its
 /// documents serve only to find more problems.
+#[must_use]
 pub fn read(file: &str, text: &str, overrides: &[Override]) -> (Vec<Document>, Problems) {
     let mut reader = Reader::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -266,7 +266,7 @@ pub(crate) fn markdown(report: &GpuHourReport<'_>) -> String {
 fn totals(report: &GpuHourReport<'_>) -> Vec<String> {
     let mut cells = report.cells(&report.total, "total", true);
     if let Some(title) = cells.first_mut() {
-        *title = "**total**".to_owned();
+        "**total**".clone_into(title);
     }
     cells
 }

@@ -38,7 +38,7 @@ pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
         return Cow::Borrowed(name);
     }
     let replaced: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-    Cow::Owned(if replaced.starts_with('-') { format!("_{}", &replaced[1..]) } else { replaced })
+    Cow::Owned(replaced.strip_prefix('-').map(|rest| format!("_{rest}")).unwrap_or(replaced))
 }
 
 /// Makes whole output safe that may have lines, tabs and, where `color` is on, colors: the last look at what a view has put together,

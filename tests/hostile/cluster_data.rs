@@ -100,7 +100,7 @@ fn unreadable_times_and_counts_hide_nothing() {
         "startTime": "9999-12-31T23:59:59Z",
         "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "9999-12-31T23:59:59Z"}],
         "containerStatuses": [{
-            "name": "main", "image": "busybox", "imageID": "", "ready": false, "restartCount": 2147483647,
+            "name": "main", "image": "busybox", "imageID": "", "ready": false, "restartCount": i32::MAX,
             "state": {"terminated": {"exitCode": 1, "startedAt": "9999-12-31T23:59:59Z", "finishedAt": "9999-12-31T23:59:59Z"}},
         }],
     }});

@@ -211,10 +211,10 @@ async fn subjects(args: &AuthCheck, connection: &Connection, context: &Context) 
     let user = connection.user().await?;
     match &user {
         Some(user) => {
-            context.terminal.note(&format!("the bindings name you ({user}); --user, --group or --serviceaccount names others"))
+            context.terminal.note(&format!("the bindings name you ({user}); --user, --group or --serviceaccount names others"));
         }
         None => {
-            context.terminal.warn("no binding is printed, because your own name is not known; name a subject with --user NAME")
+            context.terminal.warn("no binding is printed, because your own name is not known; name a subject with --user NAME");
         }
     }
     Ok(user.into_iter().map(|name| Subject { kind: SubjectKind::User, name }).collect())

@@ -17,14 +17,14 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     }
     context.terminal.stream()?;
     let CarriedOptions { cluster, namespace } = CarriedOptions::of(std::env::args_os().collect());
-    serve(cluster, namespace, args.allow_writes.iter().map(area).collect()).await.map_err(|cause| {
+    serve(cluster, namespace, args.allow_writes.iter().copied().map(area).collect()).await.map_err(|cause| {
         let error = Error::new(ErrorName::SessionFailed, "no session with an agent came about").cause(cause);
         error.hint("an agent starts this command and speaks first; `gpuctl mcp --help` shows how it is told of it")
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn area(scope: &WriteScope) -> WriteArea {
+fn area(scope: WriteScope) -> WriteArea {
     match scope {
         WriteScope::Jobs => WriteArea::Jobs,
         WriteScope::Pools => WriteArea::Pools,

@@ -271,10 +271,10 @@ fn is_parameter(found: &Captures<'_>) -> bool {
 
 fn is_assigned(found: &Captures<'_>) -> bool {
     let (strength, value) = name_and_value(found);
-    !value.starts_with('=')
-        && !(is_count(value) && found["n"].to_ascii_lowercase().ends_with("token"))
-        && !matches!(&found["n"], "PWD" | "OLDPWD")
-        && is_secret_value(strength, value)
+    let counts_tokens = is_count(value) && found["n"].to_ascii_lowercase().ends_with("token");
+    let is_comparison = value.starts_with('=');
+    let is_folder = matches!(&found["n"], "PWD" | "OLDPWD");
+    !(counts_tokens || is_comparison || is_folder) && is_secret_value(strength, value)
 }
 
 fn is_strong(found: &Captures<'_>) -> bool {
