@@ -34,7 +34,8 @@ pub(crate) fn redact(value: &mut Value) {
 
 fn redact_text(text: &mut String) {
     // JSON and YAML with variables are read, because the names of variables need not announce their secrets.
-    if text.trim_start().starts_with(['{', '[']) && text.contains("env\"") {
+    if text.trim_start().starts_with(['{', '[']) && ["env\"", "env_vars\"", "envVars\""].iter().any(|field| text.contains(field))
+    {
         redact_written(text, true);
     } else if text.contains("env:") && text.contains('\n') {
         redact_written(text, false);
@@ -128,7 +129,7 @@ fn plain(name: &str) -> String {
 /// Hides the values of variables, in the forms of Kubernetes, of gpuctl's files and of others.
 fn hide_variables(variables: &mut Value) {
     match variables {
-        Value::Object(map) => map.values_mut().filter(|value| !value.is_object()).for_each(|value| *value = REDACTED.into()),
+        Value::Object(map) => map.values_mut().for_each(hide_variable),
         Value::Array(list) => {
             for one in list {
                 match one {
@@ -136,16 +137,25 @@ fn hide_variables(variables: &mut Value) {
                         let name = text.split('=').next().unwrap_or_default();
                         *text = format!("{name}={REDACTED}");
                     }
-                    other => {
-                        if let Some(value) = other.get_mut("value") {
-                            *value = REDACTED.into();
-                        }
-                    }
+                    other => hide_variable(other),
                 }
             }
         }
         Value::String(text) => REDACTED.clone_into(text),
         _ => {}
+    }
+}
+
+/// Hides one value. Where it comes from a Secret or a field, its source stays. Ray nests one environment in another.
+fn hide_variable(variable: &mut Value) {
+    match variable {
+        Value::Object(fields) if ["name", "secret", "valueFrom", "value"].iter().any(|field| fields.contains_key(*field)) => {
+            if let Some(value) = fields.get_mut("value") {
+                *value = REDACTED.into();
+            }
+        }
+        Value::Object(_) => hide_variables(variable),
+        other => *other = REDACTED.into(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::spec::nearest;
 
 /// Options before a verb that take a value of their own, and those of the verbs below. A test holds them against clap.
-const WITH_VALUE: [&str; 28] = [
+const WITH_VALUE: [&str; 29] = [
     "--kubeconfig",
     "--context",
     "-n",
@@ -18,6 +18,7 @@ const WITH_VALUE: [&str; 28] = [
     "--request-timeout",
     "--color",
     "--allow-files-from",
+    "--only-kind",
     "--config",
     "--prometheus",
     "--prometheus-header",

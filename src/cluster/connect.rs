@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::Uri;
 use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -18,6 +19,15 @@ use super::replay;
 use super::{Failure, ReadOnly};
 use crate::bundle::Bundle;
 use crate::model::secrets::{shown_error, shown_url};
+
+/// Removes user and password from the address of a server, and its query. Works on the parsed parts, because an `@` in the
+/// path must not make another host of it.
+fn without_user(server: &Uri) -> Uri {
+    let Some(authority) = server.authority() else { return server.clone() };
+    let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+    let parts = Uri::builder().scheme(server.scheme_str().unwrap_or("https")).authority(host).path_and_query(server.path());
+    parts.build().unwrap_or_else(|_| server.clone())
+}
 
 /// How to reach the cluster, from flags and environment.
 #[derive(Clone, Debug, Default)]
@@ -251,9 +261,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         other => Failure::Kubeconfig { cause: shown_error(&other.to_string()) },
     })?;
     // Nothing below may see, quote or send the password of a server's address; requests are authorized by other means.
-    if let Ok(server) = shown_url(&config.cluster_url.to_string()).parse() {
-        config.cluster_url = server;
-    }
+    config.cluster_url = without_user(&config.cluster_url);
     // No proxy leads to this machine.
     config.proxy_url = match is_local(&config.cluster_url) {
         true => None,

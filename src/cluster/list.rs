@@ -42,7 +42,7 @@ const FEW: usize = 50_000;
 /// A list gets this part of the time for a request before its pace counts: of 60 s, 50 s.
 const UNTIMED: f64 = 5.0 / 6.0;
 /// Objects a second of a list that takes longer. A slow connection brings thousands.
-const SLOWEST: f64 = 1000.0;
+const SLOWEST: f64 = 100.0;
 
 /// What a server answered for one page.
 #[derive(Clone, Copy)]

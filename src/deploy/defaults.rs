@@ -53,7 +53,9 @@ impl Site {
         let Some(home) = connection.home().await? else { return Ok(Self::Hidden) };
         match home["metadata"]["annotations"][PRIVATE].is_string() {
             true => Ok(Self::Hidden),
-            false => Ok(Self::Unreadable("you may not read ConfigMaps in gpuctl-system".to_owned())),
+            false => {
+                Ok(Self::Unreadable("you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system".to_owned()))
+            }
         }
     }
 
@@ -64,7 +66,9 @@ impl Site {
             return Ok(());
         }
         let error = Error::new(ErrorName::InvalidSpecification, "the site's defaults cannot be read, so nothing is submitted");
-        let error = error.cause(problem.clone()).hint("a newer gpuctl may read them; ask your administrator");
+        let error = error
+            .cause(problem.clone())
+            .hint("ask your administrator: `gpuctl describe defaults` shows the problem, a newer gpuctl may read them");
         Err(error.hint("--ignore-defaults submits without them: limits and enforced values of the site then do not apply"))
     }
 

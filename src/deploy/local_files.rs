@@ -93,7 +93,8 @@ impl From<io::Error> for Refused {
 }
 
 fn is_special(path: &Path) -> bool {
-    SPECIAL.iter().any(|folder| path.starts_with(folder))
+    // Programs keep ordinary files in shared memory.
+    SPECIAL.iter().any(|folder| path.starts_with(folder)) && !path.starts_with("/dev/shm")
 }
 
 /// Reads the files of a document that came from `file`, which is `-` for stdin.
@@ -259,7 +260,11 @@ impl Reading {
     /// be a home folder, hidden names such as `.ssh` are not accepted.
     fn may_look_at(&self, path: &Path) -> Result<(), Refused> {
         let leads = |folder: &Folder| path.starts_with(&folder.real) || folder.real.starts_with(path);
-        let is_hidden = |part: &std::ffi::OsStr| part.as_encoded_bytes().starts_with(b".");
+        // The kubelet links the files of a mounted ConfigMap through `..data` and `..2026_11_27_…`.
+        let is_hidden = |part: &std::ffi::OsStr| {
+            let name = part.as_encoded_bytes();
+            name.starts_with(b".") && name != b"..data" && !name.starts_with(b"..20")
+        };
         match path.strip_prefix(&self.folder) {
             _ if self.folders().skip(1).any(leads) => Ok(()),
             Ok(below) if below.iter().any(is_hidden) => Err(Refused::Hidden),

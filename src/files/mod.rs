@@ -54,7 +54,7 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     if std::fs::symlink_metadata(path).is_ok() {
         return Ok(false);
     }
-    let fresh = write_fresh(path, bytes, NEW_FILE, false, PRIVATE_FOLDER).map_err(write_error)?;
+    let fresh = write_fresh(path, bytes, NEW_FILE, false).map_err(write_error)?;
     // Unlike a rename, this fails when the file exists by now. Some file systems have no hard links.
     let linked = std::fs::hard_link(&fresh, path);
     match linked {
@@ -86,7 +86,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(),
         (Purpose::Document, None) => (NEW_FILE, false),
         (Purpose::Public | Purpose::Document, Some(mode)) => (mode, true),
     };
-    let fresh = write_fresh(&target, bytes, mode, exactly, folder_mode).map_err(write_error)?;
+    platform::folders_with_mode(folder_of(&target), folder_mode).map_err(write_error)?;
+    let fresh = write_fresh(&target, bytes, mode, exactly).map_err(write_error)?;
     put(&fresh, &target).map_err(write_error)
 }
 
@@ -111,14 +112,16 @@ fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
     }
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Writes a file under a random name in the folder of `path`.
-fn write_fresh(path: &Path, bytes: &[u8], mode: u32, exactly: bool, folder_mode: u32) -> io::Result<PathBuf> {
+fn write_fresh(path: &Path, bytes: &[u8], mode: u32, exactly: bool) -> io::Result<PathBuf> {
     use std::io::Write;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    platform::folders_with_mode(folder, folder_mode)?;
     let mut random = [0; 16];
     rand::fill(&mut random).map_err(io::Error::other)?;
-    let fresh = folder.join(format!(".gpuctl-{:032x}.tmp", u128::from_ne_bytes(random)));
+    let fresh = folder_of(path).join(format!(".gpuctl-{:032x}.tmp", u128::from_ne_bytes(random)));
     let mut file = platform::create_new(&fresh, mode, exactly)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
         let _ = std::fs::remove_file(&fresh);

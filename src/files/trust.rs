@@ -15,6 +15,8 @@ const MOST_LINKS: usize = 40;
 pub(crate) struct Exposure {
     path: PathBuf,
     by: Others,
+    /// Whether it is neither the file nor the folder that holds it. Such a folder can be shared on purpose.
+    is_far: bool,
 }
 
 impl Exposure {
@@ -23,6 +25,7 @@ impl Exposure {
     pub(crate) fn message(&self) -> String {
         let path = self.path.display();
         match self.by {
+            Others::Own if self.is_far => format!("{path} belongs to another user (move the file out of it)"),
             Others::Own => format!("{path} belongs to another user (repair it: {})", self.repair()),
             Others::Write => format!("other users can write to {path} (repair it: {})", self.repair()),
         }
@@ -64,9 +67,11 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
         let data = std::fs::symlink_metadata(&place)?;
         let is_far = place != path && Some(place.as_path()) != own_folder;
         match platform::others_can(&data) {
-            // Accepts private groups only above the folder of the file: they are a convention, not a rule.
-            Some(Others::Write) if is_far && platform::has_private_group(&data) => {}
-            Some(by) => return Ok(Some(Exposure { path: place, by })),
+            // Distributions whose umask is 002 give each user a group without other members. ssh of Debian accepts those too.
+            Some(Others::Write) if platform::has_private_group(&data) => {}
+            // The kubelet gives folders of mounted ConfigMaps mode 0777, but mounts them read-only.
+            Some(Others::Write) if platform::is_mounted_read_only(&place) => {}
+            Some(by) => return Ok(Some(Exposure { path: place, by, is_far })),
             None => {}
         }
         if data.is_symlink() {

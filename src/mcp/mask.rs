@@ -86,8 +86,9 @@ pub(super) fn text(answer: &str, source: TextSource) -> String {
         }
         TextSource::Description => description(answer),
         TextSource::Yaml => {
-            let comments: String = answer.lines().take_while(|line| line.starts_with('#')).fold(String::new(), joined);
-            format!("{}{}", lines(&comments), yaml(&answer[comments.len().min(answer.len())..]))
+            let comments = answer.split_inclusive('\n').take_while(|line| line.starts_with('#')).map(str::len).sum();
+            let (comments, document) = answer.split_at(comments);
+            format!("{}{}", lines(comments), yaml(document))
         }
     }
 }

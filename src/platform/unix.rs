@@ -146,6 +146,11 @@ pub(crate) fn has_private_group(data: &Metadata) -> bool {
     data.mode() & 0o002 == 0 && data.uid() != 0 && data.gid() == data.uid()
 }
 
+/// Whether the file system of `path` refuses all writes.
+pub(crate) fn is_mounted_read_only(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
 /// Returns the rights of a file as octal digits are written: `0o644`.
 pub(crate) fn mode_of(data: &Metadata) -> u32 {
     data.permissions().mode() & 0o7777

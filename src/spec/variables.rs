@@ -8,8 +8,8 @@ use crate::model::secrets::is_secret_name;
 const HIDDEN: &str = "[redacted]";
 /// Fields with variables, in lower case and without separators: those of gpuctl, of Kubernetes and of Ray.
 const ENVIRONMENTS: [&str; 4] = ["env", "envvars", "runtimeenv", "runtimeenvyaml"];
-/// Fields that name a Secret and hold nothing of it.
-const NAMES: [&str; 4] = ["secret", "secretname", "imagepullsecret", "imagepullsecrets"];
+/// Fields that name a Secret and hold nothing of it, and the key of a Secret, a label or a taint.
+const NAMES: [&str; 6] = ["secret", "secretname", "imagepullsecret", "imagepullsecrets", "key", "keys"];
 
 /// Returns the document without values of variables, without its comments, and with every other text passed through
 /// `mask`. `None` for text that cannot be parsed, because its variables cannot be found.
@@ -74,9 +74,16 @@ fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     }
 }
 
+/// Fields of a variable that name where its value comes from.
+const SOURCES: [&str; 5] = ["name", "secret", "key", "valuefrom", "value"];
+
 /// Hides one value; where it comes from a Secret, its source stays.
 fn variable(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     match &mut node.value {
+        // Ray nests one environment in another.
+        YamlValue::Map(entries) if !entries.iter().any(|one| SOURCES.contains(&plain_name(&one.key).as_str())) => {
+            variables(node, mask);
+        }
         YamlValue::Map(entries) => {
             for entry in entries {
                 match plain_name(&entry.key).as_str() {
@@ -133,6 +140,8 @@ mod tests {
             "command: [wandb, login, CANARY]",
             "command: [wandb, login, --relogin, x, --token, CANARY]",
             "api_token: CANARY",
+            "runtime_env: {env_vars: {A: CANARY}}",
+            "env: {A: {B: {C: CANARY}}}",
             "pod: {containers: [{name: main, env: [{name: A, value: CANARY}]}]}",
         ] {
             let shown = shown(environment);
@@ -143,11 +152,12 @@ mod tests {
 
     #[test]
     fn other_values_stay_as_they_are_written() {
-        let shown = shown("version: 1.10\n  name: N\n  on: 010\n  imagePullSecret: registry\n  text: 'yes'");
+        let shown =
+            shown("version: 1.10\n  name: N\n  on: 010\n  imagePullSecret: registry\n  key: nvidia.com/gpu\n  text: 'yes'");
         assert_eq!(
             shown,
             "kind: training\nenvironment:\n  image: i\n  version: 1.10\n  name: N\n  on: 010\n  imagePullSecret: registry\n  \
-             text: \"yes\"\n"
+             key: nvidia.com/gpu\n  text: \"yes\"\n"
         );
         assert_eq!(without_variables("env: {A: b", &|text| text.to_owned()), None);
         assert_eq!(without_variables("", &|text| text.to_owned()), None);
