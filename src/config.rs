@@ -79,8 +79,8 @@ impl Environment {
         std::env::var(name).ok()
     }
 
-    /// Returns the name of a misspelled variable that should forbid writing, such as `GPUCTL_READONLY`, or of the right one
-    /// with a value that is not UTF-8.
+    /// The name of a misspelled variable that was meant to forbid writing, such as
+    /// `GPUCTL_READONLY`. Also the correct one if its value is not UTF-8.
     #[must_use]
     pub(crate) fn near_read_only() -> Option<String> {
         let is_off = |value: &OsStr| {

@@ -53,7 +53,7 @@ impl Context {
 
     /// Connects to the API server.
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
-        // Before anything can be written.
+        // Check this before the first write.
         self.warn_of_settings();
         let access = Access { read_only: self.read_only(), ..self.access.clone() };
         let connection = Connection::open(&access).await?;
@@ -62,7 +62,8 @@ impl Context {
         Ok(connection)
     }
 
-    /// Warns of what the answer leaves out because it could not be read or believed.
+    /// Warns about objects and values that the output omits because they are unreadable or
+    /// implausible.
     pub(crate) fn warn_of_left_out(&self) {
         left_out::messages().iter().for_each(|message| self.terminal.warn(message));
     }
@@ -82,7 +83,8 @@ impl Context {
         }
     }
 
-    /// Warns once of keys in the config file that do not exist, and of folders that others can change.
+    /// Warns once about unknown keys in the config file and about folders that other users can
+    /// change.
     fn warn_of_settings(&self) {
         if self.unknown_keys_told.replace(true) {
             return;

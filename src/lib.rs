@@ -65,7 +65,8 @@ use crate::terminal::{ColorChoice, Terminal, TerminalOptions, Verbosity};
 use crate::view::Format;
 use crate::view::text::{as_plugin, clean};
 
-/// Files that a command has open at least: the runtime has six of them, a connection one or two, and a config file one.
+/// Minimum number of open files for a command: six for the runtime, one or two for a connection,
+/// and one for a config file.
 const FILES: usize = 16;
 
 /// Parses the command line, runs the verb, reports its failure.

@@ -1,5 +1,6 @@
-//! Serves text pages over HTTP, for `score --watch --listen`. Everybody in the network may connect, so one peer gets only a share
-//! of the connections, and a page that asks for it answers however many others are open.
+//! Serves text pages over HTTP, for `score --watch --listen`. Anyone on the network can connect, so
+//! one peer gets only a share of the connections. A page with `is_always_served` is
+//! available even when all connections are in use.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,46 +21,47 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-/// The answer at a path.
+/// The response for a path.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpPage {
     pub code: u16,
     pub media: &'static str,
     pub text: Bytes,
-    /// True for a page that is served for any `Host`, and to connections beyond the limits.
+    /// Whether to serve the page for any `Host`, and to connections beyond the limits.
     pub is_always_served: bool,
 }
 
 /// Pages by their path.
 pub(crate) type Pages = Rc<RefCell<BTreeMap<&'static str, HttpPage>>>;
 
-/// Time for the headers of a request.
+/// Timeout for reading a request's headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
-/// Bytes of a request's headers.
+/// Limit on a request's headers in bytes.
 const HEADER_BYTES: usize = 16 << 10;
-/// Time for all requests of one connection.
+/// Timeout for all requests of one connection.
 const OPEN_WITHIN: Duration = Duration::from_secs(120);
-/// The same where most places are taken.
+/// The same when more than three quarters of the connections are in use.
 const BRIEF: Duration = Duration::from_secs(10);
-/// Time for the only request of a connection beyond the limits.
+/// Timeout for the only request of a connection beyond the limits.
 const SPARE_WITHIN: Duration = Duration::from_secs(3);
-/// Connections that get every page.
+/// Limit on connections that can read every page.
 const MOST: usize = 64;
-/// Connections of one peer among them.
+/// Limit on such connections from one peer.
 const MOST_PER_PEER: usize = 16;
-/// Connections beyond the limits. A newer one replaces the oldest of the peer that has most.
+/// Limit on further connections. A new one replaces the oldest connection of the peer with the
+/// most.
 const SPARE: usize = 32;
 
 /// A bound listener.
 pub(crate) struct Server {
     listener: TcpListener,
     pages: Pages,
-    /// Names to accept in `Host`, in addition to those that nobody can register.
+    /// Allowed values of `Host`, in addition to names that cannot be registered.
     hosts: Rc<[String]>,
 }
 
 impl Server {
-    /// Binds `HOST:PORT`; port 0 is any that is free.
+    /// Binds `HOST:PORT`; port 0 selects a free port.
     pub(crate) async fn open(address: &str, hosts: &[String], pages: Pages) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address).await.map_err(|error| anyhow!("cannot listen at {address}: {error}"))?;
         Ok(Self { listener, pages, hosts: hosts.into() })
@@ -107,11 +109,11 @@ struct Place {
 /// An open connection.
 struct OpenConnection {
     peer: IpAddr,
-    /// Ends the connection when it is dropped.
+    /// Closes the connection when dropped.
     _end: oneshot::Sender<Infallible>,
 }
 
-/// Open connections by their number: the oldest comes first.
+/// Open connections by number, the oldest first.
 #[derive(Default)]
 struct Connections {
     count: u64,
@@ -120,12 +122,12 @@ struct Connections {
 }
 
 impl Connections {
-    /// Finds a place for a new connection. The receiver resolves when another connection needs the place.
+    /// Admits a new connection. The receiver resolves when another connection replaces it.
     fn admit(&mut self, peer: IpAddr) -> (Place, oneshot::Receiver<Infallible>) {
         let (end, replaced) = oneshot::channel();
         let own = self.regular.values().filter(|open| open.peer == peer).count();
         if self.regular.len() >= MOST && own < MOST_PER_PEER {
-            // A peer that has one connection gets in before one that has many.
+            // A peer with one connection takes precedence over a peer with many.
             let (largest, oldest) = most(&self.regular);
             if own + 1 < largest {
                 self.regular.remove(&oldest);
@@ -154,7 +156,7 @@ impl Connections {
     }
 }
 
-/// Returns how many connections the peer has that has most, and the oldest of them.
+/// Finds the peer with the most connections. Returns their number and the oldest of them.
 fn most(open: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
     let mut by_peer: BTreeMap<IpAddr, (usize, u64)> = BTreeMap::new();
     for (number, one) in open {
@@ -171,7 +173,7 @@ async fn serve(stream: TcpStream, place: Place, pages: &Pages, hosts: &[String])
     connection.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADER_BYTES);
     connection.keep_alive(!place.is_spare);
     let served = connection.serve_connection(TokioIo::new(stream), answer);
-    // A client that went away needs no answer.
+    // Ignore errors of clients that have disconnected.
     let _ = tokio::time::timeout(place.within, served).await;
 }
 
@@ -199,15 +201,17 @@ fn answer(request: &Request<Incoming>, pages: &Pages, hosts: &[String], is_spare
     response
 }
 
-/// Whether all hosts that a request names are allowed. A web page can make a browser send requests here by a name of its own
-/// domain (DNS rebinding); the browser then sends that name as `Host`.
+/// Whether every host that a request names is allowed. An attacker's web page can make a browser
+/// send requests here under a name of the attacker's domain (DNS rebinding). The browser then sends
+/// that name as `Host`.
 fn is_host_allowed(uri: &http::Uri, headers: &HeaderMap, allowed: &[String]) -> bool {
     let mut named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or("/"));
     named.all(|host| is_name_allowed(host, allowed))
         && uri.authority().is_none_or(|authority| is_name_allowed(authority.as_str(), allowed))
 }
 
-/// Whether nobody can register the name: an address, a name without a dot, or one of the cluster. Others have to be in `allowed`.
+/// Whether the name cannot be registered: an address, a name without a dot, or a name in the
+/// cluster. Other names must be in `allowed`.
 fn is_name_allowed(host: &str, allowed: &[String]) -> bool {
     let Ok(authority) = host.parse::<http::uri::Authority>() else { return host.is_empty() };
     let name = authority.host().trim_end_matches('.').to_ascii_lowercase();

@@ -13,7 +13,8 @@ use crate::model::rights::{self, Task};
 /// - `("get nodes" [HOLDERS, METRICS])`: the words of `auth check`, and the rights;
 /// - `(as "get nodes")`: the rights of another row;
 /// - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the words it is;
-/// - `(by_file "apply jobs" [MAKE_JOB, FIND, AWAIT], …)`: what a document is decides, once it is read.
+/// - `(by_file "apply jobs" [MAKE_JOB, FIND, AWAIT], …)`: the document's kind decides, after
+/// parsing.
 macro_rules! verbs {
     ($make:ident) => {
         $make! {
@@ -171,7 +172,7 @@ macro_rules! tasks_of {
     (($words:literal [$($rules:ident),*])) => { &[Task::new($words, &[$(rights::$rules),*])] };
 }
 
-/// The words of another row whose rights a row has.
+/// The words of another row with the same rights.
 macro_rules! same_as {
     ((as $words:literal)) => {
         Some($words)
@@ -186,7 +187,7 @@ macro_rules! define_tasks {
         /// The tasks of every row, in the order of the table.
         const ROWS: &[&[Task]] = &[$($(tasks_of!($rights),)*)*];
 
-        /// Rows with the rights of another row: group, name, and the words of the other.
+        /// Rows that share the rights of another row: group, name, and the other row's words.
         const ALIASES: &[(&str, &str, Option<&str>)] =
             &[$($((stringify!($group), stringify!($verb), same_as!($rights)),)*)*];
     };
@@ -199,19 +200,20 @@ pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
     ROWS.iter().copied().flatten()
 }
 
-/// Returns the task of these words. It accepts a noun in the singular and a superfluous noun.
+/// Finds the task of these words. Accepts a singular noun and a superfluous noun.
 #[must_use]
 pub(crate) fn task(words: &str) -> Option<&'static Task> {
     let same = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
     tasks().find(same).or_else(|| alias(words)).or_else(|| {
-        // `logs jobs` is `logs`, but `logs why` are two commands.
+        // `logs jobs` means `logs`, but `logs why` are two commands.
         let (verb, rest) = words.split_once(' ')?;
         let is_verb = |word: &str| tasks().any(|task| task.verb() == word);
         tasks().find(|task| task.words == verb).filter(|_| !rest.contains(' ') && !is_verb(rest))
     })
 }
 
-/// Returns the task of a command that needs what another one needs: `run`, `diff`, `get node-labels`.
+/// Finds the task of a command that shares another command's rights: `run`, `diff`, `get
+/// node-labels`.
 fn alias(words: &str) -> Option<&'static Task> {
     let (group, name) = words.rsplit_once(' ').map_or(("command", words), |(group, name)| (group, name));
     let plain = |text: &str| text.replace(['-', ' '], "").to_ascii_lowercase();
@@ -222,9 +224,9 @@ fn alias(words: &str) -> Option<&'static Task> {
     tasks().find(|task| Some(task.words) == *other)
 }
 
-/// Splits words into commands: `create logs get nodes` names three. A verb without a noun stands for all of its nouns. The
-/// verbs that write to the cluster then stand for jobs only; pools, quotas, defaults and secrets must be named. The error is
-/// the word that begins no command.
+/// Splits words into commands: `create logs get nodes` names three. A verb without a noun includes
+/// all of its nouns. A writing verb without a noun includes only jobs, services and notebooks; its
+/// other nouns must be explicit. The error is the first word that does not begin a command.
 pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, String> {
     let mut named: Vec<&'static Task> = Vec::new();
     let mut rest = words;
@@ -234,7 +236,7 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, String
             Some((task, count)) => (vec![task], count),
             None => (of_verb(first), 1),
         };
-        // `create nodes` is a wrong noun, and not `create` before another command.
+        // `create nodes` has a wrong noun. It does not mean `create` followed by another command.
         let is_end = |word: &String| task(word).is_some() || !of_verb(word).is_empty();
         if found.is_empty() || !rest.get(count).is_none_or(is_end) {
             return Err(rest[..rest.len().min(count + usize::from(!found.is_empty()))].join(" "));
@@ -247,7 +249,7 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, String
     Ok(named)
 }
 
-/// Returns the tasks of a verb without a noun.
+/// The tasks of a verb without a noun.
 fn of_verb(verb: &str) -> Vec<&'static Task> {
     const JOBS: [&str; 3] = ["jobs", "services", "notebooks"];
     let all: Vec<&'static Task> = tasks().filter(|task| task.verb() == verb).collect();

@@ -1,5 +1,5 @@
-//! Reads a bundle from a file. Bundles come from strangers, so this bounds the file, what it unpacks to, and the memory that
-//! its values take, before any of them is kept.
+//! Reads a bundle from a file. Bundles come from strangers, so this bounds the compressed size, the
+//! uncompressed size and the estimated memory before it keeps any value.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -14,11 +14,11 @@ use super::{Bundle, BundleError, FORMAT};
 use crate::files::FileError;
 use crate::model::json_weight::WithinWeight;
 
-/// Bytes of the file.
+/// Limit of the compressed file in bytes.
 const PACKED: u64 = 64 << 20;
-/// Bytes of the JSON in it.
+/// Limit of the uncompressed JSON in bytes.
 const UNPACKED: u64 = 128 << 20;
-/// Estimated bytes of memory of its values.
+/// Limit of the estimated memory of the values in bytes.
 const MEMORY: usize = 256 << 20;
 
 impl Bundle {
@@ -26,7 +26,8 @@ impl Bundle {
     pub(crate) fn read(path: &Path) -> Result<Self, BundleError> {
         let file = open(path)?;
         let not = |cause: String| BundleError::NotBundle { file: path.display().to_string(), cause };
-        // The weight comes first: it needs no memory, whatever the file holds.
+        // Estimate the memory first: the estimate itself allocates nothing, whatever the file
+        // contains.
         decode(&file, WithinWeight(MEMORY)).map_err(not)?;
         let Head { format } = decode(&file, PhantomData).map_err(not)?;
         match format {
@@ -37,7 +38,8 @@ impl Bundle {
     }
 }
 
-/// Opens a regular file. Opening a pipe may wait for ever, and a device such as `/dev/zero` has no end.
+/// Opens a regular file. Opening a pipe can block forever, and a device such as `/dev/zero` is
+/// endless.
 #[expect(clippy::disallowed_methods, reason = "a bundle is read as a stream")]
 fn open(path: &Path) -> Result<File, BundleError> {
     let failed = |source| BundleError::File(FileError::Read { path: path.to_path_buf(), source });
@@ -56,11 +58,11 @@ fn open(path: &Path) -> Result<File, BundleError> {
     Ok(file)
 }
 
-/// Unpacks the file from its beginning into a value.
+/// Decompresses the file from its beginning and deserializes a value.
 fn decode<T, S: for<'de> DeserializeSeed<'de, Value = T>>(mut file: &File, seed: S) -> Result<T, String> {
     use std::io::Seek;
     file.rewind().map_err(|error| error.to_string())?;
-    // A file in /proc has no length and may have no end.
+    // A file in /proc reports no length and can be endless.
     let packed = GzDecoder::new(BufReader::new(file.take(PACKED)));
     let reader = BufReader::new(Limited { inner: packed, left: UNPACKED });
     let mut json = serde_json::Deserializer::from_reader(reader);
@@ -71,7 +73,7 @@ fn decode<T, S: for<'de> DeserializeSeed<'de, Value = T>>(mut file: &File, seed:
     })
 }
 
-/// A reader that fails when more bytes come than are left.
+/// A reader that fails once the limit on uncompressed bytes is exceeded.
 struct Limited<R> {
     inner: R,
     left: u64,

@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 use crate::model::labels::{DEFAULTS, SOURCE};
 use crate::model::secrets::{NameStrength, argument_secrets, is_secret_name, is_secret_value, scrubbed, strength_of};
 
-/// Replaces a secret in a bundle.
+/// Placeholder for a secret in a bundle.
 pub(crate) const REDACTED: &str = "[redacted]";
 /// Annotations that repeat an object as its author wrote it, values of variables included.
 const COPIES: [&str; 3] =
     ["kubectl.kubernetes.io/last-applied-configuration", "objectset.rio.cattle.io/applied", "banzaicloud.com/last-applied"];
-/// What kube-state-metrics puts before the names of annotations.
+/// Prefix of annotation labels in kube-state-metrics.
 const METRIC_ANNOTATION: &str = "annotation_";
-/// Fields with environment variables whose names do not end in `env`.
+/// Fields that hold environment variables although their names do not end in `env`.
 const ENVIRONMENTS: [&str; 5] = ["envs", "envvars", "runtimeenvyaml", "environmentvariables", "env_vars"];
 
 /// Takes secrets out of an object, a list or an answer.
@@ -88,9 +88,9 @@ fn redact_field(key: &str, value: &mut Value) {
         Value::String(text) if key.contains(".env.") || (announced && is_secret_value(NameStrength::Strong, text)) => {
             *value = REDACTED.into();
         }
-        // Numbers under `token` count tokens.
+        // A number under `token` is a count of tokens.
         Value::Number(_) if announced && !lower.ends_with("token") => *value = REDACTED.into(),
-        // The names of Events can have the form of a bootstrap token.
+        // Names of Events can look like bootstrap tokens.
         Value::String(text) if key == "name" && scrubbed(text).is_some_and(|clean| clean == REDACTED) && is_name(text) => {}
         other => redact(other),
     }
@@ -108,7 +108,7 @@ fn redact_series(labels: &mut Map<String, Value>) {
     }
 }
 
-/// Redacts an annotation, under its own name or under the one that kube-state-metrics gives it.
+/// Redacts an annotation, under its Kubernetes name or its kube-state-metrics label.
 fn redact_annotation(key: &str, value: &mut Value) {
     let Value::String(text) = value else { return };
     let is = |name: &str| plain(key).trim_start_matches(METRIC_ANNOTATION) == plain(name);
@@ -121,12 +121,12 @@ fn redact_annotation(key: &str, value: &mut Value) {
     redact_text(text);
 }
 
-/// Writes a name as Prometheus does: everything but letters and digits becomes `_`.
+/// Converts a name to a Prometheus label: replaces everything but letters and digits by `_`.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
 }
 
-/// Hides the values of variables, in the forms of Kubernetes, of gpuctl's files and of others.
+/// Hides the values of variables, in the formats of Kubernetes, gpuctl's files and other tools.
 fn hide_variables(variables: &mut Value) {
     match variables {
         Value::Object(map) => map.values_mut().for_each(hide_variable),
@@ -173,7 +173,7 @@ fn redact_written(text: &mut String, is_file: bool) {
     };
     let mut written = before.clone();
     redact(&mut written);
-    // A text without secrets keeps its author's form.
+    // Keep the original formatting of a text without secrets.
     if written != before {
         let again = if json.is_some() { Some(written.to_string()) } else { serde_saphyr::to_string(&written).ok() };
         *text = again.unwrap_or_else(|| REDACTED.to_owned());

@@ -96,7 +96,7 @@ impl Session {
         self.run_slowly(input, async |stream, bytes: &[u8]| sink(stream, bytes)).await
     }
 
-    /// Does the same with a `sink` that may wait, which pauses reading but not other tasks.
+    /// Like the function above, with an asynchronous `sink`. It pauses reading but not other tasks.
     pub(crate) async fn run_slowly(
         self,
         mut input: mpsc::Receiver<SessionInput>,

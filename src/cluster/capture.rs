@@ -48,7 +48,7 @@ const OWN_CONFIG: &str = "/api/v1/namespaces/gpuctl-system/configmaps";
 const AT_ONCE: usize = 4;
 /// Lines of a log that are kept.
 const LINES: &str = "200";
-/// Bytes read of a log whose server ignores `limitBytes`.
+/// Read limit for a log whose server ignores `limitBytes`.
 const LARGEST_LOG: usize = 1 << 20;
 /// Bytes of a log that are kept.
 const BYTES: &str = "1000000";
@@ -168,7 +168,7 @@ impl Connection {
                         .trim_start_matches('?')
                 );
                 let mut text = String::new();
-                // The server may send more than it was asked for.
+                // The server can send more bytes than requested.
                 let read = self.stream_some(&path, true, LARGEST_LOG, |line| {
                     text.push_str(&String::from_utf8_lossy(line));
                     text.push('\n');

@@ -31,7 +31,7 @@ pub(crate) enum Effect {
         live: Value,
         wanted: Value,
     },
-    /// It must stay as it was created, and does not.
+    /// An immutable object that differs from its original state and can be repaired.
     Repaired(Box<Repair>),
     /// Others own these fields and have other values there.
     Conflict(Vec<Blame>),
@@ -52,7 +52,7 @@ pub(crate) struct Effects {
     /// Defaults that are newer than the job, and wait for the next change of its YAML.
     pub waiting: Vec<&'static str>,
     pub warnings: Vec<String>,
-    /// Objects that must stay as they were created, do not, and cannot be repaired.
+    /// Immutable objects that differ from their original state and cannot be repaired.
     pub lost: Vec<String>,
 }
 
@@ -140,7 +140,8 @@ impl Connection {
         Ok(Effects { stale, force, scaled, same_source, waiting, warnings, lost, objects: effects })
     }
 
-    /// Returns what applying an object does; one that `stays` only gets back its owner.
+    /// Determines the effect of applying an object. With `stays`, only restores its owner
+    /// reference.
     async fn effect_of_other(&self, object: &Object, stays: bool, force: bool, scaled: bool) -> Result<Effect, Failure> {
         if stays && let Some(live) = self.live(object).await? {
             return Ok(owner_repair(object, live).map_or(Effect::Nothing, Effect::Repaired));

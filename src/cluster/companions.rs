@@ -1,5 +1,5 @@
-//! Tells apart the objects of a job: those that stay as they were created for as long as their Job exists (the supervisor's
-//! program and the token of its ranks), and those without which a job works.
+//! Classifies the companion objects of a job. The supervisor's program and the ranks' token are
+//! immutable while their Job exists. Other companions are optional: a job works without them.
 
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use k8s_openapi::ByteString;
@@ -16,7 +16,7 @@ pub(crate) fn label(object: &Object) -> String {
     format!("{}/{}", object.kind().to_lowercase(), object.name())
 }
 
-/// Returns true for an object of gpuctl's that is of the same job.
+/// Whether gpuctl manages the live object and it belongs to the same job.
 pub(super) fn belongs(object: &Object, live: &Value) -> bool {
     let of = |body: &Value, key: &str| {
         body.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str).map(ToOwned::to_owned)
@@ -24,7 +24,7 @@ pub(super) fn belongs(object: &Object, live: &Value) -> bool {
     of(live, MANAGED_BY).as_deref() == Some(MANAGED_BY_US) && of(live, JOB) == of(&object.body, JOB)
 }
 
-/// Returns what of an object tells of what was wanted: not who wrote it when, nor what became of it.
+/// Strips status and server-managed metadata from a live object, to leave its desired state.
 pub(super) fn told(live: &Value) -> Value {
     let mut told = live.clone();
     if let Some(object) = told.as_object_mut() {
@@ -46,22 +46,23 @@ pub(super) fn told(live: &Value) -> Value {
     told
 }
 
-/// Returns true for the program and the token.
+/// Whether the object is the program or the token.
 pub(super) fn is_fixed(object: &Object) -> bool {
     is_supervisor(object) || is_token(object)
 }
 
-/// Returns true for the Secret with the token of the ranks.
+/// Whether the object is the Secret with the ranks' token.
 pub(super) fn is_token(object: &Object) -> bool {
     object.plural == "secrets" && object.text("/type") == TOKEN_TYPE
 }
 
-/// Returns true for an object without which a job works all the same.
+/// Whether a job works without the object.
 pub(super) fn is_optional(object: &Object) -> bool {
     object.plural == "networkpolicies"
 }
 
-/// Returns a warning when the API server refuses an object without which a job works; any other failure stays one.
+/// Converts the API server's refusal of an optional object to a warning, and passes other failures
+/// on.
 pub(super) fn tolerated(object: &Object, failure: Failure) -> Result<String, Failure> {
     match failure.code() {
         Some(code) if is_optional(object) && (400..500).contains(&code) => Ok(format!(
@@ -73,7 +74,7 @@ pub(super) fn tolerated(object: &Object, failure: Failure) -> Result<String, Fai
     }
 }
 
-/// Adds a new random token to the Secret of the ranks; returns other objects unchanged.
+/// Adds a new random token to the ranks' Secret. Does not change other objects.
 pub(super) fn with_content(object: &Object) -> Object {
     let mut object = object.clone();
     if is_token(&object) {
@@ -85,12 +86,12 @@ pub(super) fn with_content(object: &Object) -> Object {
     object
 }
 
-/// Returns the text of the program.
+/// The text of the program.
 pub(super) fn program(body: &Value) -> Option<&str> {
     body.pointer("/data")?.get(SUPERVISOR_FILE)?.as_str()
 }
 
-/// Returns true for a ConfigMap with this one file.
+/// Whether the object is a ConfigMap with this file only.
 pub(super) fn is_only_program(live: &Value) -> bool {
     let files = |field: &str| live[field].as_object().map_or(0, serde_json::Map::len);
     files("data") == 1 && files("binaryData") == 0

@@ -166,7 +166,7 @@ impl Connection {
         self.access.context.as_deref()
     }
 
-    /// Returns where the API server is, without user, password and query.
+    /// The address of the API server, without user, password and query.
     #[must_use]
     pub(crate) fn server(&self) -> &str {
         &self.server
@@ -190,7 +190,7 @@ impl Clients {
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(IDLE);
-        // Compression costs more than loopback bytes.
+        // On loopback, compression costs more CPU time than it saves.
         config.disable_compression |= is_local(&config.cluster_url);
         let requests = client(config.clone())?;
         config.read_timeout = None;
@@ -203,7 +203,7 @@ impl Clients {
     }
 }
 
-/// Whether a server is on this machine.
+/// Whether the server runs on this machine.
 fn is_local(server: &http::Uri) -> bool {
     server.host().is_some_and(|host| host == "localhost" || host.starts_with("127."))
 }
@@ -212,7 +212,7 @@ fn client(config: Config) -> Result<Client, Failure> {
     Client::try_from(config).map_err(|error| Failure::Kubeconfig { cause: redacted(&error) })
 }
 
-/// kube's own texts quote proxies with their passwords, and may quote what a plugin printed.
+/// kube's error messages quote proxies with their passwords, and may quote a plugin's output.
 fn redacted(error: &kube::Error) -> String {
     match error {
         kube::Error::Auth(_) => "the credentials in it cannot be read".to_owned(),
@@ -247,7 +247,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     {
         credentials::resolve(auth, cluster.as_ref(), access.interactive).await?;
     }
-    // kube parses `proxy-url` as well, with an error that does not name the field.
+    // kube also parses `proxy-url`, but its error does not name the field.
     let proxy = cluster.as_ref().and_then(|cluster| cluster.proxy_url.clone());
     kubeconfig.clusters.iter_mut().filter_map(|one| one.cluster.as_mut()).for_each(|cluster| cluster.proxy_url = None);
     let contexts: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();

@@ -18,7 +18,7 @@ use crate::model::workload::{OwnerObject, Standing};
 const AT_ONCE: usize = 16;
 /// References that are followed up.
 const HIGHEST: usize = 8;
-/// Time for all owners of a list. An aggregated API server that hangs must not hold up everyone's lists.
+/// Time limit for all owners of a list, so that a hanging aggregated API server does not block it.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// A reference to an owner that is not known yet.
@@ -39,8 +39,8 @@ impl Reference {
 }
 
 impl Connection {
-    /// Reads the owners that no list had, then theirs, for a few seconds at most. An owner that
-    /// cannot be read is shown as its reference describes it.
+    /// Reads the owners that no list contained, then their owners, within `PATIENCE`. Shows an
+    /// owner that cannot be read as its reference describes it.
     pub(super) async fn follow_up(&self, references: BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
         let mut waiting = references;
         let reading = self.follow_all(&mut waiting, owners);
@@ -54,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// Reads owners level by level. What is in `waiting` has not been read.
+    /// Reads owners level by level. `waiting` holds the references that have not been read.
     async fn follow_all(&self, waiting: &mut BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
         let mut plurals: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
         for _ in 0..HIGHEST {
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// Looks up the plurals of kinds that are not known yet.
+    /// Looks up the plurals of kinds that are not cached yet.
     async fn find_plurals(&self, waiting: &BTreeSet<Reference>, plurals: &mut BTreeMap<(String, String), Option<String>>) {
         let mut unknown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for Reference { api_version, kind, .. } in waiting {
@@ -90,7 +90,7 @@ impl Connection {
         }
         let asked = unknown.into_iter().map(|(version, wanted)| async move {
             let found = self.kinds_of(version, &wanted).await;
-            // A kind that is not served is not asked for again.
+            // Do not request a kind again that the cluster does not serve.
             let absent = wanted.into_iter().filter(|kind| !found.contains_key(*kind)).map(|kind| (kind.to_owned(), None));
             (version, absent.collect::<Vec<_>>(), found)
         });
@@ -161,8 +161,8 @@ fn verdict(status: &Value) -> Option<Standing> {
     holds.chain(phases).find_map(word)
 }
 
-/// Returns the controller of an object, if it can own workloads. A pod that a kubelet runs by itself is owned by its node, which
-/// is not a workload, and any text can be written into a reference.
+/// Finds the controller of an object, if its kind can own workloads. A static pod is owned by its
+/// node, which is not a workload. A reference can contain any text.
 pub(super) fn reference(metadata: &ObjectMetadata<'_>) -> Option<Reference> {
     let owner = metadata.controller()?;
     may_own(&owner.api_version, &owner.kind, &owner.name).then(|| Reference {

@@ -101,7 +101,7 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
         });
         demands.push(DeviceDemand {
             class: class.to_owned(),
-            // More than any node can have fits nowhere, whatever the number is.
+            // No node has this many devices, so the exact number does not matter.
             count: exactly["count"].as_u64().unwrap_or(1).min(MOST_PER_NODE + 1),
             selectors: selectors(exactly),
             tolerations: tolerations.collect(),

@@ -1,9 +1,10 @@
-//! Checks whether an administrator has marked the namespace `gpuctl-system`. Where users may create namespaces, one of them
-//! could create it first and set defaults for everyone.
+//! Checks whether an administrator has marked the namespace `gpuctl-system`. Otherwise a user with
+//! the right to create namespaces could create it first and set defaults for all users.
 //!
-//! The mark is a ClusterRole that names the UID of the namespace. Users who may create namespaces cannot create cluster-wide
-//! roles, and a namespace that is deleted and created again gets another UID. The binding of the role lets every user read the
-//! role itself and the namespace, and nothing else.
+//! The mark is a ClusterRole that names the UID of the namespace. Users with the right to create
+//! namespaces cannot create ClusterRoles. A namespace that is deleted and created again gets
+//! another UID. The role's binding lets every user read the ClusterRole and the namespace, and
+//! nothing else.
 
 use serde_json::Value;
 
@@ -14,11 +15,11 @@ use crate::render::{HOME_ROLE, home_mark};
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
 impl Connection {
-    /// Returns whether the mark names the UID of the current namespace.
+    /// Whether the mark names the UID of the current namespace.
     pub(crate) async fn home_is_marked(&self) -> Result<bool, Failure> {
         let (role, home) = futures::future::join(self.find_in::<Value>(ROLES, HOME_ROLE), self.home()).await;
         let (role, home) = match (unless_forbidden(role), home) {
-            // A bundle of an earlier version has neither.
+            // Bundles of earlier versions contain neither object.
             (Err(Failure::NotInBundle(_)), _) | (_, Err(Failure::NotInBundle(_))) => return Ok(false),
             (role, home) => (role?.flatten(), home?),
         };
@@ -27,12 +28,12 @@ impl Connection {
         Ok(named.is_some() && named == uid)
     }
 
-    /// Returns the namespace of definitions; `None` where there is none or it may not be read.
+    /// Reads the namespace of definitions; `None` if it does not exist or the user cannot read it.
     pub(crate) async fn home(&self) -> Result<Option<Value>, Failure> {
         unless_forbidden(self.find_in::<Value>("/api/v1/namespaces", HOME).await).map(Option::flatten)
     }
 
-    /// Marks the namespace of definitions. Returns false without the right to.
+    /// Marks the namespace of definitions. Returns false without the necessary rights.
     pub(crate) async fn mark_home(&self, private: bool) -> Result<bool, Failure> {
         let Some(home) = self.home().await? else { return Ok(false) };
         let uid = home["metadata"]["uid"].as_str().unwrap_or_default();

@@ -20,11 +20,11 @@ use crate::model::secrets::shown_error;
 
 /// Bytes of one answer.
 const LARGEST: usize = 64 << 20;
-/// Bytes that are read of a refusal. Its message may be long; only its beginning is shown.
+/// Read limit for an error response. A message can be long, but gpuctl shows only its beginning.
 const LARGEST_REFUSAL: usize = 32 << 20;
-/// Fields of a refusal that are read.
+/// Fields that gpuctl reads from an error response.
 const MOST_CAUSES: usize = 100;
-/// Characters that are shown of a web page's title and of an answer that is not a Status.
+/// Limit in characters for a web page's title and for a response that is not a Status.
 const TITLE: usize = 200;
 
 /// Joins a path and its parameters; values are percent-encoded.
@@ -138,7 +138,8 @@ impl Connection {
         }
     }
 
-    /// Sends one request through the API server's proxy, and returns whatever the program behind it answers.
+    /// Sends one request through the API server's proxy, and returns the response of the program
+    /// behind it.
     pub(super) async fn ask(&self, path: &str, content_type: &str, body: Bytes) -> Result<ApiReply, Failure> {
         path::check(path, Destination::Proxied)?;
         let used = self.clients.borrow().since;
@@ -275,12 +276,12 @@ impl Connection {
         if matches!(error, kube::Error::Auth(_)) {
             return Failure::Credentials { cause: "the credentials of the kubeconfig cannot be used".to_owned(), hint: None };
         }
-        // Layers below may quote the address of a proxy, with its password.
+        // Layers below can quote a proxy's address with its password.
         self.broken(plain.unwrap_or_else(|| shown_error(&text)))
     }
 }
 
-/// The fields of a Status that are read.
+/// The fields that gpuctl reads from a Status.
 #[derive(Deserialize)]
 struct WireStatus {
     #[serde(default, deserialize_with = "or_default")]
@@ -317,12 +318,12 @@ struct StatusCause {
     message: String,
 }
 
-/// Returns a field that a refusal names.
+/// A field that an error response names.
 fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
     Blame { field: shortened(field, SERVER_MESSAGE), message: shortened(message, SERVER_MESSAGE) }
 }
 
-/// Reads `null` as an absent field.
+/// Deserializes `null` as an absent field.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D) -> Result<T, D::Error> {
     Option::deserialize(value).map(Option::unwrap_or_default)
 }

@@ -53,7 +53,7 @@ impl Selection {
     }
 }
 
-/// Pods that the annotation of a paused service or notebook can ask for.
+/// Limit on the pods that the annotation of a paused service or notebook can request.
 const MOST_RESUMED: u32 = 10_000;
 /// Owners whose missing pods are looked into, per command.
 const LOOKED_INTO: usize = 20;
@@ -307,7 +307,8 @@ impl WireOwner<'_> {
             // What it would hold again: the size before the pause.
             (_, Some(0)) => {
                 let before = annotation(REPLICAS).and_then(|size| size.parse().ok());
-                // A user who may write the annotation could make another user's `resume` create any number of pods.
+                // Without a limit, a user with write access to the annotation could make another
+                // user's `resume` create any number of pods.
                 let before = before.filter(|size| (1..=MOST_RESUMED).contains(size)).unwrap_or(1_u32);
                 (before.saturating_mul(group_size), true)
             }

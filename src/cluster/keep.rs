@@ -272,7 +272,7 @@ pub(super) fn is_supervised(owner: &Value) -> bool {
     supervisor_volume(owner).is_some()
 }
 
-/// Returns true for a Job whose ranks share a token. Those of earlier versions do without.
+/// Whether the ranks of a Job share a token. Jobs of earlier versions have none.
 pub(super) fn has_token(owner: &Value) -> bool {
     supervisor_volume(owner).is_some_and(|volume| volume.get("projected").is_some())
 }
@@ -282,7 +282,8 @@ fn supervisor_volume(owner: &Value) -> Option<&Value> {
     volumes.iter().find(|volume| volume["name"] == SUPERVISOR_VOLUME)
 }
 
-/// Keeps the hash of the program that a Job was created with: that program stays with it, whatever version applies its file.
+/// Preserves the hash of the program that the Job was created with, because the Job keeps that
+/// program.
 fn keep_program_hash(root: &mut Object, live: &Value) {
     let Some(annotations) = root.body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else { return };
     match program_hash(live) {
@@ -291,7 +292,7 @@ fn keep_program_hash(root: &mut Object, live: &Value) {
     };
 }
 
-/// Returns the hash of the program that a Job was created with; earlier versions did not note it.
+/// The hash of the program that a Job was created with. Earlier versions did not record it.
 pub(super) fn program_hash(owner: &Value) -> Option<&str> {
     owner.pointer("/metadata/annotations").and_then(|all| all.get(SUPERVISOR_HASH)).and_then(Value::as_str)
 }

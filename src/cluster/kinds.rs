@@ -1,8 +1,9 @@
-//! Finds the plural names of kinds that can own workloads, for the paths of reads. Any user may write any owner into a pod, so
-//! these rules decide which owners are read:
+//! Finds the plural names of kinds that can own workloads, for request paths. Any user can write
+//! any owner into a pod, so these rules decide which owners gpuctl reads:
 //!
-//! - The kind is a custom resource, or one of `apps` and `batch`. Of the core group only pods and ReplicationControllers
-//!   own pods. A Service, Secret or Node is never read because a pod names it as its owner.
+//! - The kind is a custom resource or belongs to `apps` or `batch`. Of the core group, only pods
+//!   and ReplicationControllers own pods. gpuctl never reads a Service, Secret or Node because a
+//!   pod names it as its owner.
 //! - Discovery lists the kind as namespaced, with the verb `get`, and not as a subresource.
 //!
 //! Discovery is cached for ten minutes. A kind that the cache does not have causes a new request.
@@ -23,7 +24,8 @@ const KEPT: i64 = 600;
 pub(super) type Kinds = BTreeMap<String, Option<String>>;
 
 impl Connection {
-    /// Returns the kinds of a version that can own workloads; none where the version is not served or may not be seen.
+    /// Lists the kinds of a version that can own workloads. The list is empty if the cluster does
+    /// not serve the version or the user cannot see it.
     pub(super) async fn kinds_of(&self, version: &str, wanted: &BTreeSet<&str>) -> Kinds {
         if version == "v1" {
             return CORE_OWNERS.map(|(kind, plural)| (kind.to_owned(), Some(plural.to_owned()))).into();
@@ -55,7 +57,7 @@ fn young(mut kept: Value, now: i64) -> Option<Kinds> {
     is_young.then(|| serde_json::from_value(kept["kinds"].take()).ok()).flatten()
 }
 
-/// Kinds of the core group that own pods: executors of Spark belong to the pod of their driver.
+/// Core kinds that own pods. The driver pod of a Spark application owns its executors.
 const CORE_OWNERS: [(&str, &str); 2] = [("Pod", "pods"), ("ReplicationController", "replicationcontrollers")];
 
 /// Built-in API groups without any kind that owns pods.
@@ -83,7 +85,8 @@ const WITHOUT_WORKLOADS: [&str; 21] = [
     "storagemigration.k8s.io",
 ];
 
-/// Whether a group can have kinds that own workloads. Groups without a dot are Kubernetes' own.
+/// Whether a group can have kinds that own workloads. A group without a dot is built into
+/// Kubernetes.
 fn group_may_own(version: &str) -> bool {
     match version.split_once('/') {
         Some((group, _)) if group.contains('.') => !WITHOUT_WORKLOADS.contains(&group),
@@ -92,7 +95,7 @@ fn group_may_own(version: &str) -> bool {
     }
 }
 
-/// Whether an owner reference can name the owner of a workload, as far as its text tells.
+/// Whether an owner reference can name the owner of a workload, judging only by its text.
 pub(super) fn may_own(api_version: &str, kind: &str, name: &str) -> bool {
     let is_kind = !kind.is_empty() && kind.len() <= 63 && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let is_owner = match api_version {

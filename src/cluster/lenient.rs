@@ -1,5 +1,5 @@
-//! Decodes single values that their authors may have chosen badly. What cannot be read becomes `None`, so that the rest of
-//! the object is still known.
+//! Decodes values that their authors may have set to something invalid. An invalid value becomes
+//! `None`, so that the rest of the object remains usable.
 
 use std::fmt;
 
@@ -7,17 +7,18 @@ use jiff::Timestamp;
 use serde::Deserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Times that are believed begin here; ages and durations fit into this range with room for arithmetic.
+/// Earliest plausible time. Ages and durations fit into the range with room for arithmetic.
 const EARLIEST: Timestamp = Timestamp::UNIX_EPOCH;
-/// 2200-01-01. Kubernetes accepts years up to 9999, for which jiff has no arithmetic.
+/// 2200-01-01. Kubernetes accepts years up to 9999, but jiff's arithmetic overflows for them.
 const LATEST_SECOND: i64 = 7_258_118_400;
 
-/// Decodes a time; `None` for anything that is not one.
+/// Decodes a time; `None` for an invalid value.
 pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(deserializer.deserialize_any(TextOf)?.and_then(believed))
 }
 
-/// Decodes a time whose presence matters, such as `deletionTimestamp`. Returns a time in the far future for an unreadable one.
+/// Decodes a time whose presence matters, such as `deletionTimestamp`. An invalid time becomes a
+/// sentinel value in the far future.
 pub(super) fn marker<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let text = deserializer.deserialize_any(TextOf)?;
     let far = Timestamp::from_second(LATEST_SECOND).unwrap_or_default();
@@ -28,12 +29,12 @@ fn believed(text: Option<Timestamp>) -> Option<Timestamp> {
     text.filter(|at| *at >= EARLIEST && at.as_second() < LATEST_SECOND)
 }
 
-/// Decodes a 32-bit number that is not negative; zero for anything else.
+/// Decodes a non-negative 32-bit number; zero for an invalid value.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     deserializer.deserialize_any(CountOf)
 }
 
-/// Parses a text as a time. `None` without a text, `Some(None)` for a text that is not a time.
+/// Parses a text as a time: `None` without a text, `Some(None)` for an invalid time.
 struct TextOf;
 
 impl<'de> Visitor<'de> for TextOf {

@@ -29,17 +29,18 @@ const BYTES: usize = 4 << 20;
 /// Protobuf where there is one, and what every kind has.
 const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
 
-/// Objects of one list. More are not a cluster, but a server that fills the memory.
+/// Limit on the objects of one list. No cluster has more: a server that sends them exhausts memory.
 const MOST_OBJECTS: usize = 750_000;
-/// Pages in a row that have no object and yet are not the last one.
+/// Limit on consecutive empty pages before the last one.
 const EMPTY_PAGES: usize = 10;
-/// Pages of one list that are not the last one and have less than a tenth of the objects that they may have. The API server
+/// Limit on pages, except the last, with less than a tenth of the requested objects. The API server
 /// fills its pages; some aggregated servers do not.
 const SHORT_PAGES: usize = 200;
-/// Bytes that an object has at least on average. A list of fewer objects than `FEW` may have smaller ones.
+/// Lower limit on the average size of an object in bytes. A list below `FEW` objects may have
+/// smaller ones.
 const SMALLEST: usize = 60;
 const FEW: usize = 50_000;
-/// A list gets this part of the time for a request before its pace counts: of 60 s, 50 s.
+/// Share of the request timeout before the rate limit applies: 50 s of 60 s.
 const UNTIMED: f64 = 5.0 / 6.0;
 /// Objects a second of a list that takes longer. A slow connection brings thousands.
 const SLOWEST: f64 = 100.0;
@@ -63,8 +64,9 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Decodes the objects of the page. Skips and records an object that cannot be decoded, so that one user's object does not
-    /// hide all others. A protobuf page fails as a whole; the caller requests it again as JSON.
+    /// Decodes the objects of the page. Skips and records an object that cannot be decoded, so that
+    /// one invalid object does not hide all others. An invalid protobuf page fails as a whole, and
+    /// the caller requests it again as JSON.
     pub(super) fn objects<T: Deserialize<'a>>(self) -> serde_json::Result<ListPage<T>> {
         match self.decode() {
             Err(error) if self.message.is_none() && error.is_data() => self.readable_objects().ok_or(error),
@@ -101,7 +103,7 @@ fn described(path: &str, item: &RawValue) -> String {
 struct PageHead<'a> {
     #[serde(borrow)]
     metadata: PageMetadata<'a>,
-    /// Objects that are counted here and decoded elsewhere. Go writes `null` for an empty list.
+    /// Objects that are counted here and decoded later. Go writes `null` for an empty list.
     #[serde(default)]
     items: Option<Vec<IgnoredAny>>,
 }
@@ -112,10 +114,10 @@ struct PageMetadata<'a> {
     next: Cow<'a, str>,
 }
 
-/// Finds out that a list has no end, by the pages that came so far.
+/// Detects an endless list by the pages received up to now.
 struct PageLimits {
     begun: Instant,
-    /// Time after which the pace counts.
+    /// Time after which the rate limit applies.
     untimed: Duration,
     objects: usize,
     bytes: usize,
@@ -130,7 +132,8 @@ impl PageLimits {
         Self { begun: Instant::now(), untimed, objects: 0, bytes: 0, empty: 0, short: 0, tokens: HashSet::new() }
     }
 
-    /// Counts the objects of a page. An error says why they are not worth decoding.
+    /// Counts the objects of a page. Fails when a limit is exceeded, so that the page is not
+    /// decoded.
     fn count(&mut self, objects: usize, bytes: usize) -> Result<(), String> {
         (self.objects, self.bytes) = (self.objects + objects, self.bytes + bytes);
         if self.objects > MOST_OBJECTS {
@@ -142,7 +145,7 @@ impl PageLimits {
         Ok(())
     }
 
-    /// Takes a page that is not the last one. An error says why the next one is not worth a request.
+    /// Accepts a page that is not the last one. Fails when the next page should not be requested.
     fn take(&mut self, objects: usize, size: usize, token: &str, elapsed: Duration) -> Result<(), String> {
         self.empty = if objects == 0 { self.empty + 1 } else { 0 };
         self.short += usize::from(objects < size / 10);
@@ -223,7 +226,7 @@ impl Connection {
                 // Who encodes otherwise than Kubernetes does is asked for JSON.
                 (Err(_), _) if answer.is_protobuf => {
                     (message, size) = (None, PAGE);
-                    // The same page comes again, with the same token.
+                    // The same page arrives again, with the same token.
                     limits = PageLimits { begun: limits.begun, ..PageLimits::new(self.request_timeout) };
                     self.page(path, parameters, &next, size, None, &buffer).await?
                 }
@@ -313,7 +316,7 @@ mod tests {
         assert_eq!((next_size(2000, 40_000_000), next_size(500, 0)), (500, 2000));
     }
 
-    /// Takes pages until the limits refuse one, and returns how many they took and why they refused.
+    /// Accepts pages until a limit refuses one. Returns their number and the reason.
     fn refused(objects: usize, token: impl Fn(usize) -> String, elapsed: Duration) -> (usize, String) {
         let mut limits = PageLimits::new(MINUTE);
         (0..10_000)
@@ -344,7 +347,7 @@ mod tests {
     fn half_a_million_pods_are_read_however_slow_the_server_is() {
         let mut limits = PageLimits::new(MINUTE);
         for page in 1..=1000_u32 {
-            // 500 objects every half second take 500 s.
+            // At 500 objects every half second, it takes 500 s.
             limits.count(500, 500 * 1000).unwrap();
             limits.take(500, 500, &page.to_string(), Duration::from_millis(499) * page).unwrap();
         }

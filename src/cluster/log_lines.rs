@@ -1,36 +1,36 @@
-//! Splits a log into lines, and keeps some of them within limits of number and bytes.
+//! Splits a log into lines, and keeps some of them within limits on number and bytes.
 
 use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-/// A longer line is cut.
+/// Limit on the length of a line. Longer lines are truncated.
 pub(super) const LONGEST_LINE: usize = 1 << 20;
-/// Bytes of one log that are read, and bytes of its lines that are kept.
+/// Limit on the bytes read from one log, and on the bytes of its kept lines.
 pub(crate) const MOST_BYTES: usize = 64 << 20;
-/// One line and when it was written.
+/// One line and its timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogLine {
-    /// `None` when the runtime wrote no time.
+    /// `None` if the runtime wrote no timestamp.
     pub at: Option<Timestamp>,
     pub text: String,
 }
 
-/// The lines that were read of a log.
+/// The lines read from a log.
 #[derive(Debug, Default)]
 pub(crate) struct LogLines {
     pub lines: Vec<LogLine>,
-    /// True when the log has more bytes than are read or kept.
+    /// Whether the log exceeded a limit on bytes.
     pub is_cut: bool,
 }
 
-/// Keeps the newest lines within limits of number and bytes.
+/// Keeps the newest lines within limits on number and bytes.
 pub(super) struct NewestLines {
     pub lines: VecDeque<LogLine>,
     bytes: usize,
     most_lines: usize,
     most_bytes: usize,
-    /// True when lines were dropped because of their bytes.
+    /// Whether the limit on bytes dropped lines.
     pub is_cut: bool,
 }
 
@@ -50,20 +50,20 @@ impl NewestLines {
     }
 }
 
-/// Bytes of memory that a line takes.
+/// Memory of a line in bytes.
 fn size(line: &LogLine) -> usize {
     size_of::<LogLine>() + line.text.len()
 }
 
-/// Cuts what arrives in pieces into lines.
+/// Splits a stream of chunks into lines.
 #[derive(Debug, Default)]
 pub(super) struct LineSplitter {
-    /// The beginning of a line whose end has not come.
+    /// The beginning of an incomplete line.
     pub(super) pending: Vec<u8>,
 }
 
 impl LineSplitter {
-    /// Takes a piece; each line that ends in it goes to `sink`, without its end.
+    /// Accepts a chunk and passes each complete line to `sink`, without its line break.
     pub(super) fn take(&mut self, piece: &[u8], mut sink: impl FnMut(&[u8])) {
         let before = self.pending.len();
         self.pending.extend_from_slice(piece);
@@ -74,7 +74,7 @@ impl LineSplitter {
             from = start;
         }
         self.pending.drain(..start);
-        // The rest of a line that is too long is not kept until it ends.
+        // Discard the rest of a line that is too long.
         if self.pending.len() > 2 * LONGEST_LINE {
             self.pending.truncate(LONGEST_LINE);
         }

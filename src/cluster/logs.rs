@@ -20,11 +20,12 @@ use crate::model::{Job, Pod, PodPhase};
 /// The longest time that an error waits for the last lines of the log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 
-/// Bytes that a line may have where only some lines are wanted. Container runtimes split lines at 16 KiB.
+/// Estimated bytes of a line when the query limits the number of lines. Container runtimes split
+/// lines at 16 KiB.
 const USUAL_LINE: usize = 16 << 10;
 /// Number of lines to keep when the query has no `tail`.
 const MOST_LINES: usize = 1 << 20;
-/// Bytes of a refusal that are read.
+/// Read limit for an error response in bytes.
 const REFUSAL: usize = 64 << 10;
 
 /// Which lines of a container are wanted.
@@ -35,12 +36,12 @@ pub(crate) struct LogQuery {
     pub since: Option<Duration>,
     /// Of the container's run before its last restart.
     pub previous: bool,
-    /// Bytes that are kept where several logs share the memory; `MOST_BYTES` without it.
+    /// Limit on kept bytes when several logs share the memory. Defaults to `MOST_BYTES`.
     pub most_bytes: Option<usize>,
 }
 
 impl LogQuery {
-    /// Bytes that are kept of the log.
+    /// Limit on the bytes kept from the log.
     fn most_bytes(&self) -> usize {
         let usual = self.tail.map_or(MOST_BYTES, |tail| (tail as usize).saturating_mul(USUAL_LINE));
         usual.max(2 * LONGEST_LINE).min(self.most_bytes.unwrap_or(MOST_BYTES))
@@ -51,9 +52,9 @@ impl LogQuery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamEnd {
     Complete,
-    /// The reader wanted no more lines.
+    /// The reader stopped.
     Enough,
-    /// The limit of bytes was met.
+    /// The limit on bytes was reached.
     TooLong,
 }
 
@@ -138,7 +139,7 @@ impl Connection {
         read.lines.into_iter().map(|line| line.text).filter(|line| !line.trim().is_empty()).collect()
     }
 
-    /// Reads a log once. It stops after `tail` lines of the query, whatever the server sends.
+    /// Reads a log once. Stops after the query's `tail` lines, whatever the server sends.
     pub(crate) async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<LogLines, Failure> {
         self.matching_log(namespace, pod, query, MOST_LINES, |_| true).await
     }
@@ -154,7 +155,7 @@ impl Connection {
     ) -> Result<LogLines, Failure> {
         let path = Self::log_path(namespace, pod, query, false, None);
         let wanted = query.tail.map_or(usize::MAX, |tail| tail as usize);
-        // Without a number of lines the whole log is read, and the time for a request bounds it.
+        // Without `tail`, read the whole log; the request timeout bounds it.
         let limit = if query.tail.is_some() { MOST_BYTES } else { usize::MAX };
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
@@ -183,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// Passes the lines that are there now to `sink`, within the limits of bytes and of time for one log.
+    /// Passes the current lines to `sink`, within the limits on bytes and time for one log.
     pub(crate) async fn scan_log(
         &self,
         namespace: &str,
@@ -234,7 +235,7 @@ impl Connection {
         self.stream_some(path, whole, usize::MAX, take).await.map(|_| ())
     }
 
-    /// Reads lines until `sink` wants no more of them, or until `limit` bytes have come.
+    /// Reads lines until `sink` stops or `limit` bytes have arrived.
     pub(super) async fn stream_some(
         &self,
         path: &str,
@@ -279,7 +280,7 @@ impl Connection {
             if end != StreamEnd::Complete {
                 return Ok(end);
             }
-            // A server that is always faster than this loop must not keep signals and deadlines from it.
+            // A server that is always faster than this loop must not starve signals and deadlines.
             tokio::task::yield_now().await;
         }
         if whole && !lines.pending.is_empty() {
@@ -289,7 +290,7 @@ impl Connection {
     }
 }
 
-/// Reads the beginning of a refusal.
+/// Reads the beginning of an error response.
 async fn beginning(body: &mut Body) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {

@@ -44,7 +44,7 @@ impl OwnedObject {
         self.owners.iter().any(|owner| owner == uid)
     }
 
-    /// Returns true for an object that goes with its owner.
+    /// Whether the garbage collector deletes the object together with its owner.
     fn is_collected(&self) -> bool {
         !self.kept && !self.owners.is_empty()
     }
@@ -124,7 +124,7 @@ impl Connection {
                     })
                     .await;
                 match listed {
-                    // A bundle of an earlier version lacks kinds that it did not know.
+                    // A bundle of an earlier version lacks kinds that it did not support.
                     Err(failure) if !failure.is_forbidden() && !matches!(failure, Failure::NotInBundle(_)) => Err(failure),
                     _ => Ok(found),
                 }
@@ -137,8 +137,8 @@ impl Connection {
         Ok(all)
     }
 
-    /// Returns what `delete` removes: the same, and the Secret with the token of the ranks. Its name is known, so that no right
-    /// to list secrets is needed, and its content is not read.
+    /// Lists the objects that `delete` removes: the same, and the Secret with the ranks' token. Its
+    /// name is fixed, so this needs no right to list Secrets and does not read its content.
     pub(crate) async fn deletable(&self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let mut all = self.belongings(namespace, job).await?;
         let name = format!("{job}-supervisor");

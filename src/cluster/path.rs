@@ -1,17 +1,18 @@
-//! Validates the paths of requests. Objects name each other by texts that their authors choose, so a name such as
-//! `x/proxy/admin` must not turn the read of one object into a request to another program.
+//! Validates the paths of requests. Objects refer to each other by names that users choose. A name
+//! such as `x/proxy/admin` must not redirect a read of one object to another program.
 //!
-//! Two checks work together: [`is_segment`] judges a name before it becomes part of a path, and [`check`] judges every path
-//! before it is sent.
+//! Two checks work together: [`is_segment`] validates a name before it becomes a path segment, and
+//! [`check`] validates every path before the request is sent.
 
 use serde::de::DeserializeOwned;
 
 use super::{Connection, Failure};
 
-/// Parts of objects that gpuctl reads or writes. `proxy` is not here: a request to it leads to another program.
+/// Subresources that gpuctl reads or writes. `proxy` is excluded, because such a request reaches
+/// another program.
 const SUBRESOURCES: [&str; 7] = ["attach", "eviction", "exec", "log", "pendingworkloads", "portforward", "scale"];
 
-/// Which program answers a request.
+/// The program that answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
     ApiServer,
@@ -19,39 +20,40 @@ pub(super) enum Destination {
     Proxied,
 }
 
-/// Returns whether Kubernetes would accept `text` as the name of an object and as one segment of a path.
+/// Whether Kubernetes would accept `text` as an object's name and as one path segment.
 pub(super) fn is_segment(text: &str) -> bool {
     let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     !text.is_empty() && text.len() <= 253 && text.bytes().all(is_safe) && !text.bytes().all(|byte| byte == b'.')
 }
 
-/// Returns whether `text` is an API version: `v1`, or a group and a version.
+/// Whether `text` is an API version: `v1`, or a group and a version.
 pub(super) fn is_version(text: &str) -> bool {
     let parts: Vec<&str> = text.split('/').collect();
     parts.len() <= 2 && parts.iter().all(|part| is_segment(part))
 }
 
-/// Refuses a path that the API server would read otherwise than the code that built it.
+/// Refuses a path that the API server would parse differently from the code that built it.
 pub(super) fn check(path: &str, destination: Destination) -> Result<(), Failure> {
     let (resource, query) = path.split_once('?').unwrap_or((path, ""));
     let is_good = match destination {
-        // Encoded parameters have neither character: a name with a `?` cut the path short, and the rest of it follows.
+        // Encoded parameters contain neither character. A name with a `?` would truncate the path,
+        // and its remainder would follow here.
         Destination::ApiServer => is_of_api(resource) && !query.contains(['/', '?']),
         Destination::Proxied => is_proxied(resource),
     };
     if is_good { Ok(()) } else { Err(Failure::no_path(path)) }
 }
 
-/// Splits a path. RBAC allows `:` in names.
+/// Splits a path into segments. RBAC allows `:` in names.
 fn segments(resource: &str) -> Option<Vec<&str>> {
     let segments: Vec<&str> = resource.strip_prefix('/')?.split('/').collect();
     let is_good = |segment: &&str| segment.split(':').all(|part| part.is_empty() || is_segment(part));
     (segments.iter().all(|segment| !segment.is_empty()) && segments.iter().all(is_good)).then_some(segments)
 }
 
-/// Returns what follows the group and version: the plural, a name, a part of the object.
+/// The segments after group and version: the plural, a name, a subresource.
 fn below_namespace<'s, 'p>(segments: &'s [&'p str]) -> Option<&'s [&'p str]> {
-    // Discovery and `/version` are not about objects.
+    // Discovery and `/version` do not address objects.
     let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = segments else { return None };
     match rest {
         ["namespaces", _, rest @ ..] if !rest.is_empty() => Some(rest),
@@ -68,7 +70,8 @@ fn is_of_api(resource: &str) -> bool {
     }
 }
 
-/// Whether a path goes through the proxy of a Service or a pod. The rest of the path belongs to the program there.
+/// Whether a path uses the proxy of a Service or a pod. The program there receives the rest of the
+/// path.
 fn is_proxied(resource: &str) -> bool {
     let Some((object, _)) = resource.split_once("/proxy/") else { return false };
     let Some(segments) = segments(object) else { return false };
@@ -76,7 +79,8 @@ fn is_proxied(resource: &str) -> bool {
 }
 
 impl Connection {
-    /// Reads the object called `name` in a collection. No object has a name that is not one segment of a path.
+    /// Reads the object called `name` in a collection. Returns nothing for a name that is not one
+    /// path segment.
     pub(crate) async fn find_in<T: DeserializeOwned>(&self, collection: &str, name: &str) -> Result<Option<T>, Failure> {
         if !is_segment(name) {
             return Ok(None);

@@ -45,7 +45,8 @@ struct StoredMetadata {
 }
 
 impl Stored {
-    /// Parses the definition. One whose text names another pool than its object does is not a definition of gpuctl's.
+    /// Parses the definition. Rejects a definition whose text names a different pool than its
+    /// object.
     fn known(self) -> Option<Known> {
         let pool: PoolDefinition = serde_json::from_str(self.data.get("pool")?).ok()?;
         let is_own = self.metadata.name.strip_prefix("pool-") == Some(&pool.name);
@@ -68,7 +69,8 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/gpuctl-system
 const TRIES: u32 = 8;
 
 impl Connection {
-    /// Returns all definitions, by name. For a user who may not list them, those that the cluster publishes.
+    /// Lists all definitions by name. Falls back to the published ones if the user cannot list
+    /// them.
     pub(crate) async fn pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
         match self.defined_pools().await {
             Err(failure) if failure.is_forbidden() => self.published_pools().await.ok_or(failure),
@@ -99,8 +101,8 @@ impl Connection {
         Ok(self.find::<Stored>(&path(name)).await?.and_then(Stored::known))
     }
 
-    /// Returns one definition to show. For a user who may not read it, this is what the cluster publishes of it, which no
-    /// write may rely on.
+    /// Reads one definition for display. Falls back to the published one if the user cannot read
+    /// it. Writes must not rely on the published one.
     pub(crate) async fn shown_pool(&self, name: &str) -> Result<Option<PoolDefinition>, Failure> {
         match self.pool(name).await {
             Err(failure) if failure.is_forbidden() => {
@@ -123,7 +125,8 @@ impl Connection {
         };
         if !older {
             self.apply(namespace, false).await?;
-            // One that was there may be anybody's; an administrator marks it after a look at it.
+            // Another user may have created an existing namespace. An administrator marks it after
+            // inspecting it.
             self.mark_home(private).await?;
         }
         let mut opened = false;
@@ -145,7 +148,7 @@ impl Connection {
     /// Returns true when the object was made now.
     async fn opened(&self, object: &Object, older: bool) -> Result<bool, Failure> {
         if older && let Some(live) = self.live(object).await? {
-            // A role of an earlier version shows every ConfigMap of the namespace to every user.
+            // A role of an earlier version exposes every ConfigMap of the namespace to all users.
             if object.plural == "roles" && reads_everything(&live["rules"]) {
                 self.merge_patch(&format!("{ROLES}/gpuctl-reader"), &json!({"rules": reader_rules()})).await?;
             }
@@ -207,7 +210,7 @@ impl Connection {
                 Err(failure) if failure.is_forbidden() => return Ok(()),
                 other => other?,
             };
-            // Without the right to list definitions, those that were published before stay.
+            // Without the right to list definitions, keep the ones published earlier.
             let pools = match self.defined_pools().await {
                 Err(failure) if failure.is_forbidden() => self.published_pools().await,
                 other => Some(other?),

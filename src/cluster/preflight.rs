@@ -85,7 +85,7 @@ impl Connection {
     }
 
     async fn judge_one(&self, rendered: &Rendered, object: &Object) -> Result<Vec<String>, Obstacle> {
-        // An immutable leftover of an interrupted run cannot be applied, and does not need to be.
+        // An immutable leftover of an interrupted run cannot be applied and need not be.
         if is_fixed(object)
             && let Some(live) = unless_forbidden(self.live_companion(object).await)?.flatten()
         {

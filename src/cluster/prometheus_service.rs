@@ -77,14 +77,14 @@ impl PrometheusService {
         })
     }
 
-    /// Returns a Service that only its user knows.
+    /// A Service that the user named.
     #[must_use]
     pub(crate) fn named(namespace: &str, service: &str, port: u16) -> Self {
         Self { namespace: namespace.to_owned(), service: service.to_owned(), port, secure: false, base: "" }
     }
 
-    /// Formats the name as it is in the path of a proxied request: `https:NAME:PORT`. A role that grants `services/proxy`
-    /// by name must have exactly this one.
+    /// Formats the name in the path of a proxied request: `https:NAME:PORT`. A role that grants
+    /// `services/proxy` by name must contain exactly this name.
     #[must_use]
     pub(crate) fn proxy_name(&self) -> String {
         let Self { service, port, secure, .. } = self;
@@ -139,7 +139,7 @@ impl Connection {
         usual.chain(own.into_iter().map(|(service, port)| gate(&self.namespace, service, port))).collect()
     }
 
-    /// Returns true for a Service that is looked for without the right to list Services.
+    /// Whether gpuctl looks for the Service even without the right to list Services.
     #[must_use]
     pub(crate) fn is_usual_service(wanted: &PrometheusService) -> bool {
         WELL_KNOWN.iter().any(|(namespace, service, port)| {
@@ -149,7 +149,7 @@ impl Connection {
         })
     }
 
-    /// Reads one Service by its name; `None` when it is not there or has no port.
+    /// Reads one Service by its name; `None` if it does not exist or has no port.
     pub(crate) async fn prometheus_service(&self, namespace: &str, name: &str) -> Result<Option<PrometheusService>, Failure> {
         let found: Option<Value> = self.find(&format!("/api/v1/namespaces/{namespace}/services/{name}")).await?;
         let has = |labels: &Value, selector: &str| {

@@ -23,8 +23,9 @@ impl ProxyEnvironment {
         Self { https: either("HTTPS_PROXY"), http: either("HTTP_PROXY"), no: either("NO_PROXY") }
     }
 
-    /// Returns the proxy on the way to `server`. `written` is the `proxy-url` of its cluster in the kubeconfig, which
-    /// `NO_PROXY` does not concern. An error names where the address is from, and nothing of the address but its scheme.
+    /// Selects the proxy for requests to `server`. `written` is the cluster's `proxy-url` in the
+    /// kubeconfig, which `NO_PROXY` does not affect. Errors name the source of the address and its
+    /// scheme, but nothing else of it.
     pub(super) fn proxy_to(&self, server: &Uri, written: Option<&str>) -> Result<Option<Uri>, String> {
         if let Some(written) = written.filter(|written| !written.is_empty()) {
             return usable(written, "`proxy-url` of the kubeconfig").map(Some);
@@ -39,7 +40,8 @@ impl ProxyEnvironment {
         if no.split(',').any(|entry| entry.trim() == "*") {
             return Ok(None);
         }
-        // Only the server decides whether `NO_PROXY` names it, so the matcher gets a proxy that it can read in any case.
+        // Whether `NO_PROXY` matches depends only on the server, so pass the matcher a proxy that
+        // always parses.
         let matcher = Matcher::builder().all("http://proxy.invalid").no(no).build();
         if matcher.intercept(server).is_none() {
             return Ok(None);
@@ -48,11 +50,12 @@ impl ProxyEnvironment {
     }
 }
 
-/// Parses the address of a proxy. `origin` is the variable or field that it is from.
+/// Parses the address of a proxy. `origin` is the variable or field that contains it.
 fn usable(written: &str, origin: &str) -> Result<Uri, String> {
     let written = written.trim();
     let whole = if written.contains("://") { written.to_owned() } else { format!("http://{written}") };
-    // In `http://user:password` the host is missing, and the password is in the place of the port.
+    // In `http://user:password` the host is missing, and the password is at the position of the
+    // port.
     let has_place = |uri: &Uri| {
         let place = uri.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
         uri.host().is_some_and(|host| !host.is_empty() && (host == place || uri.port_u16().is_some()))
@@ -62,7 +65,8 @@ fn usable(written: &str, origin: &str) -> Result<Uri, String> {
     };
     match uri.scheme_str() {
         Some("http" | "https" | "socks5") => Ok(uri),
-        // kube knows `socks5` only, and lets the proxy resolve the server's name, which is what `socks5h` asks for.
+        // kube supports only `socks5` and lets the proxy resolve the server's name, as `socks5h`
+        // requires.
         Some("socks5h") => {
             let rest = whole.split_once("://").map_or("", |(_, rest)| rest);
             format!("socks5://{rest}").parse().map_err(|_| format!("{origin} is not an address"))

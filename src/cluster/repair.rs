@@ -1,5 +1,5 @@
-//! Repairs objects of a live job that must stay as they were created, and sets owner references that an interrupted run left
-//! out. Applying a file again never changes such an object.
+//! Repairs immutable companion objects of a live job and sets owner references that an interrupted
+//! run omitted. Applying a file again never changes such an object.
 
 use std::cell::Cell;
 
@@ -15,15 +15,15 @@ use super::{Connection, Failure};
 use crate::model::fingerprint::sha256;
 use crate::render::Object;
 
-/// Answers for one object without its content, so that a token is never read.
+/// Requests only the metadata of an object, so that gpuctl never reads a token.
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// How an object that must not change becomes what it was.
+/// How to restore an immutable object.
 #[derive(Clone, Debug)]
 pub(crate) struct Repair {
     pub live: Value,
     pub wanted: Value,
-    /// What is repaired, for people.
+    /// The repaired parts, for display.
     pub changes: Vec<&'static str>,
     action: RepairAction,
 }
@@ -32,26 +32,26 @@ pub(crate) struct Repair {
 enum RepairAction {
     /// A merge patch.
     Patch(Value),
-    /// Its content cannot be changed: the object of this UID is deleted and created again.
+    /// Its content is immutable: delete the object with this UID and create it again.
     Recreate { uid: String },
 }
 
-/// What applying an object that must stay as it was created does.
+/// The state of an immutable companion object.
 pub(super) enum FixedState {
     Missing,
     Intact,
     Broken(Box<Repair>),
-    /// Only another version of gpuctl has the content.
+    /// Only another version of gpuctl contains the original content.
     Lost(String),
 }
 
 impl Connection {
-    /// Returns the live object, of a Secret only its metadata.
+    /// Reads the live object; only the metadata of a Secret.
     pub(super) async fn live_companion(&self, object: &Object) -> Result<Option<Value>, Failure> {
         if is_token(object) { self.find_metadata(&path_of(object)).await } else { self.live(object).await }
     }
 
-    /// Returns the metadata of an object, or nothing where it does not exist.
+    /// Reads the metadata of an object; `None` if it does not exist.
     pub(super) async fn find_metadata(&self, path: &str) -> Result<Option<Value>, Failure> {
         let (body, buffer) = (Bytes::new(), Cell::default());
         let request =
@@ -63,7 +63,7 @@ impl Connection {
         }
     }
 
-    /// Compares the live program or token of a Job with what it was created with.
+    /// Compares the live program or token of a Job with the one that the Job was created with.
     pub(super) async fn fixed_state(&self, object: &Object, owner: &Value) -> Result<FixedState, Failure> {
         let live = self.live_companion(object).await?;
         if is_token(object) {
@@ -74,10 +74,11 @@ impl Connection {
         let is_known = original.is_some() && original == wanted.as_deref();
         let Some(live) = live else {
             let lost = || format!("{} of this job does not exist any more", label(object));
-            // A Job without a supervisor has no program yet; its template cannot be changed, so it has to be replaced.
+            // A Job without a supervisor has no program yet. Its template is immutable, so the Job
+            // must be replaced.
             return Ok(if is_known || !is_supervised(owner) { FixedState::Missing } else { FixedState::Lost(lost()) });
         };
-        // Earlier versions did not record a hash, so there is nothing to compare with.
+        // Earlier versions recorded no hash to compare with.
         let Some(original) = original else { return Ok(state_of(owner_repair(object, live))) };
         if program(&live).map(sha256).as_deref() == Some(original) && is_only_program(&live) {
             return Ok(state_of(repaired(object, live, true)));
@@ -94,7 +95,7 @@ impl Connection {
         })))
     }
 
-    /// Writes a repair.
+    /// Applies a repair.
     pub(super) async fn repair(&self, object: &Object, repair: &Repair) -> Result<(), Failure> {
         match &repair.action {
             RepairAction::Patch(patch) => self.merge_patch(&path_of(object), patch).await.map(drop),
@@ -111,7 +112,8 @@ impl Connection {
         self.merge_patch(&path_of(object), &patch).await.map(drop)
     }
 
-    /// Uses the program or the token that an interrupted run of the same job left behind. Another version's program is replaced.
+    /// Reuses the program or the token that an interrupted run of the same job created. Replaces a
+    /// program of another version.
     pub(super) async fn reuse(&self, object: &Object, live: Value) -> Result<Value, Failure> {
         if is_token(object) || program(&live) == program(&object.body) && is_only_program(&live) {
             return Ok(live);
@@ -122,7 +124,7 @@ impl Connection {
     }
 }
 
-/// Compares the owner and the labels of an object and ignores its content.
+/// Compares the owner reference and labels of an object, but not its content.
 pub(super) fn owner_repair(object: &Object, live: Value) -> Option<Box<Repair>> {
     repaired(object, live, false)
 }
@@ -136,7 +138,7 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
     let uid = references.pointer("/0/uid").unwrap_or(&Value::Null);
     let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let (mut patch, mut changes) = (json!({"metadata": {}}), Vec::new());
-    // Kept claims have no owner.
+    // Retained volume claims have no owner.
     if !uid.is_null() && !owners.is_some_and(|all| all.iter().any(|owner| owner["uid"] == *uid)) {
         patch["metadata"]["ownerReferences"] = references.clone();
         changes.push("is owned by the job again");
@@ -152,7 +154,8 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
     if changes.is_empty() {
         return None;
     }
-    // The patch is for this object, and not for another of its name.
+    // The UID limits the patch to this object, so that it cannot change a newer one with the same
+    // name.
     patch["metadata"]["uid"] = live.pointer("/metadata/uid").cloned().unwrap_or_default();
     let live = told(&live);
     let mut wanted = live.clone();

@@ -48,7 +48,8 @@ impl PodSpec<'_> {
         !self.resource_claims.is_empty() || self.containers.iter().chain(&self.init_containers).any(extended)
     }
 
-    /// Counts devices, whole or slices, and those that a pod of ours claims. Returns 0 for more than a node can have.
+    /// Counts requested devices, whole or slices, and devices in gpuctl's claims. Returns 0 for
+    /// more than a node can have.
     pub(super) fn devices(&self) -> u64 {
         Some(self.all_devices()).filter(|devices| *devices <= MOST_PER_NODE).unwrap_or(0)
     }
@@ -69,13 +70,13 @@ impl PodSpec<'_> {
         resources.iter().map(|resource| self.requested(resource)).chain(self.claimed()).fold(0, u64::saturating_add)
     }
 
-    /// Devices that the names of claims of our own tell.
+    /// Devices that gpuctl encoded in the names of its claims.
     fn claimed(&self) -> impl Iterator<Item = u64> {
         self.resource_claims.iter().filter_map(|claim| claim.name.strip_prefix(CLAIMED_GPUS)?.parse().ok())
     }
 }
 
-/// Units of a resource that is not a device, per pod.
+/// Limit on the units of a resource that is not a device, per pod.
 const MOST_OF_OTHERS: u64 = 1 << 40;
 
 /// What a pod takes away from its node.
@@ -84,7 +85,7 @@ pub(super) struct Total {
     pub extended: BTreeMap<String, u64>,
     pub cpu_milli: u64,
     pub memory_bytes: u64,
-    /// Set when the pod requests more devices than a node can have; they are not in `extended`.
+    /// Whether the pod requests more devices than a node can have; `extended` omits them.
     pub is_absurd: bool,
 }
 
@@ -104,7 +105,7 @@ impl PodSpec<'_> {
         if is_absurd {
             extended.retain(|resource, _| !is_device(resource));
         }
-        // Whatever else a plugin offers is not a count of devices, and only has to fit into sums.
+        // Other plugin resources do not count devices, so they only have to fit into sums.
         extended.values_mut().for_each(|amount| *amount = (*amount).min(MOST_OF_OTHERS));
         Total { extended, cpu_milli: self.of_node("cpu"), memory_bytes: self.of_node("memory").div_ceil(1000), is_absurd }
     }

@@ -35,7 +35,8 @@ impl Connection {
         stream::iter(rights.iter().copied().map(ask)).buffer_unordered(AT_ONCE).try_collect().await
     }
 
-    /// Whether a namespace exists. Answers true without the right to read it, so that a role keeps its rules.
+    /// Whether a namespace exists. Returns true without the right to read it, so that a role keeps
+    /// its rules.
     pub(crate) async fn has_namespace(&self, name: &str) -> Result<bool, Failure> {
         match self.find::<Value>(&format!("/api/v1/namespaces/{name}")).await {
             Err(failure) if failure.is_forbidden() => Ok(true),
@@ -43,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// Returns the names of the API groups that the cluster serves.
+    /// Names of the API groups that the cluster serves.
     pub(crate) async fn groups(&self) -> Result<BTreeSet<String>, Failure> {
         let groups: Value = self.get("/apis").await?;
         let names = groups["groups"].as_array().into_iter().flatten();

@@ -72,7 +72,7 @@ impl Connection {
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             let root = rendered.objects.last() == Some(object);
             match self.put(object, root, run, progress).await {
-                // The checks before the first write have warned.
+                // The checks before the first write have already printed the warning.
                 Err(WriteStop::Failed(failure)) if is_optional(object) && tolerated(object, failure.clone()).is_ok() => {
                     progress.borrow_mut().doubtful = None;
                     left_out.push(label(object));

@@ -9,7 +9,7 @@ use http::HeaderMap;
 
 use crate::model::excerpt::{SERVER_MESSAGE, excerpt};
 
-/// Warnings of one piece of work that are kept.
+/// Limit on the warnings of one task.
 const MOST: usize = 100;
 
 tokio::task_local! {

@@ -18,7 +18,7 @@ use crate::files::{Purpose, replace, text_of};
 pub(crate) struct ConfigFile {
     content: Value,
     path: Option<PathBuf>,
-    /// What lets others change it.
+    /// How other users can change it.
     exposure: Option<Exposure>,
 }
 
@@ -75,8 +75,8 @@ impl ConfigFile {
         }
     }
 
-    /// Fails when others can change the file: then a setting that sends credentials somewhere, or runs a program, may not be
-    /// the user's.
+    /// Fails if other users can change the file. They could add settings that send credentials
+    /// elsewhere or run a program.
     pub(crate) fn must_be_own(&self, setting: &str) -> anyhow::Result<()> {
         match &self.exposure {
             Some(exposure) => Err(anyhow!("refusing to use `{setting}` of the config file: {}", exposure.message())),
@@ -84,7 +84,7 @@ impl ConfigFile {
         }
     }
 
-    /// Fails when it is not certain what the file says about writing.
+    /// Fails if the file's read-only setting is ambiguous.
     pub(super) fn check_safety(&self) -> anyhow::Result<()> {
         safety::check(&self.content)?;
         match &self.exposure {
@@ -227,8 +227,8 @@ pub(crate) fn set(named: Option<&Path>, key: &SettingKey, value: &Value) -> anyh
     Ok(path)
 }
 
-/// Closes gpuctl's own folder for others. Fails when they can change the file all the same: writing it would make their
-/// settings the user's.
+/// Removes other users' access to gpuctl's folder. Fails if they can still change the file:
+/// rewriting it would adopt their settings.
 fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| is_usual && folder.exists());
     if let Some(folder) = folder.filter(|folder| !is_closed(folder)) {

@@ -3,7 +3,8 @@
 use super::outbound::state_folder;
 use crate::files::trust;
 
-/// Returns a warning for each folder with notes of gpuctl's own that is ignored, because others can change what is in it.
+/// One warning for each state or cache folder that gpuctl ignores because other users can change
+/// its content.
 #[must_use]
 pub(crate) fn folder_warnings() -> Vec<String> {
     let cache = dirs::cache_dir().map(|folder| folder.join("gpuctl"));

@@ -61,7 +61,8 @@ impl Config {
         })
     }
 
-    /// Returns whether writing is forbidden, and the origin of that setting. Fails when it is not certain.
+    /// Whether writing is forbidden, and the origin of that setting. Fails if the setting is
+    /// ambiguous.
     pub(crate) fn read_only(&self) -> anyhow::Result<(bool, Origin)> {
         let key = SettingKey::named("safety.read_only");
         if let Some(name) = Environment::near_read_only() {

@@ -13,7 +13,7 @@ use crate::prometheus::{AwsKeys, Credentials, Matchers};
 /// The part of the file that is about metrics.
 const SECTION: &str = "prometheus";
 
-/// Keys that run a program, or name a file whose content is sent or believed.
+/// Keys that run a program, or name a file whose content gpuctl sends or trusts.
 const OF_OTHERS: [&str; 7] = ["token_command", "token_file", "password_file", "cert_file", "key_file", "ca_file", "aws_region"];
 
 /// What the command line says.
@@ -87,7 +87,7 @@ impl MetricsSource {
             flag_token.map(|text| text.trim().to_owned()).or_else(|| variable("GPUCTL_PROMETHEUS_TOKEN").filter(|_| named));
         let own_user = variable("GPUCTL_PROMETHEUS_USER").zip(variable("GPUCTL_PROMETHEUS_PASSWORD")).filter(|_| named);
         if is_of_file && (own_token.is_some() || own_user.is_some() || !flags.headers.is_empty()) {
-            // An address that another user wrote must not get the user's credentials.
+            // Do not send the user's credentials to an address that another user wrote.
             file.must_be_own("prometheus.url")?;
         }
         let own_authority = flags.authority_file.as_ref().map(|path| bytes_of(path)).transpose()?;

@@ -86,7 +86,7 @@ impl AiSettings {
     pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
         let origin = |name: &str| anyhow::Ok(config.find(SettingKey::named(name))?.1);
         if origin("ai.api_url")? == Origin::File && matches!(origin("ai.api_key")?, Origin::Environment(_)) {
-            // An address that another user wrote must not get the user's key.
+            // Do not send the user's key to an address that another user wrote.
             config.file.must_be_own("ai.api_url")?;
         }
         Ok(Self {

@@ -1,7 +1,7 @@
 //! Refuses to write when the config file has a key that looks like a misspelled `safety` setting.
 //!
-//! A misspelled key of any other section has no effect. One that was meant for `safety` would allow what it should forbid,
-//! so nothing is written until it is corrected.
+//! A misspelled key of another section has no effect. One intended for `safety` would permit what
+//! it should forbid, so gpuctl writes nothing until the user corrects it.
 
 use anyhow::{anyhow, bail};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use super::keys::{CONTEXTS, KEYS, SettingKey, ValueKind};
 const SECTION: &str = "safety";
 const KEY: &str = "read_only";
 
-/// Fails when a key in or near `safety` is unknown, misspelled or of another form.
+/// Fails if a key in or near `safety` is unknown, misspelled or has the wrong type.
 pub(super) fn check(content: &Value) -> anyhow::Result<()> {
     let sections = match content {
         Value::Null => return Ok(()),
@@ -29,7 +29,7 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a name may be meant for a key of safety, whatever its spelling: `readonly`, `saftey`, `Read-Only`.
+/// Whether a name resembles a `safety` key in another spelling: `readonly`, `saftey`, `Read-Only`.
 pub(super) fn is_near(name: &str) -> bool {
     let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     let close = |word: &str| letters.contains(word) || strsim::damerau_levenshtein(&letters, word) <= 2;
@@ -41,10 +41,10 @@ fn is_near_contexts(name: &str) -> bool {
     strsim::damerau_levenshtein(&letters, CONTEXTS) <= 2 || letters.starts_with("context")
 }
 
-/// Checks `safety`, at the top or of a context.
+/// Checks `safety` at the top level or in a context.
 fn section(value: &Value, place: &str) -> anyhow::Result<()> {
     let keys = match value {
-        // Nothing but comments.
+        // The section contains only comments.
         Value::Null => return Ok(()),
         Value::Object(keys) => keys,
         _ => bail!("`{place}` of the config file has to be a section with the key `{KEY}`"),
@@ -89,7 +89,7 @@ fn contexts(value: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks an unknown section: its name may be misspelled.
+/// Checks whether the name of an unknown section is a misspelling.
 fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
     near(name, name)?;
     if is_near_contexts(name) {
@@ -98,10 +98,10 @@ fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
     others(name, value)
 }
 
-/// Finds keys of `safety` at a level where they have no effect.
+/// Finds `safety` keys at a level without effect.
 fn others(place: &str, value: &Value) -> anyhow::Result<()> {
     match value {
-        // Its names are the user's own, such as names of headers.
+        // The user chooses the names here, such as names of headers.
         Value::Object(_) if KEYS.iter().any(|key| key.name == place && key.kind == ValueKind::Map) => Ok(()),
         Value::Object(keys) => keys.iter().try_for_each(|(name, value)| {
             let inner = format!("{place}.{name}");
@@ -189,7 +189,7 @@ mod tests {
             let content: Option<Value> = serde_saphyr::from_str(text).unwrap();
             check(&content.unwrap_or_default()).unwrap_or_else(|error| panic!("{text}: {error}"));
         }
-        // The table has no key that looks misspelled.
+        // The table has no key that resembles a misspelling.
         for key in &KEYS {
             assert!(key.name == "safety.read_only" || !is_near(key.path().1), "{}", key.name);
         }

@@ -20,7 +20,7 @@ pub(crate) struct ScoreSettings {
     pub workers: usize,
     /// Address to serve at.
     pub listen: Option<String>,
-    /// Names that requests to it may have as their host.
+    /// Hosts that requests may use.
     pub hosts: Vec<String>,
     /// How much is said: debug, info, warning, error, critical.
     pub level: String,

@@ -18,11 +18,12 @@ pub(crate) enum Site {
     #[default]
     None,
     Known(Box<SiteDefaults>),
-    /// Their namespace has no mark of an administrator: variables, labels and annotations are left out.
+    /// No administrator has marked their namespace, so variables, labels and annotations are
+    /// omitted.
     Unmarked(Box<SiteDefaults>),
-    /// The user may not read them, and it is not known whether there are any.
+    /// The user cannot read them, so they may or may not exist.
     Hidden,
-    /// Defaults exist but cannot be read, for this reason.
+    /// They exist but cannot be read, for this reason.
     Unreadable(String),
 }
 
@@ -47,8 +48,9 @@ impl Site {
         Ok(Self::Unmarked(site))
     }
 
-    /// Decides about a user who may not read the defaults. If the namespace is visible and not private, limits may exist that
-    /// apply to all other users, so nothing is submitted. If it is not visible, there may be no defaults at all.
+    /// Handles a user who cannot read the defaults. If the namespace is visible and not private, it
+    /// may define limits for all users, so gpuctl submits nothing. If the namespace is not visible,
+    /// there may be no defaults.
     async fn hidden(connection: &Connection) -> Result<Self, Error> {
         let Some(home) = connection.home().await? else { return Ok(Self::Hidden) };
         match home["metadata"]["annotations"][PRIVATE].is_string() {
@@ -59,7 +61,8 @@ impl Site {
         }
     }
 
-    /// Refuses to write jobs without the site's limits and enforced values, unless the user insists.
+    /// Refuses to write jobs without the site's limits and enforced values, unless the user
+    /// overrides this.
     pub(crate) fn require_readable(&self, ignore: bool) -> Result<(), Error> {
         let Self::Unreadable(problem) = self else { return Ok(()) };
         if ignore {
@@ -147,7 +150,8 @@ pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, String> {
     found.ok_or_else(|| "the object holds no document of `kind: defaults`".to_owned())
 }
 
-/// Returns warnings: what the site replaces of the file, and what of the site's the job does not get.
+/// Warns about values of the file that the site replaces, and values of the site that the job does
+/// not get.
 pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
     let Document::Job(job) = &input.document else { return Vec::new() };
     let told = |one: &spec::Inherited| {
@@ -167,7 +171,7 @@ pub(crate) fn of_job(job: &JobDocument) -> Vec<FromSite> {
     job.site.inherited.iter().map(one).collect()
 }
 
-/// Marks the namespace of definitions as an administrator's.
+/// Adds the administrator's mark to the namespace of definitions.
 pub(crate) async fn trust_namespace(connection: &Connection, private: bool, context: &Context) -> Result<(), Error> {
     connection.ensure_home(private).await?;
     if connection.mark_home(private).await? {

@@ -38,7 +38,7 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     }
 }
 
-/// Returns the error about a program that differs from the one that the job was created with.
+/// The error for a program that differs from the one that the job was created with.
 pub(crate) fn lost_companion(effects: &Effects, plan: &Plan) -> Option<Error> {
     let message = effects.lost.first()?;
     let job = format!("{}/{}", plan.target.namespace, plan.rendered.objects.last()?.name());
@@ -49,7 +49,7 @@ pub(crate) fn lost_companion(effects: &Effects, plan: &Plan) -> Option<Error> {
 
 /// Returns the API server's refusal, with what to do about the usual ones.
 fn refused(failure: Failure, namespace: &str) -> Error {
-    // A quota forbids in other words.
+    // A quota's error has another wording.
     let message = failure.to_string();
     let no_secret = failure.is_forbidden() && message.starts_with("secrets ") && message.contains(" cannot ");
     let (lacks_namespace, error) = (failure.lacks_namespace(), Error::from(failure));

@@ -69,7 +69,8 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Prints the warnings about the files. A plain secret must not reach the cluster in silence.
+    /// Prints the warnings about the files. A plain-text secret must not reach the cluster without
+    /// a warning.
     pub(crate) fn warn(&self, context: &Context) {
         self.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
         for of_file in self.documents.chunk_by(|one, next| one.file == next.file) {
@@ -112,7 +113,8 @@ pub(crate) fn read(names: &[String], overrides: &[Override], access: &FileAccess
     }
 }
 
-/// Reads the documents of one file and the local files that they name. Problems of both come back together.
+/// Reads the documents of one file and the local files that they name. Reports the problems of both
+/// together.
 fn documents(
     file: &str,
     text: &str,

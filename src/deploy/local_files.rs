@@ -14,11 +14,11 @@ use crate::render::FILES_KIB;
 use crate::spec::{Document, FilePosition, JobDocument, Problem};
 use crate::view::local_files::LocalFile;
 
-/// Most bytes of all files of a job.
+/// Limit on the total bytes of a job's files.
 const MOST_BYTES: u64 = FILES_KIB as u64 * 1024;
-/// Links that one path may go through, as in Linux.
+/// Limit on symlinks in one path, as in Linux.
 const MOST_LINKS: u32 = 40;
-/// File systems whose files are not data of the user.
+/// File systems that do not hold the user's data.
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The local files that `files:` accepts.
@@ -28,7 +28,7 @@ pub(crate) enum FileAccess {
     Unread,
     /// Files in the folder of the job file, and in these folders.
     Folders(Vec<Folder>),
-    /// Any regular file: the user named each on the command line.
+    /// Any regular file: the user named each one on the command line.
     Any,
 }
 
@@ -52,9 +52,9 @@ impl FileAccess {
 /// A folder with readable files.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
-    /// Absolute, in the spelling of the user.
+    /// Absolute, as the user spelled it.
     typed: PathBuf,
-    /// Absolute, without links.
+    /// Absolute, with symlinks resolved.
     real: PathBuf,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Attached {
     pub contents: Vec<Vec<u8>>,
 }
 
-/// Why a file is not read.
+/// Why a file is refused.
 #[derive(Debug)]
 enum Refused {
     Outside,
@@ -156,7 +156,7 @@ fn read_all(reading: &Reading, beside: &Path, job: &JobDocument, problems: &mut 
     attached
 }
 
-/// Returns the size and, if it fits after `before` bytes of other files, the content.
+/// The size and, if it fits after `before` bytes of other files, the content.
 fn content(file: fs::File, before: u64) -> Result<(u64, Vec<u8>), Refused> {
     let size = file.metadata()?.len();
     let most = MOST_BYTES.saturating_sub(before) + 1;
@@ -189,11 +189,11 @@ fn problem(refused: &Refused, local: &str, at: FilePosition) -> Problem {
     }
 }
 
-/// How the paths of one job file are resolved.
+/// How to resolve the paths of one job file.
 struct Reading {
-    /// That of the job file, without links.
+    /// The folder of the job file, with symlinks resolved.
     folder: PathBuf,
-    /// That folder first; `None` allows every folder.
+    /// Starts with the folder of the job file; `None` allows every folder.
     allowed: Option<Vec<Folder>>,
 }
 
@@ -212,8 +212,8 @@ impl Reading {
         }
         let file = platform::open_plain(&path)?;
         let opened = file.metadata()?;
-        // Somebody may have replaced a folder by a link since: the path must still lead to the
-        // opened file.
+        // Another user may have replaced a folder by a symlink since the check, so the path must
+        // still lead to the opened file.
         let now = fs::symlink_metadata(self.resolve(local)?)?;
         match opened.is_file() && platform::is_same_file(&opened, &now) {
             true => Ok(file),
@@ -221,8 +221,8 @@ impl Reading {
         }
     }
 
-    /// Follows a path link by link. Refuses a path that leaves the allowed folders before any
-    /// lookup there: even a path that returns would reveal which folders exist.
+    /// Resolves a path symlink by symlink. Refuses a path that leaves the allowed folders before
+    /// any lookup there, because even a path that returns would reveal which folders exist.
     fn resolve(&self, local: &Path) -> Result<PathBuf, Refused> {
         if self.allowed.is_none() {
             return Ok(fs::canonicalize(self.folder.join(local))?);
@@ -256,8 +256,8 @@ impl Reading {
         self.allowed.iter().flatten()
     }
 
-    /// Accepts a path in an allowed folder, or above one. In the folder of the job file, which can
-    /// be a home folder, hidden names such as `.ssh` are not accepted.
+    /// Accepts a path in an allowed folder, or above one. Rejects hidden names such as `.ssh` in
+    /// the job file's folder, which can be a home folder.
     fn may_look_at(&self, path: &Path) -> Result<(), Refused> {
         let leads = |folder: &Folder| path.starts_with(&folder.real) || folder.real.starts_with(path);
         // The kubelet links the files of a mounted ConfigMap through `..data` and `..2026_11_27_…`.
@@ -274,8 +274,8 @@ impl Reading {
         }
     }
 
-    /// Puts the steps of a path before the remaining steps. An absolute path restarts at the root,
-    /// or at an allowed folder if it begins with the user's spelling of that folder.
+    /// Prepends the steps of a path to the remaining steps. An absolute path restarts at the root,
+    /// or at an allowed folder if it begins with the user's spelling of it.
     fn enter(&self, path: &Path, at: &mut PathBuf, steps: &mut Vec<Step>) {
         let mut rest = path;
         if path.is_absolute() || path.has_root() {

@@ -46,11 +46,12 @@ pub(crate) struct SubmitOptions {
     pub follow: bool,
     /// Longest time to wait.
     pub timeout: Option<Duration>,
-    /// Refuses the whole run when it has a document of another kind.
+    /// Refuses the whole run if it contains a document of another kind.
     pub only_kind: Option<DocumentKind>,
 }
 
-/// Kinds of documents by whom they affect: a job affects its author, the others affect all users.
+/// Kinds of documents by the users they affect: a job affects its author, all other kinds affect
+/// everyone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DocumentKind {
     Job,
@@ -60,16 +61,16 @@ pub(crate) enum DocumentKind {
 }
 
 impl DocumentKind {
-    /// Words of `--only-kind`.
+    /// Values of `--only-kind`.
     pub(crate) const WORDS: [&str; 4] = ["job", "pool", "quota", "defaults"];
 
-    /// Reads one of [`Self::WORDS`].
+    /// Parses one of [`Self::WORDS`].
     #[must_use]
     pub(crate) fn of_word(word: &str) -> Option<Self> {
         [Self::Job, Self::Pool, Self::Quota, Self::Defaults].into_iter().find(|kind| kind.word() == word)
     }
 
-    /// Returns its word of `--only-kind`.
+    /// Its value of `--only-kind`.
     #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -80,7 +81,7 @@ impl DocumentKind {
         }
     }
 
-    /// Returns the kind of a document that the YAML reader has accepted.
+    /// The kind of a document that the YAML reader has accepted.
     #[must_use]
     pub(crate) fn of(document: &Document) -> Self {
         match document {

@@ -18,7 +18,7 @@ pub(crate) async fn taken_over(connection: &Connection, host: &NodeUsage, pool: 
             leaving(other, &host.details.node, &noted.unwrap_or_default()).restored
         }
     };
-    // A note about a label that is not there now would become a write.
+    // Do not write a label that the node lacks now only because a note mentions it.
     set.retain(|key, note| host.details.node.labels.get(key) == Some(&note.value));
     set.insert(POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
     Ok(set)
@@ -50,7 +50,8 @@ pub(crate) async fn set_label(
     }
 }
 
-/// Takes the labels of a pool from a node, and warns of those that its definition names and gpuctl does not set.
+/// Removes a pool's labels from a node. Warns about labels that its definition names and gpuctl
+/// does not set.
 pub(crate) async fn leave(
     connection: &Connection,
     terminal: &Terminal,
@@ -66,7 +67,7 @@ pub(crate) async fn leave(
             node.name
         ));
     }
-    // The pool's own label is removed last, so that a repeated command still finds the node in the pool.
+    // Remove the pool's label last, so that a repeated command still finds the node in the pool.
     for (key, note) in leaving.restored.iter().rev() {
         unset(connection, &node.name, key, note).await?;
     }

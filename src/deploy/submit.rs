@@ -78,8 +78,8 @@ pub(crate) async fn submit(
     }
 }
 
-/// Enforces `--only-kind` before the first request. The check uses the parsed documents, because no caller can find out the
-/// kind of a text as reliably as the YAML reader.
+/// Enforces `--only-kind` before the first request. Checks the parsed documents, because no caller
+/// can determine the kind of a text as reliably as the YAML reader.
 fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
     let Some(only) = how.only_kind else { return Ok(()) };
     let other = |input: &&InputDocument| DocumentKind::of(&input.document) != only;

@@ -17,7 +17,8 @@ pub(crate) struct Copied {
     pub skipped: Skipped,
 }
 
-/// Skipped members: the first with their reasons, and their number. A hostile archive may have millions.
+/// Skipped members: the first ones with their reasons, and the total number. A hostile archive can
+/// have millions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Skipped {
     pub first: Vec<String>,
@@ -25,7 +26,7 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Most names, and most letters of each.
+    /// Limits on the number of names and on the length of each.
     const NAMED: usize = 20;
     const LETTERS: usize = 256;
 
@@ -106,7 +107,7 @@ fn add(archive: &mut Builder<impl Write>, path: &Path, name: &Path, copied: &mut
         header.set_entry_type(EntryType::Symlink);
         archive.append_link(&mut header, name, fs::read_link(path)?)?;
     } else if kind.is_file() {
-        // Another user of the folder may have replaced it by a link or a pipe.
+        // Another user of the folder may have replaced it by a symlink or a pipe.
         let file = platform::open_file(path)?;
         let size = file.metadata()?.len();
         header.set_size(size);

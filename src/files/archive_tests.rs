@@ -1,4 +1,4 @@
-//! Archives that a container sends: whole ones, cut ones and hostile ones.
+//! Archives from a container: complete, truncated and hostile ones.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
 use std::fs;
@@ -31,7 +31,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Returns an archive as a hostile container would send it; the library itself refuses to write such names.
+/// Builds an archive as a hostile container would send it; the library itself refuses to write such
+/// names.
 fn hostile(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
     let mut archive = Builder::new(Vec::new());
     for (path, kind, link) in entries {
@@ -66,7 +67,7 @@ fn a_tree_comes_back_as_it_went() {
     assert_eq!(fs::read_to_string(place.join("to/link")).unwrap(), "one");
     assert_eq!(fs::read_to_string(place.join("to/a/b/up")).unwrap(), "two!");
     assert_ne!(fs::metadata(place.join("to/y")).unwrap().mode() & 0o100, 0);
-    // A second copy goes over the first and leaves the rest.
+    // A second copy overwrites the files of the first and keeps the rest.
     fs::write(place.join("to/kept"), "").unwrap();
     stage(&bytes, "top", &place.join("to"), "2").unwrap().place(&place.join("to")).unwrap();
     assert!(place.join("to/kept").exists());
@@ -85,7 +86,7 @@ fn nothing_gets_out_of_the_folder() {
         ("top/out", EntryType::Symlink, "../../../etc"),
         ("top/absolute", EntryType::Symlink, "/etc/passwd"),
         ("top/beside", EntryType::Symlink, "../../x"),
-        // Lexically inside, really three levels above.
+        // Inside by its text, but three levels above on disk.
         ("top/a/b/c/y", EntryType::Symlink, "../../.."),
         ("top/p", EntryType::Symlink, "a/b/c/y/../../.."),
         ("top/hard", EntryType::Link, "/etc/passwd"),
@@ -120,7 +121,7 @@ fn only_a_whole_copy_is_put_into_place() {
     let error = stage(&link, "x", &place.join("copy"), "1").unwrap_err();
     assert_eq!(error.to_string(), "it is a link to y: copy that");
     assert_eq!(names(&place), ["x"]);
-    // A folder is not replaced by a file, nor a device by anything.
+    // A file does not replace a folder, and nothing replaces a device.
     let staged = stage(&hostile(&[("x", EntryType::Regular, "")]), "x", &place.join("copy"), "1").unwrap();
     assert!(staged.place(&place.join("x")).is_err());
     assert_eq!(merge(&place.join("x/one"), Path::new("/dev/null")).unwrap_err().kind(), ErrorKind::AlreadyExists);
@@ -136,7 +137,7 @@ fn a_path_is_at_or_below_its_name() {
     }
 }
 
-/// Returns a header with a size that need not match its data.
+/// Builds a header whose size need not match its data.
 fn header(path: &str, kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
@@ -163,7 +164,7 @@ fn sparse_members_become_holes() {
     let data = fs::metadata(place.join("to")).unwrap();
     assert_eq!(data.len(), 1 << 40);
     assert!(data.blocks() < 1000, "{} blocks", data.blocks());
-    // Segments that overlap, lie outside the file, or have another size than the data.
+    // Segments that overlap, lie outside the file, or do not match the size of the data.
     for (offset, length, whole) in [(1 << 40, 1, 1 << 40), (0, 2, 1 << 40), (u64::MAX >> 1, 1, 1 << 40)] {
         let gnu = sparse.as_gnu_mut().unwrap();
         gnu.set_real_size(whole);
@@ -187,7 +188,7 @@ fn extension_headers_are_bounded_in_any_order() {
             assert!(fail(&block(kind, size)).contains("longer than 1 MiB"), "{kind} {size}");
         }
     }
-    // Many small ones in a row.
+    // Many small ones in succession.
     let many: Vec<u8> = (0..3000).flat_map(|index| [block(b"LKxg"[index % 4], 512), vec![0; 512]].concat()).collect();
     assert!(fail(&many).contains("longer than 1 MiB"));
     let segments = {

@@ -11,16 +11,17 @@ use tar::{EntryType, GnuExtSparseHeader, GnuSparseHeader, Header};
 use crate::platform;
 
 const BLOCK: u64 = 512;
-/// Most bytes of the extension headers of one member: long names, PAX records and lists of segments.
+/// Limit on the extension headers of one member in bytes: long names, PAX records and segment
+/// lists.
 const MOST_EXTENSIONS: u64 = 1 << 20;
-/// Most bytes of skipped members.
+/// Limit on the bytes of skipped members.
 const MOST_UNWANTED: u64 = 1 << 30;
 
-/// One file, folder or link. Its data is read from [`Members`] next.
+/// One file, folder or link. [`Members`] yields its data next.
 #[derive(Debug)]
 pub(super) struct Member {
     pub kind: EntryType,
-    /// `None` when this system cannot have such a name.
+    /// `None` if this platform cannot represent the name.
     pub path: Option<PathBuf>,
     pub link: Option<PathBuf>,
     pub mode: u32,
@@ -35,13 +36,13 @@ pub(super) struct Member {
 /// An archive that is being read.
 pub(super) struct Members<R> {
     source: R,
-    /// Bytes of the current member's data, and of the padding behind it.
+    /// Bytes of the current member's data, and of the padding after it.
     data: u64,
     padding: u64,
     unwanted: u64,
 }
 
-/// What extension headers say about the next member.
+/// Metadata of the next member from its extension headers.
 #[derive(Default)]
 struct Extensions {
     bytes: u64,
@@ -56,7 +57,7 @@ impl<R: Read> Members<R> {
         Self { source, data: 0, padding: 0, unwanted: 0 }
     }
 
-    /// Returns the next member; `None` at the end of the archive.
+    /// Reads the next member; `None` at the end of the archive.
     pub(super) fn next(&mut self) -> io::Result<Option<Member>> {
         self.leave_out_rest()?;
         let mut extensions = Extensions::default();
@@ -80,7 +81,7 @@ impl<R: Read> Members<R> {
                     let records = self.extension(size, &mut extensions.bytes)?;
                     extensions.add(&records)?;
                 }
-                // Defaults for all later members; no tar writes names or sizes into them.
+                // Global headers. No tar writes names or sizes into them.
                 EntryType::XGlobalHeader => drop(self.extension(size, &mut extensions.bytes)?),
                 _ => return self.member(&header, size, extensions).map(Some),
             }
@@ -216,7 +217,7 @@ impl Extensions {
 
 fn checksum(header: &Header) -> u32 {
     let bytes = header.as_bytes();
-    // The field of the sum counts as eight blanks.
+    // The checksum treats its own field as eight blanks.
     bytes[..148].iter().chain(&bytes[156..]).map(|byte| u32::from(*byte)).sum::<u32>() + 8 * u32::from(b' ')
 }
 
@@ -228,7 +229,7 @@ fn invalid(why: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("the archive from the container is not valid: {why}"))
 }
 
-/// Replaces an error of the library, which quotes bytes of the archive.
+/// Replaces an error of the library, because it quotes bytes of the archive.
 fn malformed(_: io::Error) -> io::Error {
     invalid("a number of a header is malformed")
 }

@@ -24,16 +24,17 @@ pub(crate) enum FileError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Decides the mode of a file and whether a link is followed.
+/// Determines the mode of a file and whether to follow a symlink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// For the user only, such as a bundle: always mode 0600.
+    /// Private to the user, such as a bundle: always mode 0600.
     Private,
-    /// For programs of other users too, such as node-exporter.
+    /// Readable by other users' programs, such as node-exporter.
     Public,
-    /// With the mode that the umask gives. An existing file of the user keeps its mode.
+    /// Uses the mode of the umask. A file that exists keeps its mode.
     Document,
-    /// The config file. It keeps its mode, except that others cannot write, and may be a link that the user owns.
+    /// The config file. Keeps its mode, but removes other users' write access. May be a symlink
+    /// that the user owns.
     Config,
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn text_of(path: &Path) -> Result<String, FileError> {
     String::from_utf8(bytes_of(path)?).map_err(|_| FileError::NotText { path: path.to_path_buf() })
 }
 
-/// Makes a file that does not exist yet. `Ok(false)` when there is one, or anything else.
+/// Creates a new file. Returns `Ok(false)` if the path exists, whatever it is.
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
     if std::fs::symlink_metadata(path).is_ok() {
@@ -67,10 +68,10 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     }
 }
 
-/// Puts a file in place at once, so that no reader meets half of it.
+/// Replaces a file atomically, so that no reader sees a partial one.
 ///
-/// The new file is written under a random name and renamed over the old one, so it belongs to the user. A link is refused,
-/// because another user may have planted it; only the config file may be one.
+/// Writes a new file under a random name and renames it over the old one, so the user owns it.
+/// Refuses a symlink, because another user may have planted it. Only the config file may be one.
 pub(crate) fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileError> {
     let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
     let target = match purpose {
@@ -93,12 +94,12 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(),
 
 const PRIVATE_FILE: u32 = 0o600;
 const PUBLIC_FILE: u32 = 0o644;
-/// The umask takes rights from it.
+/// The umask restricts this mode.
 const NEW_FILE: u32 = 0o666;
 const PRIVATE_FOLDER: u32 = 0o700;
 const PUBLIC_FOLDER: u32 = 0o755;
 
-/// Returns the mode of a regular file that belongs to the user. Links, devices and folders are not replaced.
+/// The mode of a regular file that the user owns. Refuses links, devices and folders.
 fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
     let data = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -129,7 +130,7 @@ fn write_fresh(path: &Path, bytes: &[u8], mode: u32, exactly: bool) -> io::Resul
     Ok(fresh)
 }
 
-/// Moves a fresh file to its place.
+/// Moves a new file to its final path.
 fn put(fresh: &Path, target: &Path) -> io::Result<()> {
     std::fs::rename(fresh, target).inspect_err(|_| {
         let _ = std::fs::remove_file(fresh);

@@ -1,17 +1,17 @@
-//! Watches the free space of the disk that something is copied to, so that a hostile archive cannot fill it.
+//! Monitors the free space of the target disk, so that a hostile archive cannot fill it.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::platform::{self, FreeSpace};
 
-/// Bytes that may be written between two checks.
+/// Limit on the bytes written between two checks.
 const INTERVAL: u64 = 16 << 20;
 /// Largest reserve. A nearly full disk reserves a tenth of its free space.
 const RESERVE: FreeSpace = FreeSpace { bytes: 1 << 30, files: Some(10_000) };
 const SHARE: u64 = 10;
 
-/// A disk and its reserve. Systems without a way to read the free space have no limit.
+/// A disk and its reserve. Platforms that cannot report free space have no limit.
 #[derive(Debug)]
 pub(super) struct Space {
     folder: PathBuf,
@@ -26,7 +26,7 @@ impl Space {
         Ok(Self { folder: folder.to_owned(), reserve: reserve(free), unseen: 0 })
     }
 
-    /// Fails when a file of this size does not fit.
+    /// Fails if a file of this size does not fit.
     pub(super) fn expect(&mut self, bytes: u64) -> io::Result<()> {
         self.unseen = 0;
         let Some(free) = platform::free_space(&self.folder)? else { return Ok(()) };
@@ -76,10 +76,10 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::StorageFull);
         assert!(error.to_string().contains("has 102400 MiB free and 1024 MiB are reserved"), "{error}");
         assert!(fits(disk(1 << 29, 1_000_000), kept, 0).is_err() && fits(disk(2 << 30, 10_000), kept, 0).is_err());
-        // A disk that is nearly full still takes small files.
+        // A nearly full disk still accepts small files.
         let kept = reserve(disk(100 << 20, 100));
         assert!(fits(disk(100 << 20, 100), kept, 89 << 20).is_ok() && fits(disk(100 << 20, 100), kept, 91 << 20).is_err());
-        // Some file systems have no fixed number of files.
+        // Some file systems have no fixed number of inodes.
         assert!(fits(FreeSpace { bytes: 5, files: None }, FreeSpace { bytes: 0, files: None }, 5).is_ok());
     }
 }

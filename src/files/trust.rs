@@ -1,5 +1,5 @@
-//! Checks who else can change the user's files, as ssh does: a config file runs commands, and a cache says where
-//! credentials go.
+//! Checks, as ssh does, whether other users can change the user's files. The config file runs
+//! commands, and a cache determines the servers that receive credentials.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{FileError, Purpose};
 use crate::platform::{self, Others};
 
-/// Links that a path may go through, as in the kernel.
+/// Limit on symlinks in a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// A file or folder that other users can change.
@@ -20,7 +20,7 @@ pub(crate) struct Exposure {
 }
 
 impl Exposure {
-    /// Describes it, with the command that repairs it.
+    /// Describes the file, with the command that repairs it.
     #[must_use]
     pub(crate) fn message(&self) -> String {
         let path = self.path.display();
@@ -31,7 +31,7 @@ impl Exposure {
         }
     }
 
-    /// Returns the command that repairs it.
+    /// The command that repairs it.
     #[must_use]
     pub(crate) fn repair(&self) -> String {
         let text = self.path.display().to_string();
@@ -44,8 +44,8 @@ impl Exposure {
     }
 }
 
-/// Returns what lets others change a file: the file, a folder on the way to it, or a link. `None` when only the user and root
-/// can. A device or a pipe is whatever the user named it for.
+/// Finds a reason why others can change a file: the file, a folder above it, or a symlink. `None`
+/// if only the user and root can. Does not judge a device or a pipe, because the user chose it.
 pub(crate) fn exposure(path: &Path) -> io::Result<Option<Exposure>> {
     if !std::fs::metadata(path)?.is_file() {
         return Ok(None);
@@ -84,7 +84,7 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
     Ok(None)
 }
 
-/// Returns the file that a path leads to. Each link, and the file, has to belong to the user.
+/// Resolves a path to its file. The user must own the file and each symlink.
 pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_path_buf();
     for _ in 0..=MOST_LINKS {
@@ -107,8 +107,8 @@ pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(ErrorKind::InvalidInput, "too many symbolic links"))
 }
 
-/// Closes a folder for others where they can write to it. Returns false when that is not possible, as for a folder that
-/// belongs to another user. Then its content is not trusted.
+/// Removes other users' write access to a folder. Returns false if that fails, for example because
+/// another user owns the folder. gpuctl then does not trust its content.
 pub(crate) fn is_closed(folder: &Path) -> bool {
     let Ok(data) = std::fs::symlink_metadata(folder) else { return false };
     if !data.is_dir() || platform::others_can(&data) == Some(Others::Own) {
@@ -118,7 +118,7 @@ pub(crate) fn is_closed(folder: &Path) -> bool {
     platform::mode_of(&data) & 0o022 == 0 || platform::is_own(&data) && platform::close_folder(folder).is_ok()
 }
 
-/// Returns the folders above a file that are gpuctl's own, the innermost first.
+/// gpuctl's own folders above a file, the innermost first.
 fn own_folders(path: &Path) -> Vec<&Path> {
     let all: Vec<&Path> = path.ancestors().skip(1).collect();
     let outermost = all.iter().position(|folder| folder.ends_with("gpuctl")).unwrap_or(0);
@@ -129,7 +129,7 @@ fn refused(why: &str) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, why)
 }
 
-/// Reads a file that gpuctl wrote for itself. Fails when others can write or own the file or its folder.
+/// Reads a state file of gpuctl. Fails if others can write or own the file or its folder.
 pub(crate) fn own_text(path: &Path) -> Result<String, FileError> {
     let read = || {
         if !own_folders(path).into_iter().all(is_closed) {
@@ -145,7 +145,7 @@ pub(crate) fn own_text(path: &Path) -> Result<String, FileError> {
     read().map_err(|source| FileError::Read { path: path.to_path_buf(), source })
 }
 
-/// Writes a file that gpuctl keeps for itself, in a folder that only the user can enter.
+/// Writes a state file of gpuctl in a folder that only the user can enter.
 pub(crate) fn write_own(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
     let folders = own_folders(path);

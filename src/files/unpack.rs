@@ -1,8 +1,8 @@
 //! Unpacks an archive from a container for `cp`.
 //!
-//! The archive is not trusted. It is unpacked into a fresh folder next to the target, no link leads out of that folder, and
-//! only a complete copy is moved into place. Every member uses up free files of the disk, or counts towards a limit, so
-//! that an archive without end stops.
+//! The archive is not trusted. It is unpacked into a new folder next to the target, where no link
+//! leads outside. Only a complete copy is moved into place. Every member uses an inode or counts
+//! towards a limit, so that an endless archive stops.
 #![expect(clippy::disallowed_methods, reason = "this is the edge that copies the user's files")]
 
 use std::fs::{self, File, OpenOptions};
@@ -17,16 +17,16 @@ use super::members::{Member, Members};
 use super::space::Space;
 use crate::platform;
 
-/// Deeper folders cannot be removed where a process may open 1024 files.
+/// Deeper folders cannot be removed by a process with a limit of 1024 open files.
 const DEEPEST: usize = 256;
-/// Longest path in bytes, as Linux limits it.
+/// Longest path in bytes, as in Linux.
 const LONGEST_PATH: usize = 4096;
-/// Most links, which wait in memory for the end of the archive.
+/// Limit on links, which stay in memory until the end of the archive.
 const MOST_LINKS: usize = 100_000;
 const MOST_LINK_BYTES: usize = 16 << 20;
-/// Most skipped members, and most members that repeat an earlier name.
+/// Limit on skipped members, and on members that repeat an earlier name.
 const MOST_USELESS: u64 = 50_000;
-/// Bytes that are copied between two checks for free space and Ctrl-C.
+/// Bytes copied between two checks for free space and Ctrl-C.
 const PIECE: usize = 128 << 10;
 
 /// An unpacked archive in a folder next to its target. Dropping it removes the folder.
@@ -44,20 +44,20 @@ pub(crate) struct Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        // Whatever cannot be removed is in a folder whose name says whose it is.
+        // If removal fails, the folder's name shows that gpuctl created it.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Returns the folder that an archive for `target` is unpacked in.
+/// The folder for unpacking an archive for `target`.
 #[must_use]
 pub(crate) fn staging_folder(target: &Path, unique: &str) -> PathBuf {
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     parent.join(format!(".gpuctl-cp-{unique}"))
 }
 
-/// Reads an archive that holds one file or folder called `name` into `folder`, which does not exist yet. `stop` ends it when
-/// the source has nothing to say.
+/// Reads an archive with one file or folder called `name` into `folder`, which does not exist yet.
+/// `stop` ends it while the source sends nothing.
 pub(crate) fn stage(source: impl Read, name: &str, folder: &Path, stop: &AtomicBool) -> io::Result<Staged> {
     let folder = folder.to_owned();
     platform::private_folder(&folder)?;
@@ -85,7 +85,7 @@ pub(crate) fn stage(source: impl Read, name: &str, folder: &Path, stop: &AtomicB
 }
 
 impl Staged {
-    /// Unpacks one member. No link is made while there are members to come, so none can be followed.
+    /// Unpacks one member. Links are created after all members, so no member can go through one.
     fn take(&mut self, member: &Member, data: &mut Members<impl Read>) -> io::Result<()> {
         let unnamed = PathBuf::new();
         let shown = member.path.as_deref().unwrap_or(&unnamed);
@@ -137,7 +137,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Returns the path of a member below the folder, or the reason to skip it.
+    /// The path of a member below the folder, or the reason to skip it.
     fn place_of(&self, shown: &Path) -> Result<PathBuf, &'static str> {
         if shown.as_os_str().is_empty() || shown.as_os_str().len() > LONGEST_PATH {
             return Err("its name is empty, too long, or not possible on this system");
@@ -159,7 +159,7 @@ impl Staged {
         }
     }
 
-    /// Removes what an earlier member of the same name left.
+    /// Removes the file or link of an earlier member with the same name.
     fn make_way(&mut self, place: &Path) -> io::Result<()> {
         match fs::remove_file(place) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -184,13 +184,13 @@ impl Staged {
                     file.seek(SeekFrom::Start(*offset))?;
                     self.copy(&mut data.take(*length), &mut file)?;
                 }
-                // The rest stays a hole, which takes no space.
+                // The rest remains a hole and uses no disk space.
                 file.set_len(*whole)?;
                 *whole
             }
         };
         self.copied.bytes = self.copied.bytes.saturating_add(size);
-        // Programs become executable for every user that can read them; the umask decides the rest.
+        // Makes programs executable for every user that can read them; the umask restricts this.
         if member.mode & 0o100 != 0 {
             platform::may_run(&file)?;
         }
@@ -209,7 +209,8 @@ impl Staged {
         }
     }
 
-    /// Gives a file that has arrived another name. A copy of it could be made a thousand times by one archive.
+    /// Hard-links an unpacked file to another name. Copies would let one archive duplicate a file a
+    /// thousand times.
     fn second_name(&mut self, first: &Path, place: &Path) -> io::Result<()> {
         let size = fs::metadata(first)?.len();
         self.make_way(place)?;
@@ -223,7 +224,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Makes the links that lead to something inside what was copied; a link to a link waits for that one.
+    /// Creates the links to targets inside the copy. A link to a link waits for that one.
     fn link(&mut self, mut links: Vec<(PathBuf, PathBuf)>, stop: &AtomicBool) -> io::Result<()> {
         let top = fs::canonicalize(self.folder.join(&self.name))?;
         loop {
@@ -235,7 +236,7 @@ impl Staged {
                 }
                 let place = self.folder.join(&path);
                 let parent = place.parent().map_or_else(|| Err(ErrorKind::NotFound.into()), fs::canonicalize)?;
-                // An absolute path is not even looked at: it may be on a network.
+                // Do not even look up an absolute path: it may be on a network file system.
                 let leads = || fs::canonicalize(parent.join(&link)).is_ok_and(|end| end.starts_with(&top));
                 if link.is_relative() && parent.starts_with(&top) && leads() && fs::symlink_metadata(&place).is_err() {
                     platform::symlink(&link, &place)?;
@@ -253,14 +254,14 @@ impl Staged {
         Ok(())
     }
 
-    /// Moves it to `target`: a file over a file, the content of a folder into a folder.
+    /// Moves the copy to `target`: a file replaces a file, and a folder merges into a folder.
     pub(crate) fn place(self, target: &Path) -> io::Result<Copied> {
         merge(&self.folder.join(&self.name), target)?;
         Ok(self.copied.clone())
     }
 }
 
-/// Returns `path` without detours; `None` when it is not `name` or below it.
+/// Normalizes `path`; `None` unless it is `name` or below it.
 pub(super) fn inside(path: &Path, name: &str) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
     for part in path.components() {

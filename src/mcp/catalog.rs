@@ -1,4 +1,4 @@
-//! The list of tools: which command of gpuctl each one runs, with which parameters, and which of them may write.
+//! The list of tools: the gpuctl command of each, its parameters, and whether it writes.
 
 use super::mask::TextSource;
 use super::tools::{AgentTool, Change, Parameter, Place, WriteArea, may, must};
@@ -17,7 +17,7 @@ const fn asks(
     AgentTool { name, about, command, parameters, source: TextSource::Cluster, has_json: true, change: None }
 }
 
-/// A tool whose answer repeats the manifest of the call, or is part of the program.
+/// A tool whose output repeats the manifest of the call, or text of the program itself.
 const fn echoes(mut tool: AgentTool, source: TextSource) -> AgentTool {
     tool.source = source;
     tool
@@ -121,7 +121,8 @@ const READING: [AgentTool; 19] = [
     ),
 ];
 
-/// Creates or changes what a manifest describes. `--only-kind` makes the program itself refuse any other kind.
+/// Creates or changes the objects in a manifest. With `--only-kind`, gpuctl itself refuses other
+/// kinds.
 macro_rules! submits {
     ($name:literal, $about:literal, $verb:literal, $kind:literal, $area:ident, $is_destructive:literal) => {
         AgentTool {
@@ -142,7 +143,7 @@ macro_rules! submits {
     };
 }
 
-/// Deletes one object, after the description of what it is now.
+/// Deletes one object, after a preview that describes its current state.
 const fn deletes(
     name: &'static str,
     about: &'static str,
@@ -201,7 +202,7 @@ const WRITING: [AgentTool; 9] = [
     ),
 ];
 
-/// Returns the tools that a server offers: all that read, and those that write in an allowed area.
+/// The tools that a server offers: all that read, and those that write in an allowed area.
 pub(super) fn tools(areas: &[WriteArea]) -> impl Iterator<Item = &'static AgentTool> {
     let is_allowed = |tool: &&AgentTool| tool.change.as_ref().is_some_and(|change| areas.contains(&change.area));
     READING.iter().chain(WRITING.iter().filter(is_allowed))
@@ -232,7 +233,7 @@ mod tests {
                 };
                 (one.name.to_owned(), value)
             };
-            // Options that exclude each other are given alone.
+            // Omit options that conflict with other options.
             let alone = |one: &Parameter| one.is_required || !matches!(one.name, "first_error" | "previous");
             let arguments: Map<String, Value> = tool.parameters.iter().filter(|one| alone(one)).map(sample).collect();
             for command in [Some(tool.command), tool.change.as_ref().map(|change| change.preview)].into_iter().flatten() {

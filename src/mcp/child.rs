@@ -1,4 +1,4 @@
-//! Runs gpuctl itself for one tool call, with limits of time and of memory.
+//! Runs gpuctl as a child process for one tool call, within limits on time and memory.
 
 use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
@@ -10,36 +10,36 @@ use tokio::sync::Semaphore;
 
 use super::tools::Call;
 
-/// How long a command may take.
+/// Time limit of a command.
 const WITHIN: Duration = Duration::from_secs(120);
 /// Limit of each output stream of a command in bytes: two thousand pages.
 const LARGEST: usize = 4 << 20;
-/// Commands that run at the same time. More would let one client flood the API server.
+/// Limit on concurrent commands, so that one client cannot flood the API server.
 const AT_ONCE: usize = 4;
 
-/// How the commands of one server run.
+/// How one server runs its commands.
 #[derive(Debug)]
 pub(super) struct Runner {
     /// The global options that the server was started with.
     own: Vec<OsString>,
-    /// Those of them that choose a namespace; a call may have its own.
+    /// The options among them that select a namespace; a call can override them.
     namespace: Vec<OsString>,
     places: Semaphore,
 }
 
-/// What a command printed.
+/// The output of a command.
 #[derive(Debug)]
 pub(super) struct Output {
     pub out: String,
     /// Warnings, hints and errors.
     pub said: String,
-    /// `None` when a signal ended it.
+    /// `None` if a signal ended it.
     pub code: Option<i32>,
     /// The output exceeded the limit.
     pub is_cut: bool,
 }
 
-/// May the command write to the cluster?
+/// Whether the command may write to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -51,10 +51,10 @@ impl Runner {
         Self { own, namespace, places: Semaphore::new(AT_ONCE) }
     }
 
-    /// Runs the command to its end.
+    /// Runs the command until it exits.
     ///
     /// # Errors
-    /// Fails when the command cannot be started, or exceeds its time.
+    /// Fails if the command does not start or exceeds its time limit.
     pub(super) async fn run(&self, call: &Call, access: Access) -> Result<Output, String> {
         let place = self.places.acquire().await.map_err(|error| format!("the server ends: {error}"))?;
         let mut child = self.start(call, access)?;
@@ -92,7 +92,7 @@ async fn talk(child: &mut Child, input: &str, access: Access) -> std::io::Result
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async move {
         if let Some(mut stdin) = stdin {
-            // The command may end without reading all of it; its exit code tells.
+            // The command may exit before it reads all input. Its exit code reports failures.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
@@ -110,7 +110,7 @@ async fn talk(child: &mut Child, input: &str, access: Access) -> std::io::Result
     Ok(Output { out: text(out), said: text(said), code: status.code(), is_cut })
 }
 
-/// Why reading ends before the stream does.
+/// Why reading stopped before the end of the stream.
 enum Stop {
     Endless,
     Failed(std::io::Error),
@@ -122,8 +122,9 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-/// Reads what fits; returns true when a command that writes printed more. Such a command is read to its end, because a
-/// closed pipe would end it in the middle of a change. The other stream of an endless reader is not waited for.
+/// Reads the output up to the limit; returns true if a writing command exceeded it. Reads such a
+/// command to its end, because a closed pipe would interrupt a change. Does not wait for the other
+/// stream of a command with endless output.
 async fn keep<S: AsyncRead + Unpin>(stream: Option<S>, kept: &mut Vec<u8>, access: Access) -> Result<bool, Stop> {
     let Some(mut stream) = stream else { return Ok(false) };
     (&mut stream).take(LARGEST as u64 + 1).read_to_end(kept).await?;

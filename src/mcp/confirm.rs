@@ -1,5 +1,6 @@
-//! Keeps the words that confirm a change. Each is random, belongs to one tool and its arguments, and is valid once for a few
-//! minutes, so that an agent cannot change what no earlier answer has shown.
+//! Stores the words that confirm a change. Each word is random, belongs to one tool and its
+//! arguments, and is valid once for a few minutes. An agent therefore cannot make a change without
+//! its preview.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,15 +8,15 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand;
 use serde_json::{Map, Value};
 
-/// How long a person may look at the first answer.
+/// Time for a person to review the preview.
 pub(super) const VALID: Duration = Duration::from_secs(5 * 60);
-/// Changes that wait for their confirmation; the oldest one makes place for a new one.
+/// Limit on unconfirmed changes. A new one replaces the oldest.
 const MOST: usize = 64;
 
-/// Confirmations that were given out and not used yet.
+/// Issued words that are still unused.
 #[derive(Debug, Default)]
 pub(super) struct Confirmations {
-    /// By the word. A lookup by an unguessable key leaks nothing that helps to guess another.
+    /// Keyed by word. The words are unguessable, so the timing of a lookup reveals nothing useful.
     waiting: HashMap<String, Waiting>,
     given: u64,
 }
@@ -36,7 +37,7 @@ pub(super) enum Refusal {
 }
 
 impl Confirmations {
-    /// Returns a fresh word for this change; `None` when the system has no random numbers.
+    /// Issues a new word for this change; `None` if the system provides no random numbers.
     pub(super) fn issue(&mut self, change: &str, now: Instant) -> Option<String> {
         self.waiting.retain(|_, waiting| waiting.until > now);
         if self.waiting.len() >= MOST {
@@ -50,10 +51,10 @@ impl Confirmations {
         Some(word)
     }
 
-    /// Uses a word up, also when it is for another change.
+    /// Invalidates a word, even if it belongs to another change.
     ///
     /// # Errors
-    /// Returns the reason when the change must not be made.
+    /// Fails with the reason if the word does not confirm the change.
     pub(super) fn redeem(&mut self, word: &str, change: &str, now: Instant) -> Result<(), Refusal> {
         let waiting = self.waiting.remove(word).ok_or(Refusal::Unknown)?;
         if waiting.until <= now {
@@ -67,7 +68,7 @@ impl Confirmations {
 }
 
 impl Refusal {
-    /// Explains it to an agent.
+    /// Explains the refusal to an agent.
     #[must_use]
     pub(super) fn message(&self, tool: &str) -> String {
         let reason = match self {
@@ -82,7 +83,7 @@ impl Refusal {
     }
 }
 
-/// Names a change: its tool, and its arguments in one order and without absent ones.
+/// Identifies a change by its tool and its arguments, sorted and without null values.
 #[must_use]
 pub(super) fn change(tool: &str, arguments: &Map<String, Value>) -> String {
     let mut given: Vec<(&String, &Value)> =
@@ -115,7 +116,7 @@ mod tests {
         let delete = of("delete_job", json!({"job": "a", "namespace": "ml"}));
         let word = confirmations.issue(&delete, now).unwrap();
         assert_eq!(word.len(), 32);
-        // The order of the arguments and absent ones make no difference.
+        // Neither the order of the arguments nor null values make a difference.
         let same = of("delete_job", json!({"namespace": "ml", "confirm": word, "job": "a"}));
         assert_eq!(confirmations.redeem(&word, &same, now), Ok(()));
         assert_eq!(confirmations.redeem(&word, &same, now), Err(Refusal::Unknown));

@@ -1,9 +1,11 @@
-//! Fences text that may come from the cluster, so that an agent can tell it from what gpuctl says itself. The marker is
-//! drawn after the text is complete: no log, event or name can contain it and end the fence early.
+//! Fences text that may come from the cluster, so that an agent can distinguish it from gpuctl's
+//! own text. The marker is generated after the text is complete, so that no log, event or name can
+//! contain it and end the fence early.
 
 use super::confirm::random_word;
 
-/// Puts the text between two lines with a fresh random marker; `None` when the system has no random numbers.
+/// Puts the text between two lines with a new random marker; `None` if the system provides no
+/// random numbers.
 #[must_use]
 pub(super) fn fenced(text: &str) -> Option<String> {
     let marker = random_word(8)?;

@@ -1,6 +1,7 @@
-//! Carries the messages of the protocol over stdin and stdout, one JSON object in each line. The transport of rmcp leaves
-//! lines that are not JSON without an answer, drops the id of an invalid request, and calls a wrong argument an unknown
-//! method; this one answers each of them with the code that JSON-RPC defines.
+//! Transports the messages of the protocol over stdin and stdout, one JSON object per line. rmcp's
+//! transport ignores lines that are not JSON and drops the id of an invalid request. It also
+//! reports a wrong argument as an unknown method. This transport answers each of them with the code
+//! that JSON-RPC defines.
 
 use std::sync::Arc;
 
@@ -13,10 +14,10 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-/// Bytes of a line; a manifest has at most one mebibyte.
+/// Limit on a line in bytes; a manifest has at most 1 MiB.
 const LONGEST: usize = 4 << 20;
 
-/// Requests that rmcp has a type for. When one of them arrives as a request of an unknown type, its parameters are wrong.
+/// Requests that rmcp has a type for. If one arrives as a custom request, its parameters are wrong.
 const TYPED: [&str; 13] = [
     "initialize",
     "ping",
@@ -33,28 +34,29 @@ const TYPED: [&str; 13] = [
     "logging/setLevel",
 ];
 
-/// What becomes of a line.
+/// How to handle a line.
 #[derive(Debug)]
 enum Line {
     Message(Box<ClientJsonRpcMessage>),
-    /// It is answered here.
+    /// The transport answers it.
     Answer(Value),
-    /// Blank lines and unknown notifications, which JSON-RPC forbids to answer.
+    /// Blank lines and unknown notifications. JSON-RPC forbids answers to them.
     Ignored,
 }
 
 /// Lines of a client, and the answers to it.
 pub(super) struct Lines<R, W> {
     input: BufReader<R>,
-    /// Filled bit by bit: rmcp drops the future of `receive` whenever it has an answer to send.
+    /// Filled incrementally: rmcp drops the future of `receive` when it has an answer to send.
     line: Vec<u8>,
-    /// The rest of a line that is too long is skipped.
+    /// Skip the rest of a line that is too long.
     is_skipping: bool,
-    /// The client has begun. Before that, rmcp ends the session at any message that is not a request.
+    /// Whether the session has begun. Before that, rmcp ends it at any message that is not a
+    /// request.
     has_begun: bool,
     output: Arc<Mutex<Option<W>>>,
-    /// The last answer that was given here. The next line is not read before it is written, which bounds the answers to a
-    /// client that does not read them.
+    /// The transport's last answer. It is written before the next line is read, which limits the
+    /// queue for a client that does not read answers.
     answering: Option<JoinHandle<()>>,
 }
 
@@ -74,8 +76,9 @@ where
         }
     }
 
-    /// Reads the next line into `self.line`. `None` at the end of the input; `Some(false)` for one that is too long. No
-    /// byte is lost when the future is dropped: between `fill_buf` and `consume` nothing waits.
+    /// Reads the next line into `self.line`: `None` at the end of input, `Some(false)` for a line
+    /// that is too long. Dropping the future loses no byte, because there is no await between
+    /// `fill_buf` and `consume`.
     async fn next_line(&mut self) -> Option<bool> {
         loop {
             let available = self.input.fill_buf().await.ok()?;
@@ -102,7 +105,7 @@ where
         let output = Arc::clone(&self.output);
         let line = format!("{answer}\n");
         self.answering = Some(tokio::spawn(async move {
-            // The client has gone when this fails; the next read tells.
+            // This fails if the client has disconnected, which the next read reports.
             let _ = write(&output, line.as_bytes()).await;
         }));
     }
@@ -166,7 +169,7 @@ where
     }
 }
 
-/// A session begins with `initialize`, or with a request that carries the version of the protocol itself.
+/// A session begins with `initialize`, or with a request that carries the protocol version.
 fn begins(message: &ClientJsonRpcMessage) -> bool {
     use rmcp::model::GetMeta;
 
@@ -202,7 +205,7 @@ fn understood(line: &[u8]) -> Line {
     }
     let Some(method) = message.get("method") else {
         return match message.contains_key("result") || message.contains_key("error") {
-            // The server sends no requests, so a malformed response belongs to none.
+            // The server sends no requests, so a malformed response answers none.
             true => serde_json::from_value(value).map_or(Line::Ignored, |message| Line::Message(Box::new(message))),
             false => invalid(&id, "a request has a `method`"),
         };
@@ -233,7 +236,7 @@ fn understood(line: &[u8]) -> Line {
 mod tests {
     use super::*;
 
-    /// The code and the id of the answer; 0 for a message that is passed on, 1 for one that is ignored.
+    /// The code and the id of the answer; code 0 for a forwarded message, 1 for an ignored one.
     fn code(line: &str) -> (i64, Value) {
         match understood(line.as_bytes()) {
             Line::Message(_) => (0, Value::Null),

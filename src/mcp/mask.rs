@@ -1,5 +1,6 @@
-//! Masks secrets in the answers to agents, which may pass them on to anybody. Values of environment variables are hidden
-//! whatever their names are; names of Secrets stay, because a job that is written after this one needs them.
+//! Masks secrets in answers to agents, which may disclose them to others. Hides the values of all
+//! environment variables, whatever their names. Keeps names of Secrets, because a later job needs
+//! them.
 
 use std::sync::LazyLock;
 
@@ -9,23 +10,23 @@ use serde_json::{Map, Value};
 use crate::bundle::{REDACTED, redact, scrubbed};
 use crate::spec::without_variables;
 
-/// Where a text comes from.
+/// The origin of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextSource {
     /// Names, states, events, logs.
     Cluster,
-    /// A description that ends with the YAML that was submitted, below `SUBMITTED`.
+    /// A description that ends with the submitted YAML, below `SUBMITTED`.
     Description,
-    /// A YAML document, below lines of comments.
+    /// A YAML document after comment lines.
     Yaml,
-    /// Lines about a YAML that the agent sent itself.
+    /// Messages about YAML from the agent itself.
     Manifest,
-    /// Text of the program; it holds nothing of the cluster.
+    /// Text of the program without any data of the cluster.
     Program,
 }
 
 impl TextSource {
-    /// Returns the source of the warnings and errors of such a command, which contain no YAML document.
+    /// The source of such a command's warnings and errors, which contain no YAML document.
     #[must_use]
     pub(super) fn of_lines(self) -> Self {
         match self {
@@ -35,14 +36,14 @@ impl TextSource {
     }
 }
 
-/// Fields of answers that hold a whole YAML document as text.
+/// Fields of answers that contain a whole YAML document as text.
 const DOCUMENTS: [&str; 2] = ["yamlContent", "source"];
-/// Replaces `secret: `, the field that names a Secret, during the search for credentials. A text that already has this
-/// private character of Unicode gets a harmless `secret: ` in its place.
+/// Replaces `secret: `, the field that names a Secret, during the search for credentials. A text
+/// that already contains this private-use character gets a harmless `secret: ` there.
 const NAMED_SECRET: &str = "\u{e000}";
 
-/// Variables and credentials that `bundle` does not look for, because most text has them without any secret: values of
-/// variables by their place, and what follows the word of a login.
+/// Variables and credentials that `bundle` does not search for, because they cause false positives
+/// elsewhere: values at the position of a variable, and the word after a login command.
 static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let word = r#"(?:\\?"[^"]*"|'[^']*'|[^\s"';&|]+)"#;
     let pairs = [
@@ -63,18 +64,18 @@ static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     pairs.into_iter().map(|(pattern, with)| (Regex::new(&pattern).expect("the patterns are valid"), with)).collect()
 });
 
-/// The lines of `env` and of `set -x`, with the rank before them where a log has several.
+/// Output of `env` and `set -x`, with a rank prefix if several logs are merged.
 static DUMPED: LazyLock<Regex> = LazyLock::new(|| {
     let line = r"(?m)^([ \t]*(?:\d+ │ )?[ \t]*(?:\++ )?(?:export |declare -x )?[A-Z_][A-Z0-9_]*=)[^=\s].*$";
     Regex::new(line).expect("the pattern is valid")
 });
-/// `NAME=value` before a command or among its words.
+/// `NAME=value` before a command or among its arguments.
 static ASSIGNMENT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*"|'[^']*'|[^\s"';&|)]+)"#).expect("the pattern is valid"));
 /// `secret: hub`, and no `client_secret: …`.
 static SECRET_FIELD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|[\s{,-])secret: ").expect("the pattern is valid"));
 
-/// Masks an answer in the form for people.
+/// Masks an answer in text form.
 #[must_use]
 pub(super) fn text(answer: &str, source: TextSource) -> String {
     match source {
@@ -111,8 +112,8 @@ fn credentials(text: &str) -> String {
     text
 }
 
-/// Parses the YAML at the end, because a variable has many forms in it. The title is unambiguous: every line after it is
-/// indented, and line breaks in names are escaped.
+/// Parses the YAML at the end, because variables have many forms in it. The title is unambiguous:
+/// every line after it is indented, and line breaks in names are escaped.
 fn description(answer: &str) -> String {
     const TITLE: &str = "\nSUBMITTED\n";
     let Some((before, submitted)) = answer.rsplit_once(TITLE) else { return lines(answer) };
@@ -129,10 +130,10 @@ fn yaml(text: &str) -> String {
     without_variables(text, &value).unwrap_or_else(|| format!("{REDACTED}\n"))
 }
 
-/// Masks a value of a document, which can be the text of a command that sets variables.
+/// Masks a value in a document. The value can be the text of a command that sets variables.
 fn value(text: &str) -> String {
     let hidden = |found: &Captures<'_>| {
-        // `--flag=value` and `lr=0.1` are arguments of the program; a variable is written in capitals.
+        // `--flag=value` and `lr=0.1` are arguments of the program; variables have capital letters.
         match found[2].chars().any(|c| c.is_ascii_lowercase()) {
             true => found[0].to_owned(),
             false => format!("{}{}{REDACTED}", &found[1], &found[2]),
@@ -141,7 +142,7 @@ fn value(text: &str) -> String {
     credentials(&ASSIGNMENT.replace_all(text, hidden))
 }
 
-/// Masks an answer in the form for programs.
+/// Masks an answer in JSON form.
 pub(super) fn json(answer: &mut Value, source: TextSource) {
     if source == TextSource::Program {
         return;
@@ -152,7 +153,8 @@ pub(super) fn json(answer: &mut Value, source: TextSource) {
     restore(answer, &documents);
 }
 
-/// Masks the YAML documents and replaces each by a number, because `redact` would read them as plain text.
+/// Masks the YAML documents and replaces each by a number, because `redact` would treat them as
+/// plain text.
 fn prepare(value: &mut Value, source: TextSource, documents: &mut Vec<String>) {
     match value {
         Value::String(line) => *line = text(line, if source == TextSource::Manifest { source } else { TextSource::Cluster }),

@@ -1,6 +1,7 @@
-//! Answers agents over the Model Context Protocol. `catalog.rs` lists the tools, `tools.rs` makes a command line of a call,
-//! `child.rs` runs it, `mask.rs`, `fence.rs` and `pages.rs` prepare the answer, `confirm.rs` keeps what waits for a
-//! confirmation, `lines.rs` speaks the protocol over stdin and stdout, and `server.rs` connects them. Knows no cluster.
+//! Serves agents over the Model Context Protocol. `catalog.rs` lists the tools, `tools.rs` builds a
+//! command line from a call, and `child.rs` runs it. `mask.rs`, `fence.rs` and `pages.rs` prepare
+//! the answer. `confirm.rs` stores unconfirmed changes. `lines.rs` is the transport over stdin and
+//! stdout, and `server.rs` connects these parts. This module does not access the cluster.
 
 mod catalog;
 mod child;

@@ -1,20 +1,21 @@
-//! Cuts an answer into pages that do not flood an agent's context window. Each page repeats the header of a table.
+//! Splits an answer into pages that fit an agent's context window. Each page repeats a table's
+//! header.
 
-/// Bytes of a page, without its fence and the line that numbers it.
+/// Limit on a page in bytes, without its fence and the line with its number.
 const PAGE: usize = 1700;
 
-/// A part of an answer.
+/// A page of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
     pub text: String,
-    /// Numbers the page; `None` where there is only one.
+    /// The line with the page number; `None` for a single page.
     pub trailer: Option<String>,
 }
 
-/// Returns a page, counted from 1.
+/// Returns the page with this number, counted from 1.
 ///
 /// # Errors
-/// Fails for a page out of range, and names the range.
+/// Fails for a page out of range. The error contains the range.
 pub(super) fn page(text: &str, number: usize) -> Result<Page, String> {
     let text = text.trim_end();
     let text = if text.is_empty() { "(nothing)" } else { text };

@@ -1,5 +1,5 @@
-//! Answers the calls of an agent. Each one runs this program itself, so that an agent gets what people get; commands that
-//! only read run in the read-only mode, and a change runs only after an answer has shown it.
+//! Answers an agent's calls. Each call runs gpuctl itself, so that agents and people get the same
+//! output. Reading commands run in read-only mode. A change runs only after a preview.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,9 +23,10 @@ use super::mask::{self, TextSource};
 use super::pages::page;
 use super::tools::{AgentTool, Call, Change, WriteArea};
 
-/// Bytes of structured content. More would flood the context window of an agent.
+/// Limit on structured content in bytes, to protect the agent's context window.
 const LARGEST_STRUCTURE: usize = 256 << 10;
-/// Bytes of a preview. It is never cut into pages, because an agent could confirm what it has not read.
+/// Limit on a preview in bytes. A preview has no pages, because an agent could confirm without
+/// reading all of them.
 const LARGEST_PREVIEW: usize = 64 << 10;
 
 const INSTRUCTIONS: &str = "GPU jobs on Kubernetes: who holds which GPU, how busy it is, why a job waits or died, and what fits. \
@@ -48,7 +49,7 @@ struct Server {
 
 /// An answer to a call.
 struct Answer {
-    /// May repeat text of the cluster; it goes into the fence.
+    /// May contain text of the cluster, so it is fenced.
     data: String,
     /// Lines of the server itself, after the fence.
     notes: Vec<String>,
@@ -56,8 +57,8 @@ struct Answer {
     is_good: bool,
 }
 
-/// Serves until the client closes stdin. `own` are options for every call, `namespace` those for calls that name none,
-/// `areas` what may be changed.
+/// Serves until the client closes stdin. `own` are options for every call, and `namespace` those
+/// for calls that name none. `areas` are the kinds of changes that the server allows.
 ///
 /// # Errors
 /// Says why no session came about.
@@ -75,8 +76,8 @@ impl ServerHandler for Server {
             .with_instructions(INSTRUCTIONS)
     }
 
-    // No tool declares an output schema: a client may then insist on structured content, which errors, later pages and
-    // answers above the limit do not have.
+    // No tool declares an output schema, because a client could then require structured content.
+    // Errors, later pages and answers above the limit have none.
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
@@ -118,14 +119,14 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    /// Answers a question. The error is about `page`.
+    /// Runs a tool that reads. The error is about `page`.
     async fn read(&self, tool: &AgentTool, call: &Call, number: usize) -> Result<Answer, String> {
         let (output, structure) = self.both_forms(tool, call, tool.source, number == 1).await;
         let mut answer = match output {
             Ok(output) => Answer::of(&output, tool.source),
             Err(error) => return Ok(Answer::own(error)),
         };
-        // `validate` prints its problems as JSON although it fails; other failures print none.
+        // `validate` prints its problems as JSON when it fails; other commands print none.
         if answer.is_good || structure.is_ok() {
             answer.add(structure);
         }
@@ -135,7 +136,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Shows a change without making it, and gives out the word that confirms it.
+    /// Previews a change and issues the word that confirms it.
     async fn preview(&self, tool: &AgentTool, change: &Change, call: &Call, arguments: &Map<String, Value>) -> Answer {
         let (output, structure) = self.both_forms(tool, call, change.preview_source, true).await;
         let output = match output {
@@ -167,7 +168,7 @@ impl Server {
         answer
     }
 
-    /// Makes a change that was shown before.
+    /// Makes a change after its preview.
     async fn change(&self, tool: &AgentTool, call: &Call, word: &str, arguments: &Map<String, Value>) -> Answer {
         let redeemed = self.confirmations().redeem(word, &confirm::change(tool.name, arguments), Instant::now());
         if let Err(refusal) = redeemed {
@@ -184,9 +185,10 @@ impl Server {
         }
     }
 
-    /// Runs a command for people and, where `wants_json`, for programs. The two forms come from two runs: the tables hold
-    /// several times as many rows in a page as their JSON, `why` and `free` say more in words, and only gpuctl itself
-    /// can write both. The JSON is complete, so that later pages do not repeat the second run.
+    /// Runs a command in text form and, with `wants_json`, again in JSON form. Two runs are
+    /// necessary: only gpuctl can write both forms, tables fit several times as many rows into a
+    /// page, and `why` and `free` explain more in text. The JSON is complete, so later pages do not
+    /// run it again.
     async fn both_forms(
         &self,
         tool: &AgentTool,
@@ -214,7 +216,7 @@ impl Answer {
         Self { data: String::new(), notes: vec![message], structure: None, is_good: false }
     }
 
-    /// What a command printed. Errors and warnings can repeat text of the cluster as well.
+    /// The output of a command. Errors and warnings can also contain text of the cluster.
     fn of(output: &Output, source: TextSource) -> Self {
         let mut notes = Vec::new();
         if output.is_cut {
@@ -226,15 +228,15 @@ impl Answer {
             None if output.is_cut => {}
             None => notes.push("(ended by a signal)".to_owned()),
         }
-        // «Not now» and «never here» are answers of `fit`.
+        // `fit` reports «not now» and «never here» by exit codes.
         let is_good = matches!(output.code, Some(0 | 8 | 9));
-        // Warnings and errors can repeat text of the cluster, whichever tool prints them.
+        // Warnings and errors can contain text of the cluster, for every tool.
         let said = if source == TextSource::Program { TextSource::Manifest } else { source.of_lines() };
         let data = format!("{}{}", mask::text(&output.out, source), mask::text(&output.said, said));
         Self { data, notes, structure: None, is_good }
     }
 
-    /// Adds structured content, or the reason why there is none.
+    /// Adds structured content, or the reason why it is missing.
     fn add(&mut self, structure: Result<Value, String>) {
         match structure {
             Ok(structure) => self.structure = Some(structure),
@@ -257,7 +259,7 @@ impl Answer {
     }
 }
 
-/// Reads the JSON of a command. The protocol wants an object, so a list becomes its `items`.
+/// Parses a command's JSON. The protocol requires an object, so this wraps a list in `items`.
 fn structured(output: Output, source: TextSource) -> Result<Value, String> {
     let too_large = || format!("it exceeds {} KiB; ask for less", LARGEST_STRUCTURE >> 10);
     if output.is_cut || output.out.len() > 8 * LARGEST_STRUCTURE {

@@ -1,4 +1,5 @@
-//! Turns the arguments of a tool call into a command line of gpuctl. Nothing that an agent writes can become an option.
+//! Turns the arguments of a tool call into a command line of gpuctl. An agent's argument can never
+//! become an option.
 
 use serde_json::{Map, Value, json};
 
@@ -12,27 +13,27 @@ pub(super) struct AgentTool {
     /// The verb, its noun and fixed options.
     pub command: &'static [&'static str],
     pub parameters: &'static [Parameter],
-    /// Where the text of the answer comes from, which decides how secrets are masked in it.
+    /// The origin of the answer's text, which determines how to mask secrets in it.
     pub source: TextSource,
-    /// The command has `-o json`.
+    /// Whether the command supports `-o json`.
     pub has_json: bool,
-    /// Only of tools that write.
+    /// Set for tools that write.
     pub change: Option<Change>,
 }
 
-/// What a tool changes, and the command that shows it before.
+/// The change that a tool makes, and the command that previews it.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// Takes the same parameters and writes nothing.
+    /// Accepts the same parameters and writes nothing.
     pub preview: &'static [&'static str],
     pub preview_source: TextSource,
-    /// Describes for the first answer what the second call does.
+    /// Describes the change in the first answer.
     pub effect: &'static str,
     pub area: WriteArea,
     pub is_destructive: bool,
 }
 
-/// What `--allow-writes` enables, each by its own word.
+/// The values of `--allow-writes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteArea {
     Jobs,
@@ -68,11 +69,11 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Asks for the JSON form of the same answer.
+    /// Requests the JSON form of the same answer.
     #[must_use]
     pub(super) fn as_json(&self) -> Self {
         let mut call = self.clone();
-        // Before `--`, behind which every word is a name.
+        // Goes before `--`; every word after it is a name.
         let end = call.words.iter().position(|word| word == "--").unwrap_or(call.words.len());
         call.words.insert(end, "--output=json".to_owned());
         call
@@ -150,12 +151,13 @@ impl AgentTool {
                 Place::Input => call.input = text()?,
             }
         }
-        // The operating system ends a word at a NUL, so a word with one would be cut or not run at all.
+        // An argument of a process ends at a NUL byte, so a word with one would be truncated or
+        // fail to run.
         if call.words.iter().chain(&bare).any(|word| word.contains('\0')) {
             return Err(format!("an argument of `{}` contains a NUL character", self.name));
         }
         if !bare.is_empty() {
-            // After `--`, a name that looks like an option is still a name.
+            // After `--`, a name that resembles an option is still a name.
             call.words.push("--".to_owned());
             call.words.extend(bare);
         }
@@ -172,10 +174,10 @@ impl AgentTool {
         Err(format!("`{}` has no argument `{shown}`; it has {}", self.name, names.join(", ")))
     }
 
-    /// Parses `page`; without it the first page is meant.
+    /// Parses `page`; defaults to the first page.
     ///
     /// # Errors
-    /// Fails for anything but a positive integer.
+    /// Fails unless it is a positive integer.
     pub(super) fn page(&self, arguments: &Map<String, Value>) -> Result<usize, String> {
         let value = match arguments.get("page") {
             None | Some(Value::Null) => return Ok(1),

@@ -1,15 +1,15 @@
-//! Shortens text that a server or another program sent, before it reaches a message.
+//! Truncates text from a server or another program before a message contains it.
 
 use std::borrow::Cow;
 
-/// Bytes of a message that a server sent.
+/// Limit on a server's message in bytes.
 pub(crate) const SERVER_MESSAGE: usize = 4 << 10;
-/// Bytes of one part of an error. It holds a whole server message and the words around it.
+/// Limit on one part of an error in bytes. A whole server message with the words around it fits.
 pub(crate) const ERROR_PART: usize = 8 << 10;
-/// Bytes of one line on stderr. It holds an error with its causes.
+/// Limit on one line on stderr in bytes. An error with its causes fits.
 pub(crate) const LINE: usize = 32 << 10;
 
-/// Cuts `text` after about `limit` bytes and says how much is missing.
+/// Truncates `text` after about `limit` bytes and appends the number of omitted bytes.
 #[must_use]
 pub(crate) fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
@@ -19,7 +19,7 @@ pub(crate) fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}… ({} more bytes)", &text[..end], text.len() - end))
 }
 
-/// Cuts an owned text; a short one is not copied.
+/// Truncates an owned text without copying a short one.
 #[must_use]
 pub(crate) fn shortened(text: String, limit: usize) -> String {
     match excerpt(&text, limit) {

@@ -1,5 +1,5 @@
-//! Hashes texts to values that are the same on every machine and with every version: a short number, which protects
-//! nothing, and SHA-256.
+//! Hashes texts to values that are the same on every machine and in every version: SHA-256, and a
+//! short hash without cryptographic strength.
 
 use std::fmt::Write as _;
 

@@ -1,19 +1,19 @@
-//! Bounds the bytes of all answers that are being received at the same time. Each answer has a limit of its own, but a command
-//! waits for several of them, and a server may fill all.
+//! Limits the total bytes of all responses in flight. Each response has its own limit, but a
+//! command waits for several responses at once, and a server can exhaust each limit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of all of them.
+/// Limit on the bytes of all responses.
 const MOST: usize = 160 << 20;
 
 static RECEIVED: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of one answer, which count until this is dropped.
+/// Bytes of one response, counted until this is dropped.
 #[derive(Default)]
 pub(crate) struct InFlight(usize);
 
 impl InFlight {
-    /// Counts further bytes. Returns false when all answers together are too large.
+    /// Counts further bytes. Returns false if the total exceeds the limit.
     #[must_use]
     pub(crate) fn add(&mut self, bytes: usize) -> bool {
         self.0 += bytes;

@@ -237,7 +237,7 @@ pub(crate) enum PodPhase {
 }
 
 impl PodPhase {
-    /// Whether no container of the pod runs again.
+    /// Whether no container of the pod will run again.
     #[must_use]
     pub(crate) fn has_ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)

@@ -1,9 +1,10 @@
-//! Writes JSON that a YAML decoder reads as the same value.
+//! Writes JSON that a YAML parser reads as the same value.
 
 use serde_json::Value;
 
-/// Returns the text of a value. The API server reads the body of an apply as YAML, which refuses raw control characters and takes
-/// some others as ends of lines; as escapes it takes them all. All of them have four digits: YAML knows no surrogate pairs.
+/// Serializes a value. The API server parses the body of an apply as YAML, which rejects raw
+/// control characters and treats some others as line breaks. It reads their
+/// escapes correctly. All of them fit four digits: YAML does not combine surrogate pairs.
 #[must_use]
 pub(crate) fn for_yaml(value: &Value) -> String {
     let text = value.to_string();

@@ -1,18 +1,19 @@
-//! Estimates the memory that a JSON text would take as values, without keeping any of them. Text like `0,0,0` takes 36 times
-//! its length, so a limit on the length alone bounds nothing.
+//! Estimates the memory that parsing a JSON text would allocate, without allocating it. Text like
+//! `0,0,0` needs 36 times its length, so a limit on the length alone is not enough.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Reads a value and returns its weight in bytes. More than this many bytes are an error.
+/// Reads a value and returns its estimated bytes of memory. Fails above the limit.
 #[derive(Clone, Copy)]
 pub(crate) struct WithinWeight(pub usize);
 
-/// A value without what it points to.
+/// Size of a value without its heap allocations.
 const VALUE: usize = size_of::<Value>();
-/// What a map keeps for each of its fields besides the key's text and the value: the key, its hash and its index.
+/// Overhead of a map per field, besides the key's text and the value: the key, its hash and its
+/// index.
 const FIELD: usize = size_of::<String>() + 2 * size_of::<usize>();
 
 impl WithinWeight {

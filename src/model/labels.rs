@@ -57,7 +57,8 @@ pub(crate) const PRIVATE: &str = "gpuctl/private";
 pub(crate) const RUN: &str = "gpuctl/run";
 /// The label that puts a node into a pool, and a job beside it.
 pub(crate) const POOL_LABEL: &str = "gpuctl/pool";
-/// On the cluster role that marks the namespace below as an administrator's: the UID of the namespace.
+/// The UID of the namespace, on the ClusterRole that marks the namespace below as an
+/// administrator's.
 pub(crate) const HOME_UID: &str = "gpuctl/namespace-uid";
 /// The namespace of what belongs to the whole cluster.
 pub(crate) const HOME: &str = "gpuctl-system";
@@ -68,16 +69,17 @@ pub(crate) const SUPERVISOR_VOLUME: &str = "supervisor";
 pub(crate) const SUPERVISOR_FILE: &str = "supervisor.py";
 /// The file in the same folder with the token that all ranks of a training share.
 pub(crate) const TOKEN_FILE: &str = "token";
-/// The type of the Secret behind that file.
+/// The type of the Secret that contains that file.
 pub(crate) const TOKEN_TYPE: &str = "gpuctl/supervisor-token";
-/// The SHA-256 of the supervisor with which a Job was created, on the Job. Newer versions of gpuctl bring other programs.
+/// The SHA-256 of the supervisor with which a Job was created, on the Job. Newer versions of gpuctl
+/// contain other programs.
 pub(crate) const SUPERVISOR_HASH: &str = "gpuctl/supervisor-sha256";
 /// Prefix of the termination message that the supervisor of ranks writes; a reason, `: ` and a sentence follow.
 pub(crate) const TERMINATION_PREFIX: &str = "gpuctl/";
 /// The volume behind `/dev/shm`.
 pub(crate) const SHARED_MEMORY_VOLUME: &str = "shm";
 
-/// Whether Kubernetes accepts `text` as the value of a label.
+/// Whether Kubernetes accepts `text` as a label value.
 #[must_use]
 pub(crate) fn is_label_value(text: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();

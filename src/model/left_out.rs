@@ -1,17 +1,18 @@
-//! Collects objects and values that answers skip because they are unreadable or impossible, for one warning per command.
+//! Collects unreadable or impossible objects and values that output omits, for one warning per
+//! command.
 //!
-//! The collection belongs to the thread: decoders run deep inside callbacks that have no way to report, and the program runs on
-//! one thread.
+//! The collection is thread-local, because decoders run in callbacks that cannot return warnings,
+//! and gpuctl runs on one thread.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// Most names in the collection: a hostile cluster could cause millions.
+/// Limit on the names in the collection: a hostile cluster could produce millions.
 const MOST: usize = 1000;
-/// Names that a message shows.
+/// Limit on the names in a message.
 const SHOWN: usize = 3;
 
-/// The reason why something is skipped.
+/// The reason why gpuctl skips an object or value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LeftOut {
     /// The object cannot be decoded.
@@ -20,7 +21,7 @@ pub(crate) enum LeftOut {
     AbsurdRequest,
     /// The node declares more devices than any node can have.
     AbsurdAmount,
-    /// The owner was not read in time.
+    /// The owner could not be read in time.
     UnreadOwner,
 }
 
@@ -34,7 +35,7 @@ thread_local! {
     static COLLECTED: RefCell<Collected> = RefCell::default();
 }
 
-/// Records that `name` is skipped. A repeated name counts once.
+/// Records that `name` is skipped. Repetitions count once.
 pub(crate) fn note(why: LeftOut, name: impl Into<String>) {
     COLLECTED.with_borrow_mut(|collected| {
         let one = (why, name.into());
@@ -44,7 +45,7 @@ pub(crate) fn note(why: LeftOut, name: impl Into<String>) {
     });
 }
 
-/// Returns one sentence for each reason with something new to tell.
+/// Returns one sentence for each reason with unreported names.
 pub(crate) fn messages() -> Vec<String> {
     let pending = COLLECTED.with_borrow_mut(|collected| {
         let pending = std::mem::take(&mut collected.pending);

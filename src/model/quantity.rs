@@ -21,11 +21,12 @@ const SUFFIXES: [(&str, i128); 13] = [
 
 /// The largest quantity of Kubernetes, 2⁶³-1, in thousandths.
 const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
-/// Units of a device resource on one node: memory is counted in MiB by some plugins. Sums over all nodes fit into 64 bits.
+/// Limit on the units of a device resource on one node: some plugins count memory in MiB. Sums over
+/// all nodes fit into 64 bits.
 const MOST_UNITS: u64 = 1_000_000_000;
 
-/// Returns the value in thousandths of the base unit; `None` when `text` is no quantity, is negative, or is larger than
-/// Kubernetes' own quantities.
+/// Parses a quantity into thousandths of the base unit; `None` if it is invalid, negative, or
+/// larger than Kubernetes allows.
 #[must_use]
 pub(crate) fn milli(text: &str) -> Option<i128> {
     let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| {
@@ -48,7 +49,7 @@ pub(crate) fn milli(text: &str) -> Option<i128> {
     (value <= LARGEST_MILLI).then_some(value)
 }
 
-/// Parses units of a resource of devices; `None` for more than any node can have.
+/// Parses a number of device units; `None` if no node can have that many.
 #[must_use]
 pub(crate) fn units(text: &str) -> Option<u64> {
     whole(text).filter(|units| *units <= MOST_UNITS)

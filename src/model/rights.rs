@@ -35,11 +35,11 @@ pub(crate) struct Rule {
 /// When a command needs a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// The command fails without it.
+    /// The command always fails without it.
     Always,
     /// The command fails without it for these arguments or files.
     For(&'static str),
-    /// The command leaves this out without it.
+    /// The command omits this without it.
     Optional(&'static str),
 }
 
@@ -117,13 +117,13 @@ impl Task {
         self.rights_where(|need| need == Need::Always)
     }
 
-    /// Rights without which the command fails for some arguments or files, with those that it always needs.
+    /// Rights that the command always needs, and rights that only some arguments or files need.
     #[must_use]
     pub(crate) fn sufficient(&self) -> BTreeSet<Right> {
         self.rights_where(|need| !matches!(need, Need::Optional(_)))
     }
 
-    /// All rights, with those that only make its answers complete.
+    /// All rights, including those that only make the output complete.
     #[must_use]
     pub(crate) fn complete(&self) -> BTreeSet<Right> {
         self.rights_where(|_| true)

@@ -133,15 +133,15 @@ enum Worth {
 
 /// How commands reach Prometheus.
 pub(crate) enum PrometheusPath {
-    /// By an address of the flags or the config file, or not at all.
+    /// By an address from the flags or the config file, or not at all.
     Url,
-    /// Through the API server; inexact when its scheme is not known.
+    /// Through the API server; inexact if its scheme is unknown.
     Service { service: PrometheusService, is_exact: bool },
-    /// No Service answers; the text says why.
+    /// No Service answers; the text gives the reason.
     Unknown(String),
 }
 
-/// Finds out how commands reach Prometheus.
+/// Determines how commands reach Prometheus.
 pub(crate) async fn path_to(context: &Context, connection: &Connection, within: Duration) -> PrometheusPath {
     let found = async {
         if context.access.bundle.is_some() || context.metrics_of(connection)?.url.is_some() {
@@ -153,7 +153,7 @@ pub(crate) async fn path_to(context: &Context, connection: &Connection, within: 
     found.await.unwrap_or_else(|error| PrometheusPath::Unknown(error.to_string()))
 }
 
-/// Finds a Service of the cluster that answers as Prometheus does.
+/// Finds a Service of the cluster that answers like Prometheus.
 async fn in_cluster<'c>(
     context: &Context,
     connection: &'c Connection,

@@ -103,7 +103,7 @@ pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workloa
             _ => false,
         }
     };
-    // As lists show it, so that a pasted hint runs nothing but gpuctl.
+    // Spelled as in lists, so that a pasted hint runs only gpuctl.
     let full = |workload: &&Workload| {
         let top = &workload.top;
         format!("{}/{}/{}", top.namespace, plain_name(&top.kind), plain_name(&top.name))

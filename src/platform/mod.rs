@@ -26,7 +26,7 @@ pub(crate) const INTERRUPT: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FreeSpace {
     pub bytes: u64,
-    /// `None` where the number of files has no limit.
+    /// `None` if the number of inodes has no limit.
     pub files: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct FreeSpace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(windows, expect(dead_code, reason = "access control lists are not read"))]
 pub(crate) enum Others {
-    /// It belongs to another user, who can do everything with it.
+    /// Another user owns it and can change everything.
     Own,
     Write,
 }

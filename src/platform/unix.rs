@@ -87,8 +87,8 @@ impl WindowChanges {
     }
 }
 
-/// Makes a new file for writing. It fails where there is anything, even a link that leads nowhere. With `exactly` the mode
-/// does not depend on the umask.
+/// Creates a file for writing. Fails if the path exists, even as a dangling symlink. With
+/// `exactly`, the mode does not depend on the umask.
 pub(crate) fn create_new(path: &Path, mode: u32, exactly: bool) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).custom_flags(flags).open(path)?;
@@ -100,7 +100,7 @@ pub(crate) fn create_new(path: &Path, mode: u32, exactly: bool) -> io::Result<Fi
     Ok(file)
 }
 
-/// Opens a regular file for reading. A link, a pipe and a device are refused without waiting for them.
+/// Opens a regular file for reading. Refuses a symlink, a pipe or a device without blocking.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -110,38 +110,39 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the free space of the disk that holds a path.
+/// The free space of the disk that holds a path.
 pub(crate) fn free_space(path: &Path) -> io::Result<Option<FreeSpace>> {
     let disk = rustix::fs::statvfs(path)?;
-    // Some file systems have no fixed number of files.
+    // Some file systems have no fixed number of inodes.
     let files = (disk.f_files > 0).then_some(disk.f_favail);
     Ok(Some(FreeSpace { bytes: disk.f_bavail.saturating_mul(disk.f_frsize), files }))
 }
 
-/// Returns a path from the bytes of an archive.
+/// Converts the bytes of an archive to a path.
 #[expect(clippy::unnecessary_wraps, reason = "other systems cannot have every name")]
 pub(crate) fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(bytes)))
 }
 
-/// Returns how other users can change a file or folder; `None` when only its user and root can.
+/// How other users can change a file or folder; `None` if only its owner and root can.
 pub(crate) fn others_can(data: &Metadata) -> Option<Others> {
     let user = rustix::process::geteuid().as_raw();
-    // An owner can always change the mode. Root can do everything anyway.
+    // An owner can always change the mode, and root can do everything anyway.
     if data.uid() != user && data.uid() != 0 {
         return Some(Others::Own);
     }
-    // Entries of a folder with the sticky bit can only be replaced by their owners.
+    // In a folder with the sticky bit, only owners can replace their entries.
     let is_sticky = data.is_dir() && data.mode() & 0o1000 != 0;
     (data.mode() & 0o022 != 0 && !is_sticky && !data.is_symlink()).then_some(Others::Write)
 }
 
-/// Returns whether a file or folder belongs to the user.
+/// Whether the user owns a file or folder.
 pub(crate) fn is_own(data: &Metadata) -> bool {
     data.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// Returns whether only a group can write to a file or folder, and the group is the user's own: its number is the user's.
+/// Whether the only other writer of a file or folder is the user's private group, whose id equals
+/// the user's id.
 pub(crate) fn has_private_group(data: &Metadata) -> bool {
     data.mode() & 0o002 == 0 && data.uid() != 0 && data.gid() == data.uid()
 }
@@ -172,7 +173,7 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Makes a folder and those above it with this mode, where they are missing.
+/// Creates a folder and its missing parents with this mode.
 pub(crate) fn folders_with_mode(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().mode(mode).recursive(true).create(path)
 }
@@ -187,22 +188,23 @@ pub(crate) fn symlink(target: &Path, place: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, place)
 }
 
-/// Opens a file for reading, but no link in its place. A FIFO is opened without waiting for a writer.
+/// Opens a file for reading, but refuses a symlink. Does not wait for the writer of a FIFO.
 pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-/// Whether both describe one file.
+/// Whether both describe the same file.
 pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Whether the process may open as many files as a command needs at least. The runtime ends the process when it gets none.
+/// Whether the process may open the minimum number of files for a command. Otherwise the runtime
+/// aborts.
 #[expect(clippy::disallowed_methods, reason = "it is opened to be counted")]
 pub(crate) fn may_open_files(count: usize) -> bool {
     const TOO_MANY_OPEN: [Option<i32>; 2] = [Some(23), Some(24)];
     let files: Result<Vec<File>, _> = (0..count).map(|_| File::open("/dev/null")).collect();
-    // A machine without that file has no such limit either, as far as this can tell.
+    // Assume no limit on a system without that file.
     files.err().is_none_or(|error| !TOO_MANY_OPEN.contains(&error.raw_os_error()))
 }

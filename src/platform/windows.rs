@@ -80,7 +80,7 @@ impl WindowChanges {
     }
 }
 
-/// Makes a new file for writing. Rights are those of its folder, which is the user's own.
+/// Creates a file for writing. It inherits the access rights of its folder, which the user owns.
 pub(crate) fn create_new(path: &Path, _mode: u32, _exactly: bool) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
@@ -93,27 +93,27 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Does not read the free space.
+/// Not implemented: the free space is unknown.
 pub(crate) fn free_space(_path: &Path) -> io::Result<Option<FreeSpace>> {
     Ok(None)
 }
 
-/// Returns a path from the bytes of an archive, where they are UTF-8.
+/// Converts the bytes of an archive to a path, if they are UTF-8.
 pub(crate) fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
     std::str::from_utf8(bytes).ok().map(PathBuf::from)
 }
 
-/// Does not look at access control lists.
+/// Not implemented: ignores access control lists.
 pub(crate) fn others_can(_data: &Metadata) -> Option<Others> {
     None
 }
 
-/// Assumes that every file belongs to the user.
+/// Assumes that the user owns every file.
 pub(crate) fn is_own(_data: &Metadata) -> bool {
     true
 }
 
-/// Knows no groups of this kind.
+/// Windows has no such groups.
 pub(crate) fn has_private_group(_data: &Metadata) -> bool {
     false
 }
@@ -142,12 +142,12 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     std::fs::create_dir(path)
 }
 
-/// Makes a folder and those above it, where they are missing.
+/// Creates a folder and its missing parents.
 pub(crate) fn folders_with_mode(path: &Path, _mode: u32) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Does not change the access control list.
+/// Leaves the access control list unchanged.
 pub(crate) fn close_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }
@@ -165,13 +165,14 @@ pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).open(path)
 }
 
-/// Whether both can describe one file: Windows does not tell a file's number, so its size and times are compared.
+/// Whether both can describe the same file. Stable Rust exposes no file id on Windows, so this
+/// compares size and times.
 pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     let seen = |data: &Metadata| (data.len(), data.created().ok(), data.modified().ok());
     seen(one) == seen(other)
 }
 
-/// Windows has no limit that is met in practice.
+/// Windows has no limit that matters in practice.
 pub(crate) fn may_open_files(_: usize) -> bool {
     true
 }

@@ -12,12 +12,12 @@ use crate::model::series::{Labels, Point, Series};
 
 use super::samples::Cut;
 
-/// Bytes of an answer without its samples that need not be weighed: they cannot take much memory.
+/// Responses up to this size without their samples need no estimate: they cannot use much memory.
 const UNWEIGHED: usize = 4 << 20;
-/// Estimated bytes of memory of an answer without its samples.
+/// Limit on the estimated memory of a response without its samples, in bytes.
 const MEMORY: usize = 192 << 20;
 
-/// Warnings of one answer that are shown.
+/// Limit on the displayed warnings of one response.
 const MOST_WARNINGS: usize = 20;
 
 #[derive(Deserialize)]

@@ -68,7 +68,7 @@ pub(crate) struct Window {
     pub step: i64,
 }
 
-/// Characters of a web page's title that are shown.
+/// Limit on the displayed characters of a web page's title.
 const TITLE: usize = 200;
 /// Points that Prometheus gives per series and query.
 const MOST_POINTS: i64 = 11_000;

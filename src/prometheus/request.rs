@@ -29,7 +29,7 @@ pub(crate) type Ask<'a> = Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<
 
 /// Bytes of one answer: more would fill the memory before they are read.
 const LARGEST: usize = 96 << 20;
-/// Bytes that are read of a refusal.
+/// Read limit for an error response in bytes.
 const LARGEST_REFUSAL: usize = 8 << 20;
 
 /// The content type of parameters in a body.

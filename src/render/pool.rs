@@ -39,8 +39,9 @@ pub fn definition(pool: &PoolDefinition) -> Object {
     )
 }
 
-/// What every user may read: the published facts and the site's defaults. A list cannot be limited to names, so the facts
-/// repeat the definitions of pools, and other objects in the namespace stay hidden.
+/// Every user can read two objects: the published facts and the site's defaults. RBAC cannot limit
+/// a list to names, so the facts repeat the definitions of pools, and other objects in the
+/// namespace stay hidden.
 #[must_use]
 pub(crate) fn reader_rules() -> Value {
     json!([{
@@ -48,7 +49,8 @@ pub(crate) fn reader_rules() -> Value {
     }])
 }
 
-/// Whether a role lets every user read all ConfigMaps of the namespace, as earlier versions of gpuctl made it.
+/// Whether a role lets every user read all ConfigMaps of the namespace, as roles of earlier
+/// versions did.
 #[must_use]
 pub(crate) fn reads_everything(rules: &Value) -> bool {
     *rules == json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}])
@@ -84,10 +86,11 @@ pub fn home(private: bool) -> Vec<Object> {
     objects
 }
 
-/// The cluster role that marks the namespace of definitions.
+/// The ClusterRole that marks the namespace of definitions.
 pub const HOME_ROLE: &str = "gpuctl-home";
 
-/// Returns the mark of an administrator on the namespace with this UID, and unless `private` the right of every user to read it.
+/// Builds the administrator's mark for the namespace with this UID. Unless `private`, every user
+/// can read the mark and the namespace.
 #[must_use]
 pub fn home_mark(uid: &str, private: bool) -> Vec<Object> {
     let group = "rbac.authorization.k8s.io";
@@ -120,8 +123,8 @@ pub fn is_published(key: &str) -> bool {
     is_type_label(key) || key == POOL_LABEL || key == "nvidia.com/gpu.replicas" || is_group_label(key)
 }
 
-/// Returns what users who may not read nodes need of them: GPUs, types, pools, taints; no other label of anybody's. With
-/// `pools`, it also has the definitions of pools.
+/// Builds the facts for users who cannot read nodes: GPUs, types, pools and taints, but no other
+/// labels. With `pools`, it also includes the definitions of pools.
 #[must_use]
 pub(crate) fn facts<'n>(nodes: impl Iterator<Item = &'n Node>, pools: Option<&[PoolDefinition]>) -> Object {
     let slim: Vec<Node> = nodes
@@ -137,7 +140,7 @@ pub(crate) fn facts<'n>(nodes: impl Iterator<Item = &'n Node>, pools: Option<&[P
         .collect();
     let mut data = json!({"nodes": serde_json::to_string(&slim).expect("nodes are JSON")});
     if let Some(pools) = pools {
-        // What was noted of nodes' labels serves the deletion of a pool, not its readers.
+        // Readers do not need the earlier labels of nodes, which serve only the deletion of a pool.
         let plain = |pool: &PoolDefinition| PoolDefinition { labels: BTreeMap::default(), ..pool.clone() };
         let pools: Vec<PoolDefinition> = pools.iter().map(plain).collect();
         data[FACTS_POOLS] = json!(serde_json::to_string(&pools).expect("definitions are JSON"));

@@ -1,5 +1,5 @@
-//! Builds the roles that grant what commands need, and their bindings: one role for the namespace, one for the namespace of
-//! pools, one for the cluster, and one for the Service of Prometheus.
+//! Builds the roles that grant the rights of commands, and their bindings. There is one role each
+//! for the namespace, the namespace of pools, the cluster, and the Service of Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::model::rights::{Right, RightScope, merged};
 
 const VERSION: &str = "rbac.authorization.k8s.io/v1";
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// Longest name: a label value of a tool that follows roles takes no more.
+/// Longest name: tools that track roles store it in a label value.
 const LONGEST_NAME: usize = 63;
 
-/// What a binding names.
+/// The subject of a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub kind: SubjectKind,
@@ -27,11 +27,11 @@ pub(crate) enum SubjectKind {
     ServiceAccount { namespace: String },
 }
 
-/// A Service that may be asked through the API server.
+/// A Service that users may reach through the API server.
 #[derive(Clone, Debug)]
 pub(crate) struct ProxyGrant {
     pub namespace: String,
-    /// As they are in the path of a request: `NAME:PORT`, `https:NAME:PORT`.
+    /// The names in a request's path: `NAME:PORT`, `https:NAME:PORT`.
     pub names: Vec<String>,
 }
 
@@ -40,10 +40,10 @@ pub(crate) struct ProxyGrant {
 pub(crate) struct RoleSet<'r> {
     pub name: &'r str,
     pub rights: &'r BTreeSet<Right>,
-    /// Where rights of a namespace are granted; `None` for all namespaces.
+    /// The namespace of namespaced rights; `None` for all namespaces.
     pub namespace: Option<&'r str>,
     pub proxy: Option<&'r ProxyGrant>,
-    /// Without one there are no bindings.
+    /// If empty, builds no bindings.
     pub subjects: &'r [Subject],
 }
 
@@ -57,7 +57,7 @@ impl Subject {
         }
     }
 
-    /// Whether the name stands for every user, or for users without a name.
+    /// Whether the subject includes every user, every service account, or anonymous users.
     #[must_use]
     pub(crate) fn is_everybody(&self) -> bool {
         let names = ["system:authenticated", "system:unauthenticated", "system:anonymous", "system:serviceaccounts"];
@@ -80,7 +80,7 @@ pub(crate) fn roles(set: &RoleSet<'_>) -> Vec<Value> {
             RightScope::Namespace => *namespace,
             RightScope::Cluster => None,
         };
-        // Two roles in one namespace would replace each other.
+        // Two roles with the same name in one namespace would replace each other.
         let suffix = if place == RightScope::Home && *namespace == Some(HOME) { "-pools" } else { "" };
         objects.extend(bound(set, &format!("{name}{suffix}"), space, joined(rules)));
     }
@@ -105,7 +105,8 @@ fn bound(set: &RoleSet<'_>, name: &str, namespace: Option<&str>, rules: Vec<Valu
     if set.subjects.is_empty() {
         return vec![role];
     }
-    // A binding of one name for different subjects would take the role away from those it named before.
+    // If bindings for different subjects had the same name, applying one would take the role away
+    // from the subjects of the other.
     let subjects: Vec<Value> = set.subjects.iter().map(Subject::object).collect();
     let names: Vec<String> = set.subjects.iter().map(|subject| format!("{:?}/{}", subject.kind, subject.name)).collect();
     let readable = set.subjects.first().map_or("", |subject| subject.name.as_str());
@@ -127,16 +128,18 @@ fn joined(rules: BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>)
     shared.into_iter().map(rule).collect()
 }
 
-/// Makes a DNS label of any text. Text that does not fit gets a hash, so that different texts have different names.
+/// Converts any text to a DNS label. Appends a hash to text that does not fit, so that different
+/// texts have different names.
 #[must_use]
 pub(crate) fn dns_name(text: &str) -> String {
     let label = label(text);
     if label == text && text.len() <= LONGEST_NAME { label } else { hashed_name(text, text) }
 }
 
-/// Makes a DNS label of `text` that ends in a hash of `key`.
+/// Builds a DNS label from `text` that ends in a hash of `key`.
 fn hashed_name(text: &str, key: &str) -> String {
-    // FNV-1a: stable from one version of the program to the next, so that a role that is printed again has the same name.
+    // FNV-1a, because its hashes are the same in every version: a role that is printed again keeps
+    // its name.
     let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     let hash = format!("{hash:016x}");
     let mut label = label(text);

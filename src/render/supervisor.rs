@@ -37,8 +37,9 @@ const FAILED: i32 = 113;
 /// Exit code by which a rank gives its GPUs back because its peers are not placed.
 const NOT_PLACED: i32 = 114;
 
-/// Starts the supervisor with the first Python of the image; without one the command runs alone. The first argument is the
-/// hash of the program: users who can replace the ConfigMap cannot change the template of a Job.
+/// Starts the supervisor with the first Python in the image. In an image without Python, the
+/// command runs alone. The first argument is the program's hash: users who can replace the
+/// ConfigMap cannot change a Job's template.
 const START: &str = "program=$1; shift
 for python in python3 python; do
 if \"$python\" -ISc 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null; then exec \"$python\" -ISc '
@@ -125,7 +126,7 @@ pub(super) fn pod_facts() -> [(&'static str, &'static str); 4] {
     ]
 }
 
-/// The name of the objects that carry the program and the token, and of the network policy.
+/// The name of the objects with the program and the token, and of the NetworkPolicy.
 fn object_name(job: &JobDocument) -> String {
     format!("{}-supervisor", job.id())
 }
@@ -135,8 +136,9 @@ pub(super) fn program_hash() -> String {
     sha256(PROGRAM)
 }
 
-/// Returns the volume with the program and the token. The token is a file: variables and arguments are shown by many
-/// tools. The container's user may be any, so any user of the container can read it.
+/// The volume with the program and the token. The token is a file, because many tools display
+/// variables and arguments. The container can run as any user, so the file is readable by all of
+/// its users.
 pub(super) fn volume(job: &JobDocument) -> Volume {
     let item = |key: &str, mode| Some(vec![KeyToPath { key: key.to_owned(), path: key.to_owned(), mode: Some(mode) }]);
     let program =
@@ -153,7 +155,7 @@ pub(super) fn volume(job: &JobDocument) -> Volume {
     }
 }
 
-/// Returns the Secret with the token, without its content: the token is random, and only the Secret in the cluster has it.
+/// The token's Secret without content. The token is random and exists only in the cluster.
 pub(super) fn secret(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Object {
     let secret = Secret {
         metadata: metadata(job, target, &object_name(job), labels),
@@ -164,8 +166,9 @@ pub(super) fn secret(job: &JobDocument, target: &Target, labels: &BTreeMap<Strin
     Object::new(&secret, "secrets")
 }
 
-/// Returns the policy that closes the supervisor's port to other pods, or nothing where no other pod can reach it or no
-/// policy applies. Policies only allow, so it allows every other port and protocol.
+/// The policy that closes the supervisor's port to other pods. There is none if no other pod can
+/// reach the port, or if policies do not apply. Policies can only allow, so it allows every other
+/// port and protocol.
 pub(super) fn network_policy(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Option<Object> {
     if !supervises(job) || job.resources.node_count == 1 || in_host_network(job) {
         return None;

@@ -200,7 +200,7 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
     all
 }
 
-/// Returns the warnings about plain secrets, which commands that write print as `validate` does.
+/// The warnings about plain-text secrets. Writing commands print them as `validate` does.
 #[must_use]
 pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<Problems> {
     let list: Vec<Problem> = found(text, documents).into_iter().filter(|problem| problem.id == "plain-secret").collect();

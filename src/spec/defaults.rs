@@ -33,7 +33,8 @@ pub(super) fn defaults(reader: &mut Reader, root: &YamlNode, source: String) -> 
     Some(site)
 }
 
-/// Reads a name of `allow_env`. A `*` alone would allow everything without anyone noticing, so it allows nothing.
+/// Parses a name of `allow_env`. Rejects a single `*`, because it would silently allow every
+/// variable.
 fn pattern(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     let text = reader.text(node, "allow_env")?;
     let name = text.value.strip_suffix('*').unwrap_or(&text.value);
@@ -44,7 +45,7 @@ fn pattern(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     Some(text.value)
 }
 
-/// Warns the administrator of what jobs will not get.
+/// Warns the administrator about values that jobs will not get.
 fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
     let scopes = || site.scopes_of_all();
     let variables = scopes().flat_map(|set| &set.env).filter_map(|variable| {

@@ -23,7 +23,8 @@ pub struct SiteDefaults {
     pub pools: Vec<(String, Defaults)>,
     /// Labels of nodes that tell the type of their GPUs, before the usual ones.
     pub gpu_type_labels: Vec<String>,
-    /// Variables that change what a program loads, and that jobs get all the same: names, or beginnings followed by `*`.
+    /// Allowed variables that change which code a program loads: names, or prefixes followed by
+    /// `*`.
     pub allow_env: Vec<String>,
     /// The document as written.
     pub source: String,
@@ -112,7 +113,7 @@ impl SiteDefaults {
         self.scopes_of_all().any(|set| !(set.env.is_empty() && set.labels.is_empty() && set.annotations.is_empty()))
     }
 
-    /// Takes variables, labels and annotations out.
+    /// Removes variables, labels and annotations.
     pub fn keep_out_of_pods(&mut self) {
         let kinds = self.kinds.iter_mut().map(|(_, set)| set);
         for set in [&mut self.all].into_iter().chain(kinds).chain(self.pools.iter_mut().map(|(_, set)| set)) {
@@ -122,7 +123,7 @@ impl SiteDefaults {
         }
     }
 
-    /// Returns why a variable is not given to jobs; `None` for one that is.
+    /// The reason why jobs do not get a variable; `None` if they do.
     pub(super) fn withholds_variable(&self, name: &str) -> Option<String> {
         let is_withheld = changes_what_runs(name) && !self.allow_env.iter().any(|pattern| allows(pattern, name));
         is_withheld.then(|| {

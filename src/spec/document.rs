@@ -57,12 +57,12 @@ impl Document {
     }
 }
 
-/// An entry of `files`: a local file that the job finds in its container.
+/// An entry of `files`: a local file to copy into the job's container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachedFile {
     /// The path in the container.
     pub path: String,
-    /// The path on this machine, as the file spells it.
+    /// The path on this machine, as written in the file.
     pub local: Located<String>,
 }
 
@@ -117,7 +117,7 @@ pub struct JobDocument {
     pub security: super::Security,
     /// Merged into the pod spec as it stands.
     pub pod: Option<serde_json::Value>,
-    /// `files`, which are read from this machine.
+    /// Local files that gpuctl reads from this machine.
     pub files: Vec<AttachedFile>,
     /// Time between SIGTERM and SIGKILL.
     pub grace_period: Option<Duration>,

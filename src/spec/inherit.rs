@@ -68,11 +68,11 @@ struct Filling<'s> {
     /// The nearest first.
     scopes: Vec<(String, &'s Defaults)>,
     found: Vec<Inherited>,
-    /// Warnings about values that are not set.
+    /// Warnings about values that gpuctl withholds.
     withheld: Vec<String>,
 }
 
-/// Whether the site may not set a key of a map for everyone, and why.
+/// The reason why the site cannot set a key of a map for all users.
 fn withholds(field: &str, key: &str) -> Option<String> {
     match field {
         "labels" if is_selector(key) => {

@@ -1,11 +1,13 @@
-//! Lists the variables and labels that a site's defaults may not set silently. One person writes a default, and it reaches the
-//! pods of all users. It must not change which program runs or who sends traffic to the pod.
+//! Lists the variables and labels that a site's defaults cannot set silently. One person writes a
+//! default, and it reaches the pods of all users. It must not change the program in a pod or the
+//! senders of its traffic.
 //!
-//! Proxies (`HTTPS_PROXY`) are not in the list: sites set them for everyone, and they do not change which code is loaded.
-//! `create` lists them like every other variable that comes from the site.
+//! Proxies (`HTTPS_PROXY`) are not in the list: sites set them for all users, and they do not
+//! change which code is loaded. `create` lists them like every other variable of the site.
 
-/// Variables that change what the loader, a shell, an interpreter, a package manager or a communication library runs.
-/// Sources: ld.so(8), bash(1), the manuals of the interpreters, NCCL's documentation of plugins, Open MPI's of MCA parameters.
+/// Variables that change the code that the loader, a shell, an interpreter, a package manager or a
+/// communication library runs. Sources: ld.so(8), bash(1), the manuals of the interpreters, NCCL's
+/// documentation of plugins, Open MPI's of MCA parameters.
 const NAMES: [&str; 57] = [
     "BASHOPTS",
     "BASH_ENV",
@@ -88,14 +90,14 @@ const PREFIXES: [&str; 20] = [
     "ZDOTDIR",
 ];
 
-/// Returns whether a variable changes which programs or libraries run.
+/// Whether a variable changes which programs or libraries run.
 #[must_use]
 pub(super) fn changes_what_runs(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Returns whether a pattern of `allow_env` names a variable: an exact name, or a beginning followed by `*`.
+/// Whether a pattern of `allow_env` matches a variable: an exact name, or a prefix followed by `*`.
 #[must_use]
 pub(super) fn allows(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |beginning| !beginning.is_empty() && name.starts_with(beginning))
@@ -117,7 +119,7 @@ const SELECTORS: [&str; 12] = [
     "tier",
 ];
 
-/// Returns whether a label of the defaults could make a Service or a policy select everyone's pods.
+/// Whether a label of the defaults could make a Service or a policy select the pods of all users.
 #[must_use]
 pub(super) fn is_selector(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
@@ -126,7 +128,8 @@ pub(super) fn is_selector(key: &str) -> bool {
     is_reserved || SELECTORS.contains(&key.as_str()) || matches!(key.as_str(), "controller-uid" | "pod-template-hash" | "service")
 }
 
-/// Returns whether an annotation of the defaults takes a protection of the container away, or is one of gpuctl's own.
+/// Whether an annotation of the defaults disables a protection of the container, or belongs to
+/// gpuctl.
 #[must_use]
 pub(super) fn weakens(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);

@@ -74,8 +74,8 @@ pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Pars
     if problems.are_fatal() { Err(problems) } else { Ok(Parsed { documents, warnings: problems }) }
 }
 
-/// Reads the documents that can be read, with every problem of the file. A file with an error is refused as a whole: its
-/// documents serve only to find more problems.
+/// Reads all valid documents, and collects every problem of the file. A file with an error is
+/// refused as a whole: its documents serve only to find further problems.
 #[must_use]
 pub fn read(file: &str, text: &str, overrides: &[Override]) -> (Vec<Document>, Problems) {
     let mut reader = Reader::default();

@@ -1,16 +1,16 @@
-//! Checks the `pod:` block, which is merged into the pod, against the rules of the other fields.
+//! Checks the `pod:` block against the rules of the other fields, before it is merged into the pod.
 
 use super::fields::Reader;
 use super::problem::Problem;
 use super::storage;
 use super::tree::{Entry, YamlNode, YamlValue};
 
-/// Fields that give a container the whole node, wherever they are in the block.
+/// Fields that give a container access to the whole node, at any level of the block.
 const WHOLE_NODE: [&str; 3] = ["privileged", "hostPID", "hostIPC"];
-/// Capabilities that do the same.
+/// Capabilities with the same effect.
 const CAPABILITIES: [&str; 6] = ["ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE", "SYS_RAWIO", "DAC_READ_SEARCH"];
 
-/// Refuses folders of the node that `host_path` refuses, and fields that make such folders unnecessary.
+/// Refuses node folders that `host_path` refuses, and fields that would bypass that check.
 pub(super) fn check(reader: &mut Reader, node: &YamlNode) {
     match &node.value {
         YamlValue::List(items) => items.iter().for_each(|item| check(reader, item)),

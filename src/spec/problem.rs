@@ -67,7 +67,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Whether one of them refuses the file.
+    /// Whether one of the problems refuses the file.
     #[must_use]
     pub fn are_fatal(&self) -> bool {
         self.list.iter().any(|problem| problem.severity == Severity::Error)

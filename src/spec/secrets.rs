@@ -11,7 +11,7 @@ use super::document::{Command, Document, JobDocument};
 use super::tree::{YamlNode, YamlValue};
 use super::values::{EnvValue, EnvVariable};
 
-/// Replaces a secret in every output.
+/// Placeholder for a secret in every output.
 const MASK: &str = "***";
 
 /// Secret values of `job`, the longest first.
@@ -20,7 +20,7 @@ pub(super) fn secrets(job: &JobDocument) -> Vec<String> {
     longest_first(secret_fields(job).into_iter().map(|(_, value)| value).collect())
 }
 
-/// Secrets of `job` with the fields that hold them.
+/// Secrets of `job` and the fields that contain them.
 #[must_use]
 pub(super) fn secret_fields(job: &JobDocument) -> Vec<(&'static str, String)> {
     let mut found: Vec<(&'static str, String)> = Vec::new();
@@ -59,19 +59,19 @@ fn of_command(command: &Command) -> Vec<String> {
     }
 }
 
-/// `--token=x`, `--token x`, logins in URLs, and what looks like a credential.
+/// `--token=x`, `--token x`, logins in URLs, and texts that resemble a credential.
 fn in_text(text: &str) -> impl Iterator<Item = String> {
     secret_spans(text).into_iter().map(|span| text[span].to_owned())
 }
 
-/// Whether a value is the mask of a secret, and not the secret.
+/// Whether a value is the mask of a secret instead of the secret.
 pub(super) fn is_mask(value: &str) -> bool {
     matches!(value.trim(), MASK | "[redacted]")
 }
 
-/// Whether a command has a mask in the place of a secret.
+/// Whether a command contains a mask instead of a secret.
 pub(super) fn has_mask(command: &Command) -> bool {
-    // A value that only this function puts there: `***` itself is not found a second time.
+    // Use a sentinel value that occurs only here, because the search skips `***`.
     const STAND_IN: &str = "masked-stand-in";
     let filled = |text: &String| text.replace(MASK, STAND_IN).replace("[redacted]", STAND_IN);
     let filled = match command {
@@ -94,7 +94,8 @@ pub fn of_source(source: &str) -> Vec<String> {
     longest_first(documents.iter().flat_map(of).collect())
 }
 
-/// Secrets in values of variables: whole values behind names that announce one, and passwords in URLs.
+/// Secrets in the values of variables: whole values after names that announce one, and passwords in
+/// URLs.
 fn named_secrets(env: &[EnvVariable]) -> Vec<String> {
     let mut found = Vec::new();
     for variable in env {

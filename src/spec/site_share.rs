@@ -13,7 +13,7 @@ pub struct SiteShare {
     pub node_selector_enforced: bool,
     /// Every value that came from the site.
     pub inherited: Vec<Inherited>,
-    /// Warnings about values of the site that the job does not get.
+    /// Warnings about site values that the job does not get.
     pub withheld: Vec<String>,
 }
 

@@ -165,7 +165,7 @@ fn is_data_file(path: &str) -> bool {
         .is_some_and(|(stem, ending)| !stem.is_empty() && DATA_FILES.contains(&ending.to_ascii_lowercase().as_str()))
 }
 
-/// Reads `files:`; a bare local path appears in `/workspace`.
+/// Parses `files:`; a plain local path is copied to `/workspace`.
 pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<AttachedFile> {
     let Some(node) = document.take(reader, "files") else { return Vec::new() };
     let named: Vec<(Located<String>, Located<String>)> = if matches!(node.value, YamlValue::Map(_)) {

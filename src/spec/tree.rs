@@ -228,7 +228,8 @@ impl<'t> Builder<'t, '_> {
                 }
                 YamlValue::Map(entries)
             }
-            // Output masks secrets with `***`. YAML reads an alias there; the field's reader explains the mask.
+            // Output masks secrets as `***`, which YAML parses as an alias. The field's parser
+            // explains the mask.
             Event::UnresolvedAlias(name) if name == "**" => YamlValue::Scalar { text: "***".to_owned(), plain: true },
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
                 return Err(self.stop(at, "aliases (`*name`) are not read", "write the value out"));

@@ -1,18 +1,21 @@
-//! Removes the values of environment variables from a document, for agents and other readers that may pass it on.
+//! Removes the values of environment variables from a document, for agents and other readers that
+//! may share it.
 
 use super::tree::{YamlNode, YamlValue, read};
 use super::{Problem, Severity, overrides};
 use crate::model::secrets::is_secret_name;
 
-/// Replaces a value.
+/// Placeholder for a value.
 const HIDDEN: &str = "[redacted]";
-/// Fields with variables, in lower case and without separators: those of gpuctl, of Kubernetes and of Ray.
+/// Fields that contain variables, in lower case and without separators: those of gpuctl, Kubernetes
+/// and Ray.
 const ENVIRONMENTS: [&str; 4] = ["env", "envvars", "runtimeenv", "runtimeenvyaml"];
 /// Fields that name a Secret and hold nothing of it, and the key of a Secret, a label or a taint.
 const NAMES: [&str; 6] = ["secret", "secretname", "imagepullsecret", "imagepullsecrets", "key", "keys"];
 
-/// Returns the document without values of variables, without its comments, and with every other text passed through
-/// `mask`. `None` for text that cannot be parsed, because its variables cannot be found.
+/// Removes the values of variables and the comments from a document, and passes every other text
+/// through `mask`. Returns `None` for text that cannot be parsed, because its variables cannot be
+/// located.
 #[must_use]
 pub fn without_variables(source: &str, mask: &dyn Fn(&str) -> String) -> Option<String> {
     let mut problems: Vec<Problem> = Vec::new();
@@ -54,7 +57,8 @@ fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     }
 }
 
-/// Hides the values of a map, of a list of `name:` and `value:`, of a list of `NAME=value`, and of one text.
+/// Hides the values in a map, in a list of `name:` and `value:`, in a list of `NAME=value`, and in
+/// one text.
 fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     match &mut node.value {
         YamlValue::Map(entries) => entries.iter_mut().for_each(|entry| variable(&mut entry.value, mask)),
@@ -109,7 +113,7 @@ fn is_flag(node: &YamlNode) -> bool {
     matches!(&node.value, YamlValue::Scalar { text, .. } if text.starts_with('-'))
 }
 
-/// `--token` or `login`: the next word of the command is the secret.
+/// For `--token` or `login`, the next word of the command is the secret.
 fn announces_a_secret(node: &YamlNode) -> bool {
     let YamlValue::Scalar { text, .. } = &node.value else { return false };
     let flag = text.strip_prefix('-').map(|flag| flag.trim_start_matches('-'));

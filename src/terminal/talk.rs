@@ -125,7 +125,7 @@ impl Terminal {
         }
     }
 
-    /// Says one line. Most of it may be a message of a server, which has no limit of its own.
+    /// Prints one line. Truncates it, because it can contain a server's message of any length.
     fn say_line(&self, text: &str) {
         self.say(&format!("{}\n", clean(&excerpt(text, LINE))));
     }

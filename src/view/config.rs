@@ -59,13 +59,13 @@ pub(crate) fn without_credentials(url: &str) -> String {
     }
 }
 
-/// Returns an address without its path, which is the password of a webhook.
+/// An address without its path, because the path of a webhook is its password.
 fn origin_of(url: &str) -> String {
     let origin = shown_origin(url);
     if url.trim_end_matches('/') == origin { origin } else { format!("{origin}/…") }
 }
 
-/// Returns the program of a command. Its arguments and variables may be secrets of any form.
+/// The program of a command. Omits arguments and variables, which can be secrets of any form.
 fn program_of(command: &str) -> String {
     let mut words = command.split_whitespace();
     match words.next().filter(|program| !program.contains(['=', '"', '\'', '$', '`'])) {

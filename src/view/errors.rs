@@ -96,8 +96,8 @@ fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> St
     text
 }
 
-/// Replaces secrets of a source line by as many stars, so that places in the line stay where they are: CI prints and
-/// keeps these messages.
+/// Replaces each character of a secret in a source line by a star. This preserves columns. CI
+/// prints and stores these messages.
 fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
     let stars = |secret: &str| "*".repeat(secret.chars().count());
     let mut shown = String::with_capacity(line.len());
@@ -108,7 +108,8 @@ fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
         end = span.end;
     }
     shown.push_str(&line[end..]);
-    // A file with errors has no values, and reading it again for each of a thousand errors would take long.
+    // Skip a file with errors: it has no values, and parsing it again for each of a thousand errors
+    // is slow.
     let values = if problem.severity == Severity::Warning { secrets_in(&problems.text) } else { Vec::new() };
     values.iter().fold(shown, |shown, secret| shown.replace(secret, &stars(secret)))
 }

@@ -42,8 +42,8 @@ pub(crate) struct MissingFor {
     pub missing: Vec<String>,
 }
 
-/// Judges a command by what may be done in the namespace and in all. Rights in `absent` are of API groups that the cluster
-/// does not serve, so no command fails for lack of them.
+/// Evaluates a command against the rights in the namespace and in all namespaces. Rights in
+/// `absent` belong to API groups that the cluster does not serve, so no command fails without them.
 #[must_use]
 pub(crate) fn checked(
     task: &Task,
@@ -90,7 +90,7 @@ pub(crate) fn checked(
 const PROMETHEUS: &str = "Prometheus";
 
 impl Checked {
-    /// Whether the command works, but not for all arguments and files.
+    /// Whether the command works for some arguments and files only.
     fn is_partial(&self) -> bool {
         self.missing.is_empty() && !self.missing_for.is_empty()
     }

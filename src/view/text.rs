@@ -9,8 +9,8 @@ use crate::model::{Percent, State, Status};
 
 use super::TextStyle;
 
-/// Makes text from outside safe to show: control characters, marks of direction, line separators and invisible characters become
-/// visible escapes.
+/// Makes external text safe to display: escapes control characters, direction marks, line
+/// separators and invisible characters visibly.
 #[must_use]
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| is_unsafe(c) || is_joiner(c)) {
@@ -29,8 +29,8 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// Replaces characters that no name in Kubernetes has, because people paste names into shells.
-/// Kubernetes checks the names of objects, but not those in owner references and ConfigMaps.
+/// Replaces characters that no name in Kubernetes contains, because people paste names into shells.
+/// Kubernetes validates the names of objects, but not those in owner references and ConfigMaps.
 #[must_use]
 pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '@' | '/');
@@ -65,7 +65,8 @@ pub(crate) fn harmless(output: &str, color: bool) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// Escapes text for Markdown: no markup, HTML, link, mention or further cell of a table.
+/// Escapes text for Markdown, so that it contains no markup, HTML, link, mention or table
+/// separator.
 #[must_use]
 pub(crate) fn in_markdown(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
@@ -76,11 +77,11 @@ pub(crate) fn in_markdown(text: &str) -> String {
             c => result.push(c),
         }
     }
-    // These make a link without any markup.
+    // Markdown turns these into links without any markup.
     result.replace("://", "&#58;//").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
 }
 
-/// Makes text from outside safe for a chat: one line, no mention, tag, markup or link of its own.
+/// Makes external text safe for a chat: one line, without mentions, tags, markup or links.
 #[must_use]
 pub(crate) fn in_chat(text: &str) -> String {
     let plain = |c: char| match c {
@@ -143,19 +144,19 @@ fn is_escaped(c: char) -> bool {
     (is_unsafe(c) || is_joiner(c)) && c >= '\u{7f}'
 }
 
-/// Characters that join others, or choose the form of the one before them. Emoji, Persian and Indic text needs them.
+/// Joiners and variation selectors. Emoji, Persian and Indic text needs them.
 fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
 }
 
-/// Whether a character of a text is unsafe at its place. A joiner is fine after a visible character that is not ASCII, where it
-/// has a purpose; between letters of a name it would only make two names look alike.
+/// Whether a character is unsafe at its position. A joiner has a purpose after a visible non-ASCII
+/// character. Between letters of a name it would only make two names look alike.
 fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
     if !is_joiner(c) {
         return is_unsafe(c);
     }
     let is_visible = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_unsafe(c) && !is_joiner(c);
-    // An emoji may have its form chosen before it is joined to the next.
+    // An emoji can have a variation selector before the joiner.
     let joins = c == '\u{200d}' && before == Some('\u{fe0f}');
     let is_keycap = c == '\u{fe0f}' && after.starts_with('\u{20e3}');
     let is_form = matches!(c, '\u{fe00}'..='\u{fe0f}');

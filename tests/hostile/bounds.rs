@@ -13,14 +13,14 @@ use serde_json::json;
 
 use crate::runner::gpuctl;
 
-/// Memory of one run, and its time, under any server.
+/// Limits on memory and time of one run, with any server.
 const MEMORY: u64 = 400 << 20;
 const TIME: Duration = Duration::from_secs(60);
 
-/// What the server writes to a connection for one request, given as «METHOD path».
+/// Writes the server's response to one request, given as «METHOD path».
 type Writer = dyn Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync;
 
-/// A server that answers what the test wants, and a folder with its kubeconfig.
+/// A server with the test's responses, and a folder with its kubeconfig.
 struct Attack {
     folder: PathBuf,
     port: u16,
@@ -87,7 +87,7 @@ fn answer(stream: TcpStream, writer: &Writer) {
     }
 }
 
-/// Writes a whole answer.
+/// Writes a complete response.
 fn whole(output: &mut TcpStream, code: u16, media: &str, body: &[u8]) -> std::io::Result<()> {
     write!(output, "HTTP/1.1 {code} X\r\nContent-Type: {media}\r\nContent-Length: {}\r\n\r\n", body.len())?;
     output.write_all(body)
@@ -97,7 +97,7 @@ fn json_answer(output: &mut TcpStream, body: &serde_json::Value) -> std::io::Res
     whole(output, 200, "application/json", body.to_string().as_bytes())
 }
 
-/// Writes a block again and again until nobody reads it; the answer has no length.
+/// Repeats a block until the client disconnects; the response has no length.
 fn endless(output: &mut TcpStream, media: &str, begin: &str, block: &[u8]) -> std::io::Result<()> {
     write!(output, "HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nConnection: close\r\n\r\n{begin}")?;
     let mut blocks = Vec::new();
@@ -113,7 +113,7 @@ fn empty(output: &mut TcpStream) -> std::io::Result<()> {
     json_answer(output, &json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}))
 }
 
-/// How a run ended, and what it took.
+/// The outcome of a run, and its use of memory and time.
 struct Measured {
     code: Option<i32>,
     out: String,
@@ -123,7 +123,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// Ends within the limits, not by a signal, and says little.
+    /// Checks that the run stayed within the limits, exited without a signal, and printed little.
     #[track_caller]
     fn within_limits(self) -> Self {
         let start: String = self.err.chars().take(2000).collect();
@@ -144,7 +144,7 @@ impl Measured {
     }
 }
 
-/// Runs a command and polls the peak of its memory.
+/// Runs a command and polls its peak memory.
 fn measured(mut command: Command) -> Measured {
     let begun = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -373,7 +373,7 @@ fn the_name_of_a_metric_is_no_matcher() {
     }
 }
 
-/// The `pod:` block may not reach what `host_path` and `security` refuse.
+/// The `pod:` block must not reach paths and fields that `host_path` and `security` refuse.
 #[test]
 fn the_pod_overlay_is_held_to_the_rules_of_the_other_fields() {
     let folders = ["/", "//", "/etc/./", "/var/run/docker.sock", "/var/lib/kubelet/pods", "/proc/1/root"];

@@ -15,7 +15,7 @@ fn namespace(name: &str) {
     admin().apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
 }
 
-/// A pod that no node takes, with requests for GPUs.
+/// A pod that no node accepts, with GPU requests.
 fn pod(namespace: &str, name: &str, gpus: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace},
@@ -26,7 +26,7 @@ fn pod(namespace: &str, name: &str, gpus: &str) -> Value {
     })
 }
 
-/// The paths that a user asked the API server for, by its audit log.
+/// The paths of a user's requests, from the API server's audit log.
 fn asked(of: Persona) -> Vec<String> {
     let text = std::fs::read_to_string(cluster().folder().join("audit.log")).unwrap_or_default();
     let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -179,7 +179,7 @@ fn deleting_a_pool_touches_only_labels_that_gpuctl_sets() {
     admin().run(&["delete", "node", "evil-01"]);
 }
 
-/// Takes the defaults away however the test ends: every job of the cluster reads them.
+/// Removes the defaults after the test in any case, because every job of the cluster reads them.
 struct Defaults;
 
 impl Drop for Defaults {

@@ -33,7 +33,7 @@ const HOSTILE: [&str; 20] = [
     "\u{1b}[31m",
 ];
 
-/// Makes sure that a shell is installed.
+/// Requires that a shell is installed.
 fn shell(name: &str) {
     let installed = || Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !installed() {
@@ -90,7 +90,7 @@ impl Session {
         session
     }
 
-    /// Types keys and Enter, waits until the shell has done everything, and returns the screen.
+    /// Types keys and Enter, waits until the shell has finished, and returns the screen.
     fn types(&mut self, keys: &str) -> String {
         self.lines += 1;
         // The quotes separate the shell's output from the echo of the keys.
@@ -99,7 +99,7 @@ impl Session {
         self.tty.sees(&printed)
     }
 
-    /// Completes a word until the screen shows what it becomes: a cluster on a busy machine may
+    /// Completes a word until the screen shows the expected result: a cluster on a busy machine may
     /// answer too late.
     fn completes(&mut self, line: &str, wanted: &str) {
         self.completes_after(line, wanted, |_| ());
@@ -114,7 +114,7 @@ impl Session {
         assert!(done, "`{line}` does not become `{wanted}`:\n{}", self.tty.text());
     }
 
-    /// Adds hostile names to all cached names, as fresh as can be.
+    /// Adds hostile names to all cached names, with a current timestamp.
     fn poison(&self) {
         let found = self.folder.join("cache/gpuctl/found");
         for path in fs::read_dir(found).unwrap().map(|entry| entry.unwrap().path()) {
@@ -144,7 +144,7 @@ fn context(name: &str) -> Value {
     json!({"name": name, "context": {"cluster": "none", "user": "none"}})
 }
 
-/// A kubeconfig with hostile names of contexts.
+/// A kubeconfig with hostile context names.
 fn contexts() -> Value {
     let hostile = HOSTILE.iter().enumerate().map(|(index, name)| context(&format!("h{index}-{name}")));
     let all: Vec<Value> = hostile.chain([context("harmless-context"), context("-rf"), context("--all")]).collect();
@@ -154,7 +154,7 @@ fn contexts() -> Value {
     })
 }
 
-/// Pods whose owners have hostile names. The finalizer keeps the garbage collector away.
+/// Pods whose owners have hostile names. The finalizer prevents garbage collection.
 fn owned_pods(namespace: &str) {
     let kubectl = cluster().kubectl(Persona::Admin);
     let _ = kubectl.try_run(&["create", "namespace", namespace], "");
@@ -220,7 +220,8 @@ fn fish_runs_no_name_that_it_completes() {
     attack("fish");
 }
 
-/// PowerShell and elvish are not installed here, so their answers are read as their scripts would.
+/// PowerShell and elvish are not installed here, so the test parses their answers as their scripts
+/// would.
 #[test]
 fn every_protocol_offers_harmless_names_alone() {
     let folder = std::env::temp_dir().join(format!("gpuctl-completion-protocols-{}", std::process::id()));

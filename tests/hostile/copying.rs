@@ -16,10 +16,10 @@ use serde_json::json;
 use crate::runner::{Run, finish, gpuctl};
 use crate::support::{cluster, gpuctl_as};
 
-/// Most memory that a command may take, whatever the container sends.
+/// Limit on a command's memory, for any container.
 const MOST_MEMORY: u64 = 400 << 20;
 
-/// A running pod with a hostile tar, and an empty folder of the user's.
+/// A running pod with a hostile tar, and an empty local folder.
 struct Container {
     namespace: &'static str,
     inside: PathBuf,
@@ -64,11 +64,11 @@ impl Container {
         Self { namespace, inside, here }
     }
 
-    /// Makes tar send what a shell script prints. `bytes` are in the file `$0.bytes`.
+    /// Makes tar send the output of a shell script. `bytes` are in the file `$0.bytes`.
     fn sends(&self, script: &str, bytes: &[u8]) {
         let path = self.inside.join("hostile");
         fs::write(path.with_extension("bytes"), bytes).unwrap();
-        // A program that runs cannot be written to.
+        // A running program's file cannot be written to.
         let fresh = self.inside.join("fresh");
         fs::write(&fresh, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).unwrap();
@@ -83,7 +83,7 @@ impl Container {
         command.spawn().unwrap()
     }
 
-    /// Copies, and checks that the memory stays bounded and only the copy remains.
+    /// Copies, and checks that memory stays bounded and only the copy remains.
     fn copy(&self, script: &str, bytes: &[u8]) -> Run {
         self.sends(script, bytes);
         let child = self.download();
@@ -104,7 +104,7 @@ impl Container {
     }
 }
 
-/// Returns the peak of a process's memory; `None` when it has ended.
+/// The peak memory of a process; `None` after its end.
 fn peak(status: &Path) -> Option<u64> {
     let text = fs::read_to_string(status).ok()?;
     let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;
@@ -116,7 +116,7 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Returns a GNU tar header with a raw size field.
+/// Builds a GNU tar header with a raw size field.
 fn header(name: &str, kind: u8, size: &[u8; 12]) -> Vec<u8> {
     let mut header = vec![0; 512];
     header[..name.len()].copy_from_slice(name.as_bytes());
@@ -147,7 +147,7 @@ fn base_256(size: u64) -> [u8; 12] {
     field
 }
 
-/// Returns an old GNU sparse member of `whole` bytes, whose only byte is the last one.
+/// Builds an old GNU sparse member of `whole` bytes whose only byte is the last one.
 fn sparse(name: &str, whole: u64) -> Vec<u8> {
     let mut header = header(name, b'S', &octal(1));
     header[386..398].copy_from_slice(&base_256(whole - 1));
@@ -175,7 +175,7 @@ fn two_kilobytes_neither_fill_the_disk_nor_the_memory() {
         let small = [header("./top", kind, &octal(512)), vec![b'x'; 512]].concat();
         container.copy(repeated, &small).exits(1);
     }
-    // A list of segments without end.
+    // An endless list of segments.
     let mut list = header("./top", b'S', &octal(0));
     list[482] = 1;
     list[483..495].copy_from_slice(&octal(0));
@@ -189,12 +189,12 @@ fn two_kilobytes_neither_fill_the_disk_nor_the_memory() {
         let name = if size[0] == b'7' { "../out" } else { "./top" };
         container.copy(endless, &header(name, b'0', &size)).exits(1);
     }
-    // Useless members without end: outside the folder, pipes, repeated names.
+    // Endless useless members: outside the folder, pipes, repeated names.
     for member in [header("../out", b'0', &octal(0)), header("./top", b'6', &octal(0)), header("./top", b'0', &octal(0))] {
         let many = member.repeat(2000);
         container.copy(repeated, &many).exits(1).says("cannot be copied");
     }
-    // An end that does not come, and one that comes too early.
+    // An archive that never ends, and one that ends too early.
     container.copy(endless, &[header("./top", b'0', &octal(0)), vec![0; 1024]].concat()).exits(1);
     container.copy(once, &header("./top", b'0', &octal(4096))).exits(1);
     assert!(names(&container.here).is_empty());
@@ -235,7 +235,7 @@ fn a_signal_ends_a_copy_at_once_and_removes_what_arrived() {
         assert!(sent.elapsed() < Duration::from_secs(3), "{:?} after {signal}", sent.elapsed());
         assert!(names(&container.here).is_empty(), "{:?}", names(&container.here));
     }
-    // An archive that is whole, of a tar that does not exit.
+    // A complete archive from a tar that never exits.
     let whole = [header("./top", b'0', &octal(0)), vec![0; 1024]].concat();
     container.copy("cat \"$0.bytes\"; exec sleep 60", &whole).exits(1).says("did not exit after its archive");
     assert!(names(&container.here).is_empty());

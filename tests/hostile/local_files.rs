@@ -150,7 +150,7 @@ fn every_path_that_leads_out_of_the_folder_is_refused_at_its_line() {
         assert!(text.contains("job.yaml:6:7") && text.contains("--allow-files-from DIR"), "{command:?}: {text}");
         assert_eq!(text.matches("is outside the folder of this file").count(), names.len(), "{command:?}: {text}");
     }
-    // A deletion needs no local file.
+    // Deleting needs no local file.
     alone(&["delete", "-f", path], "").exits(6).says("no cluster is configured");
 }
 
@@ -167,7 +167,7 @@ fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
         assert!(messages.contains(&wanted.as_str()), "{wanted}: {messages:#?}");
     }
     assert_eq!(messages.iter().filter(|message| message.starts_with("cannot read")).count(), 6, "{messages:#?}");
-    // No flag allows devices and files of processes.
+    // No flag allows devices or files in `/proc`.
     let path = machine.yaml(&["/proc/self/environ", "/dev/zero", "environ"]);
     let all = ["validate", "-f", path.to_str().unwrap(), "--allow-files-from", "/"];
     let run = alone(&all, "").exits(3);
@@ -194,7 +194,7 @@ fn yaml_from_stdin_reads_no_local_files() {
             assert!(text.contains(place), "{command:?}: {text}");
         }
     }
-    // A name for stdin is a device.
+    // A name for stdin resolves to a device.
     for place in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
         let run = alone(&["validate", "-f", place, "--allow-files-from", "/"], &text).exits(3);
         assert_eq!(run.out.matches("YAML from stdin reads no local files").count(), 3, "{place}: {}", run.out);
@@ -234,7 +234,7 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
     let wanted = json!({"path": machine.jobs().join("train.py"), "bytes": 9, "destination": "/workspace/f0"});
     assert_eq!(answer["files"][0]["localFiles"][0], wanted);
 
-    // A file by another name is in the folder of that name.
+    // A symlinked file counts as a file in the folder of the link.
     let elsewhere = machine.root.join("elsewhere.yaml");
     symlink(path, &elsewhere).unwrap();
     let run = alone(&["validate", "-f", elsewhere.to_str().unwrap()], "").exits(3);
@@ -253,12 +253,12 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
     let created = admin(&["create", "-o", "json"]).ok().json();
     assert_eq!(created["localFiles"][0], wanted, "{created}");
     assert_eq!(created["localFiles"].as_array().unwrap().len(), 5);
-    // The folder is looked at again whenever the file is applied.
+    // Every apply checks the folder again.
     fs::write(machine.jobs().join("train.py"), "print(2)\n").unwrap();
     assert_eq!(gpuctl_as(Persona::Admin, &["diff", "-f", path, "-n", space], "").code, 1);
 }
 
-/// A job file in a home folder has the keys of its owner in its own folder.
+/// A job file in a home folder could otherwise read its owner's keys.
 #[test]
 fn hidden_files_are_refused_until_their_folder_is_allowed() {
     let machine = Machine::new("hidden");

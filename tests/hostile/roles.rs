@@ -1,5 +1,6 @@
-//! Every command with exactly the role that `auth check --emit-role` prints, on a real API server, as a user without other
-//! rights. It has a cluster of its own, because the roles of persons change pools and defaults of the whole cluster.
+//! Runs every command with exactly the role that `auth check --emit-role` prints, on a real API
+//! server, as a user without other rights. The tests use a separate cluster, because some roles
+//! change cluster-wide pools and defaults.
 
 mod cases;
 mod emitted;
@@ -14,7 +15,7 @@ use cases::{Case, cases};
 use scene::{Scene, is_lack, scene};
 use serde_json::Value;
 
-/// Rows of the table of verbs that need no right in the cluster.
+/// Rows of the table of verbs that need no rights in the cluster.
 const WITHOUT_CLUSTER: [&str; 14] = [
     "validate",
     "convert",
@@ -54,7 +55,8 @@ fn name(group: &str, verb: &str) -> String {
     }
 }
 
-/// The commands of the table of verbs, read from its source: the program prints only those that need rights.
+/// The commands in the table of verbs, read from its source, because gpuctl prints only those that
+/// need rights.
 fn commands_of_the_table() -> Vec<String> {
     let source = include_str!("../../src/verbs.rs");
     let table = source.split_once("$make! {").unwrap().1.split_once("macro_rules! tasks_of").unwrap().0;
@@ -99,7 +101,7 @@ fn every_verb_of_the_table_has_a_case() {
     assert!(untried.is_empty(), "tasks of `auth check` without a case: {untried:?}");
 }
 
-/// Returns the roles that are printed for a case, for its user.
+/// The roles that gpuctl prints for a case and its user.
 fn printed(scene: &Scene, case: &Case, user: &str, extent: &str) -> String {
     let words: Vec<&str> = case.task.split(' ').collect();
     let extent = format!("--emit-role={extent}");

@@ -1,5 +1,5 @@
-//! Attempts to make gpuctl print secrets from addresses, job files and the config file. `secrets/canaries.rs` searches
-//! bundles, caches and all other outputs.
+//! Attempts to make gpuctl print secrets from addresses, job files and the config file.
+//! `secrets/canaries.rs` searches bundles, caches and all other outputs.
 
 mod canaries;
 mod servers;
@@ -144,7 +144,7 @@ resources: {gpu: 0, cpu: 1, memory: 1Gi}
 fn every_format_masks_what_the_text_masks_and_the_mask_is_no_value() {
     let source = JOB.replace("NAME", "masked");
     let made = gpuctl_as(Persona::Admin, &["create", "-f", "-", "--allow-pending"], &source).ok();
-    // The warning shows the line of the file with stars in place of secrets.
+    // The warning shows the file's line with stars in place of secrets.
     let made = made.says("a value that looks like a token or password stands in the file").says("gpuctl create secret");
     for secret in ["ANN-SECRET", "ARG-SECRET", "ENV-SECRET"] {
         assert!(!made.err.contains(secret) && !made.out.contains(secret), "{}", made.err);
@@ -162,7 +162,7 @@ fn every_format_masks_what_the_text_masks_and_the_mask_is_no_value() {
     let refused = gpuctl_as(Persona::Admin, &["create", "-f", "-"], printed).exits(3);
     let refused = refused.says("the value of `HF_TOKEN` was masked").says("--set environment.env.HF_TOKEN=VALUE");
     refused.says("a secret in `command` was masked");
-    // A file may be piped from here to kubectl, so it is printed as it would be sent.
+    // A user may pipe this file to kubectl, so it is printed as it would be sent.
     let dry = gpuctl_as(Persona::Admin, &["create", "-f", "-", "--dry-run", "-o", "yaml"], &JOB.replace("NAME", "dry"));
     assert!(dry.ok().out.contains("ENV-SECRET"));
 }

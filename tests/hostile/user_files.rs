@@ -1,6 +1,7 @@
-//! Folders and files of the user that other users can write, and misspelled settings that should forbid writing.
+//! The user's folders and files that other users can write, and misspelled settings that should
+//! forbid writing.
 //!
-//! Root can give files to another user; without that right the tests use modes alone.
+//! Root can give files to another user; without root, the tests use modes alone.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
@@ -12,7 +13,7 @@ use gpuctl_sandbox::Persona;
 use crate::runner::{Run, gpuctl, run};
 use crate::support::cluster;
 
-/// Another user, without rights.
+/// Another user without privileges.
 const NOBODY: u32 = 65_534;
 
 fn folder(name: &str) -> PathBuf {
@@ -33,7 +34,7 @@ fn own_user() -> u32 {
     fs::metadata("/proc/self").unwrap().uid()
 }
 
-/// Returns gpuctl with separate folders and without an address of Prometheus.
+/// A gpuctl command with separate folders and without a Prometheus address.
 fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = gpuctl();
     command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).env_remove("GPUCTL_PROMETHEUS");
@@ -44,14 +45,14 @@ fn command(home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns gpuctl as a shell calls it for the names of nodes, which it caches.
+/// A gpuctl command as the shell calls it to complete node names, which it caches.
 fn completion(home: &Path) -> Command {
     let mut command = command(home, &["--", "gpuctl", "describe", "node", ""]);
     command.env("COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "3").env("_CLAP_COMPLETE_COMP_TYPE", "9");
     command
 }
 
-/// Runs it in a shell that sets its umask first.
+/// Runs it in a shell with this umask.
 fn with_umask(umask: &str, gpuctl: &Command) -> Run {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("umask {umask}; exec \"$0\" \"$@\"")).arg(gpuctl.get_program()).args(gpuctl.get_args());
@@ -97,7 +98,7 @@ fn a_bundle_in_a_shared_folder_harms_nobody_and_stays_private() {
         assert!(!home.join("nothing").exists());
     }
     fs::remove_file(&bundle).unwrap();
-    // Temporary names that could be foretold, as they were.
+    // Earlier versions used predictable temporary names.
     let next = std::process::id();
     for pid in next..next + 400 {
         symlink(&precious, shared.join(format!(".cluster.gpuctl.{pid}.tmp"))).unwrap();
@@ -106,7 +107,7 @@ fn a_bundle_in_a_shared_folder_harms_nobody_and_stays_private() {
     fs::write(&bundle, "").unwrap();
     set_mode(&bundle, 0o666);
     let _ = chown(&bundle, Some(NOBODY), None);
-    // Doctor may find problems, which is not a failure to write.
+    // Problems that doctor finds are not a failure to write.
     let run = make();
     assert!(fs::metadata(&bundle).unwrap().len() > 0, "{}", run.err);
     assert_eq!((mode(&bundle), fs::metadata(&bundle).unwrap().uid()), (0o600, own_user()));
@@ -148,7 +149,7 @@ fn a_folder_that_others_can_write_is_closed_or_ignored() {
         run(completion(&home), "").ok();
         assert_eq!(mode(&folder), 0o700, "{}", folder.display());
     }
-    // A file that others can write is not read.
+    // gpuctl does not read a file that others can write.
     let file = fs::read_dir(cache.join("found")).unwrap().next().unwrap().unwrap().path();
     let planted = fs::read_to_string(&file).unwrap().replace("\"answer\":", "\"planted\":1,\"answer\":");
     fs::write(&file, &planted).unwrap();
@@ -198,7 +199,7 @@ fn a_config_file_of_others_runs_no_command() {
             chown(&changed, Some(own_user()), None).unwrap();
         }
     }
-    // A link is followed to the user's own file, and each folder on the way counts.
+    // gpuctl follows a symlink to the user's own file, and checks each folder on the way.
     let elsewhere = folder("token-command-dotfiles");
     fs::rename(&path, elsewhere.join("config.yaml")).unwrap();
     symlink(elsewhere.join("config.yaml"), &path).unwrap();
@@ -282,7 +283,7 @@ fn a_setting_that_may_forbid_writing_forbids_it() {
     run(lifted, "").ok();
     run(command(&home, &["label", "node", "plain-01", "hostile-safety=null", "--overwrite", "--config", "/dev/null"]), "").ok();
     assert_eq!(node()["metadata"]["labels"]["hostile-safety"], "null");
-    // Other unknown keys give one warning, before the write.
+    // Other unknown keys cause one warning, before the write.
     write_config(&home, "promethues: {url: x}\n");
     let warned = run(label("warned"), "").ok();
     assert_eq!(warned.err.matches("unknown key `promethues`").count(), 1, "{}", warned.err);
@@ -296,7 +297,7 @@ fn a_file_that_cannot_be_written_leaves_nothing() {
         let arguments = [&["init", "training", "--output", target.to_str().unwrap()], extra].concat();
         let gpuctl = command(&home, &arguments);
         let mut shell = Command::new("sh");
-        // A file that may not grow is as good as a full disk.
+        // A limit on file sizes simulates a full disk.
         shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]).arg(gpuctl.get_program()).args(gpuctl.get_args());
         let run = run(shell, "");
         assert_ne!(run.code, 0);
@@ -310,7 +311,7 @@ fn a_file_that_cannot_be_written_leaves_nothing() {
         assert_ne!(run(command(&home, &arguments), "").code, 0);
         assert!(!home.join("elsewhere").exists());
     }
-    // With the rights that the umask allows.
+    // With the mode that the umask allows.
     fs::remove_file(&target).unwrap();
     with_umask("027", &command(&home, &["init", "training", "--output", target.to_str().unwrap()])).ok();
     assert_eq!(mode(&target), 0o640);

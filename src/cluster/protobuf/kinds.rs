@@ -75,7 +75,7 @@ pub(in crate::cluster) static STATUS: Message = Message {
         field(5, "details", Kind::Message(&STATUS_DETAILS)),
         field(6, "code", Kind::Integer),
     ],
-    // The field by which JSON tells a Status from other objects.
+    // JSON identifies a Status by this field.
     absent: &["kind"],
 };
 

@@ -149,7 +149,7 @@ impl<'de> Deserializer<'de> for Payload<'de> {
             Kind::Integer => visitor.visit_i64(number(self.raw)?),
             Kind::Flag => visitor.visit_bool(number(self.raw)? != 0),
             Kind::Time => {
-                // The field decodes an empty text as unknown.
+                // The field decodes an empty text as an unknown value.
                 let at = Timestamp::from_second(seconds(self.raw)?);
                 visitor.visit_string(at.map_or_else(|_| String::new(), |at| at.to_string()))
             }

@@ -59,7 +59,8 @@ async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
     asked.await.err().map(|error| error.to_string())
 }
 
-/// Collects the rights to ask about, and those of them whose API group the cluster does not serve.
+/// Collects the rights to check, and separately those in API groups that the cluster does not
+/// serve.
 async fn asked(tasks: &[&Task], connection: &Connection) -> Result<(BTreeSet<Right>, BTreeSet<Right>), Error> {
     let served = connection.groups().await?;
     let all: BTreeSet<Right> = tasks.iter().flat_map(|task| task.complete()).collect();
@@ -68,7 +69,7 @@ async fn asked(tasks: &[&Task], connection: &Connection) -> Result<(BTreeSet<Rig
     Ok((all, absent))
 }
 
-/// Answers for some commands, or for all of them when none is named.
+/// Reports on several commands, or on all of them if the user names none.
 async fn several(args: &AuthCheck, tasks: &[&Task], connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
     let format = options.format;

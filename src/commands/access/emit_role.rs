@@ -79,8 +79,8 @@ fn person(extent: RoleExtent) -> Option<Person> {
     }
 }
 
-/// Builds the name of the roles. Roles with different rules have different names, so that applying one of them does not
-/// change what the users of another one may do.
+/// Builds the name of the roles. Different rules get different names, so that applying one role
+/// does not change another user's rights.
 fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str>) -> String {
     let commands = tasks.map(|tasks| tasks.iter().map(|task| task.words.replace(' ', "-")).collect::<Vec<_>>().join("-"));
     let mut name = "gpuctl".to_owned();
@@ -93,7 +93,7 @@ fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str
     dns_name(&name)
 }
 
-/// Says which rights only some arguments need, so that an administrator can leave them out.
+/// Lists the rights that only some arguments need, so that an administrator can omit them.
 fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
     let always: BTreeSet<Right> = tasks.iter().flat_map(|task| task.needed()).collect();
     let mut uses: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -119,7 +119,7 @@ fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
         .collect()
 }
 
-/// Finds the Service of Prometheus, which is granted by its name alone.
+/// Finds the Service of Prometheus, because the role grants it by name.
 async fn proxy(
     args: &AuthCheck,
     rights: &mut BTreeSet<Right>,
@@ -145,7 +145,7 @@ async fn proxy(
         }
     };
     if !Connection::is_usual_service(&service) {
-        // Without this right gpuctl looks for the usual names only.
+        // Without this right, gpuctl tries only the usual names.
         rights.insert(service_list());
         remarks.push("list services outside of the namespace: finds Prometheus, whose Service has an unusual name".to_owned());
     }
@@ -156,7 +156,7 @@ async fn proxy(
     Ok(Some(ProxyGrant { namespace: service.namespace, names }))
 }
 
-/// Reads `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
+/// Parses `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
 async fn service_path(named: &NamedService, connection: &Connection) -> Result<PrometheusPath, Error> {
     let NamedService { namespace, name, port } = named;
     if let Some(port) = port {
@@ -177,7 +177,7 @@ async fn service_path(named: &NamedService, connection: &Connection) -> Result<P
     }
 }
 
-/// Leaves out reads of a namespace that does not exist, because kubectl could not create a role there.
+/// Drops reads of a namespace that does not exist, because kubectl could not create a role there.
 fn home(rights: &mut BTreeSet<Right>, exists: bool, remarks: &mut Vec<String>, context: &Context) {
     if exists || !rights.iter().any(|right| right.place == RightScope::Home) {
         return;
@@ -193,7 +193,7 @@ fn home(rights: &mut BTreeSet<Right>, exists: bool, remarks: &mut Vec<String>, c
     }
 }
 
-/// Collects whom the bindings name: those of the flags, or the current user.
+/// Collects the subjects of the bindings: those of the flags, or the current user.
 async fn subjects(args: &AuthCheck, connection: &Connection, context: &Context) -> Result<Vec<Subject>, Error> {
     let subject = |kind, name: &String| Subject { kind, name: name.clone() };
     let mut subjects: Vec<Subject> = args.users.iter().map(|name| subject(SubjectKind::User, name)).collect();

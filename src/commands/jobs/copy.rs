@@ -42,10 +42,10 @@ const TAR_FAILED: i32 = 2;
 /// How long tar may take to write the last of what it got.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// How long tar may take to exit after the end of its archive.
+/// Time limit for tar to exit after the end of its archive.
 const AFTER_END: Duration = Duration::from_secs(10);
 
-/// How long an interrupted upload may take to remove its file in the container.
+/// Time limit for an interrupted upload to remove its file in the container.
 const CLEANUP: Duration = Duration::from_millis(800);
 
 /// Parses `JOB:PATH`. Text that begins like a path, or has no colon, is a local file.
@@ -163,7 +163,7 @@ impl Inside<'_> {
             let mut running = pin!(self.command(&command, None, async move |piece: &[u8]| {
                 bytes += piece.len() as u64;
                 spinner_message(bytes);
-                // False when unpacking has failed.
+                // False if unpacking failed.
                 sender.send(Bytes::copy_from_slice(piece)).await.is_ok()
             }));
             tokio::select! {

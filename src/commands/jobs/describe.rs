@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
-    // Every format masks alike: scripts print and keep what they read.
+    // Mask secrets in every format, because scripts print and store the output.
     job.source = job.source.map(|source| masked(&source));
     let state = State::of(&job);
     let running = job.kind == JobKind::Training && state.status == Status::Running;

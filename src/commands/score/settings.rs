@@ -66,7 +66,7 @@ pub(crate) struct Settings {
     pub control: Option<ControlPlan>,
     /// Address of the file to serve at.
     pub listen: Option<String>,
-    /// Names that the file allows as hosts.
+    /// Allowed hosts from the config file.
     pub hosts: Vec<String>,
     pub talk: Verbosity,
 }

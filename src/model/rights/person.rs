@@ -1,10 +1,10 @@
-//! The rights of a person: what a viewer, a researcher or a platform engineer may do.
+//! The rights of each kind of user: viewer, researcher or operator.
 
 use std::collections::BTreeSet;
 
 use super::{Right, RightScope, Task};
 
-/// Whom a role is for.
+/// The kind of user that a role is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Person {
     /// Reads every view.
@@ -15,7 +15,7 @@ pub(crate) enum Person {
     Operator,
 }
 
-/// Commands that write for a researcher.
+/// Writing commands of a researcher.
 const RESEARCH: [&str; 18] = [
     "create jobs",
     "create services",
@@ -37,7 +37,7 @@ const RESEARCH: [&str; 18] = [
     "fit",
 ];
 
-/// Commands that write for an operator.
+/// Writing commands of an operator.
 const OPERATION: [&str; 14] = [
     "create pools",
     "create quotas",
@@ -55,14 +55,14 @@ const OPERATION: [&str; 14] = [
     "fit",
 ];
 
-/// Commands that only read, beside those of `get` and `describe`.
+/// Commands that only read. `get` and `describe` cover all of their nouns.
 const VIEWS: [&str; 15] = [
     "fit", "tree", "why", "free", "top", "score", "stats", "eff", "who gpu", "report", "snapshot", "logs", "events", "get",
     "describe",
 ];
 
 impl Person {
-    /// As `--emit-role` spells it.
+    /// Its value of `--emit-role`.
     #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Person {
         }
     }
 
-    /// Says in one line what the role allows.
+    /// Describes in one line what the role allows.
     #[must_use]
     pub(crate) fn summary(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl Person {
         }
     }
 
-    /// Whether the person may use the command.
+    /// Whether the role covers the command.
     #[must_use]
     pub(crate) fn uses(self, task: &Task) -> bool {
         let reads = VIEWS.contains(&task.words) || VIEWS.contains(&task.verb());
@@ -97,8 +97,8 @@ impl Person {
         }
     }
 
-    /// Collects the rights of all commands of the person. Outside of the namespace only an operator may write, and nobody
-    /// reads the logs of all namespaces.
+    /// Collects the rights of all commands of the role. Only an operator can write outside the
+    /// namespace. No role can read the logs of all namespaces.
     #[must_use]
     pub(crate) fn rights<'t>(self, tasks: impl Iterator<Item = &'t Task>) -> BTreeSet<Right> {
         let is_read = |right: &Right| matches!(right.verb, "get" | "list" | "watch");

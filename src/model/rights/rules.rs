@@ -8,7 +8,7 @@ const fn rule(place: RightScope, group: &'static str, resource: &'static str, ve
 }
 
 impl Rule {
-    /// Makes the right optional: without it the command leaves `lost` out.
+    /// Makes the right optional: without it, the command omits `lost`.
     const fn or(self, lost: &'static str) -> Self {
         Self { need: Need::Optional(lost), ..self }
     }
@@ -23,7 +23,7 @@ const LIST: &[&str] = &["list"];
 const WATCH: &[&str] = &["watch"];
 const NEWS: &str = "news without delay in `-w`";
 const MAKE: &[&str] = &["get", "create", "patch"];
-/// What a training on several nodes does with the Secret of its supervisor and with its NetworkPolicy.
+/// Access of a multi-node training to its supervisor's Secret and its NetworkPolicy.
 const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
@@ -189,7 +189,7 @@ pub(crate) const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "pods", WATCH).or(NEWS),
 ];
 
-/// Which nodes there are.
+/// Listing nodes.
 pub(crate) const NODES: &[Rule] = &[rule(Cluster, "", "nodes", LIST)];
 
 /// Hearing of changes of nodes and pods.
@@ -214,7 +214,7 @@ pub(crate) const PROXY: Right = Right { place: Cluster, group: "", resource: "se
 
 const SHARED: &str = "which nodes share their GPUs";
 
-/// Nodes and their devices, which answers about the past are compared with.
+/// Current nodes and devices, for comparison with past values.
 pub(crate) const PRESENT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or(SHARED),
     rule(Cluster, "", "pods", LIST).or(SHARED),
@@ -222,7 +222,7 @@ pub(crate) const PRESENT: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
 ];
 
-/// The right to find a Prometheus whose Service has an unusual name.
+/// Finding a Prometheus whose Service has an unusual name.
 #[must_use]
 pub(crate) const fn service_list() -> Right {
     Right { place: Cluster, group: "", resource: "services", verb: "list" }
@@ -248,7 +248,7 @@ pub(crate) const OWNERS: &[Rule] = &[
 
 const OWNING: &str = "workloads that own pods through other objects";
 
-/// Finding a workload by the name of an owner at the top of a chain.
+/// Finding a workload by the name of its topmost owner.
 pub(crate) const CHAIN: &[Rule] = &[
     rule(Cluster, "apps", "replicasets", LIST).when(OWNING),
     rule(Cluster, "apps", "deployments", LIST).when(OWNING),
@@ -291,7 +291,7 @@ pub(crate) const MAKE_SERVICE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE),
     rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).when(SPANNING),
 ];
-/// What `diff` sends as dry runs, for documents other than trainings.
+/// The dry runs of `diff` for documents other than trainings.
 pub(crate) const COMPARE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE).when("services"),
     rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).when(SPANNING),
@@ -339,7 +339,7 @@ pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE).or("the policy that an interrupted `create` left"),
     rule(Namespace, "apps", "replicasets", &["list", "delete"]).when("services with `--force`"),
     rule(Namespace, "", "pods", &["delete"]).when("`--force`, and pods that outlived their job"),
-    // `delete` looks for an object of this name that is not a job of gpuctl's, in every kind.
+    // `delete` searches every kind for an object with this name that gpuctl did not create.
     rule(Namespace, "batch", "jobs", &["get"]),
     rule(Namespace, "apps", "deployments", &["get"]).when("services"),
     rule(Namespace, "apps", "statefulsets", &["get"]).when("notebooks"),

@@ -1,13 +1,13 @@
-//! Finds secrets among the words of a command line that is not one text: `["docker", "login", "-p", "x"]`.
+//! Finds secrets in a command line that is a list of words: `["docker", "login", "-p", "x"]`.
 
 use super::secret_names::{is_secret_value, strength_of};
 use super::secret_text::secret_spans;
 
-/// Indices of words that are secrets as a whole. Secrets within a word are found by [`secret_spans`].
+/// Indices of words that are entirely secret. [`secret_spans`] finds secrets within a word.
 #[must_use]
 pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
     let mut found: Vec<usize> = (1..words.len()).filter(|index| follows_secret_flag(words[index - 1], words[*index])).collect();
-    // Programs with a secret in a fixed place are recognized in the joined line.
+    // The joined line identifies programs with a secret at a fixed position.
     let line = words.join(" ");
     let spans = secret_spans(&line);
     let mut start = 0;

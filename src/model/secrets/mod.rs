@@ -1,5 +1,6 @@
-//! Recognizes secrets by their form: in names of variables and flags, in text, in URLs. Everything that masks, redacts
-//! or warns uses these rules, so that no output shows what another one hides.
+//! Recognizes secrets by their form: in names of variables and flags, in text, in URLs. All
+//! masking, redaction and warnings use these rules, so that no output shows a secret that another
+//! output hides.
 
 mod argument_secrets;
 mod secret_names;

@@ -1,9 +1,9 @@
-//! Decides by its name whether a variable, a flag or a key holds a secret.
+//! Decides by the name of a variable, flag or key whether it holds a secret.
 
-/// How surely a name announces a secret.
+/// How reliably a name announces a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameStrength {
-    /// The name says nothing of a secret.
+    /// The name does not announce a secret.
     None,
     /// A secret in a flag or a variable, but an everyday word in prose and in API objects: `key`, `login`.
     Weak,
@@ -11,7 +11,8 @@ pub enum NameStrength {
     Strong,
 }
 
-/// Ends of words that announce a secret wherever they appear. `PGPASSWORD` and `hftoken` have no separator.
+/// Suffixes that announce a secret wherever they appear. `PGPASSWORD` and `hftoken` have no
+/// separator.
 const STRONG_ENDS: [&str; 16] = [
     "token",
     "password",
@@ -30,7 +31,7 @@ const STRONG_ENDS: [&str; 16] = [
     "credentials",
     "authorization",
 ];
-/// Words that announce one in the name of a flag or variable.
+/// Words that announce a secret in the name of a flag or variable.
 const WEAK: [&str; 20] = [
     "key",
     "keys",
@@ -53,7 +54,7 @@ const WEAK: [&str; 20] = [
     "otp",
     "pin",
 ];
-/// Words before `key` with which the two words are a secret wherever they appear.
+/// Words that make `key` a secret wherever the two appear.
 const KEY_OWNERS: [&str; 18] = [
     "api",
     "access",
@@ -74,7 +75,7 @@ const KEY_OWNERS: [&str; 18] = [
     "shared",
     "deploy",
 ];
-/// Words before `key` that make it a column, a field or a sort order, as in `--sort-key` and `--prompt-key`.
+/// Words that make `key` a column, a field or a sort order, as in `--sort-key` and `--prompt-key`.
 const PLAIN_KEYS: [&str; 60] = [
     "answer",
     "attention",
@@ -137,12 +138,13 @@ const PLAIN_KEYS: [&str; 60] = [
     "topology",
     "video",
 ];
-/// Words before `token` that make it a symbol of a tokenizer or a number.
+/// Words that make `token` a symbol of a tokenizer or a number.
 const PLAIN_TOKENS: [&str; 27] = [
     "add", "audio", "bos", "cls", "end", "eos", "image", "mask", "max", "min", "new", "next", "num", "n", "pad", "per", "sep",
     "special", "start", "stop", "think", "total", "unk", "video", "first", "last", "prompt",
 ];
-/// Last words of names that describe a secret and do not hold it, as in `--token-file` and `secretName`.
+/// Final words of names that describe a secret and do not hold it, as in `--token-file` and
+/// `secretName`.
 const DESCRIPTIONS: [&str; 50] = [
     "algorithm",
     "audience",
@@ -201,7 +203,7 @@ const DESCRIPTIONS: [&str; 50] = [
 pub fn strength_of(name: &str) -> NameStrength {
     let words = words_of(name);
     let Some(last) = words.last() else { return NameStrength::None };
-    // `secretName` and `--token-file` say where a secret is; `TOKEN_1` and `password2` hold one.
+    // `secretName` and `--token-file` locate a secret; `TOKEN_1` and `password2` hold one.
     if DESCRIPTIONS.contains(&last.as_str()) {
         return NameStrength::None;
     }
@@ -222,12 +224,12 @@ pub fn strength_of(name: &str) -> NameStrength {
 /// Whether an environment variable of this name holds a secret.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
-    // The working directory has the name of a password.
+    // Shells keep the working directory in `PWD`, which resembles a password's name.
     !matches!(name, "PWD" | "OLDPWD") && strength_of(name) > NameStrength::None
 }
 
-/// Whether a value behind a name of this strength can be a secret: a switch never is, and a path only behind a name
-/// that leaves no doubt.
+/// Whether a value after a name of this strength can be a secret. A switch never is. A path is one
+/// only after an unambiguous name.
 #[must_use]
 pub fn is_secret_value(strength: NameStrength, value: &str) -> bool {
     const SWITCHES: [&str; 10] = ["true", "false", "yes", "no", "on", "off", "none", "null", "auto", "disabled"];

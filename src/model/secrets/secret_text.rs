@@ -1,5 +1,6 @@
-//! Finds secrets in text: credentials by their shape, values behind names that announce one, logins on command lines
-//! and in URLs. Commands, logs, events, annotations and error messages are such text.
+//! Finds secrets in text such as commands, logs, events, annotations and error messages. Detects
+//! credentials by their shape, values after names that announce one, and logins in commands and
+//! URLs.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -8,12 +9,12 @@ use regex::{Captures, Regex};
 
 use super::secret_names::{NameStrength, is_secret_value, strength_of};
 
-/// What replaces a secret in text that others get.
+/// Placeholder for a secret in text for others.
 const REDACTED: &str = "[redacted]";
 /// A value in quotes, escaped or not, or a word.
 const VALUE: &str = r#"(?P<v>\\?"[^"]*"|'[^']*'|[^\s"',;&]+)"#;
 
-/// Decides whether a match is a secret. Group `v` is the value, or the whole match without it.
+/// Decides whether a match is a secret. The value is group `v`, or the whole match without it.
 type Judge = fn(&Captures<'_>) -> bool;
 
 static RULES: LazyLock<Vec<(Regex, Judge)>> = LazyLock::new(|| {
@@ -46,11 +47,12 @@ static LOGIN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(?P<tool>[\w.-]+)\s+login\b(?P<rest>[^\n;&|]*)").expect("the pattern is tested"));
 static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#""[^"]*"|'[^']*'|\S+"#).expect("the pattern is tested"));
 
-/// Prefixes and forms that services give their credentials.
+/// Prefixes and formats of services' credentials.
 fn shapes() -> String {
     let prefixed = [
         r"hf_[A-Za-z0-9]{16,}",
-        // Names of pods begin with `sk-` too, and have neither capitals nor twenty letters without a hyphen.
+        // Pod names can also begin with `sk-`, but have neither capitals nor twenty letters without
+        // a hyphen.
         r"sk-(?:proj|ant|or|svcacct|admin|lf)-[\w-]{8,}",
         r"sk-[\w-]{0,80}[A-Z][\w-]{8,}",
         r"sk-[A-Za-z0-9]{20,}",
@@ -85,11 +87,11 @@ fn shapes() -> String {
         r"AGE-SECRET-KEY-1\w{10,}",
         r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*",
     ];
-    // ASCII only: with all letters of Unicode the repetitions exceed the size limit of a pattern.
+    // ASCII only: with all Unicode letters, the repetitions exceed the size limit of a regex.
     format!(r"(?-u:\b(?:{}))", prefixed.join("|"))
 }
 
-/// Addresses whose path is the password: Slack, Discord, Feishu, Telegram and what is called a hook.
+/// URLs whose path is the password: Slack, Discord, Feishu, Telegram, and paths with `hook`.
 fn webhooks() -> String {
     let places = [
         r"hooks?\.[\w.-]+(?::\d+)?",
@@ -101,7 +103,7 @@ fn webhooks() -> String {
     format!(r#"https?://(?:{})/+(?P<v>[^\s"'<>]+)"#, places.join("|"))
 }
 
-/// Flags whose letter means a password with one program only.
+/// Short flags that mean a password only for one program.
 fn tools() -> String {
     let word = r#"(?P<v>"[^"]*"|'[^']*'|[^\s"';&|]+)"#;
     let all = [
@@ -139,7 +141,7 @@ pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
     merged
 }
 
-/// Returns the text without its secrets; `None` when it has none.
+/// The text without its secrets; `None` if it has none.
 #[must_use]
 pub fn scrubbed(text: &str) -> Option<String> {
     let spans = secret_spans(text);
@@ -165,12 +167,13 @@ fn without_quotes(value: &str, start: usize) -> Range<usize> {
             let closed = rest.len() - rest.trim_end_matches(['"', '\'']).trim_end_matches('\\').len();
             start + opened + 1..start + value.len() - closed
         }
-        // `{token: x}` and `Namespace(token=x)`: brackets around it are not a part of it.
+        // `{token: x}` and `Namespace(token=x)`: the brackets are not part of the value.
         _ => start..start + value.trim_end_matches(['}', ')', ']']).len(),
     }
 }
 
-/// Words after `login` that are credentials: bare words of programs that take a key there, and the value of `-p`.
+/// Words after `login` that are credentials: bare words of programs that accept a key there, and
+/// the value of `-p`.
 fn logins(found: &Captures<'_>) -> Vec<Range<usize>> {
     const KEY_IS_A_WORD: [&str; 18] = [
         "wandb",
@@ -206,7 +209,7 @@ fn logins(found: &Captures<'_>) -> Vec<Range<usize>> {
         } else if let Some(glued) = text.strip_prefix("-p").filter(|glued| !glued.is_empty() && !text.starts_with("--")) {
             spans.push(start + text.len() - glued.len()..start + text.len());
         }
-        // `--relogin` and its like take no value.
+        // `--relogin` and similar flags have no value.
         before = if ["--relogin", "--verify", "--cloud", "--anonymously"].contains(&text) { "" } else { text };
     }
     spans
@@ -233,12 +236,12 @@ fn is_word_of_a_message(value: &str) -> bool {
     WORDS.contains(&value.to_ascii_lowercase().trim_end_matches(['.', ':', ',', '!']))
 }
 
-/// Whether a value is a short number, as counts of tokens are.
+/// Whether a value is a short number, such as a count of tokens.
 fn is_count(value: &str) -> bool {
     value.len() < 7 && value.parse::<f64>().is_ok()
 }
 
-/// Whether a value was masked before.
+/// Whether a value is already masked.
 fn is_masked(value: &str) -> bool {
     value.starts_with("[redacted") || (value.len() > 1 && value.bytes().all(|byte| byte == b'*'))
 }
@@ -246,7 +249,7 @@ fn is_masked(value: &str) -> bool {
 fn is_bootstrap_token(found: &Captures<'_>) -> bool {
     let token = &found["v"];
     let has = |of: fn(&u8) -> bool| token.as_bytes().iter().any(of);
-    // A fraction has no letters, and a file name rarely a digit in its extension.
+    // A fraction has no letters, and a file extension rarely has a digit.
     has(u8::is_ascii_alphabetic) && token[7..].bytes().any(|byte| byte.is_ascii_digit())
 }
 
@@ -256,7 +259,7 @@ fn is_header_value(found: &Captures<'_>) -> bool {
         && !value.to_ascii_lowercase().starts_with("authenti")
 }
 
-/// Whether what precedes an `@` is a login, not a port with a path: `http://host:80/a@b`.
+/// Whether the text before an `@` is a login, not a port with a path: `http://host:80/a@b`.
 fn is_login(found: &Captures<'_>) -> bool {
     let password = found["v"].split_once(':').map_or("", |(_, password)| password);
     let after_digits = password.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -282,7 +285,7 @@ fn is_strong(found: &Captures<'_>) -> bool {
     strength == NameStrength::Strong && !value.starts_with('=') && !is_count(value) && is_secret_value(strength, value)
 }
 
-/// `token: x` and `"token":"x"`. The tag of an image, `token:1.2`, is neither.
+/// Matches `token: x` and `"token":"x"`, but not an image tag, `token:1.2`.
 fn is_field(found: &Captures<'_>) -> bool {
     const PROSE: [&str; 6] = ["pwd", "pw", "cred", "creds", "jwt", "pass"];
     let (strength, value) = name_and_value(found);
@@ -297,7 +300,7 @@ fn is_field(found: &Captures<'_>) -> bool {
 
 fn is_argument(found: &Captures<'_>) -> bool {
     let (strength, value) = name_and_value(found);
-    // `-auth` in prose is a hyphen; flags of one dash are spelled out in Go programs.
+    // `-auth` in prose is a hyphen; Go programs spell out single-dash flags.
     !value.starts_with('-') && is_secret_value(strength, value)
 }
 

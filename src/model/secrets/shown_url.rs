@@ -1,5 +1,5 @@
-//! Shortens a URL to what may be printed or stored: no user, no password, no query, and no path where the path is a
-//! secret. Works on text, because a URL that cannot be parsed is shown in errors too.
+//! Reduces a URL to the part that is safe to print or store: no user, password or query, and no
+//! path if the path is a secret. Works on text, because error messages contain unparsable URLs too.
 
 use std::sync::LazyLock;
 
@@ -11,13 +11,14 @@ use super::secret_text::scrubbed;
 #[must_use]
 pub fn shown_url(text: &str) -> String {
     let (scheme, rest) = split_scheme(text.trim());
-    // A password may hold `/`, `?` and `#` unescaped, so everything before the last `@` can belong to it.
+    // A password can contain unescaped `/`, `?` and `#`, so everything before the last `@` may
+    // belong to it.
     let host_on = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     let shown = host_on.split(['?', '#']).next().unwrap_or_default();
     format!("{scheme}{}", shown.trim_end_matches('/'))
 }
 
-/// Formats only scheme, host and port: the path of a webhook is its password.
+/// Keeps only scheme, host and port: the path of a webhook is its password.
 #[must_use]
 pub fn shown_origin(text: &str) -> String {
     let shown = shown_url(text);
@@ -25,7 +26,8 @@ pub fn shown_origin(text: &str) -> String {
     format!("{scheme}{}", rest.split(['/', '\\']).next().unwrap_or_default())
 }
 
-/// Shortens every URL in a text of a library, which may quote a server, a proxy or a redirect with its password.
+/// Shortens every URL in a library's text, which may quote a server, a proxy or a redirect with its
+/// password.
 #[must_use]
 pub fn shown_error(text: &str) -> String {
     static URL: LazyLock<Regex> =
@@ -37,7 +39,8 @@ pub fn shown_error(text: &str) -> String {
     scrubbed(&shown).unwrap_or_else(|| shown.into_owned())
 }
 
-/// Splits `https://` from the rest. Anything before `://` that is not a scheme can be a part of a password.
+/// Splits `https://` from the rest. Text before `://` that is not a scheme can be part of a
+/// password.
 fn split_scheme(text: &str) -> (&str, &str) {
     match text.find("://") {
         Some(at) if text[..at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) => text.split_at(at + 3),

@@ -1,4 +1,4 @@
-//! Texts with secrets of every form, and everyday texts that look similar.
+//! Texts with every form of secret, and harmless texts that resemble them.
 
 use super::scrubbed;
 

@@ -1,4 +1,5 @@
-//! The commands that are run with their printed roles: at least one for each verb, and variants whose needs differ.
+//! The commands that run with their printed roles: at least one for each verb, and variants with
+//! different needs.
 
 use super::scene::{PORT, Scene, notebook, service, training};
 
@@ -7,15 +8,15 @@ pub struct Case {
     pub task: &'static str,
     pub args: Vec<String>,
     pub input: String,
-    /// Exit codes that say that no right was missing.
+    /// Exit codes that do not mean a missing right.
     pub codes: &'static [i32],
-    /// It changes nothing, so it is also run with the full role, which must leave nothing out.
+    /// The command changes nothing, so it also runs with the full role, where it must omit nothing.
     pub reads: bool,
-    /// It is stopped after some seconds.
+    /// The test stops it after some seconds.
     pub is_endless: bool,
-    /// It needs what the case before it made.
+    /// The case needs objects of the previous case.
     pub in_order: bool,
-    /// Every user may do it, because `gpuctl-reader` is bound to all of them.
+    /// Every user can run it, because `gpuctl-reader` is bound to all users.
     pub is_open: bool,
 }
 
@@ -97,13 +98,13 @@ fn writing(scene: &Scene) -> Vec<Case> {
         case("exec", "exec a -- true"),
         case("exec", "exec web -- true"),
         case("cp", &format!("cp a:hello.txt {}/copied.txt", scene.inside().display())),
-        // The node has no log to attach to, which it says once the right has been decided.
+        // The kwok node has no log to attach to, which it reports after the authorization.
         Case { codes: &[0, 1, -9], ..case("attach", "attach a").endless() },
         case("open", "open web -o json").endless(),
     ]
 }
 
-/// Cases that change pools, quotas and defaults, of which the cluster has one set for all.
+/// Cases that change pools, quotas and defaults, which are shared by the whole cluster.
 fn sharing() -> Vec<Case> {
     let pool = |name: &str, node: &str| format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\nnodes: [{node}]\n");
     let quota = |name: &str, gpus: u32| {

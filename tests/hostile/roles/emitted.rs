@@ -64,7 +64,7 @@ fn several_commands_are_one_role() {
     assert!(!resources.iter().any(|(_, one)| one == "resourcequotas/status" || one == "limitranges"));
     let subject = json!([{"kind": "ServiceAccount", "name": "bot", "namespace": "team-a"}]);
     assert!(of_kind(&objects, "RoleBinding").iter().all(|binding| binding["subjects"] == subject), "{objects:#?}");
-    // All rights of one verb are named by the verb; a wrong noun is not taken for the next command.
+    // A verb covers the rights of all of its nouns. A wrong noun is not parsed as the next command.
     scene().gpuctl("", &["auth", "check", "create", "nodes", "--emit-role"]).exits(2).says("create jobs");
     scene().gpuctl("", &["auth", "check", "logs", "--emit-role=viewer"]).exits(2).says("takes no commands");
     scene().gpuctl("", &["auth", "check", "logs", "--user", "x"]).exits(2);
@@ -78,7 +78,7 @@ fn yaml_is_applied_and_the_default_subject_is_the_user_itself() {
     scene().admin.run_with(&["apply", "-f", "-"], &text);
     let check = scene().until_allowed("zoe", &["auth", "check", "logs", "events"]);
     assert_eq!(check.code, 0, "{}{}", check.out, check.err);
-    // One command that is missing makes the answer no.
+    // One missing command makes the answer no.
     scene().gpuctl("zoe", &["auth", "check", "logs", "exec"]).exits(5);
     for everywhere in [&["-A"][..], &[]] {
         let names = printed(&[&["get", "jobs"], everywhere].concat());

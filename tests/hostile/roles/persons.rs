@@ -1,11 +1,11 @@
-//! The roles of persons: a viewer, a researcher and an operator.
+//! The roles of a viewer, a researcher and an operator.
 
 use gpuctl_sandbox::Persona;
 
 use super::scene::{Scene, is_lack, scene, training};
 use crate::runner::{gpuctl, run};
 
-/// Prints the role of a person, applies it for a new user and waits until it holds.
+/// Prints such a role, applies it for a new user and waits until it takes effect.
 fn hired(person: &str, user: &str) -> &'static Scene {
     let scene = scene();
     let text = scene.gpuctl("", &["auth", "check", &format!("--emit-role={person}"), "--user", user]).ok().out;
@@ -130,7 +130,7 @@ fn an_operator_manages_the_cluster_and_not_the_jobs() {
     assert_eq!(String::from_utf8(answer.stdout).unwrap().trim(), "no");
 }
 
-/// Users without any role read pools and defaults, and no other object of the namespace.
+/// Users without any role can read pools and defaults, and no other object of the namespace.
 #[test]
 fn other_configmaps_of_the_namespace_of_pools_are_hidden() {
     let scene = scene();
@@ -149,7 +149,7 @@ fn other_configmaps_of_the_namespace_of_pools_are_hidden() {
     assert!(pools.contains("roles-pool"), "published definitions are listed: {pools}");
 }
 
-/// A role that an earlier version made is narrowed when somebody next manages pools.
+/// gpuctl narrows a role of an earlier version when an operator next changes pools.
 #[test]
 fn an_older_role_for_all_configmaps_is_narrowed() {
     let scene = scene();

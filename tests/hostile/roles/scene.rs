@@ -1,4 +1,4 @@
-//! The cluster of the role tests, with jobs of every kind and a Prometheus that is reached through its Service.
+//! The cluster of the role tests, with jobs of every kind and a Prometheus behind a Service.
 
 use std::fs;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ pub fn notebook(name: &str) -> String {
     )
 }
 
-/// Whether a run says that a right is missing.
+/// Whether a run reports a missing right.
 pub fn is_lack(run: &Run) -> bool {
     let says = |words: &str| run.err.contains(words) || run.out.contains(words);
     run.code == 5 || ["you may not", "forbidden", "Forbidden"].into_iter().any(says)
@@ -86,7 +86,7 @@ impl Scene {
         command
     }
 
-    /// Runs a case. One that never ends is stopped once its rights have been decided.
+    /// Runs a case. Stops an endless one after its rights have been checked.
     pub fn run_case(&self, user: &str, case: &Case) -> Run {
         let arguments: Vec<&str> = case.args.iter().map(String::as_str).collect();
         if !case.is_endless {
@@ -97,7 +97,8 @@ impl Scene {
         finish(command.spawn().unwrap(), Duration::from_secs(4))
     }
 
-    /// Asks until a command succeeds: the authorizer sees a new role a moment later. Returns the last answer.
+    /// Repeats a command until it succeeds, because the authorizer sees a new role with a delay.
+    /// Returns the last answer.
     pub fn until_allowed(&self, user: &str, arguments: &[&str]) -> Run {
         self.until_code(user, arguments, |code| code == 0)
     }

@@ -1,5 +1,5 @@
-//! Puts more than forty kinds of secrets, each with a unique text, where people put secrets, and searches all outputs,
-//! cached files and a bundle for them.
+//! Plants more than forty kinds of secrets, each with a unique text, where users put secrets. Then
+//! searches all outputs, cached files and a bundle for them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,8 +14,8 @@ use super::{file, plain, servers};
 use crate::runner::{Run, run};
 use crate::support::cluster;
 
-/// Outputs that may show the canaries of a place, because showing this text is their purpose.
-/// A place without an entry must not appear anywhere.
+/// Outputs that may contain the canaries of a place, because they exist to show this text. A place
+/// without an entry must not appear anywhere.
 const MAY_APPEAR: [(&str, &[&str]); 4] = [
     // The owner's file as submitted; only agents and bundles get no values at all.
     ("variable without a telling name", &["describe job"]),
@@ -23,11 +23,11 @@ const MAY_APPEAR: [(&str, &[&str]); 4] = [
     ("log", &["logs", "why", "describe job"]),
     // Messages of events, as `kubectl describe` prints them.
     ("event", &["events", "describe job", "why", "tree"]),
-    // Labels are what lists are selected by.
+    // Lists select by labels.
     ("label", &["get workloads", "describe workload"]),
 ];
 
-/// The canaries by place; each text is in exactly one place.
+/// The canaries by place; each text occurs in exactly one place.
 fn canaries() -> BTreeMap<&'static str, Vec<&'static str>> {
     BTreeMap::from([
         ("variable without a telling name", vec!["CNRY-env-plain"]),
@@ -152,7 +152,7 @@ resources: {gpu: 0, cpu: 1, memory: 1Gi}
     .to_owned()
 }
 
-/// A pod of another tool, with what a shell line and annotations may hold.
+/// A pod of another tool, with the usual contents of a shell line and annotations.
 fn bare_pod() -> Value {
     let applied = json!({"spec": {"containers": [{"env": [{"name": "X", "value": "CNRY-ann-applied"}]}]}}).to_string();
     let line = "API_TOKEN=CNRY-assigned wandb login CNRY-wandb-login && huggingface-cli login --token CNRY-hub-login && \
@@ -186,7 +186,7 @@ const LOG: [&str; 15] = [
     "{\"level\": \"info\", \"api_key\": \"CNRYlogtyped\"}",
 ];
 
-/// Labels of every series of the Prometheus: what kube-state-metrics makes of annotations.
+/// Labels of every Prometheus series, as kube-state-metrics derives them from annotations.
 fn series() -> Value {
     let object = |canary: &str| json!({"spec": {"containers": [{"env": [{"name": "X", "value": canary}]}]}}).to_string();
     let cut = object("CNRY-series-cut");
@@ -274,7 +274,7 @@ fn user() -> &'static User {
     })
 }
 
-/// Notes every canary that a text shows although the table does not allow it.
+/// Records every canary in a text that the table does not allow.
 fn search(text: &str, origin: &str, found: &mut Vec<String>) {
     for (place, texts) in canaries() {
         let allowed = MAY_APPEAR.iter().find(|(name, _)| *name == place).map_or(&[][..], |(_, outputs)| outputs);
@@ -324,7 +324,7 @@ fn no_output_cache_or_bundle_shows_a_secret() {
     replayed(user, &path);
 }
 
-/// The bundle gives the answers that the cluster gives.
+/// The bundle gives the same answers as the cluster.
 fn replayed(user: &User, bundle: &Path) {
     for line in ["get jobs -o json", "describe job canary-job -o json", "events canary-job -o json"] {
         let mut command = plain();
@@ -365,7 +365,7 @@ fn agents_see_no_secret() {
     assert!(found.is_empty(), "{found:#?}\n{answers}");
 }
 
-/// Sends lines to a server and returns what it answers, `count` lines of it.
+/// Sends lines to a server and returns `count` lines of its response.
 fn conversation(mut command: std::process::Command, lines: &[Value], count: usize) -> String {
     use std::io::{BufRead, BufReader, Write};
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 /// Destinations in the order of the connections: `host NAME` or `address IP`.
 pub type Destinations = Arc<Mutex<Vec<String>>>;
 
-/// Starts a SOCKS5 proxy that leads every connection to a port of this machine. Returns its port.
+/// Starts a SOCKS5 proxy that redirects every connection to a port of this machine. Returns its
+/// port.
 pub fn socks5(to: u16) -> (u16, Destinations) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

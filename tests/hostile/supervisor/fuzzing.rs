@@ -12,7 +12,7 @@ use super::peers::{Peer, Rank, TOKEN, Training, hello};
 const COUNT: &str = "GPUCTL_FUZZ_MESSAGES";
 const DEFAULT: u64 = 30_000;
 
-/// Numbers that only look random, so that every run is the same.
+/// Pseudorandom numbers, so that every run is the same.
 struct Random(u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// Returns a message that rank 0 must refuse: no mutation makes the run of the hello right.
+/// Builds a message that rank 0 must refuse: no mutation makes the run id of the hello correct.
 fn mutated(random: &mut Random) -> Vec<u8> {
     const VALUES: [&str; 16] = [
         "null",
@@ -84,7 +84,7 @@ fn mutated(random: &mut Random) -> Vec<u8> {
     message
 }
 
-/// Takes part as rank 2, with the token, and sends nothing but valid messages, as fast as rank 0 reads them.
+/// Joins as rank 2 with the token, and sends only valid messages, as fast as rank 0 reads them.
 fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
     let mut left = count;
     while left > 0 {
@@ -100,7 +100,8 @@ fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
     }
 }
 
-/// Sends messages that rank 0 must refuse, in equal parts without a token, with a wrong token and with the right token.
+/// Sends messages that rank 0 must refuse: a third each without a token, with a wrong token and
+/// with the right one.
 fn bombard(port: u16, random: &mut Random, count: u64) {
     for _ in 0..count {
         let message = mutated(random);

@@ -1,4 +1,5 @@
-//! The objects of a training whose ranks restart together: tampered, without an owner, of another version, or refused.
+//! The objects of a training whose ranks restart together: tampered, without an owner, of another
+//! version, or refused.
 
 use std::process::{Command, Stdio};
 
@@ -14,7 +15,7 @@ const NAME: &str = "pair-supervisor";
 /// Objects that the supervisor needs. Each kind needs a separate right.
 const COMPANIONS: [&str; 3] = ["configmap", "secret", "networkpolicy"];
 
-/// A namespace of one test.
+/// A namespace for one test.
 struct Scene {
     namespace: &'static str,
     admin: Kubectl,
@@ -195,7 +196,7 @@ fn a_tampered_program_is_refused_or_restored() {
         assert_eq!(restored["metadata"]["ownerReferences"], original["metadata"]["ownerReferences"]);
         scene.apply("unchanged");
     }
-    // The same content, but not immutable any more, can be changed later.
+    // The same content, but mutable, could be changed later.
     scene.kubectl(&["delete", "configmap", NAME]);
     let mut open = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": original["data"]});
     open["metadata"] = json!({"name": NAME, "namespace": "tampered", "labels": original["metadata"]["labels"]});
@@ -230,7 +231,8 @@ fn a_tampered_program_is_not_run() {
     }
 }
 
-/// Another version of gpuctl may have made the job: its program stays, and is not taken for a tampered one.
+/// Another version of gpuctl may have created the job. Its program stays and does not count as
+/// tampered.
 #[test]
 fn the_program_of_another_version_stays_and_a_changed_one_is_named() {
     let scene = Scene::created("versions");
@@ -262,7 +264,7 @@ fn the_program_of_another_version_stays_and_a_changed_one_is_named() {
     assert!(error.err.contains("another version of gpuctl created the job"), "{}", error.err);
     scene.gpuctl(&["diff", "-f", "-"]).says("was changed after the job was created");
     assert_eq!(scene.get("configmap", NAME)["data"]["supervisor.py"], older, "nothing is replaced");
-    // Before hashes were noted, a program could not be checked.
+    // Before versions recorded hashes, a program could not be verified.
     annotate("-");
     scene.apply("unchanged");
 }
@@ -291,7 +293,7 @@ fn leftovers_of_an_interrupted_create_are_used_again_or_deleted() {
     interrupt();
     scene.gpuctl(&["delete", "job", "pair"]).ok();
     assert!(COMPANIONS.iter().all(|kind| !scene.exists(kind)));
-    // A replaced job has another token.
+    // A replaced job gets another token.
     scene.gpuctl(&["create", "-f", "-"]).ok();
     let before = scene.token();
     let changed = YAML.replace("image: i", "image: j");

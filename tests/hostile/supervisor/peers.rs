@@ -21,7 +21,7 @@ pub struct Training {
     ranks: usize,
 }
 
-/// The supervisor of one rank; it is killed when the test ends.
+/// The supervisor of one rank; the test kills it at its end.
 pub struct Rank {
     child: Child,
 }
@@ -97,7 +97,7 @@ impl Training {
         (0..count).map(|rank| self.start(rank)).collect()
     }
 
-    /// The attempts that a rank has begun.
+    /// The attempts that a rank has started.
     pub fn attempts(&self, rank: usize) -> String {
         let text = fs::read_to_string(self.folder.join(format!("attempts.{rank}"))).unwrap_or_default();
         text.replace('\n', " ").trim().to_owned()
@@ -120,7 +120,7 @@ impl Training {
         fs::write(self.folder.join("end"), "").unwrap();
     }
 
-    /// Requires that the ranks run their first attempt to its good end.
+    /// Requires that the ranks complete their first attempt successfully.
     #[track_caller]
     pub fn ends_well(&self, mut ranks: Vec<Rank>) {
         self.let_end();
@@ -136,7 +136,7 @@ pub struct Peer {
     pub stream: TcpStream,
     key: Option<hmac::Key>,
     sent: u64,
-    /// Every byte that was sent.
+    /// All bytes sent.
     pub record: Vec<u8>,
 }
 

@@ -1,5 +1,5 @@
-//! Connects the archive of `cp` with the session that carries it: one thread packs or unpacks, so that a slow disk never
-//! blocks the runtime, which has to see Ctrl-C.
+//! Connects the archive of `cp` to the session that transfers it. A separate thread packs or
+//! unpacks, so that a slow disk does not block the async runtime, which handles Ctrl-C.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::deploy::names::suffix;
 use crate::files::unpack::{Staged, stage, staging_folder};
 use crate::platform::ended_from_outside;
 
-/// How long the thread may take to remove what has arrived. It takes longer only where the disk does not answer.
+/// Time limit for the thread to remove a partial copy. Only an unresponsive disk takes longer.
 const REMOVAL: Duration = Duration::from_secs(30);
 
-/// Most bytes behind the end of an archive: tar fills its last record.
+/// Limit on bytes after the end of an archive: tar pads its last record.
 const MOST_BEHIND: usize = 1 << 20;
 
 /// A thread that unpacks an archive while it arrives.
@@ -29,7 +29,7 @@ pub(super) struct Unpacking {
 }
 
 impl Unpacking {
-    /// Starts the thread. The sender takes the archive and waits while `pieces` of it are not written yet.
+    /// Starts the thread. The sender waits while `pieces` chunks are not yet written.
     pub(super) fn start(name: &str, to: &Path, pieces: usize) -> (mpsc::Sender<Bytes>, Self) {
         let (sender, receiver) = mpsc::channel(pieces);
         let (stop, name, folder) = (Arc::new(AtomicBool::new(false)), name.to_owned(), staging_folder(to, &suffix()));
@@ -38,11 +38,11 @@ impl Unpacking {
         std::thread::spawn(move || {
             let mut pieces = Pieces { receiver, rest: Bytes::new(), stopped: &stopped };
             let staged = stage(&mut pieces, &name, &folder, &stopped);
-            // An archive without the file has an end too, and the exit code of tar says why.
+            // An archive without the file also has an end. tar's exit code explains why.
             let has_end = staged.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::UnexpectedEof, |_| true);
-            // Without a reader the folder is removed here.
+            // Without a receiver, this drops and thereby removes the folder.
             drop(tell.send(staged));
-            // tar is still sending the rest of its last record, and its exit code comes after that.
+            // tar still sends the rest of its last record, and then its exit code.
             let mut behind = 0;
             while has_end && behind < MOST_BEHIND {
                 let Some(piece) = pieces.receiver.blocking_recv() else { break };
@@ -59,7 +59,7 @@ impl Unpacking {
         (&mut self.result).await.unwrap_or_else(|_| Err(io::Error::other("unpacking ended early")))
     }
 
-    /// Stops, and waits until what has arrived is removed. A second signal does not wait.
+    /// Stops, and waits for the removal of the partial copy. A second signal does not wait.
     pub(super) async fn abort(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.result.close();
@@ -71,7 +71,7 @@ impl Unpacking {
     }
 }
 
-/// An archive as it arrives.
+/// Reads an archive as it arrives.
 struct Pieces<'a> {
     receiver: mpsc::Receiver<Bytes>,
     rest: Bytes,
@@ -86,7 +86,7 @@ impl Read for Pieces<'_> {
                 None => return Ok(0),
             }
         }
-        // `ErrorKind::Interrupted` would only be tried again.
+        // A reader retries after `ErrorKind::Interrupted`.
         if self.stopped.load(Ordering::Relaxed) {
             return Err(io::Error::other("it was interrupted"));
         }
@@ -96,10 +96,10 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// An archive as it leaves.
+/// Writes an archive to the session.
 pub(super) struct Sink {
     pub sender: mpsc::Sender<SessionInput>,
-    /// Pieces that went out.
+    /// Number of chunks sent.
     pub taken: Arc<AtomicU64>,
 }
 

@@ -162,8 +162,8 @@ async fn watch(
     }
 }
 
-/// Waits until somebody ends this process while another one has the terminal; Ctrl-C means that one.
-/// Returns the signal.
+/// Waits for a signal that ends this process while a child process has the terminal, and returns
+/// it. Ctrl-C is for the child process.
 async fn asked_to_end(ended: &mut Pin<Box<dyn Future<Output = u8>>>) -> u8 {
     loop {
         match ended.as_mut().await {
