@@ -9,14 +9,16 @@ pub(crate) const ERROR_PART: usize = 8 << 10;
 /// Limit on one line on stderr in bytes. An error with its causes fits.
 pub(crate) const LINE: usize = 32 << 10;
 
-/// Truncates `text` after about `limit` bytes and appends the number of omitted bytes.
+/// Truncates `text` to about `limit` bytes, and states how many it omits. Keeps the end as well, because the API server puts
+/// the reason there: `spec.template: Invalid value: {...}: field is immutable`.
 #[must_use]
 pub(crate) fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);
     }
-    let end = text.floor_char_boundary(limit);
-    Cow::Owned(format!("{}… ({} more bytes)", &text[..end], text.len() - end))
+    let end = text.floor_char_boundary(limit - limit / 4);
+    let rest = text.ceil_char_boundary(text.len() - limit / 4);
+    Cow::Owned(format!("{}… ({} more bytes) …{}", &text[..end], rest - end, &text[rest..]))
 }
 
 /// Truncates an owned text without copying a short one.
@@ -35,10 +37,10 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_between_characters_and_counts_the_rest() {
         assert_eq!(excerpt("short", 5), "short");
-        assert_eq!(excerpt("模型模型", 4), "模… (9 more bytes)");
+        assert_eq!(excerpt("模型模型", 4), "模… (9 more bytes) …");
         let long = "x".repeat(20 << 20);
         let cut = shortened(long, SERVER_MESSAGE);
-        assert!(cut.len() < SERVER_MESSAGE + 40 && cut.ends_with("(20967424 more bytes)"), "{}", cut.len());
+        assert!(cut.len() < SERVER_MESSAGE + 40 && cut.contains("(20967424 more bytes)"), "{}", cut.len());
         assert_eq!(shortened(cut.clone(), ERROR_PART), cut, "the note is not cut again");
     }
 }

@@ -321,7 +321,7 @@ impl Pod {
 
     #[must_use]
     pub(crate) fn restarts(&self) -> u32 {
-        self.containers.iter().map(|container| container.restarts).sum()
+        self.containers.iter().map(|container| container.restarts).fold(0, u32::saturating_add)
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) const FIND: &[Rule] = &[
 /// Finding one job by its name, whatever its kind.
 pub(crate) const ANY_KIND: &[Rule] = &[
     rule(Namespace, "apps", "deployments", LIST).when("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).when(SPANNING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(SPANNING),
     rule(Namespace, "apps", "statefulsets", LIST).when("notebooks"),
 ];
 
@@ -64,15 +64,15 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Namespace, "", "secrets", TOKEN).when("the token of ranks that restart together (`job.restart: rank` does without)"),
     rule(Namespace, "networking.k8s.io", "networkpolicies", TOKEN).or("closing the port of rank 0 to other pods"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
-    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).when("GPUs of dynamic resource allocation"),
+    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "kueue.x-k8s.io", "clusterqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "kueue.x-k8s.io", "resourceflavors", &["get"]).or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"]).or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
-    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).when("gangs of Kubernetes itself"),
-    rule(Namespace, "scheduling.x-k8s.io", "podgroups", MAKE).when("`job.gang: coscheduling`"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("gangs of Kubernetes itself"),
+    rule(Namespace, "scheduling.x-k8s.io", "podgroups", MAKE).or("`job.gang: coscheduling`"),
 ];
 
 const WAITING: &str = "`--wait` and `--follow`";
@@ -83,7 +83,7 @@ pub(crate) const AWAIT: &[Rule] = &[
     rule(Namespace, "", "pods", LIST).when(WAITING),
     rule(Namespace, "apps", "deployments", LIST).when(WAITING),
     rule(Namespace, "apps", "statefulsets", LIST).when(WAITING),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).when(WAITING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(WAITING),
     rule(Namespace, "", "pods/log", &["get"]).when("`--follow`"),
 ];
 
@@ -116,7 +116,7 @@ pub(crate) const QUOTA: &[Rule] = &[
 pub(crate) const SWITCH: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["patch"]),
     rule(Namespace, "apps", "deployments", &["patch"]).when("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).when(SPANNING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
     rule(Namespace, "apps", "statefulsets", &["patch"]).when("notebooks"),
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a queue of Kueue's"),
 ];
@@ -126,7 +126,7 @@ pub(crate) const RENEW: &[Rule] = &[
     rule(Namespace, "", "pods/eviction", &["create"]),
     rule(Namespace, "", "pods", &["get", "delete", "patch"]).or("pods on nodes that do not answer"),
     rule(Namespace, "apps", "deployments", &["patch"]).when("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).when(SPANNING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
 ];
 
 /// What is free, which is not known without all pods.
@@ -289,12 +289,12 @@ pub(crate) const DELETE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["de
 pub(crate) const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
 pub(crate) const MAKE_SERVICE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).when(SPANNING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).or(SPANNING),
 ];
 /// The dry runs of `diff` for documents other than trainings.
 pub(crate) const COMPARE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE).when("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).when(SPANNING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).or(SPANNING),
     rule(Namespace, "apps", "statefulsets", MAKE).when("notebooks"),
     rule(Namespace, "", "resourcequotas", MAKE).when("quotas"),
     rule(Namespace, "", "limitranges", MAKE).when("quotas"),
@@ -326,13 +326,13 @@ pub(crate) const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
 pub(crate) const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];
 pub(crate) const SCALE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", &["list", "patch"]),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["list", "patch"]).when(SPANNING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["list", "patch"]).or(SPANNING),
     rule(Namespace, "", "pods", LIST),
 ];
 pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["delete"]),
     rule(Namespace, "apps", "deployments", &["delete"]).when("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["delete"]).when(SPANNING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["delete"]).or(SPANNING),
     rule(Namespace, "apps", "statefulsets", &["delete"]).when("notebooks"),
     rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).when("`--purge`"),
     rule(Namespace, "", "secrets", &["get", "delete"]).or("the token of ranks that an interrupted `create` left"),
@@ -343,7 +343,7 @@ pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["get"]),
     rule(Namespace, "apps", "deployments", &["get"]).when("services"),
     rule(Namespace, "apps", "statefulsets", &["get"]).when("notebooks"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["get"]).when(SPANNING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["get"]).or(SPANNING),
     rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),
 ];
 pub(crate) const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
