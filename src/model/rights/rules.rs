@@ -8,7 +8,8 @@ const fn rule(place: RightScope, group: &'static str, resource: &'static str, ve
 }
 
 impl Rule {
-    /// Makes the right optional: without it, the command omits `lost`.
+    /// Makes the right optional: without it, the command omits `lost`. Rights on APIs that few clusters
+    /// serve are optional too, because the built-in role `edit` lacks them.
     const fn or(self, lost: &'static str) -> Self {
         Self { need: Need::Optional(lost), ..self }
     }
