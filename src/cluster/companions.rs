@@ -65,13 +65,17 @@ pub(super) fn is_optional(object: &Object) -> bool {
 /// on.
 pub(super) fn tolerated(object: &Object, failure: Failure) -> Result<String, Failure> {
     match failure.code() {
-        Some(code) if is_optional(object) && (400..500).contains(&code) => Ok(format!(
-            "{} is left out, so any pod of the cluster can connect to the port of rank 0; \
-             the token of the job protects it (docs/recovery.md): {failure}",
-            label(object)
-        )),
+        Some(code) if is_optional(object) && (400..500).contains(&code) => Ok(policy_left_out(object.name(), &failure)),
         _ => Err(failure),
     }
+}
+
+/// The warning that a job has no NetworkPolicy.
+pub(crate) fn policy_left_out(name: &str, failure: &Failure) -> String {
+    format!(
+        "networkpolicy/{name} is left out, so any pod of the cluster can connect to the port of rank 0; \
+         the token of the job protects it (docs/recovery.md): {failure}"
+    )
 }
 
 /// Adds a new random token to the ranks' Secret. Does not change other objects.

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join4;
 
-use crate::cluster::Connection;
+use crate::cluster::{Connection, Failure, policy_left_out};
 use crate::context::Context;
 use crate::deploy::defaults::{Site, keep_classes};
 use crate::deploy::inputs::InputDocument;
+use crate::deploy::once_per::OncePer;
 use crate::deploy::queueing::{QueueChoice, Queueing};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
 use crate::model::labels::POOL_LABEL;
 use crate::model::{GpuType, JobKind, Nodes, PoolDefinition, Taint};
-use crate::render::{Rendered, Served, Target, render};
+use crate::render::{OtherPolicies, Rendered, Served, Target, policy_name, render};
 use crate::spec::{Document, JobDocument};
 
 /// A document with its objects.
@@ -143,7 +144,7 @@ pub(crate) async fn plan_each(
             served = Some(connection.served().await?);
         }
     }
-    let planner = Planner { connection, facts, queueing, served };
+    let planner = Planner { connection, facts, queueing, served, isolated: OncePer::default() };
     let mut each = Vec::new();
     for (input, filled) in inputs.into_iter().zip(filled) {
         let planned = match filled {
@@ -166,6 +167,8 @@ struct Planner<'c> {
     queueing: Option<Queueing<'c>>,
     /// `None` where no document needs it.
     served: Option<Served>,
+    /// Whether a namespace has NetworkPolicies of others.
+    isolated: OncePer<Result<bool, Failure>>,
 }
 
 impl Planner<'_> {
@@ -179,6 +182,7 @@ impl Planner<'_> {
             (Some(queueing), Document::Job(job)) => queueing.choose(job, &namespace).await?,
             _ => QueueChoice::default(),
         };
+        let (other_policies, policy_warning) = self.other_policies(&input.document, &namespace).await?;
         let target = Target {
             namespace,
             nodes: facts.nodes.clone(),
@@ -190,12 +194,27 @@ impl Planner<'_> {
             kueue_levels: choice.levels,
             without_priority: false,
             served: self.served.clone(),
+            other_policies,
         };
         let mut rendered =
             render(&input.document, &target).map_err(|refusal| Error::refused(refusal, &input.file, &input.text))?;
         rendered.warnings.extend(crate::deploy::defaults::replaced(&input));
         rendered.warnings.extend(choice.warnings);
+        rendered.warnings.extend(policy_warning);
         Ok(Plan { input, target, rendered, notes: Vec::new(), missing_queue: choice.missing })
+    }
+
+    /// Looks for NetworkPolicies of others where the job gets a policy. Returns a warning if the
+    /// user may not list them.
+    async fn other_policies(&self, document: &Document, namespace: &str) -> Result<(OtherPolicies, Option<String>), Error> {
+        let name = if let Document::Job(job) = document { policy_name(job) } else { None };
+        let (Some(connection), Some(name)) = (self.connection, name) else { return Ok((OtherPolicies::Absent, None)) };
+        match self.isolated.get(namespace, async || connection.is_isolated_by_others(namespace).await).await {
+            Ok(true) => Ok((OtherPolicies::Present, None)),
+            Ok(false) => Ok((OtherPolicies::Absent, None)),
+            Err(failure) if failure.is_forbidden() => Ok((OtherPolicies::Hidden, Some(policy_left_out(&name, &failure)))),
+            Err(failure) => Err(failure.into()),
+        }
     }
 }
 
@@ -217,6 +236,7 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
         kueue_levels: std::collections::BTreeSet::new(),
         without_priority: false,
         served: None,
+        other_policies: OtherPolicies::Absent,
     };
     let rendered = render(&Document::Job(blind), &target);
     rendered.map(|_| ()).map_err(|refusal| Error::refused(refusal, &input.file, &input.text))

@@ -53,6 +53,7 @@ pub use quota::{namespace, quota};
 pub(crate) use role::{ProxyGrant, RoleSet, Subject, SubjectKind, dns_name, roles};
 pub use secret::{Registry, opaque, registry};
 pub(crate) use storage::{FILES_KIB, claim_name};
+pub(crate) use supervisor::policy_name;
 
 /// What rendering has to know of the cluster.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +78,21 @@ pub struct Target {
     pub without_priority: bool,
     /// What the cluster serves beside the core of Kubernetes; `None` when nobody asked.
     pub served: Option<Served>,
+    /// NetworkPolicies of the namespace that gpuctl did not create.
+    pub other_policies: OtherPolicies,
+}
+
+/// Whether a namespace has NetworkPolicies that gpuctl did not create. Policies are a union: what
+/// one of them allows, the others cannot forbid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OtherPolicies {
+    /// The namespace has none.
+    #[default]
+    Absent,
+    /// At least one of them restricts ingress.
+    Present,
+    /// The user may not list them.
+    Hidden,
 }
 
 /// Parts of a cluster that a service may need.

@@ -20,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::command::Words;
 use super::fabric::{in_host_network, ports};
 use super::labels::metadata;
-use super::{Object, Refusal, Target};
+use super::{Object, OtherPolicies, Refusal, Target};
 use crate::model::fingerprint::sha256;
 use crate::model::labels::{JOB, SUPERVISOR_FILE, SUPERVISOR_VOLUME, TOKEN_FILE, TOKEN_TYPE};
 use crate::model::{JobKind, OWN_CONTAINER};
@@ -166,13 +166,17 @@ pub(super) fn secret(job: &JobDocument, target: &Target, labels: &BTreeMap<Strin
     Object::new(&secret, "secrets")
 }
 
-/// The policy that closes the supervisor's port to other pods. There is none if no other pod can
-/// reach the port, or if policies do not apply. Policies can only allow, so it allows every other
-/// port and protocol.
+/// The name of the job's NetworkPolicy. There is none if no other pod can reach the port of rank 0,
+/// or if policies do not apply.
+pub(crate) fn policy_name(job: &JobDocument) -> Option<String> {
+    (supervises(job) && job.resources.node_count > 1 && !in_host_network(job)).then(|| object_name(job))
+}
+
+/// The policy that closes the supervisor's port to other pods. Policies can only allow, so it allows
+/// every other port and protocol. If other policies isolate the namespace, that would remove their
+/// isolation, so it then allows only the pods of the job.
 pub(super) fn network_policy(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Option<Object> {
-    if !supervises(job) || job.resources.node_count == 1 || in_host_network(job) {
-        return None;
-    }
+    let name = policy_name(job).filter(|_| target.other_policies != OtherPolicies::Hidden)?;
     let port = i32::from(ports(job, target).supervisor);
     let selector =
         || LabelSelector { match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()), ..LabelSelector::default() };
@@ -187,12 +191,16 @@ pub(super) fn network_policy(job: &JobDocument, target: &Target, labels: &BTreeM
         from: None,
         ports: Some(vec![tcp(1, port - 1), tcp(port + 1, 65_535), all_of("UDP"), all_of("SCTP")]),
     };
+    let ingress = match target.other_policies {
+        OtherPolicies::Present => vec![peers],
+        OtherPolicies::Absent | OtherPolicies::Hidden => vec![peers, others],
+    };
     let policy = NetworkPolicy {
-        metadata: metadata(job, target, &object_name(job), labels),
+        metadata: metadata(job, target, &name, labels),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(selector()),
             policy_types: Some(vec!["Ingress".to_owned()]),
-            ingress: Some(vec![peers, others]),
+            ingress: Some(ingress),
             egress: None,
         }),
     };

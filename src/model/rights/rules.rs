@@ -24,8 +24,10 @@ const LIST: &[&str] = &["list"];
 const WATCH: &[&str] = &["watch"];
 const NEWS: &str = "news without delay in `-w`";
 const MAKE: &[&str] = &["get", "create", "patch"];
-/// Access of a multi-node training to its supervisor's Secret and its NetworkPolicy.
+/// Access of a multi-node training to its supervisor's Secret.
 const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
+/// Access of a multi-node training to its NetworkPolicy. It depends on the other policies of the namespace.
+const POLICY: &[&str] = &["get", "list", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
 /// What LeaderWorkerSets are for.
@@ -63,7 +65,7 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Namespace, "", "persistentvolumeclaims", MAKE).when("`size:` workdirs"),
     rule(Namespace, "", "configmaps", MAKE).when("`files:`, and ranks that restart together (`job.restart: rank` does without)"),
     rule(Namespace, "", "secrets", TOKEN).when("the token of ranks that restart together (`job.restart: rank` does without)"),
-    rule(Namespace, "networking.k8s.io", "networkpolicies", TOKEN).or("closing the port of rank 0 to other pods"),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", POLICY).or("closing the port of rank 0 to other pods"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),

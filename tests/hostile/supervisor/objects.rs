@@ -76,7 +76,7 @@ impl Scene {
             ("", "services", &["get", "create", "patch", "delete"]),
             ("", "configmaps", &["get", "create", "patch", "delete"]),
             ("", "secrets", &["get", "create", "patch", "delete"]),
-            ("networking.k8s.io", "networkpolicies", &["get", "create", "patch", "delete"]),
+            ("networking.k8s.io", "networkpolicies", &["get", "list", "create", "patch", "delete"]),
             ("batch", "jobs", &["get", "list", "create", "patch", "delete"]),
             ("apps", "deployments", &["list", "get"]),
             ("apps", "statefulsets", &["list", "get"]),
@@ -315,6 +315,26 @@ fn without_the_right_to_network_policies_a_training_is_submitted_with_a_warning(
     scene.apply("updated");
     assert!(scene.exists("networkpolicy"));
     scene.apply("unchanged");
+}
+
+/// Policies are a union, so a policy that allows other ports would remove a namespace's isolation.
+#[test]
+fn the_policy_does_not_weaken_other_policies_of_the_namespace() {
+    let scene = Scene::created("isolated");
+    let rules = || scene.get("networkpolicy", NAME)["spec"]["ingress"].as_array().unwrap().clone();
+    assert_eq!(rules().len(), 2, "{:?}", rules());
+    scene.admin.apply(&json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": {"name": "default-deny", "namespace": "isolated"},
+        "spec": {"podSelector": {}, "policyTypes": ["Ingress"]},
+    }));
+    scene.apply("updated");
+    let peers = json!([{"podSelector": {"matchLabels": {"gpuctl/job": "pair"}}}]);
+    assert_eq!(json!(rules()), json!([{"from": peers}]));
+    scene.apply("unchanged");
+    gpuctl_as(Persona::Admin, &["-n", "isolated", "create", "-f", "-"], &YAML.replace("pair", "other")).ok();
+    let other = scene.get("networkpolicy", "other-supervisor");
+    assert_eq!(other["spec"]["ingress"].as_array().unwrap().len(), 1, "{other}");
 }
 
 #[test]
