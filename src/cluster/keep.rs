@@ -191,7 +191,8 @@ pub(super) fn is_still_used(object: &Object, live: &Value, same_source: bool) ->
         }
         "podgroups" => "/spec/schedulingGroup",
         _ if is_supervisor(object) => return !same_source || is_supervised(live),
-        "secrets" | "networkpolicies" => return !same_source || has_token(live),
+        // The template of a Job is immutable, so a Job without a token never uses these.
+        "secrets" | "networkpolicies" => return !same_source && live["kind"] != "Job" || has_token(live),
         _ => return true,
     };
     !same_source || TEMPLATES.iter().any(|path| live.pointer(&format!("{path}{field}")).is_some())
