@@ -145,9 +145,9 @@ class Wire:
         self.nonce, self.key, self.trusted, self.waiting = os.urandom(32).hex().encode(), None, False, []
         self.sent, self.received, self.forged = 0, 0, False
         self.open, self.heard, self.closed_at, self.rank = True, time.monotonic(), None, None
-        if is_server:
-            self.outgoing = GREETING + self.nonce + b"\n"
-            self.flush()
+        # Proxies that detect the protocol wait for the first bytes of the client.
+        self.outgoing = GREETING + self.nonce + b"\n"
+        self.flush()
 
     def fileno(self):
         return self.sock.fileno()
@@ -210,8 +210,6 @@ class Wire:
             theirs = line[len(GREETING) :]
             nonces = self.nonce + theirs if self.is_server else theirs + self.nonce
             self.key = hmac.new(self.token, GREETING + nonces, hashlib.sha256).digest()
-            if not self.is_server:
-                self.outgoing += GREETING + self.nonce + b"\n"
             waiting, self.waiting = self.waiting, []
             for message in waiting:
                 self.send(**message)
