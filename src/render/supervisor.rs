@@ -46,7 +46,7 @@ if \"$python\" -ISc 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/nul
 import hashlib, sys
 path, expected = \"/etc/gpuctl/supervisor.py\", sys.argv.pop(1)
 with open(path, \"rb\") as file: program = file.read()
-if hashlib.sha256(program).hexdigest() != expected: sys.exit(\"gpuctl: the supervisor was changed after the job was created\")
+if hashlib.sha256(program).hexdigest() != expected: sys.exit(\"gpuctl: the supervisor was changed after the job was created; `gpuctl apply -f FILE` restores it\")
 sys.argv[0] = path
 exec(compile(program, path, \"exec\"))' \"$program\" \"$@\"; fi
 done
