@@ -112,14 +112,33 @@ impl Connection {
         self.merge_patch(&path_of(object), &patch).await.map(drop)
     }
 
-    /// Reuses the program or the token that an interrupted run of the same job created. Replaces a
-    /// program of another version.
+    /// Reuses the program that an interrupted run of the same job created. Replaces a program of
+    /// another version, one that an earlier job owns, and every token: any user may have made it.
     pub(super) async fn reuse(&self, object: &Object, live: Value) -> Result<Value, Failure> {
-        if is_token(object) || program(&live) == program(&object.body) && is_only_program(&live) {
+        let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
+        let is_original = !is_token(object) && program(&live) == program(&object.body) && is_only_program(&live);
+        let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let is_owned = owners.is_some_and(|owners| !owners.is_empty());
+        if is_original && !is_owned {
             return Ok(live);
         }
-        let uid = live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-        self.delete(object, Deletion::of(uid)).await?;
+        let uid = text("/metadata/uid").unwrap_or_default();
+        // The version protects an object that another run has given to its job by now.
+        let deletion = Deletion { version: text("/metadata/resourceVersion"), ..Deletion::of(uid) };
+        match self.delete(object, deletion).await {
+            // The garbage collector deletes an object whose owner is gone.
+            Err(failure) if failure.is_forbidden() && is_original => {
+                let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
+                return self.merge_patch(&path_of(object), &patch).await;
+            }
+            Err(failure) if failure.is_forbidden() && is_token(object) => {
+                let name = label(object);
+                let message =
+                    format!("{name} is left of an earlier job, and you may not delete it to make a new token: {failure}");
+                return Err(Failure::conflict("AlreadyExists", message));
+            }
+            deleted => deleted?,
+        };
         Ok(self.apply(&with_content(object), false).await?.live)
     }
 }

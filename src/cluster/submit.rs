@@ -71,7 +71,7 @@ impl Connection {
         let mut left_out = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             let root = rendered.objects.last() == Some(object);
-            match self.put(object, root, run, progress).await {
+            match self.put(object, rendered, run, progress).await {
                 // The checks before the first write have already printed the warning.
                 Err(WriteStop::Failed(failure)) if is_optional(object) && tolerated(object, failure.clone()).is_ok() => {
                     progress.borrow_mut().doubtful = None;
@@ -97,7 +97,14 @@ impl Connection {
     }
 
     /// Creates one object. One that is there already is used if it is left over from this very job.
-    async fn put(&self, object: &Object, root: bool, run: &str, progress: &RefCell<Progress>) -> Result<Value, WriteStop> {
+    async fn put(
+        &self,
+        object: &Object,
+        rendered: &Rendered,
+        run: &str,
+        progress: &RefCell<Progress>,
+    ) -> Result<Value, WriteStop> {
+        let root = rendered.objects.last() == Some(object);
         progress.borrow_mut().doubtful = Some((object.clone(), root));
         let created = self.create(object, run).await;
         // A first try may have been heard, whatever a second one was told.
@@ -118,6 +125,10 @@ impl Connection {
                 let ours = ours && live.pointer("/metadata/deletionTimestamp").is_none();
                 match (root, ours) {
                     (true, true) => Err(WriteStop::Taken(failure)),
+                    // Another run may have made the job, whose companion this is then.
+                    (false, true) if is_fixed(object) && self.live_owner(rendered).await?.is_some() => {
+                        Err(WriteStop::Taken(failure))
+                    }
                     (false, true) if is_fixed(object) => Ok(self.reuse(object, live).await?),
                     (false, true) => Ok(self.apply(object, false).await?.live),
                     (_, false) => Err(WriteStop::Failed(failure)),
