@@ -600,6 +600,7 @@ class Rank:
         self.failed, self.first_start = 0, None
         self.kill_at, self.exit_at, self.leaving, self.code = None, None, False, 0
         self.alive_at, self.connect_at = 0.0, 0.0
+        self.refusals, self.refused_at = 0, None
         self.waiting_since = time.monotonic()
         self.wake_read, self.wake_write = os.pipe()
         os.set_blocking(self.wake_read, False)
@@ -674,7 +675,10 @@ class Rank:
         if self.wire and not self.wire.open and self.wire.closed_at and not self.wire.trusted:
             # It was not rank 0, or the token differs: without a pause this would never rest.
             self.connect_at = max(self.connect_at, self.wire.closed_at + 1)
+        if self.wire and self.wire.trusted:
+            self.refusals = 0
         if self.found:
+            self.report_refused(now)
             self.wire = Wire(self.found.pop(), self.token, self.schema, False)
             self.connecting, self.alive_at = False, now + self.options.alive
             told = self.last or {"code": 0, "memory": False}
@@ -690,6 +694,14 @@ class Rank:
         elif self.wire and self.wire.open and now > self.alive_at:
             self.alive_at = now + self.options.alive
             self.wire.send(kind="alive", quiet=now - self.child.told if self.child else 0.0)
+
+    def report_refused(self, now):
+        """Says once a minute that rank 0 refuses the token. One refusal can also be a rank 0 that ends."""
+        last = self.wire
+        self.refusals += 1 if last and last.key is not None and not last.trusted else 0
+        if self.refusals > 1 and (self.refused_at is None or now - self.refused_at > 60):
+            say("rank 0 refuses the token of this pod; restart all ranks of the job with `gpuctl restart`")
+            self.refused_at = now
 
     def connect(self):
         address = "localhost" if self.coordinator else self.options.host
