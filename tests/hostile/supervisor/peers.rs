@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -75,7 +76,7 @@ impl Training {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("token"), TOKEN).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         Self { folder, port, ranks }
     }
 
@@ -129,6 +130,16 @@ impl Training {
             assert_eq!(self.attempts(number), "1", "rank {number} was restarted: {}", self.said(number));
         }
     }
+}
+
+/// Finds a port below the ephemeral range, so that no outgoing connection takes it before rank 0.
+fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id().wrapping_mul(37);
+    let ports = std::iter::repeat_with(|| {
+        10_000 + u16::try_from(start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 22_000).unwrap()
+    });
+    ports.take(22_000).find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok()).expect("a port is free")
 }
 
 /// A connection to the port of rank 0.
