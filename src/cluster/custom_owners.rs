@@ -70,13 +70,12 @@ impl Connection {
                 async move { self.object(reference, plural.as_deref()).await }
             });
             let mut found = stream::iter(asked).buffer_unordered(AT_ONCE);
-            let mut above = BTreeSet::new();
             while let Some((owner, parent)) = found.next().await {
                 waiting.retain(|reference| reference.uid != owner.uid);
-                above.extend(parent);
+                // The time may end at any step, and a parent that was found must stay known.
+                waiting.extend(parent);
                 owners.insert(owner.uid.clone(), owner);
             }
-            *waiting = above;
         }
     }
 

@@ -10,22 +10,33 @@ use serde_json::Value;
 
 use super::{Connection, Failure, unless_forbidden};
 use crate::model::labels::{HOME, HOME_UID};
-use crate::render::{HOME_ROLE, home_mark};
+use crate::render::{self, HOME_ROLE};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
+/// Whether an administrator marked the namespace of definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HomeMark {
+    Marked,
+    Unmarked,
+    /// The user cannot read the namespace or its mark.
+    Hidden,
+}
+
 impl Connection {
-    /// Whether the mark names the UID of the current namespace.
-    pub(crate) async fn home_is_marked(&self) -> Result<bool, Failure> {
-        let (role, home) = futures::future::join(self.find_in::<Value>(ROLES, HOME_ROLE), self.home()).await;
-        let (role, home) = match (unless_forbidden(role), home) {
+    /// Compares the UID in the mark with that of the current namespace.
+    pub(crate) async fn home_mark(&self) -> Result<HomeMark, Failure> {
+        let home = self.find_in::<Value>("/api/v1/namespaces", HOME);
+        let (role, home) = futures::future::join(self.find_in::<Value>(ROLES, HOME_ROLE), home).await;
+        let (role, home) = match (unless_forbidden(role), unless_forbidden(home)) {
             // Bundles of earlier versions contain neither object.
-            (Err(Failure::NotInBundle(_)), _) | (_, Err(Failure::NotInBundle(_))) => return Ok(false),
-            (role, home) => (role?.flatten(), home?),
+            (Err(Failure::NotInBundle(_)), _) | (_, Err(Failure::NotInBundle(_))) => return Ok(HomeMark::Unmarked),
+            (role, home) => (role?, home?),
         };
+        let (Some(role), Some(home)) = (role, home) else { return Ok(HomeMark::Hidden) };
         let named = role.as_ref().and_then(|role| role["metadata"]["annotations"][HOME_UID].as_str());
         let uid = home.as_ref().and_then(|home| home["metadata"]["uid"].as_str());
-        Ok(named.is_some() && named == uid)
+        Ok(if named.is_some() && named == uid { HomeMark::Marked } else { HomeMark::Unmarked })
     }
 
     /// Reads the namespace of definitions; `None` if it does not exist or the user cannot read it.
@@ -37,7 +48,7 @@ impl Connection {
     pub(crate) async fn mark_home(&self, private: bool) -> Result<bool, Failure> {
         let Some(home) = self.home().await? else { return Ok(false) };
         let uid = home["metadata"]["uid"].as_str().unwrap_or_default();
-        for object in home_mark(uid, private) {
+        for object in render::home_mark(uid, private) {
             if unless_forbidden(self.apply_with(&object, false, true).await)?.is_none() {
                 return Ok(false);
             }
@@ -54,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_mark_lets_users_read_the_mark_and_nothing_else() {
-        let objects = home_mark("u-1", false);
+        let objects = render::home_mark("u-1", false);
         assert_eq!(objects[0].body["metadata"]["annotations"], json!({HOME_UID: "u-1"}));
         assert_eq!(
             objects[0].body["rules"],
@@ -63,6 +74,6 @@ mod tests {
                 {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["gpuctl-home"], "verbs": ["get"]},
             ])
         );
-        assert_eq!((objects.len(), home_mark("u-1", true).len()), (2, 1));
+        assert_eq!((objects.len(), render::home_mark("u-1", true).len()), (2, 1));
     }
 }

@@ -15,7 +15,7 @@ use super::retry::{self, TryOutcome};
 use super::{Blame, Connection, Failure, protobuf, warnings};
 use crate::bundle::NotInBundle;
 use crate::model::excerpt::{SERVER_MESSAGE, excerpt, shortened};
-use crate::model::in_flight::InFlight;
+use crate::model::in_flight::{InFlight, NO_TURN};
 use crate::model::secrets::shown_error;
 
 /// Bytes of one answer.
@@ -198,9 +198,12 @@ impl Connection {
             if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
                 break;
             }
-            if !in_flight.add(data.len()) || body.len() + data.len() > LARGEST {
-                // Another try would be as large.
+            // Another try would be as large.
+            if body.len() + data.len() > LARGEST {
                 return Err((TryOutcome::Status(400, None), Failure::TooLarge { server: self.server.clone() }));
+            }
+            if !in_flight.add(data.len()).await {
+                return Err((TryOutcome::Status(400, None), self.broken(NO_TURN.to_owned())));
             }
             body.extend_from_slice(data);
         }

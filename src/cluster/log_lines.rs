@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 /// Limit on the length of a line. Longer lines are truncated.
 pub(super) const LONGEST_LINE: usize = 1 << 20;
-/// Limit on the bytes read from one log, and on the bytes of its kept lines.
+/// Limit on the bytes of the kept lines of one log.
 pub(crate) const MOST_BYTES: usize = 64 << 20;
 /// One line and its timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(crate) struct LogLines {
     pub lines: Vec<LogLine>,
     /// Whether the log exceeded a limit on bytes.
     pub is_cut: bool,
+    /// Whether the server sent more lines than requested, so they may not be the newest.
+    pub has_surplus: bool,
 }
 
 /// Keeps the newest lines within limits on number and bytes.

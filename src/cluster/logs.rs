@@ -25,6 +25,9 @@ const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 const USUAL_LINE: usize = 16 << 10;
 /// Number of lines to keep when the query has no `tail`.
 const MOST_LINES: usize = 1 << 20;
+/// Lines beyond `tail` that gpuctl reads. The kubelet finds the first of the last lines and reads to
+/// the end of the file, so it also sends lines written meanwhile.
+const SURPLUS: usize = 1000;
 /// Read limit for an error response in bytes.
 const REFUSAL: usize = 64 << 10;
 
@@ -139,12 +142,13 @@ impl Connection {
         read.lines.into_iter().map(|line| line.text).filter(|line| !line.trim().is_empty()).collect()
     }
 
-    /// Reads a log once. Stops after the query's `tail` lines, whatever the server sends.
+    /// Reads a log once.
     pub(crate) async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<LogLines, Failure> {
         self.matching_log(namespace, pod, query, MOST_LINES, |_| true).await
     }
 
-    /// Reads a log once and keeps the newest `most` lines that match.
+    /// Reads a log once and keeps the newest `most` lines that match, at most the query's `tail`.
+    /// Stops when the server sends many more lines or bytes than `tail` lines can have.
     pub(crate) async fn matching_log(
         &self,
         namespace: &str,
@@ -155,25 +159,28 @@ impl Connection {
     ) -> Result<LogLines, Failure> {
         let path = Self::log_path(namespace, pod, query, false, None);
         let wanted = query.tail.map_or(usize::MAX, |tail| tail as usize);
-        // Without `tail`, read the whole log; the request timeout bounds it.
-        let limit = if query.tail.is_some() { MOST_BYTES } else { usize::MAX };
+        // Reading fewer bytes would lose the newest lines. The request timeout bounds the time.
+        let limit = wanted.saturating_mul(LONGEST_LINE).max(MOST_SCANNED);
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;
-            let (mut kept, mut count) = (NewestLines::new(most, query.most_bytes()), 0);
+            let (mut kept, mut count) = (NewestLines::new(most.min(wanted), query.most_bytes()), 0_usize);
             let take = |bytes: &[u8]| {
                 count += 1;
+                if count > wanted.saturating_add(SURPLUS) {
+                    return ControlFlow::Break(());
+                }
                 let line = line(bytes);
                 if matches(&line) {
                     kept.push(line);
                 }
-                if count < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                ControlFlow::Continue(())
             };
             let read = tokio::time::timeout(self.request_timeout, self.stream_some(&path, true, limit, take)).await;
             let failure = match read {
                 Ok(Ok(end)) => {
-                    let is_cut = kept.is_cut || end == StreamEnd::TooLong;
-                    return Ok(LogLines { lines: kept.lines.into(), is_cut });
+                    let has_surplus = end != StreamEnd::Complete;
+                    return Ok(LogLines { lines: kept.lines.into(), is_cut: kept.is_cut, has_surplus });
                 }
                 Ok(Err(failure)) => failure,
                 Err(_) => return Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),

@@ -86,6 +86,7 @@ pub(crate) use exporter_pods::ExporterPod;
 pub(crate) use failure::{Blame, Failure, unless_forbidden};
 pub(crate) use follow::{LogEvent, names_no_container};
 pub(crate) use forward::{Route, RouteEvent};
+pub(crate) use home::HomeMark;
 pub(crate) use inventory::InventorySnapshot;
 pub(crate) use jobs::{NAMES_AT_ONCE, Selection, Wanted};
 pub(crate) use keep::SITE_DEFAULTS_WAIT;

@@ -149,12 +149,19 @@ impl Connection {
     async fn opened(&self, object: &Object, older: bool) -> Result<bool, Failure> {
         if older && let Some(live) = self.live(object).await? {
             // A role of an earlier version exposes every ConfigMap of the namespace to all users.
-            if object.plural == "roles" && reads_everything(&live["rules"]) {
+            // Users read the pools from the published facts afterwards, so those must exist first.
+            if object.plural == "roles" && reads_everything(&live["rules"]) && self.publishes_pools().await {
                 self.merge_patch(&format!("{ROLES}/gpuctl-reader"), &json!({"rules": reader_rules()})).await?;
             }
             return Ok(false);
         }
         self.apply(object, false).await.map(|applied| applied.created)
+    }
+
+    /// Publishes the facts with the pools. Returns false if the published facts contain no pools, for
+    /// example because the user cannot list nodes.
+    async fn publishes_pools(&self) -> bool {
+        self.publish(true).await.is_ok() && self.published_pools().await.is_some()
     }
 
     /// Writes a definition that is not there yet. False when somebody was quicker.

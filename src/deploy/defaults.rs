@@ -1,7 +1,7 @@
 //! The site's defaults: written by administrators, read by whoever submits a job, and given to the jobs of a run.
 
 use crate::cache::Cache;
-use crate::cluster::{Connection, StoredDefaults};
+use crate::cluster::{Connection, HomeMark, StoredDefaults};
 use crate::context::Context;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::pools::tell_home;
@@ -10,6 +10,9 @@ use crate::model::labels::PRIVATE;
 use crate::render::{self, Object, claim_name};
 use crate::spec::{self, Document, JobDocument, Problems, SiteDefaults, WorkdirSource, inherit, over_limits};
 use crate::view::created::{FromSite, Made};
+
+/// Why a user cannot read the defaults of a marked namespace.
+const FORBIDDEN: &str = "you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system";
 
 /// What is known of the site's defaults.
 #[derive(Debug, Default)]
@@ -21,8 +24,12 @@ pub(crate) enum Site {
     /// No administrator has marked their namespace, so variables, labels and annotations are
     /// omitted.
     Unmarked(Box<SiteDefaults>),
+    /// The user cannot see whether their namespace is marked, so the same is omitted.
+    UnseenMark(Box<SiteDefaults>),
     /// The user cannot read them, so they may or may not exist.
     Hidden,
+    /// The user cannot read them, although an administrator marked their namespace for all users.
+    Forbidden,
     /// They exist but cannot be read, for this reason.
     Unreadable(String),
 }
@@ -30,10 +37,11 @@ pub(crate) enum Site {
 impl Site {
     /// Asks the cluster.
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
-        let stored = match connection.site_defaults().await {
+        let (stored, mark) = futures::future::join(connection.site_defaults(), connection.home_mark()).await;
+        let stored = match stored {
             Ok(None) => return Ok(Self::None),
             Ok(Some(stored)) => stored,
-            Err(failure) if failure.is_forbidden() => return Self::hidden(connection).await,
+            Err(failure) if failure.is_forbidden() => return Self::hidden(connection, mark?).await,
             Err(failure) => return Err(failure.into()),
         };
         let mut site = match read(&stored) {
@@ -41,37 +49,47 @@ impl Site {
             Err(problem) => return Ok(Self::Unreadable(problem)),
         };
         // Limits and queues need no mark: they cannot make a pod run another program.
-        if !site.reaches_into_pods() || connection.home_is_marked().await? {
+        if !site.reaches_into_pods() {
+            return Ok(Self::Known(site));
+        }
+        let mark = mark?;
+        if mark == HomeMark::Marked {
             return Ok(Self::Known(site));
         }
         site.keep_out_of_pods();
-        Ok(Self::Unmarked(site))
+        Ok(if mark == HomeMark::Hidden { Self::UnseenMark(site) } else { Self::Unmarked(site) })
     }
 
-    /// Handles a user who cannot read the defaults. If the namespace is visible and not private, it
-    /// may define limits for all users, so gpuctl submits nothing. If the namespace is not visible,
-    /// there may be no defaults.
-    async fn hidden(connection: &Connection) -> Result<Self, Error> {
-        let Some(home) = connection.home().await? else { return Ok(Self::Hidden) };
-        match home["metadata"]["annotations"][PRIVATE].is_string() {
-            true => Ok(Self::Hidden),
-            false => {
-                Ok(Self::Unreadable("you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system".to_owned()))
-            }
+    /// Handles a user who cannot read the defaults. If an administrator marked the namespace and it
+    /// is not private, it may define limits for all users, so gpuctl submits nothing. In a namespace
+    /// without a mark, nobody may have made defaults.
+    async fn hidden(connection: &Connection, mark: HomeMark) -> Result<Self, Error> {
+        if mark != HomeMark::Marked {
+            return Ok(Self::Hidden);
         }
+        let home = connection.home().await?;
+        let is_private = home.is_none_or(|home| home["metadata"]["annotations"][PRIVATE].is_string());
+        Ok(if is_private { Self::Hidden } else { Self::Forbidden })
     }
 
     /// Refuses to write jobs without the site's limits and enforced values, unless the user
     /// overrides this.
     pub(crate) fn require_readable(&self, ignore: bool) -> Result<(), Error> {
-        let Self::Unreadable(problem) = self else { return Ok(()) };
+        let (cause, hint) = match self {
+            Self::Unreadable(problem) => (
+                problem.as_str(),
+                "ask your administrator: `gpuctl describe defaults` shows the problem, a newer gpuctl may read them",
+            ),
+            Self::Forbidden => {
+                (FORBIDDEN, "ask your administrator for the right `get configmaps/gpuctl-defaults` in namespace gpuctl-system")
+            }
+            _ => return Ok(()),
+        };
         if ignore {
             return Ok(());
         }
         let error = Error::new(ErrorName::InvalidSpecification, "the site's defaults cannot be read, so nothing is submitted");
-        let error = error
-            .cause(problem.clone())
-            .hint("ask your administrator: `gpuctl describe defaults` shows the problem, a newer gpuctl may read them");
+        let error = error.cause(cause).hint(hint);
         Err(error.hint("--ignore-defaults submits without them: limits and enforced values of the site then do not apply"))
     }
 
@@ -81,6 +99,14 @@ impl Site {
             Self::Unreadable(problem) => {
                 context.terminal.warn(&format!("the site's defaults are not applied, because they cannot be read: {problem}"));
             }
+            Self::Forbidden => {
+                context.terminal.warn(&format!("the site's defaults are not applied, because they cannot be read: {FORBIDDEN}"));
+            }
+            Self::UnseenMark(_) => context.terminal.warn(
+                "you may not see whether an administrator marked gpuctl-system, so variables, labels and annotations of the \
+                 site's defaults are not set; ask your administrator for the right `get clusterroles/gpuctl-home`, and \
+                 `get namespaces/gpuctl-system`",
+            ),
             Self::Unmarked(_) => context.terminal.warn(
                 "no administrator has marked the namespace gpuctl-system, so variables, labels and annotations of the site's \
                  defaults are not set; an administrator marks it: gpuctl apply -f defaults.yaml --trust-namespace",
@@ -103,7 +129,10 @@ impl Site {
 
     /// Gives a job what the site sets for it. Returns the error when the job is more than the site allows.
     pub(crate) fn fill(&self, input: &mut InputDocument) -> Option<Error> {
-        let (Self::Known(site) | Self::Unmarked(site), Document::Job(job)) = (self, &mut input.document) else { return None };
+        let (Self::Known(site) | Self::Unmarked(site) | Self::UnseenMark(site), Document::Job(job)) = (self, &mut input.document)
+        else {
+            return None;
+        };
         inherit(job, site);
         let list = over_limits(job, site);
         let problems = Problems { file: input.file.clone(), text: input.text.clone(), list };
@@ -255,6 +284,9 @@ mod tests {
         let error = unreadable.require_readable(false).unwrap_err();
         assert!(format!("{error:?}").contains("--ignore-defaults"), "{error:?}");
         assert!(unreadable.require_readable(true).is_ok());
+        let forbidden = format!("{:?}", Site::Forbidden.require_readable(false).unwrap_err());
+        assert!(forbidden.contains("get configmaps/gpuctl-defaults") && !forbidden.contains("newer gpuctl"), "{forbidden}");
+        assert!(Site::Forbidden.require_readable(true).is_ok());
         assert!(Site::Hidden.require_readable(false).is_ok() && Site::None.require_readable(false).is_ok());
     }
 }

@@ -1,6 +1,8 @@
 //! Sets and removes the labels that put a node into a pool, and checks whether the node may be in it. A node is in one pool
 //! at most.
 
+use std::collections::BTreeSet;
+
 use crate::cluster::{Connection, LabelOverwrite, Labelling};
 use crate::error::{Error, ErrorName};
 use crate::lookup;
@@ -51,21 +53,25 @@ pub(crate) async fn set_label(
 }
 
 /// Removes a pool's labels from a node. Warns about labels that its definition names and gpuctl
-/// does not set.
+/// does not set, unless `warned` contains the same warning.
 pub(crate) async fn leave(
     connection: &Connection,
     terminal: &Terminal,
     pool: &str,
     node: &Node,
     notes: &Notes,
+    warned: &mut BTreeSet<String>,
 ) -> Result<(), Error> {
     let leaving = leaving(pool, node, notes);
     if !leaving.foreign.is_empty() {
         let keys = leaving.foreign.join(", ");
-        terminal.warn(&format!(
+        let message = format!(
             "the definition of pool `{pool}` names labels of node `{}` that gpuctl does not set; they stay: {keys}",
             node.name
-        ));
+        );
+        if warned.insert(message.clone()) {
+            terminal.warn(&message);
+        }
     }
     // Remove the pool's label last, so that a repeated command still finds the node in the pool.
     for (key, note) in leaving.restored.iter().rev() {

@@ -274,14 +274,14 @@ pub(crate) async fn delete(
         forbid_if_used(connection, name).await?;
     }
     let mut known = known;
-    let mut taken = BTreeSet::new();
+    let (mut taken, mut warned) = (BTreeSet::new(), BTreeSet::new());
     loop {
         for (node, notes) in known.pool.labels.iter().filter(|_| !how.keep_labels) {
             if known.pool.exclusive {
                 pool_taints::leave(connection, node, name).await?;
             }
             let Some((host, _)) = connection.host(node).await? else { continue };
-            pool_labels::leave(connection, &context.terminal, name, &host.node, notes).await?;
+            pool_labels::leave(connection, &context.terminal, name, &host.node, notes, &mut warned).await?;
             taken.insert(node.clone());
         }
         // Whoever changed it meanwhile may have set more labels.

@@ -5,7 +5,7 @@
 //! and gpuctl runs on one thread.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Limit on the names in the collection: a hostile cluster could produce millions.
 const MOST: usize = 1000;
@@ -29,40 +29,53 @@ pub(crate) enum LeftOut {
 struct Collected {
     pending: BTreeSet<(LeftOut, String)>,
     told: BTreeSet<(LeftOut, String)>,
+    /// Counts without names, because there are too many. Each reason is reported once, because
+    /// repetitions cannot be recognized.
+    unnamed: BTreeMap<LeftOut, usize>,
+    told_unnamed: BTreeSet<LeftOut>,
 }
 
 thread_local! {
     static COLLECTED: RefCell<Collected> = RefCell::default();
 }
 
-/// Records that `name` is skipped. Repetitions count once.
+/// Records that `name` is skipped. Repetitions of a recorded name count once.
 pub(crate) fn note(why: LeftOut, name: impl Into<String>) {
     COLLECTED.with_borrow_mut(|collected| {
         let one = (why, name.into());
-        if collected.pending.len() + collected.told.len() < MOST && !collected.told.contains(&one) {
+        if collected.told.contains(&one) || collected.pending.contains(&one) {
+            return;
+        }
+        if collected.pending.len() + collected.told.len() < MOST {
             collected.pending.insert(one);
+        } else if !collected.told_unnamed.contains(&why) {
+            *collected.unnamed.entry(why).or_default() += 1;
         }
     });
 }
 
 /// Returns one sentence for each reason with unreported names.
 pub(crate) fn messages() -> Vec<String> {
-    let pending = COLLECTED.with_borrow_mut(|collected| {
-        let pending = std::mem::take(&mut collected.pending);
+    let (pending, unnamed) = COLLECTED.with_borrow_mut(|collected| {
+        let (pending, unnamed) = (std::mem::take(&mut collected.pending), std::mem::take(&mut collected.unnamed));
         collected.told.extend(pending.iter().cloned());
-        pending
+        collected.told_unnamed.extend(unnamed.keys());
+        (pending, unnamed)
     });
-    let reasons: BTreeSet<LeftOut> = pending.iter().map(|(why, _)| *why).collect();
-    reasons.into_iter().map(|why| message(why, &pending)).collect()
+    let reasons: BTreeSet<LeftOut> = pending.iter().map(|(why, _)| why).chain(unnamed.keys()).copied().collect();
+    reasons.into_iter().map(|why| message(why, &pending, unnamed.get(&why).copied().unwrap_or_default())).collect()
 }
 
-fn message(why: LeftOut, all: &BTreeSet<(LeftOut, String)>) -> String {
+fn message(why: LeftOut, all: &BTreeSet<(LeftOut, String)>, unnamed: usize) -> String {
     let names: Vec<&str> = all.iter().filter(|(own, _)| *own == why).map(|(_, name)| name.as_str()).collect();
-    let more = names.len().saturating_sub(SHOWN);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let list = format!("{}{rest}", names[..names.len().min(SHOWN)].join(", "));
-    let plural = if names.len() == 1 { "" } else { "s" };
-    let count = names.len();
+    let count = names.len() + unnamed;
+    let shown = &names[..names.len().min(SHOWN)];
+    let list = match (shown.join(", "), count - shown.len()) {
+        (list, 0) => list,
+        (list, more) if list.is_empty() => format!("{more} without names"),
+        (list, more) => format!("{list} and {more} more"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
     match why {
         LeftOut::Unreadable => {
             format!("{count} object{plural} cannot be read and {} skipped, so counts may be incomplete: {list}", are(count))
@@ -103,6 +116,8 @@ mod tests {
         note(LeftOut::Unreadable, "pod a/x");
         assert!(messages().is_empty());
         (0..5000).for_each(|index| note(LeftOut::UnreadOwner, format!("{index}")));
-        assert!(messages()[0].starts_with("993 owners of pods did not answer in time"));
+        assert!(messages()[0].starts_with("5000 owners of pods did not answer in time"));
+        (0..5).for_each(|index| note(LeftOut::AbsurdAmount, format!("n{index}")));
+        assert_eq!(messages(), ["5 impossible amounts of devices are not counted: 5 without names"]);
     }
 }

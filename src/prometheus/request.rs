@@ -5,7 +5,7 @@ use futures::future::LocalBoxFuture;
 use prometheus_http_query::reqwest::{Response, Url};
 
 use super::QueryError;
-use crate::model::in_flight::InFlight;
+use crate::model::in_flight::{InFlight, NO_TURN};
 use crate::model::secrets::shown_error;
 
 /// An answer of whatever status.
@@ -49,9 +49,12 @@ pub(super) async fn received(server: &str, mut response: Response) -> Result<Htt
         if code >= 300 && body.len() + piece.len() > LARGEST_REFUSAL {
             break;
         }
-        if !in_flight.add(piece.len()) || body.len() + piece.len() > LARGEST {
+        if body.len() + piece.len() > LARGEST {
             let cause = "its answer is larger than 96 MiB; ask for less time, or for one namespace".to_owned();
             return Err(QueryError::Unreachable { server: server.to_owned(), cause });
+        }
+        if !in_flight.add(piece.len()).await {
+            return Err(QueryError::Unreachable { server: server.to_owned(), cause: NO_TURN.to_owned() });
         }
         body.extend_from_slice(&piece);
     }

@@ -7,15 +7,18 @@
 
 /// Variables that change the code that the loader, a shell, an interpreter, a package manager or a
 /// communication library runs. Sources: ld.so(8), bash(1), the manuals of the interpreters, NCCL's
-/// documentation of plugins, Open MPI's of MCA parameters.
-const NAMES: [&str; 57] = [
+/// documentation of plugins, Open MPI's of MCA parameters. No such list is complete.
+const NAMES: [&str; 64] = [
     "BASHOPTS",
     "BASH_ENV",
     "BROWSER",
     "CC",
     "CDPATH",
     "CLASSPATH",
+    "CPATH",
+    "CUDA_HOME",
     "CUDA_INJECTION64_PATH",
+    "CUDA_PATH",
     "CXX",
     "DOTNET_STARTUP_HOOKS",
     "EDITOR",
@@ -23,6 +26,9 @@ const NAMES: [&str; 57] = [
     "FI_PROVIDER_PATH",
     "GCONV_PATH",
     "GLIBC_TUNABLES",
+    "GOFLAGS",
+    "HF_ENDPOINT",
+    "HF_MODULES_CACHE",
     "HOME",
     "IFS",
     "IPYTHONDIR",
@@ -33,11 +39,14 @@ const NAMES: [&str; 57] = [
     "JULIA_LOAD_PATH",
     "LESSCLOSE",
     "LESSOPEN",
+    "LIBRARY_PATH",
     "LOCPATH",
     "LUA_CPATH",
     "LUA_INIT",
     "LUA_PATH",
+    "MAKEFLAGS",
     "MANPAGER",
+    "NCCL_CONF_FILE",
     "NCCL_ENV_PLUGIN",
     "NCCL_GIN_PLUGIN",
     "NCCL_NET_PLUGIN",
@@ -46,6 +55,7 @@ const NAMES: [&str; 57] = [
     "NLSPATH",
     "NODE_OPTIONS",
     "NODE_PATH",
+    "OPAL_PREFIX",
     "OPENSSL_CONF",
     "OPENSSL_ENGINES",
     "OPENSSL_MODULES",
@@ -56,20 +66,18 @@ const NAMES: [&str; 57] = [
     "PHP_INI_SCAN_DIR",
     "PROMPT_COMMAND",
     "PS4",
-    "R_ENVIRON",
-    "R_LIBS",
-    "R_PROFILE",
+    "RUSTC_WRAPPER",
     "SHELL",
     "SHELLOPTS",
-    "TRITON_PTXAS_PATH",
     "UCX_MODULE_DIR",
     "VIRTUAL_ENV",
     "VISUAL",
     "_JAVA_OPTIONS",
 ];
-const PREFIXES: [&str; 20] = [
+const PREFIXES: [&str; 27] = [
     "BASH_FUNC_",
     "BUNDLE_",
+    "CARGO_",
     "CONDA_",
     "CORECLR_",
     "DYLD_",
@@ -85,6 +93,12 @@ const PREFIXES: [&str; 20] = [
     "PRTE_MCA_",
     "PYTHON",
     "RUBY",
+    "R_ENVIRON",
+    "R_LIBS",
+    "R_PROFILE",
+    "TORCHINDUCTOR_",
+    "TORCH_EXTENSIONS",
+    "TRITON_",
     "UV_",
     "XDG_",
     "ZDOTDIR",
@@ -157,10 +171,17 @@ mod tests {
             "PIP_INDEX_URL",
             "NCCL_NET_PLUGIN",
             "BASH_FUNC_ls%%",
+            "R_LIBS_USER",
+            "TORCHINDUCTOR_CACHE_DIR",
+            "NCCL_CONF_FILE",
+            "MAKEFLAGS",
+            "HF_ENDPOINT",
         ] {
             assert!(changes_what_runs(name), "{name}");
         }
-        for name in ["NCCL_IB_HCA", "HTTPS_PROXY", "NO_PROXY", "TZ", "OMP_NUM_THREADS", "MY_PATH", "ENVIRONMENT"] {
+        for name in
+            ["NCCL_IB_HCA", "HTTPS_PROXY", "NO_PROXY", "HF_HOME", "TORCH_HOME", "TZ", "OMP_NUM_THREADS", "MY_PATH", "ENVIRONMENT"]
+        {
             assert!(!changes_what_runs(name), "{name}");
         }
     }

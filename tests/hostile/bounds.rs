@@ -235,13 +235,14 @@ fn failed_job(name: &str, log: impl Fn(&mut TcpStream) -> std::io::Result<()> + 
 
 #[test]
 fn logs_and_lines_without_an_end_are_cut() {
-    let line = b"2026-01-01T00:00:00.000000001Z step 1 loss 2.5\n";
-    let attack = failed_job("endless-log", |output| endless(output, "text/plain", "", line));
+    let numbered: String = (1..=5000).map(|step| format!("2026-01-01T00:00:00.000000001Z step {step} loss 2.5\n")).collect();
+    let attack = failed_job("endless-log", move |output| endless(output, "text/plain", "", numbered.as_bytes()));
     let run = attack.run(&["logs", "a", "--tail", "10"]).within_limits();
     assert_eq!((run.code, run.out.lines().count()), (Some(0), 10), "{}", run.err);
+    assert!(run.out.ends_with("step 1010 loss 2.5\n") && run.err.contains("may not be the newest"), "{}{}", run.out, run.err);
     let endless_line = failed_job("endless-line", |output| endless(output, "text/plain", "", b"xxxxxxxxxxxxxxxx"));
-    endless_line.run(&["logs", "a", "--tail", "10"]).within_limits();
-    for command in [&["describe", "job", "a"][..], &["why", "a"], &["logs", "a", "--first-error"]] {
+    for command in [&["describe", "job", "a"][..], &["why", "a"], &["logs", "a", "--first-error"], &["logs", "a", "--tail", "10"]]
+    {
         attack.run(command).within_limits();
         endless_line.run(command).within_limits();
     }
@@ -394,7 +395,8 @@ fn the_pod_overlay_is_held_to_the_rules_of_the_other_fields() {
         let mut command = gpuctl();
         command.env("KUBECONFIG", "/nonexistent").args(["validate", "-f"]).arg(&path);
         let run = measured(command).within_limits();
-        assert!(run.code == Some(3) && format!("{}{}", run.out, run.err).contains(message), "{field}: {}{}", run.out, run.err);
+        let text = format!("{}{}", run.out, run.err);
+        assert!(run.code == Some(3) && text.contains(message), "{field}: {text}");
     }
     std::fs::remove_file(path).unwrap();
 }

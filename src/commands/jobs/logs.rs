@@ -48,6 +48,12 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
                 if read.is_cut {
                     context.terminal.warn(&format!("the log of {} is too long: older lines are left out", pod.name));
                 }
+                if read.has_surplus {
+                    let name = &pod.name;
+                    context
+                        .terminal
+                        .warn(&format!("the server sent more lines of {name} than requested: the lines may not be the newest"));
+                }
                 lines.extend(read.lines.into_iter().map(|line| PodLogLine {
                     pod: pod.name.clone(),
                     rank: pod.rank,

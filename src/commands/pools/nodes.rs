@@ -1,5 +1,6 @@
 //! `gpuctl add node` and `gpuctl remove node`: put nodes into a pool and take them out.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use crate::cli::pools::nodes::{Add, PoolNodes, Remove};
@@ -106,7 +107,7 @@ async fn take_out(connection: &Connection, host: &NodeUsage, pool: &str, context
         pool_taints::leave(connection, node, pool).await?;
     }
     set.insert(POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
-    pool_labels::leave(connection, &context.terminal, pool, &host.details.node, &set).await?;
+    pool_labels::leave(connection, &context.terminal, pool, &host.details.node, &set, &mut BTreeSet::new()).await?;
     connection.change_pool(pool, |pool| drop(pool.labels.remove(node))).await?;
     Ok(())
 }
