@@ -14,7 +14,7 @@ use crate::model::rights::{self, Task};
 /// - `(as "get nodes")`: the rights of another row;
 /// - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the words it is;
 /// - `(by_file "apply jobs" [MAKE_JOB, FIND, AWAIT], …)`: the document's kind decides, after
-/// parsing.
+///   parsing.
 macro_rules! verbs {
     ($make:ident) => {
         $make! {
