@@ -29,6 +29,7 @@ mod files;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 pub mod generated;
+mod in_flight;
 mod inside;
 mod lookup;
 mod mcp;

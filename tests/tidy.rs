@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 32] = [
+const MAY_NAME: [(&str, &[&str]); 33] = [
     ("cockpit", &["cockpit", "model", "stats", "view"]),
     ("mcp", &["bundle", "spec"]),
     ("model", &["model"]),
@@ -15,8 +15,8 @@ const MAY_NAME: [(&str, &[&str]); 32] = [
     ("diagnosis", &["diagnosis", "render", "stats", "model"]),
     ("view", &["view", "diagnosis", "stats", "model", "spec", "error"]),
     ("bundle", &["bundle", "files", "model"]),
-    ("cluster", &["cluster", "bundle", "cache", "model", "protobuf", "render"]),
-    ("prometheus", &["prometheus", "bundle", "model", "protobuf"]),
+    ("cluster", &["cluster", "bundle", "cache", "in_flight", "model", "protobuf", "render"]),
+    ("prometheus", &["prometheus", "bundle", "in_flight", "model", "protobuf"]),
     ("error", &["error", "cluster", "model", "prometheus", "render", "spec"]),
     ("terminal", &["terminal", "platform", "view", "error", "model", "spec"]),
     ("config", &["config", "files", "model", "prometheus", "terminal"]),
@@ -28,6 +28,7 @@ const MAY_NAME: [(&str, &[&str]); 32] = [
     ("platform", &[]),
     ("generated", &["cli", "commands", "config", "view"]),
     ("outbound", &["files", "outbound"]),
+    ("in_flight", &[]),
     ("serve", &[]),
     ("side_by_side", &[]),
     ("verbs", &["model"]),

@@ -130,6 +130,8 @@ impl Connection {
                     lost.push(message);
                     Effect::Nothing
                 }
+                // A bundle has no Secrets.
+                Err(Failure::NotInBundle(_)) if is_token(&object) => Effect::Nothing,
                 // Pods that run have the token already.
                 Err(failure) if is_token(&object) && failure.is_forbidden() => {
                     warnings.push(format!("{} is not checked: {failure}", label(&object)));

@@ -14,8 +14,8 @@ use super::path::{self, Destination};
 use super::retry::{self, TryOutcome};
 use super::{Blame, Connection, Failure, protobuf, warnings};
 use crate::bundle::NotInBundle;
+use crate::in_flight::{InFlight, NO_TURN};
 use crate::model::excerpt::{SERVER_MESSAGE, excerpt, shortened};
-use crate::model::in_flight::{InFlight, NO_TURN};
 use crate::model::secrets::shown_error;
 
 /// Bytes of one answer.

@@ -25,6 +25,9 @@ const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 const USUAL_LINE: usize = 16 << 10;
 /// Number of lines to keep when the query has no `tail`.
 const MOST_LINES: usize = 1 << 20;
+/// Bytes of a line, on average, of a log whose newest lines are wanted. Programs that print longer ones exist, and get a
+/// warning.
+const AVERAGE_LINE: usize = 4 << 10;
 /// Lines beyond `tail` that gpuctl reads. The kubelet finds the first of the last lines and reads to
 /// the end of the file, so it also sends lines written meanwhile.
 const SURPLUS: usize = 1000;
@@ -62,7 +65,7 @@ pub(super) enum StreamEnd {
 }
 
 /// Bytes of a log that are searched. Nothing of them is kept, so there may be more than of a log that is.
-const MOST_SCANNED: usize = 16 * MOST_BYTES;
+const MOST_SCANNED: usize = 4 * MOST_BYTES;
 
 /// What has been read of one container's log: enough to go on after a disconnect.
 #[derive(Clone, Debug, Default)]
@@ -160,7 +163,7 @@ impl Connection {
         let path = Self::log_path(namespace, pod, query, false, None);
         let wanted = query.tail.map_or(usize::MAX, |tail| tail as usize);
         // Reading fewer bytes would lose the newest lines. The request timeout bounds the time.
-        let limit = wanted.saturating_mul(LONGEST_LINE).max(MOST_SCANNED);
+        let limit = wanted.saturating_mul(AVERAGE_LINE).max(MOST_BYTES);
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;

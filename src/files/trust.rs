@@ -15,7 +15,7 @@ const MOST_LINKS: usize = 40;
 pub(crate) struct Exposure {
     path: PathBuf,
     by: Others,
-    /// Whether it is neither the file nor the folder that holds it. Such a folder can be shared on purpose.
+    /// Whether it is neither the file, nor its folder, nor the one above. Such a folder can be shared on purpose.
     is_far: bool,
 }
 
@@ -57,7 +57,6 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
     if links > MOST_LINKS {
         return Err(io::Error::new(ErrorKind::InvalidInput, "too many symbolic links"));
     }
-    let own_folder = path.parent();
     let mut place = PathBuf::new();
     for part in path.components() {
         place.push(part);
@@ -65,7 +64,7 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
             continue;
         }
         let data = std::fs::symlink_metadata(&place)?;
-        let is_far = place != path && Some(place.as_path()) != own_folder;
+        let is_far = !path.ancestors().take(3).any(|near| near == place);
         match platform::others_can(&data) {
             // Distributions whose umask is 002 give each user a group without other members. ssh of Debian accepts those too.
             Some(Others::Write) if platform::has_private_group(&data) => {}

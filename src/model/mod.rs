@@ -15,7 +15,6 @@ pub(crate) mod free;
 pub(crate) mod gpu;
 pub(crate) mod gpu_stack;
 pub(crate) mod host;
-pub(crate) mod in_flight;
 pub(crate) mod inventory;
 pub(crate) mod job;
 pub(crate) mod json_text;

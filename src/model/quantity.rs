@@ -25,8 +25,8 @@ const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
 /// all nodes fit into 64 bits.
 const MOST_UNITS: u64 = 1_000_000_000;
 
-/// Parses a quantity into thousandths of the base unit; `None` if it is invalid, negative, or
-/// larger than Kubernetes allows.
+/// Parses a quantity into thousandths of the base unit; `None` if it is invalid or negative. Caps it
+/// at the largest quantity, as Kubernetes does.
 #[must_use]
 pub(crate) fn milli(text: &str) -> Option<i128> {
     let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| {
@@ -46,7 +46,7 @@ pub(crate) fn milli(text: &str) -> Option<i128> {
     let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
     let power = 10_i128.checked_pow(shift.unsigned_abs())?;
     let value = if shift >= 0 { value.checked_mul(power)? } else { value.div_euclid(power) };
-    (value <= LARGEST_MILLI).then_some(value)
+    Some(value.min(LARGEST_MILLI))
 }
 
 /// Parses a number of device units; `None` if no node can have that many.
@@ -124,9 +124,9 @@ mod tests {
             ("9999999999999999999999999", None),
             ("1.5e-2147483648", None),
             ("9223372036854775807", Some(LARGEST_MILLI)),
-            ("9223372036854775808", None),
-            ("10E", None),
-            ("1e30", None),
+            ("9223372036854775808", Some(LARGEST_MILLI)),
+            ("10E", Some(LARGEST_MILLI)),
+            ("1e30", Some(LARGEST_MILLI)),
             ("NaN", None),
             ("inf", None),
         ] {

@@ -2,11 +2,13 @@
 //! roles it prints are made from this.
 
 mod person;
+mod queue_rules;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use person::Person;
+pub(crate) use queue_rules::*;
 pub(crate) use rules::*;
 
 /// Where a right must hold.

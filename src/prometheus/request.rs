@@ -5,7 +5,7 @@ use futures::future::LocalBoxFuture;
 use prometheus_http_query::reqwest::{Response, Url};
 
 use super::QueryError;
-use crate::model::in_flight::{InFlight, NO_TURN};
+use crate::in_flight::{InFlight, NO_TURN};
 use crate::model::secrets::shown_error;
 
 /// An answer of whatever status.

@@ -219,14 +219,20 @@ fn r6_answers_that_are_corrupt() {
         ("utf8", broken_text),
         ("nul", b"{\"metadata\":{},\"items\":[\0]}".to_vec()),
         ("deep", list(&"[".repeat(10_000))),
-        ("number", list("{\"spec\":{\"parallelism\":99999999999999999999999}}")),
-        ("negative", list("{\"spec\":{\"parallelism\":-1}}")),
         ("array", b"[]".to_vec()),
         ("text", b"\"nothing\"".to_vec()),
     ] {
         let run = jobs_of(&format!("r6-{name}"), ALWAYS, "application/json", body);
         assert_eq!((run.code, run.out.as_str()), (6, ""), "{name}: {}", run.err);
         assert!(run.err.contains("http://127.0.0.1") && run.err.contains("byte"), "{name}: {}", run.err);
+    }
+    // A number that no object can have hides nothing of the rest.
+    for (name, count) in [("number", "99999999999999999999999"), ("negative", "-1")] {
+        let odd = format!(
+            "{{\"metadata\":{{\"name\":\"odd\"}},\"spec\":{{\"parallelism\":{count}}}}},{{\"metadata\":{{\"name\":\"good\"}}}}"
+        );
+        let run = jobs_of(&format!("r6-{name}"), ALWAYS, "application/json", list(&odd));
+        assert!(run.code == 0 && run.out.contains("good"), "{name}: {}{}", run.out, run.err);
     }
     let run = jobs_of("r6-long", ALWAYS, "application/json", list(&long));
     assert!(run.code == 0 && run.took < Duration::from_secs(5), "a name of ten million bytes is a name: {}", run.err);
@@ -271,7 +277,7 @@ fn r7_objects_of_other_shapes() {
     let none = jobs_of("r7-null", ALWAYS, "application/json", b"{\"metadata\":{},\"items\":null}".to_vec());
     assert_eq!(none.code, 0, "{}", none.err);
     let null = jobs_of("r7-null-item", ALWAYS, "application/json", b"{\"metadata\":{},\"items\":[null]}".to_vec());
-    assert_eq!((null.code, null.out.as_str()), (6, ""), "{}", null.err);
+    assert!(null.code == 0 && null.err.contains("cannot be read"), "{}", null.err);
 }
 
 #[test]

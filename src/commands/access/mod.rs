@@ -1,4 +1,3 @@
 //! Commands about rights and secrets.
 
 pub(crate) mod auth_check;
-mod emit_role;

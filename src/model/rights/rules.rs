@@ -3,14 +3,14 @@
 use super::RightScope::{Cluster, Home, Namespace};
 use super::{Need, Right, RightScope, Rule};
 
-const fn rule(place: RightScope, group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
+pub(super) const fn rule(place: RightScope, group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
     Rule { place, group, resource, verbs, need: Need::Always }
 }
 
 impl Rule {
     /// Makes the right optional: without it, the command omits `lost`. Rights on APIs that few clusters
     /// serve are optional too, because the built-in role `edit` lacks them.
-    const fn or(self, lost: &'static str) -> Self {
+    pub(super) const fn or(self, lost: &'static str) -> Self {
         Self { need: Need::Optional(lost), ..self }
     }
 
@@ -20,7 +20,7 @@ impl Rule {
     }
 }
 
-const LIST: &[&str] = &["list"];
+pub(super) const LIST: &[&str] = &["list"];
 const WATCH: &[&str] = &["watch"];
 const NEWS: &str = "news without delay in `-w`";
 const MAKE: &[&str] = &["get", "create", "patch"];
@@ -65,8 +65,8 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Cluster, "rbac.authorization.k8s.io", "clusterroles", &["get"]).or("variables of the site's defaults"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).when("`size:` workdirs"),
-    rule(Namespace, "", "configmaps", MAKE).when("`files:`, and ranks that restart together (`job.restart: rank` does without)"),
-    rule(Namespace, "", "secrets", TOKEN).when("the token of ranks that restart together (`job.restart: rank` does without)"),
+    rule(Namespace, "", "configmaps", MAKE).when("`files:` and trainings on several nodes"),
+    rule(Namespace, "", "secrets", TOKEN).when("trainings on several nodes (`job.restart: rank` does without)"),
     rule(Namespace, "networking.k8s.io", "networkpolicies", POLICY).or("closing the port of rank 0 to other pods"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
@@ -99,7 +99,7 @@ pub(crate) const SERVE: &[Rule] = &[
 ];
 
 const REMOVE: &[&str] = &["list", "delete"];
-const OLD: &str = "taking away what the file no longer describes";
+pub(super) const OLD: &str = "taking away what the file no longer describes";
 
 /// Taking away what a file describes no more.
 pub(crate) const STALE: &[Rule] = &[
@@ -385,19 +385,3 @@ pub(crate) const LOOK: &[Rule] = &[
     rule(Cluster, "", "persistentvolumes", LIST).or("the check of storage classes"),
     rule(Cluster, "", "pods", LIST).or("who holds the GPUs that a job waits for"),
 ];
-pub(crate) const QUEUES: &[Rule] = &[
-    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST),
-    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("`--preemptions`"),
-    rule(Namespace, "", "events", LIST).or("`--preemptions`"),
-    rule(Namespace, "batch", "jobs", LIST).or("how busy the GPUs of the jobs are"),
-    rule(Namespace, "", "pods", LIST).or("how busy the GPUs of the jobs are"),
-    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or("quotas of Kueue's queues"),
-    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("queues of Volcano"),
-];
-pub(crate) const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
-pub(crate) const STALE_QUOTA: &[Rule] = &[
-    rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),
-    rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
-];
-pub(crate) const DELETE_QUOTA: &[Rule] =
-    &[rule(Namespace, "", "resourcequotas", &["list", "get", "delete"]), rule(Namespace, "", "limitranges", &["get", "delete"])];

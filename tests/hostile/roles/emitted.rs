@@ -58,7 +58,7 @@ fn several_commands_are_one_role() {
         .collect();
     let unique: std::collections::BTreeSet<_> = resources.iter().collect();
     assert_eq!(unique.len(), resources.len(), "each resource is in one rule: {resources:?}");
-    for resource in ["jobs", "statefulsets", "deployments", "pods/log", "configmaps", "networkpolicies"] {
+    for resource in ["jobs", "statefulsets", "deployments", "pods/log", "configmaps", "secrets"] {
         assert!(resources.iter().any(|(_, one)| one == resource), "{resource}: {resources:?}");
     }
     assert!(!resources.iter().any(|(_, one)| one == "resourcequotas/status" || one == "limitranges"));

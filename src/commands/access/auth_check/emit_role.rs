@@ -16,7 +16,7 @@ use crate::view::objects::ObjectList;
 use crate::view::{Format, json, yaml};
 
 /// Prints the roles as YAML documents, or as one list in JSON.
-pub(super) async fn run(
+pub(super) async fn print(
     args: &AuthCheck,
     tasks: Option<Vec<&'static Task>>,
     extent: RoleExtent,

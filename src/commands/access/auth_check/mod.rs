@@ -1,9 +1,10 @@
 //! `gpuctl auth check`: asks the API server which commands the user may use, and prints the roles that would allow them.
 
+mod emit_role;
+
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use super::emit_role;
 use crate::cli::access::auth_check::{Auth, AuthCheck};
 use crate::cluster::{Connection, Wanted, unless_forbidden};
 use crate::context::Context;
@@ -24,7 +25,7 @@ pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Erro
     let tasks = verbs::named_tasks(&args.words).map_err(|words| unknown(&words))?;
     let tasks = Some(tasks).filter(|tasks| !tasks.is_empty());
     if let Some(extent) = args.emit_role {
-        return emit_role::run(args, tasks, extent, context).await;
+        return emit_role::print(args, tasks, extent, context).await;
     }
     let connection = context.connect().await?;
     match tasks.as_deref() {
