@@ -30,7 +30,7 @@ macro_rules! verbs {
                     by_file
                     "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, LOOK, STALE],
                     "apply services" [MAKE_SERVICE, REPLACE_SERVICE, PLACE, LOOK, SERVE, STALE, AWAIT],
-                    "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, FIND, PLACE, LOOK, STALE, AWAIT],
+                    "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, PLACE, LOOK, STALE, AWAIT],
                     "apply pools" [DEFINITION, FIRST], "apply quotas" [QUOTA, STALE_QUOTA],
                     "apply defaults" [WRITE_DEFAULTS, FIRST]
                 );
