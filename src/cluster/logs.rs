@@ -64,9 +64,6 @@ pub(super) enum StreamEnd {
     TooLong,
 }
 
-/// Bytes of a log that are searched. Nothing of them is kept, so there may be more than of a log that is.
-const MOST_SCANNED: usize = 4 * MOST_BYTES;
-
 /// What has been read of one container's log: enough to go on after a disconnect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Follower {
@@ -207,7 +204,7 @@ impl Connection {
             sink(line(bytes));
             ControlFlow::Continue(())
         };
-        match tokio::time::timeout(self.request_timeout, self.stream_some(&path, true, MOST_SCANNED, take)).await {
+        match tokio::time::timeout(self.request_timeout, self.stream_some(&path, true, MOST_BYTES, take)).await {
             Ok(read) => read.map(|_| ()),
             Err(_) => Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
         }
