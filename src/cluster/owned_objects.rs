@@ -143,7 +143,12 @@ impl Connection {
         let mut all = self.belongings(namespace, job).await?;
         let name = format!("{job}-supervisor");
         let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
-        let Some(secret) = unless_forbidden(self.find_metadata(&path).await)?.flatten() else { return Ok(all) };
+        let secret = match self.find_metadata(&path).await {
+            // A bundle has no Secrets.
+            Err(Failure::NotInBundle(_)) => None,
+            found => unless_forbidden(found)?.flatten(),
+        };
+        let Some(secret) = secret else { return Ok(all) };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let meta = &secret["metadata"];
         if meta["labels"][MANAGED_BY] == MANAGED_BY_US && meta["labels"][JOB] == job {
