@@ -236,6 +236,23 @@ mod tests {
         assert!(text.contains("--epochs 3") && text.contains("@host/x"), "{text}");
     }
 
+    /// kube-state-metrics exports annotations as labels, and Prometheus may cut them off.
+    #[test]
+    fn labels_of_series_are_redacted_like_annotations() {
+        let applied = json!({"spec": {"containers": [{"env": [{"name": "A", "value": "CANARY"}]}]}}).to_string();
+        let mut answer = json!({"data": {"result": [{"value": [1, "1"], "metric": {
+            "__name__": "kube_pod_annotations", "namespace": "team-a", "pod": "train-0", "secret": "hf-token",
+            "annotation_kubectl_kubernetes_io_last_applied_configuration": applied,
+            "annotation_objectset_rio_cattle_io_applied": "CANARY",
+            "annotation_gpuctl_source": "kind: training\nenvironment:\n  env: {A: CANARY",
+            "label_api_token": "CANARY"}}]}});
+        redact(&mut answer);
+        assert!(!answer.to_string().contains("CANARY"), "{answer:#}");
+        let result = &answer["data"]["result"][0];
+        assert_eq!((&result["metric"]["pod"], &result["metric"]["secret"]), (&json!("train-0"), &json!("hf-token")));
+        assert_eq!(result["value"], json!([1, "1"]));
+    }
+
     #[test]
     fn files_of_others_keep_their_names_only() {
         let mut list =

@@ -264,6 +264,15 @@ notify: {{url: 'https://hooks.example.com/CNRY-notify-path', secret: CNRY-notify
         command.args(line.split(' '));
         run(command, "")
     }
+
+    /// Completes the name of a job, which caches the names of all jobs.
+    fn completes_a_job(&self) -> Run {
+        let mut command = plain();
+        command.env("KUBECONFIG", &self.kubeconfig).env("COMPLETE", "bash");
+        command.env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_COMPLETE_COMP_TYPE", "9").env("_CLAP_IFS", "\n");
+        command.args(["--", "gpuctl", "logs", ""]);
+        run(command, "")
+    }
 }
 
 fn user() -> &'static User {
@@ -285,16 +294,20 @@ fn search(text: &str, origin: &str, found: &mut Vec<String>) {
     }
 }
 
-fn search_folder(folder: &Path, found: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().map_while(Result::ok) {
+/// Searches the names and contents of all files below a folder. Returns the number of files.
+fn search_folder(folder: &Path, found: &mut Vec<String>) -> usize {
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();
         if path.is_dir() {
-            search_folder(&path, found);
+            count += search_folder(&path, found);
         } else {
             let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
-            search(&text, &format!("file {}", path.display()), found);
+            search(&format!("{} {text}", path.display()), "the cache", found);
+            count += 1;
         }
     }
+    count
 }
 
 #[test]
@@ -319,7 +332,10 @@ fn no_output_cache_or_bundle_shows_a_secret() {
     flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap()).read_to_string(&mut text).unwrap();
     search(&text, "the bundle", &mut found);
     assert!(text.contains("canary-job") && text.contains("[redacted]"));
-    search_folder(&cluster().folder().join("cache"), &mut found);
+    let names = user.completes_a_job().ok();
+    assert!(names.out.contains("canary-job"), "{}{}", names.out, names.err);
+    search(&names.out, "completion", &mut found);
+    assert!(search_folder(&cluster().folder().join("cache"), &mut found) > 0, "nothing is cached");
     assert!(found.is_empty(), "{found:#?}");
     replayed(user, &path);
 }
