@@ -28,6 +28,8 @@ pub(crate) enum Failure {
     EndlessList { server: String, path: String, reason: String },
     #[error("{server} does not speak Kubernetes: {found}")]
     NotKubernetes { server: String, found: String },
+    #[error("{object} has a field of a wrong type or an impossible value, at byte {byte} of its JSON")]
+    UnreadableObject { object: String, byte: usize },
     #[error("this would change the cluster, and gpuctl only reads")]
     ReadOnly { by: ReadOnly },
     #[error(transparent)]

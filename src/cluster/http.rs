@@ -69,8 +69,27 @@ pub(super) struct ApiReply {
 
 impl ApiResponse {
     pub(crate) fn json<T: DeserializeOwned>(&self, server: &str) -> Result<T, Failure> {
-        serde_json::from_slice(&self.body).map_err(|error| unreadable(server, &error))
+        serde_json::from_slice(&self.body).map_err(|error| unreadable_answer(server, &self.body, &error))
     }
+}
+
+/// Names the object that cannot be decoded. Another answer does not come from an API server.
+pub(super) fn unreadable_answer(server: &str, body: &[u8], error: &serde_json::Error) -> Failure {
+    #[derive(Deserialize)]
+    struct AnyObject {
+        kind: String,
+        metadata: AnyMetadata,
+    }
+    #[derive(Deserialize)]
+    struct AnyMetadata {
+        name: String,
+        namespace: Option<String>,
+    }
+    let Ok(object) = serde_json::from_slice::<AnyObject>(body) else { return unreadable(server, error) };
+    let AnyMetadata { name, namespace } = object.metadata;
+    let name = namespace.map_or(name.clone(), |namespace| format!("{namespace}/{name}"));
+    let object = excerpt(&format!("{} {name}", object.kind), SERVER_MESSAGE).into_owned();
+    Failure::UnreadableObject { object, byte: error.column() }
 }
 
 pub(super) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
@@ -329,4 +348,30 @@ fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
 /// Deserializes `null` as an absent field.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D) -> Result<T, D::Error> {
     Option::deserialize(value).map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(body: &str) -> String {
+        #[derive(Debug, Deserialize)]
+        struct Sized {
+            #[serde(rename = "size")]
+            _size: u8,
+        }
+        let error = serde_json::from_str::<Sized>(body).unwrap_err();
+        unreadable_answer("https://a", body.as_bytes(), &error).to_string()
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_is_named() {
+        let object = r#"{"kind": "Job", "metadata": {"name": "a", "namespace": "b"}, "size": "CANARY"}"#;
+        assert_eq!(failure(object), "Job b/a has a field of a wrong type or an impossible value, at byte 77 of its JSON");
+        let node = r#"{"kind": "Node", "metadata": {"name": "a"}, "size": 1000}"#;
+        assert_eq!(failure(node), "Node a has a field of a wrong type or an impossible value, at byte 56 of its JSON");
+        for other in [r#"{"login": "here", "size": ""}"#, "<html>", r#"{"kind": "Job", "metadata": {"name": "a"}, "si"#] {
+            assert!(failure(other).starts_with("https://a does not speak Kubernetes: "), "{other}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::decode::ListPage;
 use super::defaults::note_type_label;
 use super::devices::{Claimed, devices};
 use super::held_pod::ConsumerReader;
-use super::http::unreadable;
+use super::http::unreadable_answer;
 use super::lenient;
 use super::list::Page;
 use super::nodes::NodeSpec;
@@ -198,7 +198,8 @@ impl Connection {
     pub(crate) async fn host(&self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
         let Some(found) = self.find_in::<Value>("/api/v1/nodes", name).await? else { return Ok(None) };
         let text = found.to_string();
-        let wire: WireHost<'_> = serde_json::from_str(&text).map_err(|error| unreadable(&self.server, &error))?;
+        let wire: WireHost<'_> =
+            serde_json::from_str(&text).map_err(|error| unreadable_answer(&self.server, text.as_bytes(), &error))?;
         let version = found.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
         Ok(Some((NodeDetails { labels_written: labels_written(&found), ..wire.host() }, version)))
     }

@@ -192,6 +192,8 @@ impl From<Failure> for Error {
                 .hint("ask for one namespace (`-n NAMESPACE`); a slow but honest server needs a longer `--request-timeout`"),
             Failure::NotKubernetes { .. } => Self::new(ErrorName::NotKubernetes, message)
                 .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
+            Failure::UnreadableObject { .. } => Self::new(ErrorName::UnreadableObject, message)
+                .hint("read it with `kubectl get -o yaml`, and have the program that writes it corrected"),
             Failure::ReadOnly { by } => read_only(message, &by),
             Failure::NotInBundle(_) => not_in_bundle(message),
             Failure::Api { code, reason, message: told, .. } => api(code, &reason, told),

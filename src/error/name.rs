@@ -92,6 +92,7 @@ pub(crate) enum ErrorName {
     PrometheusUnreachable,
     RequestTimeout,
     Unreachable,
+    UnreadableObject,
     Timeout,
     Interrupted,
     /// A reason in the words of the API server, of a pod or of a specification, which are not ours to list.
@@ -186,7 +187,8 @@ impl ErrorName {
             | Self::PrometheusTimeout
             | Self::PrometheusUnreachable
             | Self::RequestTimeout
-            | Self::Unreachable => ErrorKind::Unreachable,
+            | Self::Unreachable
+            | Self::UnreadableObject => ErrorKind::Unreachable,
             Self::Timeout => ErrorKind::Timeout,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Reported { kind, .. } => *kind,
