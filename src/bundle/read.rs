@@ -24,17 +24,25 @@ const MEMORY: usize = 256 << 20;
 impl Bundle {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Self, BundleError> {
+        Self::check_size(path)?;
         let file = open(path)?;
         let not = |cause: String| BundleError::NotBundle { file: path.display().to_string(), cause };
-        // Estimate the memory first: the estimate itself allocates nothing, whatever the file
-        // contains.
-        decode(&file, WithinWeight(MEMORY)).map_err(not)?;
         let Head { format } = decode(&file, PhantomData).map_err(not)?;
         match format {
             Some(FORMAT) => decode(&file, PhantomData).map_err(not),
             Some(other) => Err(not(format!("it has format {other}, and this program reads format {FORMAT}"))),
             None => Err(not("it does not say its format".to_owned())),
         }
+    }
+}
+
+impl Bundle {
+    /// Checks that `read` accepts the size of a file. This estimates the memory without allocating
+    /// it, whatever the file contains.
+    pub(crate) fn check_size(path: &Path) -> Result<(), BundleError> {
+        let file = open(path)?;
+        let not = |cause: String| BundleError::NotBundle { file: path.display().to_string(), cause };
+        decode(&file, WithinWeight(MEMORY)).map(drop).map_err(not)
     }
 }
 

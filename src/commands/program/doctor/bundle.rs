@@ -112,6 +112,9 @@ pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Res
         context.terminal.warn(&format!("{} could not be answered; a replay ends with 6 there", count(left as u64, "question")));
     }
     bundle.write(file).map_err(|error| Error::new(ErrorName::FileNotWritten, error))?;
+    if let Err(error) = Bundle::check_size(file) {
+        context.terminal.warn(&format!("`--replay` will refuse this bundle: {error}"));
+    }
     let bytes = crate::files::bytes_of(file).map_or(0, |bytes| bytes.len() as u64);
     let server = bundle.prometheus.as_deref();
     let written =
