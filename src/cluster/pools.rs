@@ -124,10 +124,11 @@ impl Connection {
             other => other?.is_some(),
         };
         if !older {
-            self.apply(namespace, false).await?;
-            // Another user may have created an existing namespace. An administrator marks it after
-            // inspecting it.
-            self.mark_home(private).await?;
+            // Another user may have created an existing namespace, even a moment ago. An
+            // administrator marks it after inspecting it.
+            if self.apply(namespace, false).await?.created {
+                self.mark_home(private).await?;
+            }
         }
         let mut opened = false;
         for object in readers {

@@ -21,11 +21,11 @@ pub(crate) enum Site {
     #[default]
     None,
     Known(Box<SiteDefaults>),
-    /// No administrator has marked their namespace, so variables, labels and annotations are
-    /// omitted.
-    Unmarked(Box<SiteDefaults>),
-    /// The user cannot see whether their namespace is marked, so the same is omitted.
-    UnseenMark(Box<SiteDefaults>),
+    /// No administrator has marked their namespace, so they do not apply. Holds their fields.
+    Unmarked(String),
+    /// The user cannot see whether their namespace is marked, so they do not apply. Holds their
+    /// fields.
+    UnseenMark(String),
     /// The user cannot read them, so they may or may not exist.
     Hidden,
     /// The user cannot read them, although an administrator marked their namespace for all users.
@@ -44,20 +44,16 @@ impl Site {
             Err(failure) if failure.is_forbidden() => return Self::hidden(connection, mark?).await,
             Err(failure) => return Err(failure.into()),
         };
-        let mut site = match read(&stored) {
-            Ok(site) => Box::new(site),
-            Err(problem) => return Ok(Self::Unreadable(problem)),
-        };
-        // Limits and queues need no mark: they cannot make a pod run another program.
-        if !site.reaches_into_pods() {
-            return Ok(Self::Known(site));
-        }
+        // Read the mark first: whatever a foreign object contains must not stop a submission.
         let mark = mark?;
-        if mark == HomeMark::Marked {
-            return Ok(Self::Known(site));
-        }
-        site.keep_out_of_pods();
-        Ok(if mark == HomeMark::Hidden { Self::UnseenMark(site) } else { Self::Unmarked(site) })
+        let site = read(&stored);
+        let fields = site.as_ref().map_or_else(|_| "nothing that can be read".to_owned(), fields_of);
+        Ok(match (mark, site) {
+            (HomeMark::Hidden, _) => Self::UnseenMark(fields),
+            (HomeMark::Unmarked, _) => Self::Unmarked(fields),
+            (HomeMark::Marked, Ok(site)) => Self::Known(Box::new(site)),
+            (HomeMark::Marked, Err(problem)) => Self::Unreadable(problem),
+        })
     }
 
     /// Handles a user who cannot read the defaults. If an administrator marked the namespace and it
@@ -102,15 +98,15 @@ impl Site {
             Self::Forbidden => {
                 context.terminal.warn(&format!("the site's defaults are not applied, because they cannot be read: {FORBIDDEN}"));
             }
-            Self::UnseenMark(_) => context.terminal.warn(
-                "you may not see whether an administrator marked gpuctl-system, so variables, labels and annotations of the \
-                 site's defaults are not set; ask your administrator for the right `get clusterroles/gpuctl-home`, and \
+            Self::UnseenMark(fields) => context.terminal.warn(&format!(
+                "the site's defaults are not applied ({fields}): you may not see whether an administrator marked the namespace \
+                 gpuctl-system; ask your administrator for the right `get clusterroles/gpuctl-home`, and \
                  `get namespaces/gpuctl-system`",
-            ),
-            Self::Unmarked(_) => context.terminal.warn(
-                "no administrator has marked the namespace gpuctl-system, so variables, labels and annotations of the site's \
-                 defaults are not set; an administrator marks it: gpuctl apply -f defaults.yaml --trust-namespace",
-            ),
+            )),
+            Self::Unmarked(fields) => context.terminal.warn(&format!(
+                "the site's defaults are not applied ({fields}): no administrator has marked the namespace gpuctl-system; an \
+                 administrator marks it: gpuctl apply -f defaults.yaml --trust-namespace",
+            )),
             Self::Hidden => {
                 // Once for each cluster: most of those who may not read them have none.
                 let (told, cache) = (connection.map(|one| format!("hidden defaults of {}", one.server())), Cache::usual());
@@ -129,15 +125,20 @@ impl Site {
 
     /// Gives a job what the site sets for it. Returns the error when the job is more than the site allows.
     pub(crate) fn fill(&self, input: &mut InputDocument) -> Option<Error> {
-        let (Self::Known(site) | Self::Unmarked(site) | Self::UnseenMark(site), Document::Job(job)) = (self, &mut input.document)
-        else {
-            return None;
-        };
+        let (Self::Known(site), Document::Job(job)) = (self, &mut input.document) else { return None };
         inherit(job, site);
         let list = over_limits(job, site);
         let problems = Problems { file: input.file.clone(), text: input.text.clone(), list };
         (!problems.list.is_empty()).then(|| Error::over_limits(problems))
     }
+}
+
+/// Lists the fields that defaults set: `env, limits`.
+fn fields_of(site: &SiteDefaults) -> String {
+    let mut fields: Vec<&str> = site.rows().iter().map(|row| row.field).collect();
+    fields.sort_unstable();
+    fields.dedup();
+    fields.join(", ")
 }
 
 /// Returns the defaults and what is known of them; the error says why they cannot be read.
@@ -204,9 +205,7 @@ pub(crate) fn of_job(job: &JobDocument) -> Vec<FromSite> {
 pub(crate) async fn trust_namespace(connection: &Connection, private: bool, context: &Context) -> Result<(), Error> {
     connection.ensure_home(private).await?;
     if connection.mark_home(private).await? {
-        context
-            .terminal
-            .note("namespace gpuctl-system is marked: jobs get the variables, labels and annotations of its defaults");
+        context.terminal.note("namespace gpuctl-system is marked: its defaults apply to all jobs");
         return Ok(());
     }
     let error = Error::new(ErrorName::Forbidden, "you may not mark the namespace gpuctl-system");

@@ -107,22 +107,6 @@ impl SiteDefaults {
     /// The name under which they are kept.
     pub const NAME: &'static str = "gpuctl-defaults";
 
-    /// Whether jobs get variables, labels or annotations.
-    #[must_use]
-    pub fn reaches_into_pods(&self) -> bool {
-        self.scopes_of_all().any(|set| !(set.env.is_empty() && set.labels.is_empty() && set.annotations.is_empty()))
-    }
-
-    /// Removes variables, labels and annotations.
-    pub fn keep_out_of_pods(&mut self) {
-        let kinds = self.kinds.iter_mut().map(|(_, set)| set);
-        for set in [&mut self.all].into_iter().chain(kinds).chain(self.pools.iter_mut().map(|(_, set)| set)) {
-            set.env.clear();
-            set.labels.clear();
-            set.annotations.clear();
-        }
-    }
-
     /// The reason why jobs do not get a variable; `None` if they do.
     pub(super) fn withholds_variable(&self, name: &str) -> Option<String> {
         let is_withheld = changes_what_runs(name) && !self.allow_env.iter().any(|pattern| allows(pattern, name));

@@ -198,7 +198,9 @@ fn defaults_of_somebody_else_reach_no_pod_silently() {
     namespace("gpuctl-system");
     let _end = Defaults;
     let text = "kind: defaults\nversion: v1\npools:\n  deceived:\n    env: {LD_PRELOAD: /evil.so, BASH_ENV: /evil, \
-                HTTPS_PROXY: 'http://proxy:3128', MY_PASSWORD: PRETEND-SECRET}\n    labels: {app: other-service, site: berlin}\n";
+                HTTPS_PROXY: 'http://proxy:3128', MY_PASSWORD: PRETEND-SECRET}\n    labels: {app: other-service, site: berlin}\n    \
+                imagePullSecret: evil-login\n    tolerations: [{key: evil-taint, value: x}]\n    keep_for: 1h\n    \
+                limits: {max_runtime: 1m}\n";
     admin().apply(&json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "gpuctl-defaults", "namespace": "gpuctl-system"},
         "data": {"defaults.yaml": text},
@@ -207,10 +209,15 @@ fn defaults_of_somebody_else_reach_no_pod_silently() {
                resources: {gpu: 1, pool: deceived}\n";
     let create = |more: &[&str]| gpuctl_as(Persona::Admin, &[&["create", "-f", "-", "-n", space], more].concat(), job);
     let run = create(&["--dry-run=client", "-o", "yaml"]).ok();
-    assert!(run.err.contains("--trust-namespace"), "{}", run.err);
-    for hidden in ["LD_PRELOAD", "HTTPS_PROXY", "other-service", "berlin"] {
+    let fields = "(env, imagePullSecret, keep_for, labels, limits, tolerations)";
+    assert!(run.err.contains("--trust-namespace") && run.err.contains(fields), "{}", run.err);
+    for hidden in ["LD_PRELOAD", "HTTPS_PROXY", "other-service", "berlin", "evil", "activeDeadlineSeconds"] {
         assert!(!run.out.contains(hidden), "{hidden}: {}", run.out);
     }
+    let garbage = json!({"data": {"defaults.yaml": "kind: defaults\nversion: v1\nlimitz: 3\n"}});
+    admin().run(&["patch", "configmap", "gpuctl-defaults", "-n", "gpuctl-system", "--type=merge", "-p", &garbage.to_string()]);
+    let run = create(&["--dry-run=client", "-o", "yaml"]).ok();
+    assert!(run.err.contains("nothing that can be read"), "an unmarked namespace stops nobody: {}", run.err);
     let site = "kind: defaults\nversion: v1\npools: {deceived: {queue: a}}\n";
     let tenant = gpuctl_as(Persona::Alice, &["apply", "-f", "-", "--trust-namespace"], site);
     assert_ne!(tenant.code, 0, "a user without cluster-wide rights cannot mark the namespace: {}", tenant.err);

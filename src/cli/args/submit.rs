@@ -28,8 +28,7 @@ pub(crate) struct SubmitArgs {
     /// Submit jobs although the site's defaults cannot be read; its limits and enforced values then do not apply either
     #[arg(long)]
     pub ignore_defaults: bool,
-    /// For administrators: mark the namespace gpuctl-system as yours, so that variables, labels and annotations of the site's
-    /// defaults reach jobs. Look first at who may write there: `gpuctl describe defaults`
+    /// For administrators: mark the namespace gpuctl-system as yours, so that the site's defaults apply to jobs. Look first at who may write there: `gpuctl describe defaults`
     #[arg(long)]
     pub trust_namespace: bool,
     /// Submit jobs that can never run here as it is now: no node or quota is large enough, or what they name does not exist
