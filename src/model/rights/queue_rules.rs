@@ -8,8 +8,9 @@ pub(crate) const QUEUES: &[Rule] = &[
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST),
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("`--preemptions`"),
     rule(Namespace, "", "events", LIST).or("`--preemptions`"),
-    rule(Namespace, "batch", "jobs", LIST).or("how busy the GPUs of the jobs are"),
-    rule(Namespace, "", "pods", LIST).or("how busy the GPUs of the jobs are"),
+    // Without these, a list of queues only lacks the use of GPUs.
+    rule(Namespace, "batch", "jobs", LIST).when("`--preemptions`"),
+    rule(Namespace, "", "pods", LIST).when("`--preemptions`"),
     rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or("quotas of Kueue's queues"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("queues of Volcano"),
 ];

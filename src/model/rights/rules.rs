@@ -15,7 +15,7 @@ impl Rule {
     }
 
     /// Limits the need to some arguments or files.
-    const fn when(self, used: &'static str) -> Self {
+    pub(super) const fn when(self, used: &'static str) -> Self {
         Self { need: Need::For(used), ..self }
     }
 }
