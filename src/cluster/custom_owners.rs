@@ -109,10 +109,17 @@ impl Connection {
         found.filter(|found| found["metadata"]["uid"] == **uid)
     }
 
-    /// Returns a custom object by what is known of it.
+    /// Reads one custom object within `PATIENCE`; `None` if it cannot be read.
     pub(super) async fn owner_object(&self, owner: &OwnerObject) -> Option<Value> {
-        let kinds = self.kinds_of(&owner.api_version, &BTreeSet::from([owner.kind.as_str()])).await;
-        self.custom(owner, kinds.get(&owner.kind)?.as_deref()?).await
+        let reading = async {
+            let kinds = self.kinds_of(&owner.api_version, &BTreeSet::from([owner.kind.as_str()])).await;
+            self.custom(owner, kinds.get(&owner.kind)?.as_deref()?).await
+        };
+        let read = tokio::time::timeout(PATIENCE, reading).await;
+        if read.is_err() {
+            left_out::note(LeftOut::UnreadOwner, format!("{}/{}", owner.namespace, owner.name));
+        }
+        read.ok().flatten()
     }
 
     /// Returns an owner and the reference to its own.
