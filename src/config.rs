@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use crate::terminal::TerminalOptions;
 
-pub(crate) use file::{set, usual};
+pub(crate) use file::{KubeContexts, set, usual};
 pub(crate) use folders::folder_warnings;
 pub(crate) use found::{Config, Origin};
 pub(crate) use keys::nearest;
@@ -89,9 +89,10 @@ impl Environment {
         };
         let mut variables = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
-            let rest = name.to_ascii_uppercase().strip_prefix("GPUCTL_")?.to_owned();
+            let plain = name.to_ascii_uppercase().replace('_', "");
+            let rest = plain.strip_prefix("GPUCTL").or_else(|| plain.strip_prefix("GPUCTRL"))?.to_owned();
             let is_right = name == READ_ONLY && value.to_str().is_some();
-            (!is_right && safety::is_near(&rest) && !is_off(&value)).then_some(name)
+            (!is_right && (rest == "RO" || safety::is_near(&rest)) && !is_off(&value)).then_some(name)
         });
         variables.next()
     }

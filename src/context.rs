@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::bundle::Bundle;
 use crate::cluster::{Access, Connection, ReadOnly};
-use crate::config::{Config, MetricsFlags, MetricsSource, Origin, folder_warnings};
+use crate::config::{Config, KubeContexts, MetricsFlags, MetricsSource, Origin, folder_warnings};
 use crate::error::{Error, ErrorName};
 use crate::model::left_out;
 use crate::terminal::Terminal;
@@ -33,7 +33,7 @@ pub(crate) struct Context {
 impl Context {
     #[must_use]
     pub(crate) fn new(terminal: Terminal, access: Access, flags: MetricsFlags, require_metrics: bool) -> Self {
-        let metrics = RefCell::new(MetricsSource::resolve(&flags, || context_of(&access)).map_err(Error::usage));
+        let metrics = RefCell::new(MetricsSource::resolve(&flags, || contexts_of(&access)).map_err(Error::usage));
         Self { terminal, access, require_metrics, all_namespaces: false, metrics, flags, unknown_keys_told: Cell::new(false) }
     }
 
@@ -74,7 +74,7 @@ impl Context {
         if self.access.read_only.is_some() {
             return self.access.read_only.clone();
         }
-        let config = Config::read(self.flags.config.as_deref(), || context_of(&self.access));
+        let config = Config::read(self.flags.config.as_deref(), || contexts_of(&self.access));
         match config.and_then(|config| config.read_only()) {
             Ok((false, _)) => None,
             Ok((_, Origin::Environment(_))) => Some(ReadOnly::Environment),
@@ -105,7 +105,8 @@ impl Context {
         let own = self.metrics()?;
         match connection.context() {
             Some(name) if self.access.context.as_deref() != Some(name) => {
-                MetricsSource::resolve(&self.flags, || Some(name.to_owned())).map_err(Error::usage)
+                let contexts = || KubeContexts { current: Some(name.to_owned()), ..contexts_of(&self.access) };
+                MetricsSource::resolve(&self.flags, contexts).map_err(Error::usage)
             }
             _ => Ok(own),
         }
@@ -113,12 +114,12 @@ impl Context {
 
     /// Returns whether one address of Prometheus is meant for every cluster.
     pub(crate) fn has_one_address(&self) -> Result<bool, Error> {
-        Ok(MetricsSource::resolve(&self.flags, || None).map_err(Error::usage)?.url.is_some())
+        Ok(MetricsSource::resolve(&self.flags, KubeContexts::default).map_err(Error::usage)?.url.is_some())
     }
 
     /// Reads the environment and the config file as they are now.
     pub(crate) fn config(&self) -> Result<Config, Error> {
-        Config::read(self.flags.config.as_deref(), || context_of(&self.access)).map_err(Error::usage)
+        Config::read(self.flags.config.as_deref(), || contexts_of(&self.access)).map_err(Error::usage)
     }
 
     /// Returns the config file that `--config` names.
@@ -139,14 +140,14 @@ impl Context {
     /// Reads files with tokens again, because those are replaced while a program runs. A file that cannot be read leaves the
     /// credentials as they were.
     pub(crate) fn renew_credentials(&self) {
-        if let Ok(source) = MetricsSource::resolve(&self.flags, || context_of(&self.access)) {
+        if let Ok(source) = MetricsSource::resolve(&self.flags, || contexts_of(&self.access)) {
             *self.metrics.borrow_mut() = Ok(source);
         }
     }
 
     /// Resolves the metrics source again, after the config file has changed.
     pub(crate) fn read_again(&self) -> Result<(), Error> {
-        let source = MetricsSource::resolve(&self.flags, || context_of(&self.access)).map_err(Error::usage)?;
+        let source = MetricsSource::resolve(&self.flags, || contexts_of(&self.access)).map_err(Error::usage)?;
         self.unknown_keys_told.set(false);
         *self.metrics.borrow_mut() = Ok(source);
         Ok(())
@@ -160,7 +161,8 @@ impl Context {
     }
 }
 
-/// Returns the context of the kubeconfig that is meant.
-fn context_of(access: &Access) -> Option<String> {
-    access.context.clone().or_else(|| Connection::contexts(access).ok()?.1)
+/// Reads the contexts of the kubeconfig. An unreadable kubeconfig has none.
+fn contexts_of(access: &Access) -> KubeContexts {
+    let (all, current) = Connection::contexts(access).unwrap_or_default();
+    KubeContexts { current: access.context.clone().or(current), all }
 }

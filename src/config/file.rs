@@ -20,26 +20,38 @@ pub(crate) struct ConfigFile {
     path: Option<PathBuf>,
     /// How other users can change it.
     exposure: Option<Exposure>,
+    contexts: KubeContexts,
+    /// A file that the user may take for the config file. It may contain `safety` settings.
+    misnamed: Option<PathBuf>,
+}
+
+/// The contexts of the kubeconfig.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct KubeContexts {
+    /// The context in use.
+    pub current: Option<String>,
+    pub all: Vec<String>,
 }
 
 impl ConfigFile {
     /// Returns the file that was named, which has to be there, or the one in the user's folder, which need not.
     pub(crate) fn read(named: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = named.map(Path::to_path_buf).or_else(|| usual().filter(|path| path.exists())) else {
-            return Ok(Self::default());
+            return Ok(Self { misnamed: misnamed(), ..Self::default() });
         };
         let content = parsed(&text_of(&path)?, &path)?;
         let exposure = exposure(&path).map_err(|error| anyhow!("cannot check who can write to {}: {error}", path.display()))?;
-        Ok(Self { content, path: Some(path), exposure })
+        Ok(Self { content, path: Some(path), exposure, ..Self::default() })
     }
 
     /// Returns the file as it is for one context of the kubeconfig: what `contexts.NAME` says comes first.
     #[must_use]
-    pub(crate) fn for_context(mut self, context: impl FnOnce() -> Option<String>) -> Self {
+    pub(crate) fn for_context(mut self, contexts: impl FnOnce() -> KubeContexts) -> Self {
         if !self.content[CONTEXTS].is_object() {
             return self;
         }
-        let Some(sections) = context().map(|name| self.content[CONTEXTS][name].clone()) else { return self };
+        self.contexts = contexts();
+        let Some(sections) = self.contexts.current.as_ref().map(|name| self.content[CONTEXTS][name].clone()) else { return self };
         for (section, own) in OF_CONTEXTS.into_iter().filter_map(|name| Some((name, sections[name].as_object()?.clone()))) {
             self.overlay(section, own);
         }
@@ -86,7 +98,11 @@ impl ConfigFile {
 
     /// Fails if the file's read-only setting is ambiguous.
     pub(super) fn check_safety(&self) -> anyhow::Result<()> {
+        if let Some(path) = &self.misnamed {
+            return Err(anyhow!("{}", ignored(path)));
+        }
         safety::check(&self.content)?;
+        safety::check_contexts(&self.content, &self.contexts)?;
         match &self.exposure {
             Some(exposure) => Err(anyhow!("{}", exposure.message())),
             None => Ok(()),
@@ -114,6 +130,7 @@ impl ConfigFile {
         };
         let exposed = |exposure: &Exposure| format!("{}; its credentials and commands are not used", exposure.message());
         let mut unknown: Vec<String> = self.exposure.iter().map(exposed).collect();
+        unknown.extend(self.misnamed.as_deref().map(ignored));
         match &self.content {
             Value::Null => {}
             Value::Object(sections) => {
@@ -179,6 +196,17 @@ const OF_ADDRESS: [&str; 11] = [
 #[must_use]
 pub(crate) fn usual() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("gpuctl/config.yaml"))
+}
+
+fn ignored(path: &Path) -> String {
+    format!("gpuctl does not read {}; rename it to config.yaml", path.display())
+}
+
+/// Returns a file beside the place of the config file that the user may take for it.
+fn misnamed() -> Option<PathBuf> {
+    const NAMES: [&str; 4] = ["config.yml", "config.json", "config", "gpuctl.yaml"];
+    let folder = usual()?.parent()?.to_path_buf();
+    NAMES.iter().map(|name| folder.join(name)).find(|path| path.is_file())
 }
 
 /// Returns the keys of one context, as (context, section, key).
@@ -288,8 +316,12 @@ mod tests {
 
     #[test]
     fn unknown_keys_have_near_ones() {
-        let file =
-            |text: &str| ConfigFile { content: parsed(text, Path::new("c")).unwrap(), path: Some("c".into()), exposure: None };
+        let file = |text: &str| ConfigFile {
+            content: parsed(text, Path::new("c")).unwrap(),
+            path: Some("c".into()),
+            exposure: None,
+            ..ConfigFile::default()
+        };
         assert_eq!(file("promethues: {url: x}").unknown(), ["c: unknown key `promethues`; did you mean `prometheus`?"]);
         assert_eq!(
             file("scoring: {gpu_weight: 1}").unknown(),

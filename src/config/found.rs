@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use serde_json::Value;
 
 use super::Environment;
-use super::file::ConfigFile;
+use super::file::{ConfigFile, KubeContexts};
 use super::keys::SettingKey;
 use crate::model::quantity;
 
@@ -42,8 +42,8 @@ pub(crate) struct Config {
 
 impl Config {
     /// Reads the file with what it says of a context of the kubeconfig.
-    pub(crate) fn read(named: Option<&Path>, context: impl FnOnce() -> Option<String>) -> anyhow::Result<Self> {
-        Ok(Self { file: ConfigFile::read(named)?.for_context(context) })
+    pub(crate) fn read(named: Option<&Path>, contexts: impl FnOnce() -> KubeContexts) -> anyhow::Result<Self> {
+        Ok(Self { file: ConfigFile::read(named)?.for_context(contexts) })
     }
 
     /// Returns a key's value, null when nobody gives one; an error names the variable or the key that holds something else.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 
-use super::Environment;
 use super::found::{Config, Origin};
 use super::keys::SettingKey;
+use super::{Environment, KubeContexts};
 use crate::files::{bytes_of, text_of};
 use crate::prometheus::{AwsKeys, Credentials, Matchers};
 
@@ -72,9 +72,9 @@ impl MetricsSource {
 
     /// Resolves; an error says which file or value is wrong. What lets us in goes to the address that it was given for: the
     /// file's with the file's address, the environment's with one that is named, the flags' with any.
-    /// `context` tells the context of the kubeconfig, for which the file may have settings of its own.
-    pub(crate) fn resolve(flags: &MetricsFlags, context: impl FnOnce() -> Option<String>) -> anyhow::Result<Self> {
-        let config = Config::read(flags.config.as_deref(), context)?;
+    /// `contexts` reads those of the kubeconfig. The file can have settings for each of them.
+    pub(crate) fn resolve(flags: &MetricsFlags, contexts: impl FnOnce() -> KubeContexts) -> anyhow::Result<Self> {
+        let config = Config::read(flags.config.as_deref(), contexts)?;
         let file = &config.file;
         let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
         let (named, origin) = config.find(SettingKey::named("prometheus.url"))?;

@@ -6,6 +6,7 @@
 use anyhow::{anyhow, bail};
 use serde_json::{Map, Value};
 
+use super::KubeContexts;
 use super::keys::{CONTEXTS, KEYS, SettingKey, ValueKind};
 
 const SECTION: &str = "safety";
@@ -22,7 +23,7 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
         match name.as_str() {
             SECTION => section(value, SECTION)?,
             CONTEXTS => contexts(value)?,
-            _ if SettingKey::sections().contains(&name.as_str()) => others(name, value)?,
+            _ if SettingKey::sections().contains(&name.as_str()) => others(name, name, value)?,
             _ => unknown(name, value)?,
         }
     }
@@ -33,7 +34,26 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
 pub(super) fn is_near(name: &str) -> bool {
     let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     let close = |word: &str| letters.contains(word) || strsim::damerau_levenshtein(&letters, word) <= 2;
-    close("safety") || close("readonly")
+    let intends = |stem: &&str| letters.contains(*stem);
+    close("safety") || close("readonly") || ["safe", "writ", "protect", "mutab", "mutat"].iter().any(intends)
+}
+
+/// Whether a name is a misspelling of the context in use, as `prd` is of `prod`.
+fn resembles(name: &str, context: &str) -> bool {
+    let [name, context] = [name, context].map(|text| text.trim().to_lowercase());
+    strsim::damerau_levenshtein(&name, &context) <= (context.chars().count() / 3).min(2)
+}
+
+/// Fails if `safety` settings are meant for the context in use, but name a context that the
+/// kubeconfig does not have.
+pub(super) fn check_contexts(content: &Value, known: &KubeContexts) -> anyhow::Result<()> {
+    let Some(current) = &known.current else { return Ok(()) };
+    let entries = content[CONTEXTS].as_object().into_iter().flatten();
+    let mut missing = entries.filter(|(name, sections)| sections[SECTION].is_object() && !known.all.contains(name));
+    match missing.find(|(name, _)| resembles(name, current)) {
+        Some((name, _)) => bail!("the kubeconfig has no context `{name}`; did you mean `{CONTEXTS}.{current}.{SECTION}`?"),
+        None => Ok(()),
+    }
 }
 
 fn is_near_contexts(name: &str) -> bool {
@@ -81,7 +101,7 @@ fn contexts(value: &Value) -> anyhow::Result<()> {
                 SECTION => section(value, &inner)?,
                 _ => {
                     near(name, &inner)?;
-                    others(&inner, value)?;
+                    others(name, &inner, value)?;
                 }
             }
         }
@@ -95,22 +115,22 @@ fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
     if is_near_contexts(name) {
         bail!("unknown key `{name}` in the config file; did you mean `{CONTEXTS}`?");
     }
-    others(name, value)
+    others(name, name, value)
 }
 
-/// Finds `safety` keys at a level without effect.
-fn others(place: &str, value: &Value) -> anyhow::Result<()> {
+/// Finds `safety` keys at a level without effect. `key` is the place without a context.
+fn others(key: &str, place: &str, value: &Value) -> anyhow::Result<()> {
     match value {
         // The user chooses the names here, such as names of headers.
-        Value::Object(_) if KEYS.iter().any(|key| key.name == place && key.kind == ValueKind::Map) => Ok(()),
+        Value::Object(_) if KEYS.iter().any(|one| one.name == key && one.kind == ValueKind::Map) => Ok(()),
         Value::Object(keys) => keys.iter().try_for_each(|(name, value)| {
-            let inner = format!("{place}.{name}");
-            if KEYS.iter().all(|key| key.name != inner) {
+            let (key, inner) = (format!("{key}.{name}"), format!("{place}.{name}"));
+            if KEYS.iter().all(|one| one.name != key) {
                 near(name, &inner)?;
             }
-            others(&inner, value)
+            others(&key, &inner, value)
         }),
-        Value::Array(items) => items.iter().try_for_each(|item| others(place, item)),
+        Value::Array(items) => items.iter().try_for_each(|item| others(key, place, item)),
         _ => Ok(()),
     }
 }
@@ -164,10 +184,36 @@ mod tests {
             "base: &b {read_only: true}\nsafety: {read_only: false}",
             "- safety: {read_only: true}",
             "read only",
+            "safeties: {read_only: true}",
+            "safe_mode: true",
+            "no_writes: true",
+            "allow_writes: false",
+            "write_protect: true",
+            "security: {write: false}",
+            "contexts: {c: {prometheus: {no_write: true}}}",
         ] {
             let content: Value = serde_saphyr::from_str(text).unwrap();
             assert!(check(&content).is_err(), "{text}: {content}");
         }
+    }
+
+    #[test]
+    fn safety_of_a_misspelled_context_forbids_writing() {
+        let check = |text: &str, current: &str, all: &[&str]| {
+            let content: Value = serde_saphyr::from_str(text).unwrap();
+            let all = all.iter().map(|name| (*name).to_owned()).collect();
+            check_contexts(&content, &KubeContexts { current: Some(current.to_owned()), all })
+        };
+        let of = |name: &str| format!("contexts: {{'{name}': {{safety: {{read_only: true}}}}}}");
+        for (written, current) in
+            [("prd", "prod"), ("C", "c"), ("c ", "c"), ("Production", "production"), ("gke-prdo", "gke-prod")]
+        {
+            assert!(check(&of(written), current, &[current]).is_err(), "{written} {current}");
+        }
+        for (written, current) in [("prod", "prod"), ("staging", "prod"), ("d", "c")] {
+            assert!(check(&of(written), current, &[current]).is_ok(), "{written} {current}");
+        }
+        assert!(check(&of("prod-a"), "prod-b", &["prod-a", "prod-b"]).is_ok());
     }
 
     #[test]
@@ -185,6 +231,7 @@ mod tests {
             "promethues: {url: http://a}",
             "ai: {modl: x}\nscoring: 3",
             "prometheus: none",
+            "contexts: {c: {prometheus: {headers: {safety: x}}}}",
         ] {
             let content: Option<Value> = serde_saphyr::from_str(text).unwrap();
             check(&content.unwrap_or_default()).unwrap_or_else(|error| panic!("{text}: {error}"));
