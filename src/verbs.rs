@@ -204,7 +204,7 @@ pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
 #[must_use]
 pub(crate) fn task(words: &str) -> Option<&'static Task> {
     let same = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
-    tasks().find(same).or_else(|| alias(words)).or_else(|| {
+    tasks().find(same).or_else(|| alias(words)).or_else(|| as_job(words)).or_else(|| {
         // `logs jobs` means `logs`, but `logs why` are two commands.
         let (verb, rest) = words.split_once(' ')?;
         let is_verb = |word: &str| tasks().any(|task| task.verb() == word);
@@ -224,6 +224,14 @@ fn alias(words: &str) -> Option<&'static Task> {
     tasks().find(|task| Some(task.words) == *other)
 }
 
+/// Finds the task of a noun that is a kind of job: `delete services` needs the rights of `delete
+/// jobs`.
+fn as_job(words: &str) -> Option<&'static Task> {
+    let (verb, noun) = words.rsplit_once(' ')?;
+    let is_kind = ["training", "inference", "service", "notebook", "compute"].contains(&noun.strip_suffix('s').unwrap_or(noun));
+    tasks().find(|task| is_kind && task.words.strip_suffix(" jobs") == Some(verb))
+}
+
 /// Splits words into commands: `create logs get nodes` names three. A verb without a noun includes
 /// all of its nouns. A writing verb without a noun includes only jobs, services and notebooks; its
 /// other nouns must be explicit. The error is the first word that does not begin a command.
@@ -236,8 +244,10 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, String
             Some((task, count)) => (vec![task], count),
             None => (of_verb(first), 1),
         };
-        // `create nodes` has a wrong noun. It does not mean `create` followed by another command.
-        let is_end = |word: &String| task(word).is_some() || !of_verb(word).is_empty();
+        // `create nodes` has a wrong noun. It does not mean `create` followed by another command, and
+        // neither does `get events`.
+        let needs_noun = count == 1 && matches!(first.as_str(), "get" | "describe");
+        let is_end = |word: &String| !needs_noun && (task(word).is_some() || !of_verb(word).is_empty());
         if found.is_empty() || !rest.get(count).is_none_or(is_end) {
             return Err(rest[..rest.len().min(count + usize::from(!found.is_empty()))].join(" "));
         }
@@ -360,7 +370,9 @@ mod tests {
         assert_eq!(split("get metrics job describe node top").unwrap(), ["describe nodes", "get metrics job", "top"]);
         assert_eq!(split("add").unwrap(), ["add nodes"]);
         assert_eq!(split("delete").unwrap(), ["delete jobs"]);
+        assert_eq!(split("delete services pause notebook").unwrap(), ["delete jobs", "pause jobs"]);
         assert_eq!(split("create rport").unwrap_err(), "create rport");
+        assert_eq!(split("get events").unwrap_err(), "get events");
         assert_eq!(split("rport").unwrap_err(), "rport");
         assert_eq!(split("").unwrap(), Vec::<&str>::new());
     }

@@ -5,6 +5,9 @@ mod emit_role;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
+
+use crate::cli::Cli;
 use crate::cli::access::auth_check::{Auth, AuthCheck};
 use crate::cluster::{Connection, Wanted, unless_forbidden};
 use crate::context::Context;
@@ -22,7 +25,7 @@ pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Erro
     let Auth::Check(args) = auth;
     let options = args.print.options();
     context.terminal.set_format(options.format);
-    let tasks = verbs::named_tasks(&args.words).map_err(|words| unknown(&words))?;
+    let tasks = verbs::named_tasks(&without_aliases(&args.words)).map_err(|words| unknown(&words))?;
     let tasks = Some(tasks).filter(|tasks| !tasks.is_empty());
     if let Some(extent) = args.emit_role {
         return emit_role::print(args, tasks, extent, context).await;
@@ -36,6 +39,18 @@ pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Erro
         Some(tasks) => several(args, tasks, &connection, context).await,
         None => several(args, &verbs::tasks().collect::<Vec<_>>(), &connection, context).await,
     }
+}
+
+/// Replaces the aliases of commands by their names: `get wl` means `get workloads`.
+fn without_aliases(words: &[String]) -> Vec<String> {
+    let root = Cli::command();
+    let mut parent = &root;
+    let name = |word: &String| {
+        let found = parent.find_subcommand(word).or_else(|| root.find_subcommand(word));
+        parent = found.filter(|found| found.has_subcommands()).unwrap_or(&root);
+        found.map_or_else(|| word.clone(), |found| found.get_name().to_owned())
+    };
+    words.iter().map(name).collect()
 }
 
 fn unknown(words: &str) -> Error {
