@@ -139,6 +139,7 @@ fn reading() -> Vec<Case> {
         read("get pools", "get pools"),
         read("get quotas", "get quotas"),
         read("get claims", "get claims"),
+        read("get queues", "get queues --preemptions"),
         read("get overview", "get overview"),
         read("get consumers", "get consumers").codes(&[0, 6]),
         read("get health", "get health").codes(&[0, 6]),
