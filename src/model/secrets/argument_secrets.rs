@@ -1,13 +1,18 @@
 //! Finds secrets in a command line that is a list of words: `["docker", "login", "-p", "x"]`.
 
-use super::secret_names::{is_secret_value, strength_of};
+use super::secret_names::holds_secret;
 use super::secret_text::secret_spans;
+use super::secret_tools::secret_words;
+use super::secret_values::is_count;
 
-/// Indices of words that are entirely secret. [`secret_spans`] finds secrets within a word.
+/// Indices of words that are entirely secret or join a short flag with one, as in `-pSECRET`.
+/// [`secret_spans`] finds other secrets within a word.
 #[must_use]
 pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
     let mut found: Vec<usize> = (1..words.len()).filter(|index| follows_secret_flag(words[index - 1], words[*index])).collect();
-    // The joined line identifies programs with a secret at a fixed position.
+    let in_programs = secret_words(words.iter().map(|word| (*word, false)));
+    found.extend(in_programs.into_iter().map(|secret| secret.index));
+    // The joined line identifies secrets that several words announce.
     let line = words.join(" ");
     let spans = secret_spans(&line);
     let mut start = 0;
@@ -26,7 +31,8 @@ pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
 /// Whether `word` is the value of a flag that announces a secret.
 fn follows_secret_flag(flag: &str, word: &str) -> bool {
     let is_flag = flag.starts_with('-') && !flag.contains(['=', ' ', '\n']);
-    is_flag && !word.starts_with("--") && is_secret_value(strength_of(flag), word)
+    let counts_tokens = flag.trim_end_matches('s').ends_with("token") && is_count(word);
+    is_flag && !word.starts_with("--") && holds_secret(flag, word) && !counts_tokens
 }
 
 #[cfg(test)]
@@ -40,6 +46,11 @@ mod tests {
             (vec!["docker", "login", "-u", "me", "-p", "X", "registry.example.com"], vec![5]),
             (vec!["wandb", "login", "X"], vec![2]),
             (vec!["curl", "-u", "me:X", "https://host"], vec![2]),
+            (vec!["mysql", "-pX", "db"], vec![1]),
+            (vec!["curl", "-sSLu", "me:X Y", "https://host"], vec![2]),
+            (vec!["hf", "auth", "login", "X"], vec![3]),
+            (vec!["htpasswd", "-b", "f", "u", "X"], vec![4]),
+            (vec!["train", "--tokens", "4096", "--auth", "/X+y==", "--hf-tokens", "X"], vec![4, 6]),
             (vec!["train", "--sort-key", "name", "--key", "/etc/tls/key.pem", "--auth", "--verbose"], vec![]),
         ] {
             assert_eq!(argument_secrets(&words), secrets, "{words:?}");

@@ -3,8 +3,17 @@
 //! output hides.
 
 mod argument_secrets;
+#[cfg(test)]
+mod everyday_tests;
+mod name_words;
+mod program_table;
+mod secret_headers;
 mod secret_names;
+mod secret_pairs;
+mod secret_shapes;
 mod secret_text;
+mod secret_tools;
+mod secret_values;
 mod shown_url;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,10 @@
 //! Decides by the name of a variable, flag or key whether it holds a secret.
 
+use super::name_words::{
+    AFTER_KEYS, COUNTS, DESCRIPTIONS, EXTENSIONS, FILE_NAMES, FINAL_ONLY, KEY_LETTERS, KEY_OWNERS, NO_PLURAL, PLAIN_KEYS,
+    PLAIN_PASSES, PLAIN_TOKENS, STRONG_ENDS, WEAK,
+};
+
 /// How reliably a name announces a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameStrength {
@@ -11,214 +16,80 @@ pub enum NameStrength {
     Strong,
 }
 
-/// Suffixes that announce a secret wherever they appear. `PGPASSWORD` and `hftoken` have no
-/// separator.
-const STRONG_ENDS: [&str; 16] = [
-    "token",
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "secret",
-    "apikey",
-    "accesskey",
-    "secretkey",
-    "privatekey",
-    "accountkey",
-    "licensekey",
-    "authkey",
-    "credential",
-    "credentials",
-    "authorization",
-];
-/// Words that announce a secret in the name of a flag or variable.
-const WEAK: [&str; 20] = [
-    "key",
-    "keys",
-    "auth",
-    "pat",
-    "license",
-    "licence",
-    "login",
-    "pwd",
-    "pw",
-    "pass",
-    "cred",
-    "creds",
-    "bearer",
-    "jwt",
-    "cookie",
-    "signature",
-    "sig",
-    "webhook",
-    "otp",
-    "pin",
-];
-/// Words that make `key` a secret wherever the two appear.
-const KEY_OWNERS: [&str; 18] = [
-    "api",
-    "access",
-    "secret",
-    "private",
-    "account",
-    "license",
-    "wandb",
-    "auth",
-    "encryption",
-    "signing",
-    "service",
-    "storage",
-    "ngc",
-    "ssh",
-    "client",
-    "master",
-    "shared",
-    "deploy",
-];
-/// Words that make `key` a column, a field or a sort order, as in `--sort-key` and `--prompt-key`.
-const PLAIN_KEYS: [&str; 60] = [
-    "answer",
-    "attention",
-    "audio",
-    "cache",
-    "candidate",
-    "caption",
-    "choice",
-    "chosen",
-    "col",
-    "column",
-    "config",
-    "content",
-    "data",
-    "dataset",
-    "dict",
-    "example",
-    "feature",
-    "field",
-    "foreign",
-    "group",
-    "hash",
-    "id",
-    "image",
-    "index",
-    "input",
-    "instruction",
-    "join",
-    "json",
-    "kv",
-    "label",
-    "lang",
-    "language",
-    "lookup",
-    "map",
-    "merge",
-    "message",
-    "messages",
-    "metric",
-    "monitor",
-    "order",
-    "output",
-    "partition",
-    "primary",
-    "prompt",
-    "public",
-    "query",
-    "question",
-    "reference",
-    "rejected",
-    "response",
-    "reward",
-    "row",
-    "sort",
-    "source",
-    "taint",
-    "target",
-    "text",
-    "toleration",
-    "topology",
-    "video",
-];
-/// Words that make `token` a symbol of a tokenizer or a number.
-const PLAIN_TOKENS: [&str; 27] = [
-    "add", "audio", "bos", "cls", "end", "eos", "image", "mask", "max", "min", "new", "next", "num", "n", "pad", "per", "sep",
-    "special", "start", "stop", "think", "total", "unk", "video", "first", "last", "prompt",
-];
-/// Final words of names that describe a secret and do not hold it, as in `--token-file` and
-/// `secretName`.
-const DESCRIPTIONS: [&str; 50] = [
-    "algorithm",
-    "audience",
-    "budget",
-    "cache",
-    "class",
-    "cost",
-    "count",
-    "dir",
-    "directory",
-    "dim",
-    "enabled",
-    "error",
-    "expiry",
-    "expiration",
-    "file",
-    "files",
-    "folder",
-    "format",
-    "id",
-    "ids",
-    "issuer",
-    "keyfile",
-    "keystore",
-    "kind",
-    "len",
-    "length",
-    "limit",
-    "loss",
-    "manager",
-    "mode",
-    "mount",
-    "name",
-    "names",
-    "parallel",
-    "path",
-    "provider",
-    "rate",
-    "ratio",
-    "ref",
-    "request",
-    "required",
-    "seconds",
-    "server",
-    "size",
-    "sock",
-    "source",
-    "ttl",
-    "type",
-    "url",
-    "version",
-];
-
 /// Classifies a name: `--wandb-key`, `HF_TOKEN`, `NotebookApp.token`, `clientSecret`.
 #[must_use]
 pub fn strength_of(name: &str) -> NameStrength {
     let words = words_of(name);
     let Some(last) = words.last() else { return NameStrength::None };
+    let is_file = name.rsplit_once('.').is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
+    // The secret ID of an AppRole is its password, although other IDs are public.
+    let is_secret_id = words.len() > 1 && last == "id" && words[words.len() - 2] == "secret";
+    if is_secret_id {
+        return NameStrength::Strong;
+    }
     // `secretName` and `--token-file` locate a secret; `TOKEN_1` and `password2` hold one.
-    if DESCRIPTIONS.contains(&last.as_str()) {
+    if is_file || DESCRIPTIONS.contains(&last.as_str()) {
         return NameStrength::None;
     }
-    let of_word = |(index, word): (usize, &String)| {
-        let before = index.checked_sub(1).map_or("", |before| words[before].as_str());
-        match word.as_str() {
-            "token" if PLAIN_TOKENS.contains(&before) => NameStrength::None,
-            "key" | "keys" if PLAIN_KEYS.contains(&before) => NameStrength::None,
-            "key" if KEY_OWNERS.contains(&before) => NameStrength::Strong,
-            word if STRONG_ENDS.iter().any(|end| word.ends_with(end)) => NameStrength::Strong,
-            word if WEAK.contains(&word) => NameStrength::Weak,
-            _ => NameStrength::None,
-        }
-    };
-    words.iter().enumerate().map(of_word).max().unwrap_or(NameStrength::None)
+    (0..words.len()).map(|index| strength_in(&words, index)).max().unwrap_or(NameStrength::None)
+}
+
+/// Classifies one word of a name by its neighbours.
+fn strength_in(words: &[String], index: usize) -> NameStrength {
+    let written = words[index].as_str();
+    let singular = written.strip_suffix('s').filter(|word| !word.ends_with('s') && !NO_PLURAL.contains(word));
+    let word = if WEAK.contains(&written) { written } else { singular.unwrap_or(written) };
+    let before = index.checked_sub(1).map_or("", |before| words[before].as_str());
+    let after = words.get(index + 1).map_or("", String::as_str);
+    if let Some(start) = word.strip_suffix("token") {
+        return strength_of_token(&words[..index], start, written != word || after == "per");
+    }
+    if word == "secret" && before == "pull" || word.ends_with("pullsecret") {
+        return NameStrength::None;
+    }
+    if STRONG_ENDS.iter().any(|end| word.ends_with(end)) {
+        return NameStrength::Strong;
+    }
+    match word.strip_suffix("key") {
+        Some(_) if AFTER_KEYS.contains(&after) => NameStrength::None,
+        Some("") => strength_of_key(before, false),
+        Some(start) => strength_of_key(start, true),
+        None => strength_of_word(word, before, after.is_empty()),
+    }
+}
+
+/// Classifies `token` after the words `before`. `start` is glued to it, as in `hftoken`.
+fn strength_of_token(before: &[String], start: &str, is_number: bool) -> NameStrength {
+    let owner = if start.is_empty() { before.last().map_or("", String::as_str) } else { start };
+    let is_counted = is_number && before.iter().rev().take(4).any(|word| COUNTS.contains(&word.as_str()));
+    match PLAIN_TOKENS.contains(&owner) || is_counted {
+        true => NameStrength::None,
+        false => NameStrength::Strong,
+    }
+}
+
+/// Classifies a key by the word before it, which can be glued to it, as in `WANDBKEY` and `monkey`.
+fn strength_of_key(owner: &str, is_glued: bool) -> NameStrength {
+    if PLAIN_KEYS.contains(&owner) || (is_glued && KEY_LETTERS.contains(&owner)) {
+        return NameStrength::None;
+    }
+    if KEY_OWNERS.contains(&owner) { NameStrength::Strong } else { NameStrength::Weak }
+}
+
+/// Classifies the remaining words, which can be glued to an owner: `pin`, `DBPASS`.
+fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
+    if word == "pass" && PLAIN_PASSES.contains(&before) || FINAL_ONLY.contains(&word) && !is_last {
+        return NameStrength::None;
+    }
+    if WEAK.contains(&word) {
+        return NameStrength::Weak;
+    }
+    if let Some(owner) = word.strip_suffix("pass") {
+        return if PLAIN_PASSES.contains(&owner) { NameStrength::None } else { NameStrength::Strong };
+    }
+    // The shell's `OLDPWD` is a directory.
+    let is_glued = (word.ends_with("pw") || word.ends_with("pwd") || word.ends_with("psk")) && word != "oldpwd";
+    if is_glued { NameStrength::Strong } else { NameStrength::None }
 }
 
 /// Whether an environment variable of this name holds a secret.
@@ -229,19 +100,40 @@ pub fn is_secret_name(name: &str) -> bool {
 }
 
 /// Whether a value after a name of this strength can be a secret. A switch never is. A path is one
-/// only after an unambiguous name.
+/// only after an unambiguous name; [`holds_secret`] also considers which names take a file.
 #[must_use]
 pub fn is_secret_value(strength: NameStrength, value: &str) -> bool {
-    const SWITCHES: [&str; 10] = ["true", "false", "yes", "no", "on", "off", "none", "null", "auto", "disabled"];
+    const SWITCHES: [&str; 12] =
+        ["true", "false", "yes", "no", "on", "off", "none", "null", "nil", "auto", "disabled", "enabled"];
     let value = value.trim_matches(['"', '\'']);
     if value.is_empty() || SWITCHES.contains(&value.to_ascii_lowercase().as_str()) {
         return false;
     }
     match strength {
         NameStrength::None => false,
-        NameStrength::Weak => !value.starts_with(['/', '.', '~']),
+        NameStrength::Weak => !is_path(value),
         NameStrength::Strong => true,
     }
+}
+
+/// Whether a value after this name can be a secret. The name decides whether a path can be one:
+/// `--key` usually takes a file, `--auth` does not.
+pub(super) fn holds_secret(name: &str, value: &str) -> bool {
+    let strength = strength_of(name);
+    let takes_file =
+        words_of(name).last().is_some_and(|last| FILE_NAMES.iter().any(|end| last.trim_end_matches('s').ends_with(end)));
+    let is_judged = if takes_file { strength } else { NameStrength::Strong };
+    strength > NameStrength::None && is_secret_value(is_judged, value)
+}
+
+/// Whether a value has the shape of a path. Base64 also begins with a slash, and has `+` and `=`.
+fn is_path(value: &str) -> bool {
+    const EXTENSIONS: [&str; 10] = ["pem", "key", "crt", "cer", "lic", "json", "txt", "p12", "pub", "der"];
+    // A longer path cannot be opened.
+    const LONGEST: usize = 4096;
+    let Some(rest) = ["../", "./", "~/", "/"].iter().find_map(|start| value.strip_prefix(start)) else { return false };
+    let has_extension = rest.rsplit_once('.').is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
+    value.len() <= LONGEST && !value.contains(['+', '=']) && (rest.contains('/') || has_extension)
 }
 
 /// Splits at everything that is not a letter or digit, at changes from lower to upper case, and before trailing digits.
@@ -291,6 +183,43 @@ mod tests {
             "--login",
             "hftoken",
             "OPENAI_API_KEY_PROD",
+            "HF_TOKENS",
+            "--tokens",
+            "--secrets",
+            "PASSWORDS",
+            "COOKIES",
+            "APIKEYS",
+            "PATS",
+            "CREDS",
+            "API_TOKENS",
+            "passphrases",
+            "VAULT_SECRET_ID",
+            "--secret-id",
+            "role_secret_id",
+            "secretId",
+            "SECRETID",
+            "WANDBKEY",
+            "OPENAIKEY",
+            "--hfkey",
+            "SSHKEY",
+            "PGPASS",
+            "DBPASS",
+            "--dbpass",
+            "--userpass",
+            "LDAP_BINDPW",
+            "MYSQL_ROOTPW",
+            "--passkey",
+            "PSK",
+            "--psk",
+            "--sas",
+            "pswd",
+            "SASTOKEN",
+            "ADMINPWD",
+            "storepass",
+            "SMTPPASS",
+            "wpapsk",
+            "GITHUBKEY",
+            "AZURE_CONNECTIONSTRING",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
@@ -312,6 +241,44 @@ mod tests {
             "MAX_TOKENS",
             "--keyframe",
             "automount",
+            "num_tokens",
+            "total_tokens",
+            "max_num_batched_tokens",
+            "tokens_per_second",
+            "prompt_tokens",
+            "stop_tokens",
+            "imagePullSecret",
+            "maxtokens",
+            "num_speculative_tokens",
+            "SECRET_NAME",
+            "client_id",
+            "access_key_id",
+            "AWS_ACCESS_KEY_ID",
+            "secret_ids",
+            "bypass",
+            "compass",
+            "monkey",
+            "turkey",
+            "hotkey",
+            "sortkey",
+            "primarykey",
+            "pubkey",
+            "keepass",
+            "forward_pass",
+            "lowpass",
+            "num_key_value_heads",
+            "key_padding_mask",
+            "pin_memory",
+            "pin_memory_device",
+            "sas_address",
+            "secret.go",
+            "token.py",
+            "warmup_passes",
+            "pins",
+            "tokenizer",
+            "TOKENIZERS_PARALLELISM",
+            "keyboard",
+            "passthrough",
             "",
             "--",
         ] {
@@ -327,5 +294,11 @@ mod tests {
         assert!(!is_secret_value(NameStrength::Weak, "/etc/tls/key.pem"));
         assert!(is_secret_value(NameStrength::Strong, "/b64+key"));
         assert!(is_secret_value(NameStrength::Weak, "123456"));
+        for secret in ["/CANARY+x==", "./CANARY", "~CANARY", "/x", "/a/b+c", ".CANARY"] {
+            assert!(is_secret_value(NameStrength::Weak, secret), "{secret}");
+        }
+        assert!(!holds_secret("--key", "/etc/tls/key.pem") && !holds_secret("--license", "./x.lic"));
+        assert!(!holds_secret("pwd", "/workspace/run") && !holds_secret("--sslkey", "~/client.key"));
+        assert!(holds_secret("--auth", "/etc/x/y") && holds_secret("--pat", "/a/b.txt") && !holds_secret("--auth", "off"));
     }
 }

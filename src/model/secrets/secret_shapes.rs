@@ -1,0 +1,141 @@
+//! Recognizes secrets by their own shape: keys, prefixes of services' credentials, logins in URLs and
+//! addresses whose path is a password.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::secret_names::{is_secret_value, strength_of};
+
+/// Decides whether a match is a secret. The value is group `v`, or the whole match without it.
+type Judge = fn(&Captures<'_>) -> bool;
+
+static RULES: LazyLock<Vec<(Regex, Judge)>> = LazyLock::new(|| {
+    let rules: [(String, Judge); 12] = [
+        (r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)".to_owned(), |_| true),
+        (prefixes(), |_| true),
+        (r"(?:^|[^\w.-])(?P<v>[a-z0-9]{6}\.[a-z0-9]{16})(?:$|[^\w.-])".to_owned(), is_bootstrap_token),
+        (r"(?i)\b(?:bearer|basic|digest|apikey)\s+(?P<v>[A-Za-z0-9+/_.=~:-]{8,})".to_owned(), is_header_value),
+        (r#"://(?P<v>[^/\s@"'<>]+)@"#.to_owned(), |_| true),
+        (r#"://(?P<v>[^/\s@"':<>]+:[^\s"'<>]+)@"#.to_owned(), is_login),
+        (r"(?i)\b[\w.-]+:(?P<v>[^\s@]+)@(?:tcp|udp|unix)\(".to_owned(), |_| true),
+        (r"(?i)\bjdbc:oracle:thin:[^/\s]+/(?P<v>[^@\s]+)@".to_owned(), |_| true),
+        (addresses_by_name(), |_| true),
+        (webhooks(), |_| true),
+        (alert_receivers(), |_| true),
+        (r#"[?&](?P<n>[\w.%-]+)=(?P<v>[^&\s"'#;<>]+)"#.to_owned(), is_parameter),
+    ];
+    rules.into_iter().map(|(pattern, judge)| (Regex::new(&pattern).expect("the patterns are tested"), judge)).collect()
+});
+
+/// Prefixes and formats of services' credentials.
+fn prefixes() -> String {
+    let prefixed = [
+        r"hf_[A-Za-z0-9]{16,}",
+        // Pod names can also begin with `sk-`, but have neither capitals nor twenty letters without
+        // a hyphen.
+        r"sk-(?:proj|ant|or|svcacct|admin|lf)-[\w-]{8,}",
+        r"sk-[\w-]{0,80}[A-Z][\w-]{8,}",
+        r"sk-[A-Za-z0-9]{20,}",
+        r"(?:sk|pk|rk)_(?:live|test)_\w{8,}",
+        r"gh[pousr]_[A-Za-z0-9]{16,}",
+        r"github_pat_\w{16,}",
+        r"gl(?:pat|ptt|dt|rt|cbt|agent|soat|ft|imt)-[\w.-]{16,}",
+        r"nvapi-[\w-]{16,}",
+        r"(?:AKIA|ASIA|AROA)[0-9A-Z]{12,}",
+        r"AIza[\w-]{20,}",
+        r"ya29\.[\w.-]{16,}",
+        r"GOCSPX-[\w-]{16,}",
+        r"LTAI[0-9A-Za-z]{12,}",
+        r"AKID[0-9A-Za-z]{16,}",
+        r"xox[a-z](?:-[\w-]{8,}|\.[\w.-]{8,})",
+        r"xapp-[\w-]{10,}",
+        r"npm_[A-Za-z0-9]{16,}",
+        r"xai-[A-Za-z0-9_]{20,}",
+        r"gsk_\w{16,}",
+        r"r8_\w{16,}",
+        r"pplx-\w{20,}",
+        r"dckr_(?:pat|oat)_[\w-]{10,}",
+        r"pypi-A[\w-]{16,}",
+        r"dop_v1_\w{16,}",
+        r"hv[sbr]\.[\w-]{16,}",
+        r"tskey-[\w-]{10,}",
+        r"shp(?:at|ss|ca|pa)_\w{16,}",
+        r"SG\.[\w-]{10,}\.[\w-]{10,}",
+        r"whsec_[\w+/=-]{10,}",
+        r"glc_[\w+/=-]{16,}",
+        r"glsa_\w{16,}",
+        r"AGE-SECRET-KEY-1\w{10,}",
+        r"(?:ABSK|lsv2_(?:pt|sk)_|sntry[su]_|dapi|ATATT3|figd_|PMAK-|rpa_|tgp_v1_)[\w+/=-]{20,}",
+        r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*",
+    ];
+    // ASCII only: with all Unicode letters, the repetitions exceed the size limit of a regex.
+    format!(r"(?-u:\b(?:{}))", prefixed.join("|"))
+}
+
+/// Logins without a scheme, after the name of a connection: `DATABASE_DSN=user:x@host:5432/db`.
+fn addresses_by_name() -> String {
+    let name = r"\w*(?:dsn|database|(?:db|database|redis|broker|amqp|mongo|postgres|mysql|proxy)_?ur[il]|conn|connection)\w*";
+    format!(r#"(?i)\b{name}["']?\s*[:=]\s*["']?[\w.-]+:(?P<v>[^\s@"'/][^\s@"']*)@[\w.\[-]"#)
+}
+
+/// URLs whose path is the password: Slack, Discord, Feishu, Telegram, Teams, and paths with `hook`.
+fn webhooks() -> String {
+    let places = [
+        r"hooks?\.[\w.-]+(?::\d+)?",
+        r"[\w.-]+(?::\d+)?/(?:[\w./-]*/)?(?:web)?hooks?(?:b2)?",
+        r"[\w.-]+/open-apis/bot",
+        r"[\w.-]+/cgi-bin/webhook",
+        r"api\.telegram\.org",
+        r"hc-ping\.com",
+        r"api\.day\.app",
+        r"sctapi\.ftqq\.com",
+        r"maker\.ifttt\.com/trigger",
+    ];
+    format!(r#"https?://(?:{})/+(?P<v>[^\s"'<>]+)"#, places.join("|"))
+}
+
+/// Addresses of alert receivers with a key in the middle: PagerDuty, Grafana OnCall.
+fn alert_receivers() -> String {
+    r#"https?://[\w.-]+(?::\d+)?/(?:integration|integrations/v\d/\w+)/(?P<v>[^\s"'<>/]{4,})(?:/|\b)"#.to_owned()
+}
+
+/// Adds the places of secrets that their shape announces.
+pub(super) fn add_shapes(text: &str, spans: &mut Vec<Range<usize>>) {
+    for (pattern, judge) in RULES.iter() {
+        let of = |found: Captures<'_>| found.name("v").or_else(|| found.get(0)).map(|value| value.range());
+        spans.extend(pattern.captures_iter(text).filter(judge).filter_map(of));
+    }
+}
+
+fn is_bootstrap_token(found: &Captures<'_>) -> bool {
+    let token = &found["v"];
+    let has = |of: fn(&u8) -> bool| token.as_bytes().iter().any(of);
+    // A fraction has no letters, and a file extension rarely has a digit.
+    has(u8::is_ascii_alphabetic) && token[7..].bytes().any(|byte| byte.is_ascii_digit())
+}
+
+fn is_header_value(found: &Captures<'_>) -> bool {
+    let value = &found["v"];
+    value.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase() || byte == b'=')
+        && !value.to_ascii_lowercase().starts_with("authenti")
+}
+
+/// Whether the text before an `@` is a login, not a port with a path: `http://host:80/a@b`.
+fn is_login(found: &Captures<'_>) -> bool {
+    let password = found["v"].split_once(':').map_or("", |(_, password)| password);
+    let after_digits = password.trim_start_matches(|c: char| c.is_ascii_digit());
+    !(after_digits.len() < password.len() && after_digits.starts_with(['/', '?', '#']))
+}
+
+/// Whether a parameter of a query is a credential. OAuth and Azure Functions call theirs `code`.
+fn is_parameter(found: &Captures<'_>) -> bool {
+    const SESSIONS: [&str; 9] =
+        ["code", "session", "sessionid", "session_id", "sid", "ticket", "assertion", "samlresponse", "hmac"];
+    let (name, value) = (found["n"].to_ascii_lowercase(), &found["v"]);
+    let is_signed = name.starts_with("x-amz-") && name != "x-amz-algorithm";
+    // An exit or status code is a number.
+    let opens_session = SESSIONS.contains(&name.as_str()) && value.parse::<u32>().is_err();
+    is_signed || opens_session || is_secret_value(strength_of(&found["n"]), value)
+}

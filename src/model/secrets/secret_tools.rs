@@ -1,0 +1,237 @@
+//! Finds secrets in the arguments of programs that do not announce them by a name: `curl -u`,
+//! `mysql -p`, `wandb login`, and a password that `echo` pipes to a login.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::program_table::{KEY_LOGINS, LONE_LOGIN_FLAGS, PROGRAMS, Program, Rule};
+use super::secret_names::{NameStrength, is_secret_value, strength_of};
+use super::secret_values::{ValueEnd, is_word_of_a_message, value_at};
+
+/// Words of a line. A pipe separates them without blanks too.
+static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\|+|[^\s|]+").expect("the pattern is tested"));
+
+/// Words of commands that read a password from a pipe.
+const READERS: [&str; 6] = ["login", "--password-stdin", "--with-token", "--token-stdin", "chpasswd", "--stdin"];
+
+/// A secret word, and the number of bytes before the secret, as in `-pSECRET`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SecretWord {
+    pub index: usize,
+    pub skipped: usize,
+}
+
+/// Adds the places of secrets in the command lines of a text.
+pub(super) fn add_tools(text: &str, spans: &mut Vec<Range<usize>>) {
+    let words: Vec<Range<usize>> = WORD.find_iter(text).map(|word| word.range()).collect();
+    let lines = words.iter().enumerate().map(|(index, word)| {
+        let next = words.get(index + 1).map_or(text.len(), |next| next.start);
+        let is_continued = text[word.clone()].ends_with('\\');
+        (&text[word.clone()], !is_continued && text[word.end..next].contains('\n'))
+    });
+    let mut end = 0;
+    for secret in secret_words(lines) {
+        let start = words[secret.index].start + secret.skipped;
+        // A quoted value can consist of several words.
+        if start >= end {
+            let span = value_at(text, start, ValueEnd::Blank).span;
+            end = span.end;
+            spans.push(span);
+        }
+    }
+}
+
+/// The secrets among the words of command lines. A word with `true` ends its line.
+pub(super) fn secret_words<'a>(words: impl Iterator<Item = (&'a str, bool)>) -> Vec<SecretWord> {
+    let mut secrets = Vec::new();
+    let mut command = Command::default();
+    for (index, (written, ends_line)) in words.enumerate() {
+        match written {
+            "|" => command = command.piped(&mut secrets),
+            ";" | "&" | "&&" | "||" => command = command.ended(&mut secrets),
+            _ => command.add(written, index, &mut secrets),
+        }
+        let is_end = ends_line || (written.len() > 1 && written.ends_with(';')) || command.is_closed_by(written, index);
+        if is_end {
+            command = command.ended(&mut secrets);
+        }
+    }
+    command.ended(&mut secrets);
+    secrets.sort_unstable_by_key(|secret| secret.index);
+    secrets
+}
+
+/// A command of a line, while its words are read.
+#[derive(Default)]
+struct Command<'a> {
+    program: Option<&'static Program>,
+    takes_key: bool,
+    echoes: bool,
+    logs_in: bool,
+    sets: bool,
+    before: &'a str,
+    /// Words that are neither flags nor their values.
+    bare: Vec<SecretWord>,
+    /// Words that `echo` passes to this command.
+    piped: Vec<SecretWord>,
+    /// Whether `htpasswd -b` or `rabbitmqctl add_user` announces that the last word is a password.
+    ends_with_password: bool,
+    /// The index of the program's name.
+    program_at: usize,
+    /// The quote that a word of this command opened.
+    quote: Option<char>,
+}
+
+impl<'a> Command<'a> {
+    fn add(&mut self, written: &'a str, index: usize, secrets: &mut Vec<SecretWord>) {
+        let start = written.len() - written.trim_start_matches(['"', '\'', '[', '(', '{', '`', '$', '\\']).len();
+        let word = written.trim_matches(['"', '\'', '[', ']', '(', ')', '{', '}', ',', '`', '$', ';', '\\']);
+        if word.is_empty() {
+            return;
+        }
+        if let Some(skipped) = self.secret_in(written, word) {
+            secrets.push(SecretWord { index, skipped });
+        }
+        let is_value = self.before.starts_with('-') && !self.before.contains('=') && !LONE_LOGIN_FLAGS.contains(&self.before);
+        if !word.starts_with('-') && (!is_value || self.echoes) {
+            self.bare.push(SecretWord { index, skipped: start });
+        }
+        self.recognize(word, index, secrets);
+        self.before = word;
+    }
+
+    /// The place of a secret in a word.
+    fn secret_in(&self, written: &str, word: &str) -> Option<usize> {
+        let is_flag = word.starts_with('-');
+        let is_value = self.before.starts_with('-') && !self.before.contains('=') && !LONE_LOGIN_FLAGS.contains(&self.before);
+        if self.logs_in {
+            if self.before == "-p" || (self.takes_key && !is_flag && !is_value && !is_word_of_a_message(word)) {
+                return Some(0);
+            }
+            if let Some(glued) = word.strip_prefix("-p").filter(|glued| !glued.is_empty()) {
+                return Some(offset(written, word, glued));
+            }
+        }
+        if !is_flag && self.sets && self.names_secret(word) {
+            return Some(0);
+        }
+        if let Some(here) = written.strip_prefix("<<<") {
+            return (self.logs_in && !here.is_empty()).then_some(3);
+        }
+        if self.before == "<<<" && self.logs_in {
+            return Some(0);
+        }
+        let program = self.program?;
+        if program.is_value_of_flag(self.before, word) {
+            return Some(0);
+        }
+        program.glued_value(word).map(|glued| offset(written, word, glued))
+    }
+
+    /// Whether the word before names a secret of a configuration: `aws configure set token x`.
+    fn names_secret(&self, word: &str) -> bool {
+        let name = self.before.rsplit(['/', ':']).next().unwrap_or_default();
+        let is_name = !self.before.starts_with('-') && !self.before.contains('=');
+        is_name && is_secret_value(strength_of(name), word) && !is_word_of_a_message(word)
+    }
+
+    /// Updates the state by a word: a program, a subcommand, or a flag that reads a password.
+    fn recognize(&mut self, word: &str, index: usize, secrets: &mut Vec<SecretWord>) {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        let program = PROGRAMS.iter().find(|program| program.names.contains(&name));
+        if let Some(program) = program {
+            self.echoes |= program.rule == Rule::Echo;
+            (self.program, self.sets, self.ends_with_password) =
+                (Some(program), program.rule == Rule::Assign, program.rule == Rule::LastWord);
+        }
+        let is_key_login = !self.logs_in && KEY_LOGINS.contains(&name);
+        self.takes_key |= is_key_login;
+        if is_key_login || program.is_some() {
+            self.program_at = index;
+        }
+        let is_sudo = self.before == "sudo" && word.starts_with('-') && word.contains('S');
+        let reads_password = is_sudo || READERS.contains(&word);
+        self.logs_in |= reads_password;
+        if reads_password {
+            secrets.append(&mut self.piped);
+        }
+        if self.is_rule(Rule::Settings) {
+            self.sets |= ["set", "config", "configure", "modify", "create", "update"].contains(&word);
+        }
+        let is_batch = self.is_rule(Rule::Batch) && word.starts_with('-') && !word.starts_with("--") && word.contains('b');
+        let adds_user = ["add_user", "change_password"].contains(&word) || (self.before == "alias" && word == "set");
+        self.ends_with_password |= is_batch || (self.is_rule(Rule::Subcommand) && adds_user);
+        self.ends_with_password |= self.is_rule(Rule::Settings) && word == "obscure";
+    }
+
+    fn is_rule(&self, rule: Rule) -> bool {
+        self.program.is_some_and(|program| program.rule == rule)
+    }
+
+    /// Whether a word has the closing quote of a text around the command: "`wandb login` saves the key".
+    fn is_closed_by(&mut self, written: &str, index: usize) -> bool {
+        let written = written.trim_end_matches([',', '.', ')', ':']);
+        let unpaired = ['"', '\'', '`'].into_iter().find(|quote| written.matches(*quote).count() % 2 == 1);
+        let Some(quote) = unpaired.filter(|_| self.program_at != index) else {
+            return false;
+        };
+        if self.quote == Some(quote) {
+            self.quote = None;
+            return false;
+        }
+        let closes = written.ends_with(quote) && self.quote.is_none();
+        self.quote = self.quote.or(Some(quote).filter(|_| !closes));
+        closes
+    }
+
+    /// The command after a pipe, which reads what this one prints.
+    fn piped(self, secrets: &mut Vec<SecretWord>) -> Self {
+        let piped = if self.echoes { self.bare.iter().skip(1).copied().collect() } else { Vec::new() };
+        self.ended(secrets);
+        Self { piped, ..Self::default() }
+    }
+
+    /// The next command after the end of this one.
+    fn ended(self, secrets: &mut Vec<SecretWord>) -> Self {
+        // The program and the flag's next word precede the password of `htpasswd -nb user password`.
+        let least = if self.is_rule(Rule::Batch) { 1 } else { 2 };
+        if self.ends_with_password && self.bare.len() > least {
+            secrets.extend(self.bare.last());
+        }
+        Self::default()
+    }
+}
+
+/// The place of a part in the written word, which can begin with a quote.
+fn offset(written: &str, word: &str, part: &str) -> usize {
+    written.find(word).unwrap_or_default() + word.len() - part.len()
+}
+
+impl Program {
+    fn is_value_of_flag(&self, flag: &str, value: &str) -> bool {
+        let is_cluster = self.rule == Rule::Cluster
+            && flag.len() > 2
+            && flag.starts_with('-')
+            && flag[1..].bytes().all(|letter| letter.is_ascii_alphabetic())
+            && flag.ends_with(['u', 'U']);
+        (self.flags.contains(&flag) || is_cluster) && self.is_password(value)
+    }
+
+    fn glued_value<'a>(&self, word: &'a str) -> Option<&'a str> {
+        let value =
+            self.glued.iter().find_map(|flag| word.strip_prefix(flag)).map(|value| value.strip_prefix('=').unwrap_or(value));
+        value.filter(|value| !value.is_empty() && self.is_password(value))
+    }
+
+    /// Whether a value is a password, not a place or a user without one.
+    fn is_password(&self, value: &str) -> bool {
+        let is_elsewhere = ["file:", "env:", "fd:", "stdin"].iter().any(|place| value.starts_with(place));
+        match self.rule {
+            Rule::Source => !is_elsewhere && !value.starts_with('-'),
+            Rule::UserAndPassword => value.contains('%'),
+            _ => is_secret_value(NameStrength::Strong, value) && !value.starts_with("--"),
+        }
+    }
+}

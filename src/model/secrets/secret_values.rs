@@ -1,0 +1,186 @@
+//! Finds where a value ends in text, and recognizes values that are ordinary words, numbers or masks.
+
+use std::ops::Range;
+
+/// What ends a value without quotes, apart from white space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ValueEnd {
+    /// Nothing else, as in the arguments of a shell.
+    Blank,
+    /// `&` or `#`, as in the query of a URL.
+    Query,
+    /// Separators of lists: `a=1,b=2`.
+    List,
+}
+
+impl ValueEnd {
+    fn includes(self, letter: u8) -> bool {
+        match self {
+            Self::Blank => false,
+            Self::Query => matches!(letter, b'&' | b'#' | b'<' | b'>'),
+            Self::List => matches!(letter, b',' | b';' | b'&' | b'<' | b'>'),
+        }
+    }
+}
+
+/// A value in text: the span of its content, and whether quotes delimit it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TextValue {
+    pub span: Range<usize>,
+    pub is_quoted: bool,
+}
+
+/// The value that starts at `at`. Python and C# prefixes of strings are not part of it: `b'x'`.
+pub(super) fn value_at(text: &str, at: usize, end: ValueEnd) -> TextValue {
+    let bytes = text.as_bytes();
+    let letters = bytes[at..].iter().take(2).take_while(|letter| b"bBrRuUfF$@".contains(letter)).count();
+    let starts = [at, at + letters.min(1), at + letters];
+    let quoted = starts.into_iter().find_map(|start| quoted_at(text, start));
+    quoted.unwrap_or_else(|| TextValue { span: at..end_of_word(text, at, end), is_quoted: false })
+}
+
+/// A value in quotes at `start`, which can be escaped as in JSON within JSON.
+fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
+    let bytes = text.as_bytes();
+    let level = bytes[start..].iter().take_while(|byte| **byte == b'\\').count();
+    let quote = *bytes.get(start + level).filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
+    let content = start + level + 1;
+    if level == 0 && bytes[content..].starts_with(&[quote, quote]) {
+        let triple = &text[start..content + 2];
+        let length = text[content + 2..].find(triple).unwrap_or(text.len() - content - 2);
+        return Some(TextValue { span: content + 2..content + 2 + length, is_quoted: true });
+    }
+    let end = closing_quote(bytes, content, quote, level).unwrap_or_else(|| end_of_line(text, content));
+    Some(TextValue { span: content..end, is_quoted: true })
+}
+
+/// The end of a value whose quotes have `level` backslashes. Escaping doubles the backslashes within
+/// it, so their number tells a quote of the value from the closing one.
+pub(super) fn closing_quote(bytes: &[u8], content: usize, quote: u8, level: usize) -> Option<usize> {
+    let (mut slashes, mut at) = (0, content);
+    while at < bytes.len() {
+        let byte = bytes[at];
+        if byte == quote {
+            let is_escaped =
+                slashes > level && (slashes - level).is_multiple_of(level + 1) && (slashes - level) / (level + 1) % 2 == 1;
+            let is_doubled = quote == b'\'' && level == 0 && at > content && bytes.get(at + 1) == Some(&quote);
+            if is_doubled {
+                at += 1;
+            } else if !is_escaped {
+                return Some(at - slashes.min(level));
+            }
+        }
+        slashes = if byte == b'\\' { slashes + 1 } else { 0 };
+        at += 1;
+    }
+    None
+}
+
+/// The end of a value without quotes. A quote within it closes a text around it, or joins a quoted
+/// part as in a shell: `ab"c d"`.
+fn end_of_word(text: &str, start: usize, end: ValueEnd) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = start;
+    while at < bytes.len() && !bytes[at].is_ascii_whitespace() && !end.includes(bytes[at]) {
+        if matches!(bytes[at], b'"' | b'\'' | b'`') {
+            let next = bytes.get(at + 1).copied().unwrap_or(b' ');
+            if end == ValueEnd::Query || !(next.is_ascii_alphanumeric() || next == b'$') {
+                break;
+            }
+            let line = &bytes[at + 1..near_end_of_line(text, at + 1)];
+            at += line.iter().position(|byte| *byte == bytes[at]).map_or(0, |length| length + 1);
+        }
+        at += 1;
+    }
+    let word = &text[start..at];
+    start + word.trim_end_matches(['}', ')', ']', ',', ';', '\\']).len()
+}
+
+/// The end of the line that contains `at`.
+pub(super) fn end_of_line(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |length| at + length)
+}
+
+/// The end of the line that contains `at`, or a place close behind `at` in a very long line. Callers
+/// ask again for each name of a line, so its whole length would cost quadratic time.
+pub(super) fn near_end_of_line(text: &str, at: usize) -> usize {
+    const DISTANCE: usize = 4096;
+    let mut limit = text.len().min(at + DISTANCE);
+    while !text.is_char_boundary(limit) {
+        limit -= 1;
+    }
+    end_of_line(&text[..limit], at)
+}
+
+/// The number of blanks at the start of the line that contains `at`, and the text between them and `at`.
+/// Looks back over a limited distance, because a text can be one long line.
+pub(super) fn line_before(text: &str, at: usize) -> (usize, &str) {
+    const DISTANCE: usize = 256;
+    let mut from = at.saturating_sub(DISTANCE);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    let line = text[from..at].rsplit('\n').next().unwrap_or_default();
+    let rest = line.trim_start_matches([' ', '\t']);
+    (line.len() - rest.len(), rest)
+}
+
+/// The YAML block scalar after `|` or `>` at `at`: lines with more than `indent` blanks.
+pub(super) fn block_at(text: &str, at: usize, indent: usize) -> Option<Range<usize>> {
+    let header = text[at..near_end_of_line(text, at)].trim_end();
+    let is_header = header.starts_with(['|', '>']) && header.len() < 4 && !header[1..].contains(|c: char| c.is_alphabetic());
+    if !is_header {
+        return None;
+    }
+    let start = end_of_line(text, at) + 1;
+    let mut end = start;
+    for line in text.get(start..)?.split_inclusive('\n') {
+        let blanks = line.len() - line.trim_start_matches([' ', '\t']).len();
+        if blanks <= indent && !line.trim().is_empty() {
+            break;
+        }
+        end += line.len();
+    }
+    let block = &text[start..end];
+    let content = start + block.len() - block.trim_start().len();
+    Some(content..start + block.trim_end().len()).filter(|span| span.start < span.end)
+}
+
+/// Whether a value is an ordinary word of a message, as in `token is expired` and `password: wrong`.
+pub(super) fn is_word_of_a_message(value: &str) -> bool {
+    #[rustfmt::skip]
+    const WORDS: [&str; 168] = [
+        "a", "about", "absent", "accepted", "access", "already", "also", "always", "an", "and", "are", "as", "at",
+        "available", "bad", "be", "because", "been", "before", "being", "by", "cached", "can", "cannot", "changed",
+        "check", "configured", "connection", "context", "correct", "could", "couldn't", "created", "defined", "deleted",
+        "denied", "deprecated", "different", "disabled", "does", "eof", "empty", "encrypted", "enter", "error",
+        "expected", "expired", "expires", "expiring", "failed", "failure", "fetching", "for", "forbidden", "found",
+        "from", "generated", "generating", "given", "has", "have", "hidden", "http", "i/o", "if", "ignored", "in",
+        "incorrect", "invalid", "is", "it", "its", "known", "loaded", "login", "longer", "malformed", "masked", "may",
+        "mismatch", "missing", "mounted", "must", "name", "needed", "never", "no", "not", "now", "of", "ok", "on",
+        "only", "operation", "optional", "or", "permission", "please", "pods", "present", "provided", "rbac", "read",
+        "reading", "ready", "received", "redacted", "refreshed", "rejected", "request", "required", "requires",
+        "response", "retrying", "revoked", "rotated", "rpc", "same", "saved", "secret", "secrets", "see",
+        "serviceaccount", "serviceaccounts", "set", "should", "signature", "skipped", "skipping", "specified",
+        "status", "still", "stored", "succeeded", "success", "successful", "supported", "that", "the", "they", "this",
+        "timed", "timeout", "to", "too", "unable", "unauthorized", "undefined", "unexpected", "unknown", "unset",
+        "unsupported", "updated", "used", "user", "using", "valid", "value", "verified", "was", "weak", "webhook",
+        "when", "will", "with", "wrong", "your", "you",
+    ];
+    WORDS.contains(&value.to_ascii_lowercase().trim_end_matches(['.', ':', ',', '!', ')', ';']))
+}
+
+/// Whether a value is a number with an optional unit, such as a count of tokens.
+pub(super) fn is_count(value: &str) -> bool {
+    const UNITS: [&str; 14] = ["", "k", "m", "b", "t", "/s", "%", "s", "ms", "us", "it/s", "tok/s", "x", "k/s"];
+    let unit = value.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '_'));
+    let number = &value[..value.len() - unit.len()];
+    let is_number = number.starts_with(|c: char| c.is_ascii_digit()) && number.len() < 16;
+    let is_short = value.len() < 7 || number.contains([',', '_']) || !unit.is_empty();
+    is_number && is_short && UNITS.contains(&unit.to_ascii_lowercase().as_str())
+}
+
+/// Whether a value is already masked.
+pub(super) fn is_masked(value: &str) -> bool {
+    value.starts_with("[redacted") || (value.len() > 1 && value.bytes().all(|byte| byte == b'*'))
+}
