@@ -3,6 +3,9 @@
 //! programs.
 
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use super::secret_headers::add_headers;
 use super::secret_pairs::add_pairs;
@@ -13,14 +16,26 @@ use super::secret_values::is_masked;
 /// Placeholder for a secret in text for others.
 const REDACTED: &str = "[redacted]";
 
+/// Parts of all names that announce a secret. A text without them has no pairs and no headers.
+static STEMS: LazyLock<Regex> = LazyLock::new(|| {
+    let stems = "tok|pass|secret|key|cred|auth|pat|licen|login|pwd|pw|bearer|jwt|cookie|sig|hook|otp|pin|psk|sas|pswd|identified|literal\
+                 |密码|口令|令牌|密钥";
+    Regex::new(&format!("(?i){stems}")).expect("the pattern is tested")
+});
+
 /// Places of all secrets in a text, in order, without overlaps.
 #[must_use]
 pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     add_shapes(text, &mut spans);
-    add_pairs(text, &mut spans);
-    add_headers(text, &mut spans);
-    add_tools(text, &mut spans);
+    // Most texts of a cluster are names, times and images. They cost little this way.
+    if has_separator(text) && STEMS.is_match(text) {
+        add_pairs(text, &mut spans);
+        add_headers(text, &mut spans);
+    }
+    if text.contains([' ', '\t', '\n', '|']) {
+        add_tools(text, &mut spans);
+    }
     spans.retain(|span| !span.is_empty() && !is_masked(&text[span.clone()]));
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut merged: Vec<Range<usize>> = Vec::new();
@@ -31,6 +46,11 @@ pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
         }
     }
     merged
+}
+
+/// Whether a text can have a name and a value.
+fn has_separator(text: &str) -> bool {
+    text.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b"-_./+".contains(&byte))
 }
 
 /// The text without its secrets; `None` if it has none.
