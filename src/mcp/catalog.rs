@@ -17,7 +17,7 @@ const fn asks(
     AgentTool { name, about, command, parameters, source: TextSource::Cluster, has_json: true, change: None }
 }
 
-/// A tool whose output repeats the manifest of the call, or text of the program itself.
+/// A tool whose output also holds other text than names, states, events and logs.
 const fn echoes(mut tool: AgentTool, source: TextSource) -> AgentTool {
     tool.source = source;
     tool
@@ -62,11 +62,14 @@ const READING: [AgentTool; 19] = [
     ),
     asks("events", "What happened to a job", &["events"], &[JOB, NAMESPACE]),
     asks("list_nodes", "Nodes with GPUs: type, pool, free GPUs, utilization", &["get", "nodes"], &[]),
-    asks(
-        "describe_node",
-        "One node: its GPUs, who holds them, its conditions",
-        &["describe", "node"],
-        &[must("node", Place::Word, "Name of the node")],
+    echoes(
+        asks(
+            "describe_node",
+            "One node: its GPUs, who holds them, its conditions",
+            &["describe", "node"],
+            &[must("node", Place::Word, "Name of the node")],
+        ),
+        TextSource::Labels,
     ),
     asks("list_pools", "Pools of nodes with used and free GPUs", &["get", "pools"], &[]),
     asks("list_queues", "Queues with what they have and who waits", &["get", "queues"], &[]),

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
+use super::dumps::{self, VariableNames};
 use crate::bundle::{REDACTED, redact, scrubbed};
 use crate::spec::without_variables;
 
@@ -15,6 +16,8 @@ use crate::spec::without_variables;
 pub(super) enum TextSource {
     /// Names, states, events, logs.
     Cluster,
+    /// The same without logs, and with labels, one `key=value` per line.
+    Labels,
     /// A description that ends with the submitted YAML, below `SUBMITTED`.
     Description,
     /// A YAML document after comment lines.
@@ -30,7 +33,7 @@ impl TextSource {
     #[must_use]
     pub(super) fn of_lines(self) -> Self {
         match self {
-            Self::Description | Self::Yaml => Self::Cluster,
+            Self::Description | Self::Labels | Self::Yaml => Self::Cluster,
             other => other,
         }
     }
@@ -52,7 +55,8 @@ static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             r"(?m)((?:\S+\.env(?:[.\[][^\s:]+)*|\benv(?:[.\[][^\s:]+)+): +).*?( \(the site's defaults, [^()]*\))?$".to_owned(),
             "$1[redacted]$2",
         ),
-        (format!(r"(\b(?:export|declare -x|setenv)\s+\w+[= ]){word}"), "$1[redacted]"),
+        (format!(r"(\b(?:export|readonly|declare|typeset|local)(?:\s+-\w+)*\s+\w+=){word}"), "$1[redacted]"),
+        (format!(r"(\b(?:setenv|set\s+-\w*x)\s+\w+\s){word}"), "$1[redacted]"),
         (format!(r"(?i)(\b\w*(?:passphrase|_pw|_pwd|_pass)\s*[=:]\s*){word}"), "$1[redacted]"),
         (
             format!(
@@ -64,11 +68,6 @@ static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     pairs.into_iter().map(|(pattern, with)| (Regex::new(&pattern).expect("the patterns are valid"), with)).collect()
 });
 
-/// Output of `env` and `set -x`, with a rank prefix if several logs are merged.
-static DUMPED: LazyLock<Regex> = LazyLock::new(|| {
-    let line = r"(?m)^([ \t]*(?:\d+ │ )?[ \t]*(?:\++ )?(?:export |declare -x )?[A-Z_][A-Z0-9_]*=)[^=\s].*$";
-    Regex::new(line).expect("the pattern is valid")
-});
 /// `NAME=value` before a command or among its arguments.
 static ASSIGNMENT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*"|'[^']*'|[^\s"';&|)]+)"#).expect("the pattern is valid"));
@@ -80,16 +79,17 @@ static SECRET_FIELD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|[\s{,-])
 pub(super) fn text(answer: &str, source: TextSource) -> String {
     match source {
         TextSource::Program => answer.to_owned(),
-        TextSource::Cluster => lines(answer),
+        TextSource::Cluster => lines(answer, VariableNames::Any),
+        TextSource::Labels => lines(answer, VariableNames::Capitals),
         TextSource::Manifest => {
             let kept = SECRET_FIELD.replace_all(answer, |found: &Captures<'_>| format!("{}{NAMED_SECRET}", &found[1]));
-            lines(&kept).replace(NAMED_SECRET, "secret: ")
+            lines(&kept, VariableNames::Capitals).replace(NAMED_SECRET, "secret: ")
         }
         TextSource::Description => description(answer),
         TextSource::Yaml => {
             let comments = answer.split_inclusive('\n').take_while(|line| line.starts_with('#')).map(str::len).sum();
             let (comments, document) = answer.split_at(comments);
-            format!("{}{}", lines(comments), yaml(document))
+            format!("{}{}", lines(comments, VariableNames::Any), yaml(document))
         }
     }
 }
@@ -98,8 +98,8 @@ fn joined(text: String, line: &str) -> String {
     format!("{text}{line}\n")
 }
 
-fn lines(text: &str) -> String {
-    DUMPED.replace_all(&credentials(text), "$1[redacted]").into_owned()
+fn lines(text: &str, names: VariableNames) -> String {
+    dumps::masked(&credentials(text), names)
 }
 
 fn credentials(text: &str) -> String {
@@ -116,13 +116,15 @@ fn credentials(text: &str) -> String {
 /// every line after it is indented, and line breaks in names are escaped.
 fn description(answer: &str) -> String {
     const TITLE: &str = "\nSUBMITTED\n";
-    let Some((before, submitted)) = answer.rsplit_once(TITLE) else { return lines(answer) };
+    let Some((before, submitted)) = answer.rsplit_once(TITLE) else {
+        return lines(answer, VariableNames::Any);
+    };
     let is_inside = |line: &&str| line.is_empty() || line.starts_with("  ");
     let document: String =
         submitted.lines().take_while(is_inside).map(|line| line.get(2..).unwrap_or_default()).fold(String::new(), joined);
     let after: String = submitted.lines().skip_while(is_inside).fold(String::new(), joined);
     let document: String = yaml(&document).lines().map(|line| format!("  {line}\n")).collect();
-    format!("{}{TITLE}{document}{}", lines(before), lines(&after))
+    format!("{}{TITLE}{document}{}", lines(before, VariableNames::Any), lines(&after, VariableNames::Any))
 }
 
 /// Masks a YAML document. The comments are dropped, because they can repeat a secret.

@@ -13,7 +13,7 @@ use crate::runner::{gpuctl, run};
 use crate::support::{cluster, gpuctl_as};
 
 /// A client that can send any bytes.
-struct Session {
+pub(crate) struct Session {
     server: Child,
     input: ChildStdin,
     lines: Receiver<String>,
@@ -27,14 +27,14 @@ impl Drop for Session {
     }
 }
 
-fn server(arguments: &[&str]) -> Command {
+pub(crate) fn server(arguments: &[&str]) -> Command {
     let mut command = gpuctl();
     command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).arg("mcp").args(arguments);
     command
 }
 
 impl Session {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = server(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = command.spawn().expect("gpuctl starts");
@@ -61,13 +61,13 @@ impl Session {
     }
 
     /// Sends a line, and returns the code and the id of the error response.
-    fn error_of(&mut self, line: &[u8]) -> (i64, Value) {
+    pub(crate) fn error_of(&mut self, line: &[u8]) -> (i64, Value) {
         self.send(line);
         let answer = self.receive();
         (answer["error"]["code"].as_i64().unwrap_or_default(), answer["id"].clone())
     }
 
-    fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         self.last_id += 1;
         let request = json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params});
         self.send(request.to_string().as_bytes());
@@ -77,18 +77,18 @@ impl Session {
     }
 
     /// Calls a tool, and returns the whole answer.
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
     /// Calls a tool that must have a result, and returns its text.
-    fn text(&mut self, tool: &str, arguments: Value) -> String {
+    pub(crate) fn text(&mut self, tool: &str, arguments: Value) -> String {
         let answer = self.call(tool, arguments);
         answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no result: {answer}")).to_owned()
     }
 
     /// Calls a writing tool twice, the second time with the word of the first answer.
-    fn confirmed(&mut self, tool: &str, mut arguments: Value) -> String {
+    pub(crate) fn confirmed(&mut self, tool: &str, mut arguments: Value) -> String {
         let first = self.text(tool, arguments.clone());
         arguments["confirm"] = word(&first).unwrap_or_else(|| panic!("{first}")).into();
         self.text(tool, arguments)
@@ -96,7 +96,7 @@ impl Session {
 }
 
 /// The confirmation word, from the lines after the fence.
-fn word(answer: &str) -> Option<String> {
+pub(crate) fn word(answer: &str) -> Option<String> {
     let (_, own) = split(answer);
     own.split("`confirm: \"").nth(1)?.split('"').next().map(ToOwned::to_owned)
 }
@@ -111,23 +111,23 @@ fn split(answer: &str) -> (&str, &str) {
     rest.split_once(&format!("\n[end data {marker}]")).expect("the fence ends")
 }
 
-fn namespace(name: &str) -> Kubectl {
+pub(crate) fn namespace(name: &str) -> Kubectl {
     let admin = cluster().kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     admin
 }
 
-fn training(name: &str, environment: &str) -> String {
+pub(crate) fn training(name: &str, environment: &str) -> String {
     format!(
         "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment:\n  image: busybox\n{environment}resources: {{gpu: 0}}\n"
     )
 }
 
-fn create(namespace: &str, manifest: &str) {
+pub(crate) fn create(namespace: &str, manifest: &str) {
     gpuctl_as(Persona::Admin, &["create", "-n", namespace, "--allow-pending", "-f", "-"], manifest).ok();
 }
 
-fn exists(admin: &Kubectl, kind: &str, name: &str, namespace: &str) -> bool {
+pub(crate) fn exists(admin: &Kubectl, kind: &str, name: &str, namespace: &str) -> bool {
     admin.try_run(&["get", kind, name, "-n", namespace], "").status.success()
 }
 

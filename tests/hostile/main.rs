@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod agents;
+mod agents_previews;
 mod bounds;
 mod cluster_data;
 mod completion;

@@ -1,0 +1,181 @@
+//! Masks the values of environment variables that a program printed into its log: `env`, `set -x`,
+//! `declare -p`, and the maps that Python, JSON, Ruby and Node print. A variable's name need not
+//! announce a secret, so the shape of the line decides.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use crate::bundle::REDACTED;
+
+/// Which names at the start of a line are those of variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VariableNames {
+    /// Also `http_proxy=…`, where the whole line is one assignment.
+    Any,
+    /// For text in which gpuctl itself writes lines such as `team=nlp`.
+    Capitals,
+}
+
+/// What loggers and gpuctl write before a line: the rank or the suffix of a pod, a time, a level, a
+/// number, the `+` of `set -x`, the `-` of a list, the `>` of an error, a sentence before `«`.
+const PREFIX: &str = concat!(
+    r"(?:[^«\n]*«)?[ \t]*(?:(?:\S{1,63} │|\[[^\[\]\n]{1,63}\]:?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*|\d{1,6}|\++|-|>",
+    r"|(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL):?)[ \t]+)*"
+);
+/// A quoted text, which may lack its end because a log cuts long lines. The last form is that of
+/// JSON inside JSON.
+const QUOTED: &str = r#"(?:"(?:\\.|[^"\\\n])*(?:"|$)|'(?:\\.|[^'\\\n])*(?:'|$)|\\"[^"\n]*(?:"|$))"#;
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the pattern is valid")
+}
+
+/// A line that begins with an assignment: its beginning, a shell's keyword, the name, the value.
+static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
+    let keyword = r"(?:export|readonly|declare|typeset|local|setenv|set)(?:[ \t]+-\w+)*[ \t]+";
+    pattern(&format!(r#"(?m)^({PREFIX}[\[{{("']?)({keyword})?([A-Za-z_]\w*)=([^=\s].*)$"#))
+});
+/// A value that metrics and progress also have: a number with a short unit, or a word for a number.
+static MEASURED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?i)^[-+]?(?:\d[\d.,_]*(?:e[-+]?\d+)?[a-z%/]{0,5}|nan|inf|true|false|none|null|yes|no|on|off)[,;:)\]]?(?:\s|$)")
+});
+/// Another assignment in the same line.
+static ANOTHER: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\s,;][A-Za-z_][\w.]*="));
+/// A value that is one quoted text.
+static ONE_TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"^(?:"(?:\\.|[^"\\])*"|'[^']*')$"#));
+
+/// An entry of a map: the quoted name with its separator, and the value.
+static ENTRY: LazyLock<Regex> =
+    LazyLock::new(|| pattern(&format!(r#"(?m)((?:\\?["'])([A-Za-z_]\w*)\\?["']\s*(?::|=>)\s*b?)({QUOTED})"#)));
+/// A line with a whole environment: its entries are variables whatever their names are.
+static ENVIRONMENT: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r#"(?m)^.*(?:\benvironb?\(|\\?["'](?:PATH|HOME|PWD|HOSTNAME)\\?["']\s*(?::|=>)).*$"#));
+/// A line of `console.log(process.env)`.
+static PROPERTY: LazyLock<Regex> =
+    LazyLock::new(|| pattern(&format!(r"(?m)^({PREFIX}(?:\{{[ \t]*)?([A-Za-z_]\w*):[ \t]+){QUOTED}(,?[ \t]*\}}?)$")));
+/// Words before a colon that are a level and no name.
+const LEVELS: [&str; 9] = ["TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"];
+
+/// Masks every value in the text that has the shape of a printed variable.
+#[must_use]
+pub(super) fn masked(text: &str, names: VariableNames) -> String {
+    let text = ENVIRONMENT.replace_all(text, |line: &Captures<'_>| ENTRY.replace_all(&line[0], "$1[redacted]").into_owned());
+    let text = entries(&text);
+    let text =
+        PROPERTY.replace_all(&text, |line: &Captures<'_>| match is_conventional(&line[2]) && !LEVELS.contains(&&line[2]) {
+            true => format!("{}{REDACTED}{}", &line[1], &line[3]),
+            false => line[0].to_owned(),
+        });
+    let assigned = |line: &Captures<'_>| {
+        let (name, value) = (&line[3], &line[4]);
+        let keyword = line.get(2).map_or("", |keyword| keyword.as_str());
+        let is_lone = || names == VariableNames::Any && is_lone_assignment(value);
+        match !keyword.is_empty() || is_conventional(name) || is_lone() {
+            true => format!("{}{keyword}{name}={REDACTED}", &line[1]),
+            false => line[0].to_owned(),
+        }
+    };
+    ASSIGNED.replace_all(&text, assigned).into_owned()
+}
+
+/// Masks the entries of maps whose names are those of variables, also in JSON that is the value of
+/// another entry.
+fn entries(text: &str) -> String {
+    let entry = |entry: &Captures<'_>| {
+        let (quote, inner) = entry[3].split_at(1);
+        match is_conventional(&entry[2]) {
+            true => format!("{}{REDACTED}", &entry[1]),
+            false => format!("{}{quote}{}", &entry[1], entries(inner)),
+        }
+    };
+    ENTRY.replace_all(text, entry).into_owned()
+}
+
+/// Whether variables alone have such a name: one in capitals, or that of a proxy.
+fn is_conventional(name: &str) -> bool {
+    !name.chars().any(|c| c.is_ascii_lowercase()) || name.ends_with("_proxy")
+}
+
+/// Whether the rest of the line is the value of a variable in lower case, in contrast to
+/// `loss=0.4 lr=1e-4` and `time=12:00 level=info`.
+fn is_lone_assignment(value: &str) -> bool {
+    let value = value.trim_end();
+    ONE_TEXT.is_match(value) || !MEASURED.is_match(value) && !ANOTHER.is_match(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_variables_are_masked_in_every_shape() {
+        for line in [
+            "MOTD=CANARY of two words",
+            "x7k2p │ MOTD=CANARY",
+            "   0 │ MOTD=CANARY",
+            "train-7d9c-x7k2p │ 2026-11-27T20:36:48.123Z MOTD=CANARY",
+            "2026-11-27T20:36:48.123Z MOTD=CANARY",
+            "- MOTD=CANARY",
+            "[rank0]: MOTD=CANARY",
+            "> MOTD=CANARY",
+            "    its log ends with «MOTD=CANARY»",
+            "2026-11-27 20:36:48,123 INFO MOTD=CANARY",
+            "     7\tMOTD=CANARY",
+            "++ export MOTD=CANARY",
+            "declare -rx MOTD=\"CANARY\"",
+            "declare -x motd=\"CANARY=1\"",
+            "x7k2p │ export motd=5CANARY",
+            "typeset -x motd=CANARY",
+            "http_proxy=http://CANARY@proxy:3128",
+            "http_proxy=10.0.0.1:3128/CANARY and=more",
+            "motd=CANARY",
+            "Motd=CANARY of two words",
+            "motd=\"CANARY a=b\"",
+            "java_opts=-Da=CANARY -Db=CANARY",
+            "[PATH=/usr/bin MOTD=CANARY]",
+            "{PATH=/usr/bin, MOTD=CANARY}",
+            "    \"MOTD=CANARY\",",
+            "PATH=/usr/bin\0MOTD=CANARY\0",
+            "environ({'MOTD': 'CANARY', 'motd': \"CANARY's\"})",
+            "x7k2p │ env: environ({'MOTD': 'it\\'s CANARY', 'CUT': 'CANARY",
+            "environb({b'MOTD': b'CANARY'})",
+            "{\"PATH\": \"/usr/bin\", \"motd\": \"CANARY \\\" CANARY\"}",
+            "{\"MOTD\":\"CANARY\"}",
+            "{\"msg\": \"{\\\"MOTD\\\": \\\"CANARY\\\"}\"}",
+            "  \"MOTD\": \"CANARY\",",
+            "{\"PATH\"=>\"/usr/bin\", \"motd\" => \"CANARY\"}",
+            "  MOTD: 'CANARY',",
+            "  https_proxy: 'CANARY' }",
+        ] {
+            let shown = masked(&format!("before\n{line}\nafter"), VariableNames::Any);
+            assert!(!shown.contains("CANARY") && shown.contains(REDACTED), "{line}: {shown}");
+            assert!(shown.starts_with("before\n") && shown.ends_with("\nafter"), "{line}: {shown}");
+        }
+    }
+
+    #[test]
+    fn ordinary_lines_stay() {
+        for line in [
+            "loss=0.4 lr=1e-4",
+            "loss=0.4",
+            "x7k2p │ loss=0.4 lr=1e-4",
+            "epoch=3, loss=nan",
+            "epoch=3 done in 5s",
+            "time=2026-11-27T20:36:48Z level=info msg=\"a b\"",
+            "level=info msg=\"epoch done\"",
+            "step 5: loss=0.4 model=llama",
+            "train(model=llama)",
+            "x == y",
+            "ERROR: 'no such file'",
+            "{\"level\": \"info\", \"msg\": \"epoch done\"}",
+            "{'loss': 0.4, 'model': 'llama'}",
+            "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+            "RuntimeError: \"x\" is not defined",
+        ] {
+            assert_eq!(masked(line, VariableNames::Any), line);
+        }
+        assert_eq!(masked("  team=nlp\n", VariableNames::Capitals), "  team=nlp\n");
+        assert_eq!(masked("  MOTD=CANARY\n", VariableNames::Capitals), "  MOTD=[redacted]\n");
+    }
+}
