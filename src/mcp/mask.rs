@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
+use super::changed_fields;
 use super::dumps::{self, VariableNames};
 use crate::bundle::{REDACTED, redact, scrubbed};
 use crate::spec::without_variables;
@@ -68,9 +69,10 @@ static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     pairs.into_iter().map(|(pattern, with)| (Regex::new(&pattern).expect("the patterns are valid"), with)).collect()
 });
 
-/// `NAME=value` before a command or among its arguments.
-static ASSIGNMENT: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*"|'[^']*'|[^\s"';&|)]+)"#).expect("the pattern is valid"));
+/// `NAME=value` before a command or among its arguments. The end quote may be cut off.
+static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s"';&|)]+)"#).expect("the pattern is valid")
+});
 /// `secret: hub`, and no `client_secret: …`.
 static SECRET_FIELD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|[\s{,-])secret: ").expect("the pattern is valid"));
 
@@ -99,7 +101,7 @@ fn joined(text: String, line: &str) -> String {
 }
 
 fn lines(text: &str, names: VariableNames) -> String {
-    dumps::masked(&credentials(text), names)
+    dumps::masked(&credentials(&changed_fields::masked(text)), names)
 }
 
 fn credentials(text: &str) -> String {
@@ -133,7 +135,8 @@ fn yaml(text: &str) -> String {
 }
 
 /// Masks a value in a document. The value can be the text of a command that sets variables.
-fn value(text: &str) -> String {
+#[must_use]
+pub(super) fn value(text: &str) -> String {
     let hidden = |found: &Captures<'_>| {
         // `--flag=value` and `lr=0.1` are arguments of the program; variables have capital letters.
         match found[2].chars().any(|c| c.is_ascii_lowercase()) {

@@ -1,10 +1,11 @@
 //! Serves agents over the Model Context Protocol. `catalog.rs` lists the tools, `tools.rs` builds a
-//! command line from a call, and `child.rs` runs it. `mask.rs`, `dumps.rs`, `fence.rs` and
-//! `pages.rs` prepare the answer. `confirm.rs` stores unconfirmed changes. `lines.rs` is the
-//! transport over stdin and stdout, and `server.rs` connects these parts. This module does not
-//! access the cluster.
+//! command line from a call, and `child.rs` runs it. `mask.rs`, `dumps.rs`, `changed_fields.rs`,
+//! `fence.rs` and `pages.rs` prepare the answer. `confirm.rs` stores unconfirmed changes.
+//! `lines.rs` is the transport over stdin and stdout, and `server.rs` connects these parts. This
+//! module does not access the cluster.
 
 mod catalog;
+mod changed_fields;
 mod child;
 mod confirm;
 mod dumps;

@@ -33,3 +33,19 @@ fn variables_that_replicas_print_are_masked() {
     }
     assert!(!answer.contains("CANARY"), "{answer}");
 }
+
+#[test]
+fn previews_mask_variables_in_whole_containers_and_commands() {
+    namespace("agent-changes");
+    let service = |more: &str| {
+        format!(
+            "kind: compute\nversion: v0.1\njob: {{name: web}}\nenvironment:\n  image: busybox\n{more}resources: {{cpu: 100m}}\nservice: {{port: 80}}\n"
+        )
+    };
+    let pod = "pod:\n  initContainers:\n    - {name: x, image: busybox, env: [{name: MOTD, value: CANARY}]}\n";
+    create("agent-changes", &format!("{}{pod}", service("  command: [sh, -c, MOTD=CANARY train]\n")));
+    let mut agent = Session::start(&["--allow-writes", "-n", "agent-changes"]);
+    let answer = agent.call("apply_manifest", json!({"manifest": service("  command: [sh, -c, train]\n")})).to_string();
+    assert!(answer.contains("initContainers") && answer.contains(" → ") && answer.contains("confirm"), "{answer}");
+    assert!(!answer.contains("CANARY"), "{answer}");
+}

@@ -1,0 +1,113 @@
+//! Masks the lines of a preview that show a changed field, as `spec.replicas: 1 → 2`. A value can be
+//! a whole container as JSON, whose variables the path does not name, and is cut off at some length.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde_json::{Value, json};
+
+use super::mask;
+use crate::bundle::{REDACTED, redact};
+
+const ARROW: &str = " → ";
+/// Ends a value that is cut off.
+const CUT: char = '…';
+
+/// The object if there are several, the path, and both values.
+static CHANGE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^([ \t]*(?:\S+ )?\S+: )(.* → .*)$").expect("the pattern is valid"));
+
+/// Masks both values of every changed field in the text.
+#[must_use]
+pub(super) fn masked(text: &str) -> String {
+    let line = |line: &Captures<'_>| {
+        let sides: Vec<&str> = line[2].split(ARROW).collect();
+        match sides[..] {
+            [before, after] => {
+                let name = line[1].trim_end_matches(": ").rsplit('.').next().unwrap_or_default();
+                format!("{}{}{ARROW}{}", &line[1], side(name, before), side(name, after))
+            }
+            // A value contains an arrow itself, so the end of the first one is unclear.
+            _ => format!("{}{REDACTED}{ARROW}{REDACTED}", &line[1]),
+        }
+    };
+    CHANGE.replace_all(text, line).into_owned()
+}
+
+/// Masks a value. `name` is the last part of its path.
+fn side(name: &str, text: &str) -> String {
+    if !text.starts_with(['{', '[']) {
+        return mask::value(text);
+    }
+    let whole = serde_json::from_str::<Value>(text).ok().map(|value| (value, ""));
+    let cut = || text.strip_suffix(CUT).and_then(words).map(|value| (value, "…"));
+    let Some((value, end)) = whole.or_else(cut) else { return REDACTED.to_owned() };
+    // What a value can hold depends on its name, as that of `annotations`.
+    let mut field = json!({name: value});
+    redact(&mut field);
+    let mut value = field[name].take();
+    hide(&mut value);
+    let shown = value.to_string();
+    if end.is_empty() { shown } else { format!("{}{end}", shown.strip_suffix("\"]").unwrap_or(&shown)) }
+}
+
+/// Completes a list of words that is cut off, such as a command. A cut object cannot be completed,
+/// because the rest could say that a value is one of a variable.
+fn words(cut: &str) -> Option<Value> {
+    let cut = cut.trim_end_matches([',', '\\']);
+    let completed = [format!("{cut}\"]"), format!("{cut}]")];
+    let list = completed.iter().find_map(|text| serde_json::from_str::<Value>(text).ok())?;
+    list.as_array()?.iter().all(Value::is_string).then_some(list)
+}
+
+fn hide(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = mask::value(text),
+        Value::Array(items) => items.iter_mut().for_each(hide),
+        Value::Object(fields) => fields.values_mut().for_each(hide),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_in_values_of_every_form_are_masked() {
+        for line in [
+            r#"spec.template.spec.initContainers.x: {"env":[{"name":"MOTD","value":"CANARY"}],… → -"#,
+            r#"spec.template.spec.initContainers.x: - → {"env":[{"name":"MOTD","value":"CANARY"}]}"#,
+            r#"  spec.containers: [{"env":[{"name":"MOTD","value":"CANARY… → [{"image":"a"}]"#,
+            r#"spec.containers.main.command: ["sh","-c","MOTD=CANARY train"] → ["train"]"#,
+            r#"spec.containers.main.command: ["sh","-c","MOTD=CANARY tra… → -"#,
+            r#"spec.containers.main.command: ["sh","-c","MOTD='a CANARY… → -"#,
+            r#"spec.containers.main.command: ["sh","-c","MOTD=\"a CANARY tra… → -"#,
+            r#"spec.containers.main.command: ["sh","-c","MOTD=\"CANARY\"; tra\… → -"#,
+            r#"spec.containers.main.args: ["--token","CANARY"] → ["--token","CANARY…"#,
+            r#"  deployment/web spec.containers.main.command: ["sh","-c","MOTD=CANARY train"] → ["train"]"#,
+            "data.run: MOTD=CANARY train → MOTD='a CANARY…",
+            "data.run: {\"MOTD\": \"CANARY → CANARY\"} → -",
+            r#"metadata.annotations: {"gpuctl/defaults":"{\"environment.env.MOTD\":\"CANARY\"}"} → -"#,
+        ] {
+            let shown = mask::text(&format!("before\n{line}\nafter"), mask::TextSource::Manifest);
+            assert!(!shown.contains("CANARY") && shown.contains(REDACTED), "{line}: {shown}");
+            assert!(shown.starts_with("before\n") && shown.ends_with("\nafter") && shown.contains(ARROW), "{line}: {shown}");
+        }
+    }
+
+    #[test]
+    fn other_changes_stay() {
+        for line in [
+            "  spec.replicas: 1 → 2",
+            "spec.containers.main.image: a:1 → a:2",
+            r#"spec.containers.main.command: ["python","train.py"] → ["python","train.py","--lr=0.1"]"#,
+            r#"spec.containers.main.command: ["torchrun","--nproc-per-node","8","train… → -"#,
+            r#"spec.tolerations: - → [{"key":"gpu","operator":"Exists"}]"#,
+            "  deployment/web spec.replicas: 1 → 2",
+            "epoch 3: a → b",
+        ] {
+            assert_eq!(masked(line), line);
+        }
+    }
+}
