@@ -137,6 +137,15 @@ impl Context {
         }
     }
 
+    /// Returns the current context of the kubeconfig; `None` where a bundle answers.
+    #[must_use]
+    pub(crate) fn current_context(&self) -> Option<String> {
+        if self.access.bundle.is_some() {
+            return None;
+        }
+        Connection::contexts(&self.access).ok()?.1.filter(|name| !name.is_empty())
+    }
+
     /// Reads files with tokens again, because those are replaced while a program runs. A file that cannot be read leaves the
     /// credentials as they were.
     pub(crate) fn renew_credentials(&self) {

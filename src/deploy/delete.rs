@@ -13,7 +13,7 @@ use crate::model::{GpuCount, Job};
 use crate::view::deleted::Deleted;
 
 /// How a job is deleted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DeleteOptions {
     /// Ends the containers without their grace period.
     pub force: bool,
@@ -27,6 +27,8 @@ pub(crate) struct DeleteOptions {
     pub ignore_not_found: bool,
     /// Longest time to wait for the pods.
     pub timeout: Duration,
+    /// The UID of the job that was shown before. Another job of the same name stays.
+    pub only_uid: Option<String>,
 }
 
 impl DeleteOptions {
@@ -44,7 +46,8 @@ pub(crate) async fn away(
     line: ProgressBar,
     context: &Context,
 ) -> Result<(), Error> {
-    let how = DeleteOptions { force: false, purge: false, yes: false, no_wait: false, ignore_not_found: true, timeout };
+    let how =
+        DeleteOptions { force: false, purge: false, yes: false, no_wait: false, ignore_not_found: true, timeout, only_uid: None };
     let start = Instant::now();
     let name = format!("{}/{}", job.namespace, job.name);
     if lookup::job(connection, &name, Purpose::Change).await.is_ok_and(|found| found.uid != job.uid) {
@@ -78,7 +81,10 @@ pub(crate) async fn begin(
     context: &Context,
 ) -> Result<Option<Begun>, Error> {
     let job = match lookup::find(connection, name, Purpose::Change).await {
+        Ok(Some(job)) if how.only_uid.as_ref().is_some_and(|uid| *uid != job.uid) => return Err(replaced(&job)),
         Ok(Some(job)) => job,
+        Ok(None) if how.only_uid.is_some() => return Err(lookup::missing(connection, name, Purpose::Change).await?),
+        Err(error) if how.only_uid.is_some() => return Err(error),
         Ok(None) => return absent(connection, name, None, how, context).await,
         Err(error) if error.kind == ErrorKind::NotFound => return absent(connection, name, Some(error), how, context).await,
         Err(error) => return Err(error),
@@ -96,6 +102,13 @@ pub(crate) async fn begin(
         }
     }
     Ok(Some(Begun { name: job.name.clone(), namespace: job.namespace.clone(), job: Some(job), kept, purged }))
+}
+
+/// Returns the error for a job that was created in place of the one that was shown.
+fn replaced(job: &Job) -> Error {
+    let message =
+        format!("job `{}` in namespace `{}` is not the one that was shown: it was created since", job.name, job.namespace);
+    Error::new(ErrorName::NotFound, message).hint("look at it again before you delete it")
 }
 
 /// Asks before data is deleted, where stdin and stderr are a terminal.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::cluster::{Connection, Deletion, Effect, Namespace, QuotaPart};
+use crate::cluster::{Connection, Deletion, Effect, Failure, Namespace, QuotaPart};
 use crate::context::Context;
 use crate::deploy::errors::conflict;
 use crate::error::{Error, ErrorName};
@@ -210,6 +210,28 @@ async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> Stri
     }
 }
 
+/// Reads the quotas of the namespace that was named, or of every one. Without the right to list those, reads the quotas of the own
+/// namespace, and returns the refusal too.
+async fn in_reach(connection: &Connection) -> Result<(Vec<QuotaUse>, Option<Failure>), Failure> {
+    let named = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
+    match connection.quotas(named).await {
+        Err(failure) if failure.is_forbidden() && named.is_none() => {
+            Ok((connection.quotas(Some(&connection.namespace)).await?, Some(failure)))
+        }
+        other => Ok((other?, None)),
+    }
+}
+
+/// Returns every part of a quota that `delete` would delete.
+pub(crate) async fn deletable(connection: &Connection, name: &str) -> Result<Vec<QuotaUse>, Error> {
+    let (mut all, unseen) = in_reach(connection).await?;
+    if all.iter().any(|quota| quota.quota.as_deref() == Some(name)) {
+        all.retain(|quota| quota.quota.as_deref() == Some(name));
+        return Ok(all);
+    }
+    Err(unseen.map_or_else(|| missing(name, &all), Into::into))
+}
+
 /// Takes a quota of ours out of the namespace that was named, or out of every one; with `purge` also the namespaces that we
 /// made and that are empty.
 pub(crate) async fn delete(
@@ -219,14 +241,7 @@ pub(crate) async fn delete(
     ignore_not_found: bool,
     context: &Context,
 ) -> Result<Option<String>, Error> {
-    let named = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-    let (all, unseen) = match connection.quotas(named).await {
-        // Who may not look everywhere has the namespace at hand.
-        Err(failure) if failure.is_forbidden() && named.is_none() => {
-            (connection.quotas(Some(&connection.namespace)).await?, Some(failure))
-        }
-        other => (other?, None),
-    };
+    let (all, unseen) = in_reach(connection).await?;
     let ours: Vec<&QuotaUse> = all.iter().filter(|quota| quota.quota.as_deref() == Some(name)).collect();
     if ours.is_empty() {
         return match unseen {

@@ -138,6 +138,7 @@ macro_rules! submits {
             change: Some(Change {
                 preview: &[$verb, "-f", "-", concat!("--only-kind=", $kind), "--dry-run=server"],
                 preview_source: TextSource::Manifest,
+                uid_option: None,
                 effect: "It submits the documents of `manifest`, as the dry run above lists them.",
                 area: WriteArea::$area,
                 is_destructive: $is_destructive,
@@ -146,7 +147,8 @@ macro_rules! submits {
     };
 }
 
-/// Deletes one object, after a preview that describes its current state.
+/// Deletes one object, after a preview that describes its current state. The preview must look the
+/// object up where the deletion does, or it could show another one of the same name.
 const fn deletes(
     name: &'static str,
     about: &'static str,
@@ -161,7 +163,11 @@ const fn deletes(
         WriteArea::Defaults => TextSource::Yaml,
         WriteArea::Pools | WriteArea::Quotas => TextSource::Cluster,
     };
-    let change = Some(Change { preview, preview_source, effect, area, is_destructive: true });
+    let uid_option = match area {
+        WriteArea::Jobs => Some("--only-uid"),
+        WriteArea::Pools | WriteArea::Quotas | WriteArea::Defaults => None,
+    };
+    let change = Some(Change { preview, preview_source, uid_option, effect, area, is_destructive: true });
     AgentTool { name, about, command, parameters, source: TextSource::Cluster, has_json: true, change }
 }
 
@@ -171,7 +177,7 @@ const WRITING: [AgentTool; 9] = [
     deletes(
         "delete_job",
         "Delete a job and free its GPUs",
-        [&["delete", "job", "--yes"], &["describe", "job"]],
+        [&["delete", "job", "--yes"], &["describe", "job", "--to-delete"]],
         &[JOB, NAMESPACE],
         "It deletes this job, its pods and its other objects. Volume claims and their data stay.",
         WriteArea::Jobs,
@@ -189,7 +195,7 @@ const WRITING: [AgentTool; 9] = [
     deletes(
         "delete_quota",
         "Delete a quota in every namespace that it binds",
-        [&["delete", "quota", "--yes"], &["describe", "quota"]],
+        [&["delete", "quota", "--yes"], &["describe", "quota", "--to-delete"]],
         &[must("quota", Place::Word, "Name of the quota")],
         "It deletes this quota in every namespace that it binds.",
         WriteArea::Quotas,
@@ -240,7 +246,12 @@ mod tests {
             let alone = |one: &Parameter| one.is_required || !matches!(one.name, "first_error" | "previous");
             let arguments: Map<String, Value> = tool.parameters.iter().filter(|one| alone(one)).map(sample).collect();
             for command in [Some(tool.command), tool.change.as_ref().map(|change| change.preview)].into_iter().flatten() {
-                let call = tool.call(command, &arguments).unwrap();
+                let mut call = tool.call(command, &arguments).unwrap();
+                if let Some(option) =
+                    tool.change.as_ref().and_then(|change| change.uid_option).filter(|_| command == tool.command)
+                {
+                    call = call.with_option(format!("{option}=0b5c"));
+                }
                 let json = if tool.has_json { call.as_json().words } else { Vec::new() };
                 for words in [call.words, json].into_iter().filter(|words| !words.is_empty()) {
                     let words = ["gpuctl".to_owned()].into_iter().chain(words);

@@ -16,7 +16,7 @@ mod pages;
 mod server;
 mod tools;
 
-pub(crate) use server::serve;
+pub(crate) use server::{Target, serve};
 pub(crate) use tools::WriteArea;
 
 /// What agents are told beforehand, in the form of a skill.

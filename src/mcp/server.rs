@@ -41,9 +41,13 @@ Values of environment variables, tokens and passwords are masked; names of Secre
 const CONFIRM_IS_A_WORD: &str = "`confirm` takes the word that ends the answer of the same call without `confirm`; \
 true, false and other values confirm nothing";
 
+/// Returns the server, user and namespace that the kubeconfig currently has; `None` without one.
+pub(crate) type Target = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
 struct Server {
     runner: Runner,
     areas: Vec<WriteArea>,
+    target: Target,
     confirmations: Mutex<Confirmations>,
 }
 
@@ -58,12 +62,18 @@ struct Answer {
 }
 
 /// Serves until the client closes stdin. `own` are options for every call, and `namespace` those
-/// for calls that name none. `areas` are the kinds of changes that the server allows.
+/// for calls that name none. `areas` are the kinds of changes that the server allows. A word confirms
+/// a change only while `target` stays the same.
 ///
 /// # Errors
 /// Says why no session came about.
-pub(crate) async fn serve(own: Vec<OsString>, namespace: Vec<OsString>, areas: Vec<WriteArea>) -> Result<(), String> {
-    let server = Server { runner: Runner::new(own, namespace), areas, confirmations: Mutex::default() };
+pub(crate) async fn serve(
+    own: Vec<OsString>,
+    namespace: Vec<OsString>,
+    areas: Vec<WriteArea>,
+    target: Target,
+) -> Result<(), String> {
+    let server = Server { runner: Runner::new(own, namespace), areas, target, confirmations: Mutex::default() };
     let (input, output) = stdio_pipes();
     let service = server.serve(Lines::new(input, output)).await.map_err(|error| error.to_string())?;
     service.waiting().await.map(drop).map_err(|error| error.to_string())
@@ -138,6 +148,7 @@ impl Server {
 
     /// Previews a change and issues the word that confirms it.
     async fn preview(&self, tool: &AgentTool, change: &Change, call: &Call, arguments: &Map<String, Value>) -> Answer {
+        let change_name = self.change_name(tool, arguments);
         let (output, structure) = self.both_forms(tool, call, change.preview_source, true).await;
         let output = match output {
             Ok(output) => output,
@@ -156,8 +167,11 @@ impl Server {
                  documents in a call, or let a person use the command line"
             ));
         }
-        let change_name = confirm::change(tool.name, arguments);
-        let word = self.confirmations().issue(&change_name, Instant::now());
+        let uid = structure.as_ref().ok().and_then(|shown| shown["uid"].as_str()).map(ToOwned::to_owned);
+        if change.uid_option.is_some() && uid.is_none() {
+            return Answer::own("nothing was changed: the UID of the object is not known\nhint: call the tool again".to_owned());
+        }
+        let word = self.confirmations().issue(&change_name, uid, Instant::now());
         let Some(word) = word else { return Answer::own("nothing was changed: the system has no random numbers".to_owned()) };
         answer.add(structure);
         answer.notes.push(format!(
@@ -170,11 +184,14 @@ impl Server {
 
     /// Makes a change after its preview.
     async fn change(&self, tool: &AgentTool, call: &Call, word: &str, arguments: &Map<String, Value>) -> Answer {
-        let redeemed = self.confirmations().redeem(word, &confirm::change(tool.name, arguments), Instant::now());
-        if let Err(refusal) = redeemed {
-            return Answer::own(refusal.message(tool.name));
-        }
-        match self.runner.run(call, Access::Write).await {
+        let redeemed = self.confirmations().redeem(word, &self.change_name(tool, arguments), Instant::now());
+        let uid = match redeemed {
+            Ok(uid) => uid,
+            Err(refusal) => return Answer::own(refusal.message(tool.name)),
+        };
+        let option = tool.change.as_ref().and_then(|change| change.uid_option).zip(uid);
+        let call = option.map_or_else(|| call.clone(), |(option, uid)| call.with_option(format!("{option}={uid}")));
+        match self.runner.run(&call, Access::Write).await {
             Ok(output) => {
                 let mut answer = Answer::of(&output, tool.source);
                 // A second run for the JSON form would repeat the change.
@@ -203,6 +220,10 @@ impl Server {
             structured(self.runner.run(&call.as_json(), Access::Read).await?, source)
         };
         tokio::join!(self.runner.run(call, Access::Read), structure)
+    }
+
+    fn change_name(&self, tool: &AgentTool, arguments: &Map<String, Value>) -> String {
+        confirm::change(tool.name, arguments, (self.target)().as_deref())
     }
 
     fn confirmations(&self) -> std::sync::MutexGuard<'_, Confirmations> {
@@ -239,6 +260,7 @@ impl Answer {
     /// Adds structured content, or the reason why it is missing.
     fn add(&mut self, structure: Result<Value, String>) {
         match structure {
+            Ok(structure) if structure.to_string().len() > LARGEST_STRUCTURE => self.add(Err(too_large())),
             Ok(structure) => self.structure = Some(structure),
             Err(reason) if reason.is_empty() => {}
             Err(reason) => self.notes.push(format!("[no structured content: {reason}]")),
@@ -261,22 +283,21 @@ impl Answer {
 
 /// Parses a command's JSON. The protocol requires an object, so this wraps a list in `items`.
 fn structured(output: Output, source: TextSource) -> Result<Value, String> {
-    let too_large = || format!("it exceeds {} KiB; ask for less", LARGEST_STRUCTURE >> 10);
     if output.is_cut || output.out.len() > 8 * LARGEST_STRUCTURE {
         return Err(too_large());
     }
     let mut structure: Value =
         serde_json::from_str(&output.out).map_err(|_| "the command printed no JSON this time".to_owned())?;
     mask::json(&mut structure, source);
-    let structure = match structure {
+    Ok(match structure {
         Value::Object(_) => structure,
         Value::Array(items) => json!({"items": items}),
         other => json!({"value": other}),
-    };
-    match structure.to_string().len() > LARGEST_STRUCTURE {
-        true => Err(too_large()),
-        false => Ok(structure),
-    }
+    })
+}
+
+fn too_large() -> String {
+    format!("it exceeds {} KiB; ask for less", LARGEST_STRUCTURE >> 10)
 }
 
 #[cfg(test)]
@@ -295,7 +316,10 @@ mod tests {
         assert_eq!(structure(r#"{"a": "PASSWORD=x"}"#), Ok(json!({"a": "PASSWORD=[redacted]"})));
         assert!(structure("").is_err());
         let large = json!({"text": "x".repeat(LARGEST_STRUCTURE)}).to_string();
-        assert_eq!(structure(&large).unwrap_err(), "it exceeds 256 KiB; ask for less");
+        let mut answer = Answer::of(&output(""), TextSource::Cluster);
+        answer.add(structure(&large));
+        assert_eq!(answer.structure, None);
+        assert_eq!(answer.notes, ["[no structured content: it exceeds 256 KiB; ask for less]"]);
     }
 
     #[test]

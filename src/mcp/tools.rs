@@ -27,6 +27,9 @@ pub(super) struct Change {
     /// Accepts the same parameters and writes nothing.
     pub preview: &'static [&'static str],
     pub preview_source: TextSource,
+    /// The option that limits the change to the object of the preview, by its UID. Set where the
+    /// JSON of the preview has a `uid`.
+    pub uid_option: Option<&'static str>,
     /// Describes the change in the first answer.
     pub effect: &'static str,
     pub area: WriteArea,
@@ -72,10 +75,16 @@ impl Call {
     /// Requests the JSON form of the same answer.
     #[must_use]
     pub(super) fn as_json(&self) -> Self {
+        self.with_option("--output=json".to_owned())
+    }
+
+    /// Adds an option of the server itself.
+    #[must_use]
+    pub(super) fn with_option(&self, option: String) -> Self {
         let mut call = self.clone();
         // Goes before `--`; every word after it is a name.
         let end = call.words.iter().position(|word| word == "--").unwrap_or(call.words.len());
-        call.words.insert(end, "--output=json".to_owned());
+        call.words.insert(end, option);
         call
     }
 }

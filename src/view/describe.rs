@@ -60,6 +60,7 @@ pub(crate) struct JobDescription<'a> {
     job_id: &'a str,
     name: &'a str,
     namespace: &'a str,
+    uid: &'a str,
     kind: &'static str,
     version: &'a str,
     /// `job.description`.
@@ -173,6 +174,7 @@ pub(crate) fn document(description: &Description) -> JobDescription<'_> {
         job_id: &job.name,
         name: &job.display_name,
         namespace: &job.namespace,
+        uid: &job.uid,
         kind: job.kind.word(),
         version: &job.version,
         yaml_content: job.source.as_deref(),

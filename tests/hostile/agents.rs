@@ -35,7 +35,10 @@ pub(crate) fn server(arguments: &[&str]) -> Command {
 
 impl Session {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut command = server(arguments);
+        Self::with(server(arguments))
+    }
+
+    pub(crate) fn with(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = command.spawn().expect("gpuctl starts");
         let output = server.stdout.take().expect("stdout is piped");

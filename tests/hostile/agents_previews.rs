@@ -1,9 +1,10 @@
 //! What agents see of variables that programs print, and of changes before they confirm them.
 
-use serde_json::json;
+use gpuctl_sandbox::Persona;
+use serde_json::{Value, json};
 
-use crate::agents::{Session, create, namespace};
-use crate::support::cluster;
+use crate::agents::{Session, create, exists, namespace, server, training, word};
+use crate::support::{cluster, gpuctl_as};
 
 #[test]
 fn variables_that_replicas_print_are_masked() {
@@ -12,7 +13,7 @@ fn variables_that_replicas_print_are_masked() {
                    service: {replicas: 2, port: 80}\n";
     create("agent-replicas", service);
     let selector = ["get", "pods", "-n", "agent-replicas", "-l", "gpuctl/job=web"];
-    let is_running = |pod: &serde_json::Value| pod["status"]["phase"] == "Running";
+    let is_running = |pod: &Value| pod["status"]["phase"] == "Running";
     let pods = admin
         .until(&selector, |pods| pods["items"].as_array().is_some_and(|pods| pods.len() == 2 && pods.iter().all(is_running)));
     let lines = [
@@ -48,4 +49,72 @@ fn previews_mask_variables_in_whole_containers_and_commands() {
     let answer = agent.call("apply_manifest", json!({"manifest": service("  command: [sh, -c, train]\n")})).to_string();
     assert!(answer.contains("initContainers") && answer.contains(" → ") && answer.contains("confirm"), "{answer}");
     assert!(!answer.contains("CANARY"), "{answer}");
+}
+
+#[test]
+fn a_deletion_previews_the_object_that_it_deletes() {
+    let admin = namespace("agent-elsewhere");
+    create("agent-elsewhere", &training("elsewhere", ""));
+    // The server names no namespace, so a deletion works in that of the kubeconfig.
+    let mut agent = Session::start(&["--allow-writes=jobs,quotas"]);
+    assert!(agent.text("describe_job", json!({"job": "elsewhere"})).contains("agent-elsewhere"));
+    let answer = agent.text("delete_job", json!({"job": "elsewhere"}));
+    assert!(word(&answer).is_none() && answer.contains("there is no job `elsewhere` in namespace"), "{answer}");
+    // A quota is previewed by its name, not by a namespace of that name.
+    let quota = "kind: quota\nversion: v0.1\nquota: {name: q-elsewhere}\nnamespace: {agent-elsewhere: {gpu: 1}}\n";
+    gpuctl_as(Persona::Admin, &["apply", "-f", "-"], quota).ok();
+    let answer = agent.text("delete_quota", json!({"quota": "agent-elsewhere"}));
+    assert!(word(&answer).is_none() && answer.contains("there is no quota"), "{answer}");
+    let answer = agent.confirmed("delete_quota", json!({"quota": "q-elsewhere"}));
+    assert!(answer.contains("it bound in agent-elsewhere"), "{answer}");
+    // A job that somebody created in place of the one in the preview stays.
+    let arguments = json!({"job": "elsewhere", "namespace": "agent-elsewhere"});
+    let preview = agent.text("delete_job", arguments.clone());
+    gpuctl_as(Persona::Admin, &["delete", "job", "elsewhere", "-n", "agent-elsewhere", "--yes"], "").ok();
+    create("agent-elsewhere", &training("elsewhere", ""));
+    let confirmed = json!({"job": "elsewhere", "namespace": "agent-elsewhere", "confirm": word(&preview).unwrap()});
+    let answer = agent.text("delete_job", confirmed);
+    assert!(answer.contains("is not the one that was shown"), "{answer}");
+    assert!(exists(&admin, "job", "elsewhere", "agent-elsewhere"));
+    agent.confirmed("delete_job", arguments);
+    assert!(!exists(&admin, "job", "elsewhere", "agent-elsewhere"));
+}
+
+#[test]
+fn a_confirmed_change_stays_in_the_cluster_of_its_preview() {
+    let admin = namespace("agent-first");
+    namespace("agent-second");
+    let file = cluster().folder().join("agent-contexts.kubeconfig");
+    let mut kubeconfig: Value = serde_json::from_slice(&std::fs::read(cluster().kubeconfig(Persona::Admin)).unwrap()).unwrap();
+    let context = |name: &str, of: &Value| {
+        let Value::Object(mut context) = of["context"].clone() else { panic!("{of}") };
+        context.insert("namespace".to_owned(), format!("agent-{name}").into());
+        json!({"name": name, "context": context})
+    };
+    let own = kubeconfig["contexts"][0].clone();
+    kubeconfig["contexts"] = json!([context("first", &own), context("second", &own)]);
+    let mut choose = |current: &str, first: &str| {
+        kubeconfig["current-context"] = current.into();
+        kubeconfig["contexts"][0]["context"]["namespace"] = first.into();
+        std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    };
+    choose("first", "agent-first");
+    for space in ["agent-first", "agent-second"] {
+        create(space, &training("twin", ""));
+    }
+    let mut command = server(&["--allow-writes"]);
+    command.env("KUBECONFIG", &file);
+    let mut agent = Session::with(command);
+    let preview = agent.text("delete_job", json!({"job": "twin"}));
+    // The context that the server began with now has another namespace.
+    choose("first", "agent-second");
+    let refused = agent.text("delete_job", json!({"job": "twin", "confirm": word(&preview).unwrap()}));
+    assert!(refused.contains("was refused") && refused.contains("another namespace"), "{refused}");
+    // The kubeconfig now has another current context, which the server does not follow.
+    choose("first", "agent-first");
+    let preview = agent.text("delete_job", json!({"job": "twin"}));
+    choose("second", "agent-first");
+    agent.text("delete_job", json!({"job": "twin", "confirm": word(&preview).unwrap()}));
+    assert!(!exists(&admin, "job", "twin", "agent-first"));
+    assert!(exists(&admin, "job", "twin", "agent-second"));
 }

@@ -87,6 +87,9 @@ pub(crate) struct JobNames {
     /// Jobs, as NAME or NAMESPACE/NAME
     #[arg(required = true, add = ArgValueCandidates::new(candidates::job_names))]
     pub names: Vec<String>,
+    /// Delete nothing but the job with this UID; for agents, which saw that one
+    #[arg(long, hide = true, require_equals = true, value_name = "UID")]
+    pub only_uid: Option<String>,
     #[command(flatten)]
     pub options: DeleteArgs,
 }
@@ -124,6 +127,6 @@ impl DeleteArgs {
     #[must_use]
     pub(crate) fn of_job(&self) -> DeleteOptions {
         let Self { force, purge, yes, no_wait, ignore_not_found, timeout, .. } = *self;
-        DeleteOptions { force, purge, yes, no_wait, ignore_not_found, timeout }
+        DeleteOptions { force, purge, yes, no_wait, ignore_not_found, timeout, only_uid: None }
     }
 }

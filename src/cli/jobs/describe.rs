@@ -15,6 +15,9 @@ pub(crate) struct DescribeJob {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
+    /// Look for the job only where `delete job` does; for the previews of agents
+    #[arg(long, hide = true)]
+    pub to_delete: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

@@ -13,8 +13,13 @@ use crate::cli::candidates;
   gpuctl describe quota team-a -o json")]
 pub(crate) struct DescribeQuota {
     /// Namespace
-    #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_namespaces))]
-    pub namespace: String,
+    // Called `namespace`, it would also set the global option of that name.
+    #[arg(value_name = "NAMESPACE", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_namespaces))]
+    pub name: String,
+    /// Take the word for the name of a quota, and show what `delete quota` deletes; for the previews
+    /// of agents
+    #[arg(long, hide = true)]
+    pub to_delete: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

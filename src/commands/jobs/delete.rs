@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::deploy::delete::{begin, end, told};
+use crate::deploy::delete::{DeleteOptions, begin, end, told};
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::{AT_ONCE, defaults, inputs, pools, quotas};
 use crate::error::{Error, ErrorKind, ErrorName};
@@ -63,7 +63,8 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     let connection = context.connect().await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     let mut answers = Vec::new();
-    let of_job = how.of_job();
+    let only_uid = if let Some(DeleteTarget::Job(names)) = &args.what { names.only_uid.clone() } else { None };
+    let of_job = DeleteOptions { only_uid, ..how.of_job() };
     // Questions are asked one after the other.
     let at_once = if of_job.may_ask(context) { 1 } else { AT_ONCE };
     let jobs = items.iter().filter_map(|item| if let DeleteItem::Job(name) = item { Some(name) } else { None });

@@ -26,7 +26,8 @@ use crate::view::document;
 pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    let purpose = if args.to_delete { Purpose::Change } else { Purpose::Read };
+    let mut job = lookup::job(&connection, &args.name, purpose).await?;
     // Mask secrets in every format, because scripts print and store the output.
     job.source = job.source.map(|source| masked(&source));
     let state = State::of(&job);

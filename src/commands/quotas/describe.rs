@@ -4,18 +4,26 @@ use std::process::ExitCode;
 
 use crate::cli::quotas::describe::DescribeQuota;
 use crate::context::Context;
+use crate::deploy::quotas::deletable;
 use crate::error::{Error, ErrorName};
 use crate::view::{document, quotas};
 
 pub(crate) async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let found = connection.quotas(Some(&args.namespace)).await?;
+    let found = match args.to_delete {
+        true => deletable(&connection, &args.name).await?,
+        false => connection.quotas(Some(&args.name)).await?,
+    };
     if found.is_empty() {
-        let error = Error::new(ErrorName::QuotaNotFound, format!("namespace `{}` has no quota", args.namespace));
+        let error = Error::new(ErrorName::QuotaNotFound, format!("namespace `{}` has no quota", args.name));
         return Err(error.hint("gpuctl get quotas"));
     }
     let text = document(args.output.into(), &quotas::list(&found, found.len()));
-    context.terminal.print(&text.unwrap_or_else(|| quotas::text(&args.namespace, &found, context.terminal.look())))?;
+    let of_namespaces = || -> String {
+        let each = found.chunk_by(|a, b| a.namespace == b.namespace);
+        each.map(|quotas| quotas::text(&quotas[0].namespace, quotas, context.terminal.look())).collect()
+    };
+    context.terminal.print(&text.unwrap_or_else(of_namespaces))?;
     Ok(ExitCode::SUCCESS)
 }
