@@ -34,6 +34,8 @@ const TYPED: [&str; 13] = [
     "logging/setLevel",
 ];
 
+const UNKNOWN_METHOD: &str = "the method is unknown";
+
 /// How to handle a line.
 #[derive(Debug)]
 enum Line {
@@ -150,8 +152,15 @@ where
             match line {
                 Line::Message(message) => {
                     self.has_begun |= begins(&message);
-                    if self.has_begun || matches!(*message, JsonRpcMessage::Request(_)) {
-                        return Some(*message);
+                    match *message {
+                        message if self.has_begun => return Some(message),
+                        // rmcp would report its parameters as wrong.
+                        JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::CustomRequest(_)) => {
+                            let id = serde_json::to_value(&request.id).unwrap_or_default();
+                            self.answer(refusal(&id, ErrorCode::METHOD_NOT_FOUND, UNKNOWN_METHOD));
+                        }
+                        message @ JsonRpcMessage::Request(_) => return Some(message),
+                        _ => {}
                     }
                 }
                 Line::Answer(answer) => self.answer(answer),
@@ -223,12 +232,17 @@ fn understood(line: &[u8]) -> Line {
     if !has_object && is_typed {
         return wrong("`params` must be an object");
     }
+    if method.ends_with("/list") && message.get("params").is_some_and(|params| !params["cursor"].is_null()) {
+        return wrong("`cursor` is invalid, because every list has one page");
+    }
     match serde_json::from_value::<ClientJsonRpcMessage>(value) {
         Ok(JsonRpcMessage::Request(request)) => match request.request {
             ClientRequest::CustomRequest(_) if is_typed => wrong(&format!("the parameters of `{method}` have wrong types")),
             _ => Line::Message(Box::new(JsonRpcMessage::Request(request))),
         },
-        _ => invalid(&id, "the message is not a valid request"),
+        // Everything but the parameters was checked above, such as `_meta`, which is an object.
+        _ if is_typed => wrong(&format!("the parameters of `{method}` have wrong types")),
+        _ => Line::Answer(refusal(&id, ErrorCode::METHOD_NOT_FOUND, UNKNOWN_METHOD)),
     }
 }
 
@@ -269,6 +283,11 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"x"}"#, -32602, json!(7)),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#, -32602, json!(7)),
             (r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"why","_meta":5}}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":5}}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"bogus"}}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":5}}"#, -32602, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":null}}"#, 0, Value::Null),
             (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, 0, Value::Null),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#, 0, Value::Null),
             (r#"{"jsonrpc":"2.0","id":7,"method":"no/such"}"#, 0, Value::Null),
@@ -283,6 +302,21 @@ mod tests {
         }
         assert_eq!(code("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\r\n").0, 0);
         assert!(matches!(understood(b"\xff\xfe"), Line::Answer(answer) if answer["error"]["code"] == -32700));
+    }
+
+    #[tokio::test]
+    async fn an_unknown_method_is_unknown_before_the_session_begins() {
+        let input = "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"no/such\"}\n{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"ping\"}\n";
+        let (client, server) = tokio::io::duplex(1 << 16);
+        let mut lines = Lines::new(input.as_bytes(), server);
+        assert!(
+            matches!(lines.receive().await, Some(JsonRpcMessage::Request(request)) if matches!(request.request, ClientRequest::PingRequest(_)))
+        );
+        lines.close().await.unwrap();
+        let mut answer = String::new();
+        BufReader::new(client).read_line(&mut answer).await.unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32601), &json!(7)));
     }
 
     #[tokio::test]

@@ -35,6 +35,8 @@ impl TextSource {
     pub(super) fn of_lines(self) -> Self {
         match self {
             Self::Description | Self::Labels | Self::Yaml => Self::Cluster,
+            // A warning or an error can contain other text than that of the program.
+            Self::Program => Self::Manifest,
             other => other,
         }
     }

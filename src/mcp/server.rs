@@ -86,8 +86,8 @@ impl ServerHandler for Server {
             .with_instructions(INSTRUCTIONS)
     }
 
-    // No tool declares an output schema, because a client could then require structured content.
-    // Errors, later pages and answers above the limit have none.
+    // No tool declares an output schema, because the structured content of errors, later pages and
+    // answers above the limit has other fields than that of a first page.
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
@@ -136,10 +136,7 @@ impl Server {
             Ok(output) => Answer::of(&output, tool.source),
             Err(error) => return Ok(Answer::own(error)),
         };
-        // `validate` prints its problems as JSON when it fails; other commands print none.
-        if answer.is_good || structure.is_ok() {
-            answer.add(structure);
-        }
+        answer.add(structure);
         let page = page(&answer.data, number)?;
         answer.data = page.text;
         answer.notes.splice(0..0, page.trailer);
@@ -157,6 +154,7 @@ impl Server {
         let mut answer = Answer::of(&output, change.preview_source);
         if output.code != Some(0) {
             answer.is_good = false;
+            answer.add(structure);
             answer.notes.push("nothing was changed, and there is nothing to confirm: the preview failed".to_owned());
             return answer;
         }
@@ -234,7 +232,8 @@ impl Server {
 impl Answer {
     /// An error of the server itself.
     fn own(message: String) -> Self {
-        Self { data: String::new(), notes: vec![message], structure: None, is_good: false }
+        let structure = Some(json!({"message": message}));
+        Self { data: String::new(), notes: vec![message], structure, is_good: false }
     }
 
     /// The output of a command. Errors and warnings can also contain text of the cluster.
@@ -251,23 +250,22 @@ impl Answer {
         }
         // `fit` reports «not now» and «never here» by exit codes.
         let is_good = matches!(output.code, Some(0 | 8 | 9));
-        // Warnings and errors can contain text of the cluster, for every tool.
-        let said = if source == TextSource::Program { TextSource::Manifest } else { source.of_lines() };
-        let data = format!("{}{}", mask::text(&output.out, source), mask::text(&output.said, said));
+        let data = format!("{}{}", mask::text(&output.out, source), mask::text(&output.said, source.of_lines()));
         Self { data, notes, structure: None, is_good }
     }
 
-    /// Adds structured content, or the reason why it is missing.
+    /// Adds structured content, or the reason why it has only the text of the answer.
     fn add(&mut self, structure: Result<Value, String>) {
         match structure {
             Ok(structure) if structure.to_string().len() > LARGEST_STRUCTURE => self.add(Err(too_large())),
             Ok(structure) => self.structure = Some(structure),
             Err(reason) if reason.is_empty() => {}
-            Err(reason) => self.notes.push(format!("[no structured content: {reason}]")),
+            Err(reason) => self.notes.push(format!("[structured content has the text only: {reason}]")),
         }
     }
 
     fn result(self) -> Result<CallToolResult, ErrorData> {
+        let structure = self.structure.unwrap_or_else(|| json!({"text": self.data}));
         let mut parts = Vec::new();
         if !self.data.is_empty() {
             let fenced = fenced(&self.data);
@@ -276,7 +274,7 @@ impl Answer {
         parts.extend(self.notes);
         let content = vec![ContentBlock::text(parts.join("\n"))];
         let mut result = if self.is_good { CallToolResult::success(content) } else { CallToolResult::error(content) };
-        result.structured_content = self.structure;
+        result.structured_content = Some(structure);
         Ok(result)
     }
 }
@@ -286,14 +284,23 @@ fn structured(output: Output, source: TextSource) -> Result<Value, String> {
     if output.is_cut || output.out.len() > 8 * LARGEST_STRUCTURE {
         return Err(too_large());
     }
-    let mut structure: Value =
-        serde_json::from_str(&output.out).map_err(|_| "the command printed no JSON this time".to_owned())?;
+    let (mut structure, source) = match serde_json::from_str::<Value>(&output.out) {
+        Ok(answer) => (answer, source),
+        Err(_) => (errors(&output.said).ok_or("the command printed no JSON this time")?, source.of_lines()),
+    };
     mask::json(&mut structure, source);
     Ok(match structure {
         Value::Object(_) => structure,
         Value::Array(items) => json!({"items": items}),
         other => json!({"value": other}),
     })
+}
+
+/// Reads the errors that a command printed as JSON, one a line. Warnings are not errors.
+fn errors(said: &str) -> Option<Value> {
+    let is_error = |object: &Value| object["error"].is_string() && object["kind"] != "warning";
+    let mut errors: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(is_error).collect();
+    if errors.len() > 1 { Some(errors.into()) } else { errors.pop() }
 }
 
 fn too_large() -> String {
@@ -319,7 +326,23 @@ mod tests {
         let mut answer = Answer::of(&output(""), TextSource::Cluster);
         answer.add(structure(&large));
         assert_eq!(answer.structure, None);
-        assert_eq!(answer.notes, ["[no structured content: it exceeds 256 KiB; ask for less]"]);
+        assert_eq!(answer.notes, ["[structured content has the text only: it exceeds 256 KiB; ask for less]"]);
+    }
+
+    #[test]
+    fn every_answer_has_structured_content() {
+        let content = |answer: Answer| answer.result().unwrap().structured_content;
+        let mut page = Answer::of(&output("MOTD=x\n"), TextSource::Cluster);
+        page.add(Err(String::new()));
+        assert_eq!(content(page), Some(json!({"text": "MOTD=[redacted]\n"})));
+        assert_eq!(content(Answer::own("the server ends".to_owned())), Some(json!({"message": "the server ends"})));
+        let warning = r#"{"error": "Warning", "kind": "warning", "message": "old"}"#;
+        let error = r#"{"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=x"}"#;
+        let failed = |said: String| structured(Output { said, code: Some(4), ..output("") }, TextSource::Cluster);
+        let shown = json!({"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=[redacted]"});
+        assert_eq!(failed(format!("note\n{warning}\n{error}\n")), Ok(shown.clone()));
+        assert_eq!(failed(format!("{error}\n{error}\n")), Ok(json!({"items": [shown, shown]})));
+        assert!(failed(format!("{warning}\n")).is_err());
     }
 
     #[test]

@@ -291,7 +291,8 @@ fn a_broken_protocol_gets_its_error_codes() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let long = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(5 << 20));
     let call = |params: &str| format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#);
-    let cases: [(String, i64, Value); 19] = [
+    let list = |params: &str| format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{params}}}"#);
+    let cases: [(String, i64, Value); 22] = [
         ("not JSON".to_owned(), -32700, Value::Null),
         (r#"{"jsonrpc":"2.0","id":7"#.to_owned(), -32700, Value::Null),
         (deep, -32700, Value::Null),
@@ -310,6 +311,9 @@ fn a_broken_protocol_gets_its_error_codes() {
         (call(r#"{"name":"why","arguments":{"job":5}}"#), -32602, json!(7)),
         (call(r#"{"name":"no_such_tool"}"#), -32602, json!(7)),
         (call("[]"), -32602, json!(7)),
+        (call(r#"{"name":"why_all","_meta":5}"#), -32602, json!(7)),
+        (list(r#"{"cursor":"bogus"}"#), -32602, json!(7)),
+        (list(r#"{"cursor":5}"#), -32602, json!(7)),
         (r#"{"jsonrpc":"2.0","id":7,"method":"no/such/method"}"#.to_owned(), -32601, json!(7)),
     ];
     for (line, code, id) in &cases {

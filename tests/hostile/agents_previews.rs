@@ -118,3 +118,21 @@ fn a_confirmed_change_stays_in_the_cluster_of_its_preview() {
     assert!(!exists(&admin, "job", "twin", "agent-first"));
     assert!(exists(&admin, "job", "twin", "agent-second"));
 }
+
+#[test]
+fn every_answer_to_a_call_has_structured_content() {
+    namespace("agent-structures");
+    let mut agent = Session::start(&["--allow-writes", "-n", "agent-structures"]);
+    let mut content = |tool: &str, arguments: Value| agent.call(tool, arguments)["result"]["structuredContent"].clone();
+    assert!(content("example", json!({"kind": "training"}))["text"].as_str().unwrap().contains("kind: training"));
+    for tool in ["describe_job", "delete_job", "logs"] {
+        let error = content(tool, json!({"job": "absent"}));
+        assert_eq!((&error["error"], &error["kind"]), (&json!("NotFound"), &json!("not_found")), "{tool}: {error}");
+    }
+    let refused = content("delete_job", json!({"job": "absent", "confirm": "forged"}));
+    assert!(refused["message"].as_str().unwrap().contains("was refused"), "{refused}");
+    let help = content("explain_field", json!({"field": "resources"}));
+    assert!(help.is_object(), "{help}");
+    let page = content("validate", json!({"manifest": "kind: training\n---\n".repeat(60), "page": 2}));
+    assert!(page["text"].is_string(), "{page}");
+}
