@@ -10,8 +10,8 @@ use yaml_edit::path::YamlPath;
 
 use super::keys::{CONTEXTS, KEYS, SettingKey, nearest};
 use super::safety;
-use crate::files::trust::{Exposure, exposure, is_closed};
-use crate::files::{Purpose, replace, text_of};
+use crate::files::trust::{Exposure, config_text, exposure, is_closed};
+use crate::files::{Purpose, replace};
 
 /// What the file says; nothing where there is none.
 #[derive(Clone, Default, PartialEq)]
@@ -39,7 +39,7 @@ impl ConfigFile {
         let Some(path) = named.map(Path::to_path_buf).or_else(|| usual().filter(|path| path.exists())) else {
             return Ok(Self { misnamed: misnamed(), ..Self::default() });
         };
-        let content = parsed(&text_of(&path)?, &path)?;
+        let content = parsed(&config_text(&path, named.is_some())?, &path)?;
         let exposure = exposure(&path).map_err(|error| anyhow!("cannot check who can write to {}: {error}", path.display()))?;
         Ok(Self { content, path: Some(path), exposure, ..Self::default() })
     }
@@ -237,7 +237,7 @@ pub(crate) fn set(named: Option<&Path>, key: &SettingKey, value: &Value) -> anyh
     let path =
         named.map(Path::to_path_buf).or_else(usual).ok_or_else(|| anyhow!("there is no config folder; --config names a file"))?;
     must_be_closed(&path, named.is_none())?;
-    let old = if path.exists() { text_of(&path)? } else { String::new() };
+    let old = if path.exists() { config_text(&path, named.is_some())? } else { String::new() };
     let before = parsed(&old, &path)?;
     let new = changed(&old, key, value)
         .ok_or_else(|| anyhow!("{} has a form that cannot be changed; write it by hand", path.display()))?;

@@ -19,7 +19,8 @@ on them. No setting stands for `--execute`: without that flag a control system i
 The config file can run programs and name files with credentials. If others can write or own the file, or a folder on the
 way to it, gpuctl does as ssh does: it refuses to use `prometheus.token_command`, `prometheus.aws_region` and all files with
 credentials, refuses to write to the cluster, and prints the command that repairs it, such as `chmod go-w FILE`. The other
-settings are used with a warning.
+settings are used with a warning. The file must be a regular file, or a symbolic link to one. `--config` also takes a device,
+such as `/dev/null`, and a pipe of the shell, such as `<(…)`, but no named pipe.
 
 gpuctl creates its folders with mode 0700, and closes its cache, state and config folders if others can write to them. It
 ignores a cache or state folder of another user. The config file may be a symbolic link if you own the link and the file.

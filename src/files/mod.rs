@@ -6,7 +6,8 @@ mod space;
 pub(crate) mod trust;
 pub(crate) mod unpack;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::rand;
@@ -39,14 +40,27 @@ pub(crate) enum Purpose {
 }
 
 /// Reads a file.
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads files")]
 pub(crate) fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
-    std::fs::read(path).map_err(|source| FileError::Read { path: path.to_path_buf(), source })
+    open(path).and_then(whole).map_err(|source| FileError::Read { path: path.to_path_buf(), source })
 }
 
 /// Reads a file of text.
 pub(crate) fn text_of(path: &Path) -> Result<String, FileError> {
-    String::from_utf8(bytes_of(path)?).map_err(|_| FileError::NotText { path: path.to_path_buf() })
+    text(bytes_of(path)?, path)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge that reads files")]
+fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+fn whole(mut file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map(|_| bytes)
+}
+
+fn text(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
+    String::from_utf8(bytes).map_err(|_| FileError::NotText { path: path.to_path_buf() })
 }
 
 /// Creates a new file. Returns `Ok(false)` if the path exists, whatever it is.

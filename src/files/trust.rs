@@ -3,8 +3,9 @@
 
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
-use super::{FileError, Purpose};
+use super::{FileError, Purpose, open, text, whole};
 use crate::platform::{self, Others};
 
 /// Limit on symlinks in a path, as in the kernel.
@@ -45,12 +46,53 @@ impl Exposure {
 }
 
 /// Finds a reason why others can change a file: the file, a folder above it, or a symlink. `None`
-/// if only the user and root can. Does not judge a device or a pipe, because the user chose it.
+/// if only the user and root can. Judges every type of file, because a pipe of another user has
+/// content as well.
 pub(crate) fn exposure(path: &Path) -> io::Result<Option<Exposure>> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Ok(None);
-    }
     chain(&std::path::absolute(path)?, 0)
+}
+
+/// Reads the config file. At the usual path it must be a regular file, because another user may
+/// have planted something else. One that the user named can also be a device, such as `/dev/null`,
+/// or the pipe of `--config <(…)`. Refuses named pipes without opening them: without a writer,
+/// that would wait forever.
+pub(crate) fn config_text(path: &Path, is_named: bool) -> Result<String, FileError> {
+    // A command reads its settings several times, but a pipe only once.
+    static PIPED: OnceLock<Vec<u8>> = OnceLock::new();
+    let read = || {
+        let is_piped = is_named && is_piped(path)?;
+        if let Some(bytes) = PIPED.get().filter(|_| is_piped) {
+            return Ok(bytes.clone());
+        }
+        let is_device = is_named && platform::is_device(&std::fs::metadata(path)?);
+        let bytes = whole(if is_piped || is_device { open(path)? } else { platform::open_regular(path)? })?;
+        Ok(if is_piped { PIPED.get_or_init(|| bytes).clone() } else { bytes })
+    };
+    let bytes = read().map_err(|source| FileError::Read { path: path.to_path_buf(), source })?;
+    text(bytes, path)
+}
+
+/// Whether a path leads to a pipe that this process inherited.
+fn is_piped(path: &Path) -> io::Result<bool> {
+    let mut place = std::path::absolute(path)?;
+    for _ in 0..=MOST_LINKS {
+        if is_inherited_pipe(&place) {
+            return Ok(true);
+        }
+        let Ok(target) = std::fs::read_link(&place) else { return Ok(false) };
+        place = place.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    Ok(false)
+}
+
+/// Whether a path names a file descriptor of this process that is a pipe, as the shell passes it
+/// for `<(…)`. Only the process that started gpuctl can have created it.
+fn is_inherited_pipe(place: &Path) -> bool {
+    let Some(folder) = place.parent().and_then(|folder| std::fs::canonicalize(folder).ok()) else { return false };
+    let is_descriptor = folder == Path::new("/dev/fd") || folder == Path::new(&format!("/proc/{}/fd", std::process::id()));
+    // Linux shows a pipe without a path as `pipe:[NUMBER]`, and a named pipe with its path.
+    let has_path = std::fs::read_link(place).is_ok_and(|target| target.is_absolute());
+    is_descriptor && !has_path && std::fs::metadata(place).is_ok_and(|data| platform::is_pipe(&data))
 }
 
 fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
@@ -70,10 +112,12 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
             Some(Others::Write) if platform::has_private_group(&data) => {}
             // The kubelet gives folders of mounted ConfigMaps mode 0777, but mounts them read-only.
             Some(Others::Write) if platform::is_mounted_read_only(&place) => {}
+            // Nobody changes what a device reads as by writing to it: `/dev/null` has mode 0666.
+            Some(Others::Write) if platform::is_device(&data) => {}
             Some(by) => return Ok(Some(Exposure { path: place, by, is_far })),
             None => {}
         }
-        if data.is_symlink() {
+        if data.is_symlink() && !is_inherited_pipe(&place) {
             let target = place.parent().unwrap_or(Path::new("/")).join(std::fs::read_link(&place)?);
             if let Some(exposure) = chain(&target, links + 1)? {
                 return Ok(Some(exposure));

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -102,8 +102,18 @@ pub(crate) fn create_new(path: &Path, mode: u32, exactly: bool) -> io::Result<Fi
 
 /// Opens a regular file for reading. Refuses a symlink, a pipe or a device without blocking.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    open_with(path, OFlags::NOFOLLOW)
+}
+
+/// Opens a regular file, or a symlink to one, for reading. Refuses a pipe or a device without
+/// blocking.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    open_with(path, OFlags::empty())
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
@@ -134,6 +144,16 @@ pub(crate) fn others_can(data: &Metadata) -> Option<Others> {
     // In a folder with the sticky bit, only owners can replace their entries.
     let is_sticky = data.is_dir() && data.mode() & 0o1000 != 0;
     (data.mode() & 0o022 != 0 && !is_sticky && !data.is_symlink()).then_some(Others::Write)
+}
+
+/// Whether it is a device that reads and writes characters, such as `/dev/null` or a terminal.
+pub(crate) fn is_device(data: &Metadata) -> bool {
+    data.file_type().is_char_device()
+}
+
+/// Whether it is a pipe, with or without a name.
+pub(crate) fn is_pipe(data: &Metadata) -> bool {
+    data.file_type().is_fifo()
 }
 
 /// Whether the user owns a file or folder.

@@ -93,6 +93,21 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Opens a file for reading. Pipes have no paths in folders.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Devices are opened like files.
+pub(crate) fn is_device(_data: &Metadata) -> bool {
+    false
+}
+
+/// Pipes have no paths in folders.
+pub(crate) fn is_pipe(_data: &Metadata) -> bool {
+    false
+}
+
 /// Not implemented: the free space is unknown.
 pub(crate) fn free_space(_path: &Path) -> io::Result<Option<FreeSpace>> {
     Ok(None)

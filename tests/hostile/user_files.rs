@@ -5,8 +5,9 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use gpuctl_sandbox::Persona;
 
@@ -214,6 +215,116 @@ fn a_config_file_of_others_runs_no_command() {
         refuses("chown");
         run(command(&home, &["config", "set", "thresholds.idle", "8"]), "").exits(2).says("belongs to another user");
     }
+}
+
+/// Feeds a named pipe again and again until it is dropped.
+struct Feeder(Child);
+
+impl Feeder {
+    fn start(pipe: &Path, text: &str) -> Self {
+        let feed = Command::new("sh")
+            .args(["-c", "trap '' PIPE; while :; do printf %s \"$1\" > \"$0\"; sleep 0.05; done 2>/dev/null"])
+            .arg(pipe)
+            .arg(text)
+            .spawn();
+        Self(feed.unwrap())
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_config_file_that_is_no_file_runs_no_command() {
+    let home = folder("config-pipe");
+    let mark = home.join("ran");
+    let text = format!("prometheus: {{url: \"http://127.0.0.1:1\", token_command: \"touch {}\"}}\n", mark.display());
+    let path = write_config(&home, &text);
+    let pipe = || {
+        let _ = fs::remove_file(&path);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    };
+    let refuses = |extra: &[&str]| {
+        let arguments = [&["top", "nodes", "--require-metrics"], extra].concat();
+        let top = run(command(&home, &arguments), "");
+        assert!(!mark.exists(), "the command ran: {}", top.err);
+        assert_ne!(top.code, 0);
+        top.says("cannot read ");
+        let arguments = [&["label", "node", "plain-01", "hostile=pipe"], extra].concat();
+        run(command(&home, &arguments), "").exits(5).says("cannot read ");
+        run(command(&home, &[&["config", "set", "thresholds.idle", "7"], extra].concat()), "").exits(2);
+    };
+    let named = ["--config", path.to_str().unwrap()];
+    for folder_mode in [0o700, 0o777] {
+        set_mode(path.parent().unwrap(), folder_mode);
+        for extra in [&[][..], &named] {
+            pipe();
+            let _ = chown(&path, Some(NOBODY), None);
+            // Without a writer, opening it would wait forever.
+            refuses(extra);
+            let feeder = Feeder::start(&path, &text);
+            refuses(extra);
+            drop(feeder);
+        }
+    }
+    set_mode(path.parent().unwrap(), 0o700);
+    fs::remove_file(&path).unwrap();
+    let socket = UnixListener::bind(&path).unwrap();
+    refuses(&[]);
+    refuses(&named);
+    drop(socket);
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    refuses(&[]);
+    refuses(&named);
+    fs::remove_dir(&path).unwrap();
+    for device in ["/dev/null", "/dev/stdin"] {
+        symlink(device, &path).unwrap();
+        refuses(&[]);
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_config_file_can_be_a_pipe_of_the_shell() {
+    let home = folder("config-shell");
+    let mark = home.join("ran");
+    let token = format!("prometheus: {{url: \"http://127.0.0.1:1\", token_command: \"touch {}\"}}", mark.display());
+    let shared = folder("config-shared");
+    symlink("/dev/stdin", shared.join("link")).unwrap();
+    let shell = |script: &str, text: &str, arguments: &[&str]| {
+        let gpuctl = command(&home, arguments);
+        let mut shell = Command::new("bash");
+        shell.arg("-c").arg(script).arg(gpuctl.get_program()).args(gpuctl.get_args());
+        shell.env("TEXT", text).env("LINK", shared.join("link"));
+        gpuctl.get_envs().filter_map(|(name, value)| Some((name, value?))).for_each(|(name, value)| {
+            shell.env(name, value);
+        });
+        shell.env_remove("GPUCTL_PROMETHEUS");
+        let _ = fs::remove_file(&mark);
+        run(shell, "")
+    };
+    let top = ["top", "nodes", "--require-metrics"];
+    let label = ["label", "node", "plain-01", "hostile=shell"];
+    for script in [
+        "\"$0\" \"$@\" --config <(echo \"$TEXT\")",
+        "echo \"$TEXT\" | \"$0\" \"$@\" --config /dev/stdin",
+        "echo \"$TEXT\" | \"$0\" \"$@\" --config \"$LINK\"",
+    ] {
+        let ran = shell(script, &token, &top);
+        assert!(mark.exists(), "{script}: {}", ran.err);
+        // The pipe is read once, and its settings hold for the whole command.
+        shell(script, "safety: {read_only: true}", &label).exits(5).says("read_only");
+    }
+    // Another user could replace this link.
+    set_mode(&shared, 0o777);
+    let refused = shell("echo \"$TEXT\" | \"$0\" \"$@\" --config \"$LINK\"", &token, &top);
+    assert!(!mark.exists(), "the command ran: {}", refused.err);
+    refused.says(&format!("chmod go-w {}", shared.display()));
 }
 
 #[test]
