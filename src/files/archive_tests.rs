@@ -105,6 +105,25 @@ fn nothing_gets_out_of_the_folder() {
 }
 
 #[test]
+fn members_that_are_left_out_create_no_folders() {
+    let place = folder("left-out-folders");
+    let deep = |name: &str| format!("top/{name}/{}x", "a/".repeat(30));
+    let [hard, device, pipe, link] = ["hard", "device", "pipe", "link"].map(deep);
+    let bytes = hostile(&[
+        ("top/fine", EntryType::Regular, ""),
+        (&hard, EntryType::Link, "top/missing"),
+        (&device, EntryType::Char, ""),
+        (&pipe, EntryType::Fifo, ""),
+        (&link, EntryType::Symlink, "/etc/passwd"),
+        ("top/kept/y", EntryType::Link, "top/fine"),
+    ]);
+    let copied = stage(&bytes, "top", &place.join("to"), "1").unwrap().place(&place.join("to")).unwrap();
+    assert_eq!(names(&place.join("to")), ["fine", "kept"], "{:?}", copied.skipped);
+    assert_eq!((copied.files, copied.skipped.count), (2, 4));
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
 fn only_a_whole_copy_is_put_into_place() {
     let place = folder("broken");
     fs::create_dir_all(place.join("x")).unwrap();

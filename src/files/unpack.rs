@@ -24,6 +24,9 @@ const LONGEST_PATH: usize = 4096;
 /// Limit on links, which stay in memory until the end of the archive.
 const MOST_LINKS: usize = 100_000;
 const MOST_LINK_BYTES: usize = 16 << 20;
+/// Limit on folders, links and second names of files. They need space on the disk, but hardly any in
+/// the archive: two kilobytes can name 255 new folders.
+const MOST_WITHOUT_DATA: u64 = 500_000;
 /// Limit on skipped members, and on members that repeat an earlier name.
 const MOST_USELESS: u64 = 50_000;
 /// Bytes copied between two checks for free space and Ctrl-C.
@@ -38,6 +41,8 @@ pub(crate) struct Staged {
     space: Space,
     links: Vec<(PathBuf, PathBuf)>,
     link_bytes: usize,
+    /// Folders, links and second names of files.
+    without_data: u64,
     /// Members that replaced an earlier one.
     repeated: u64,
 }
@@ -64,8 +69,16 @@ pub(crate) fn stage(source: impl Read, name: &str, folder: &Path, stop: &AtomicB
     let space = Space::of(&folder).inspect_err(|_| {
         let _ = fs::remove_dir(&folder);
     })?;
-    let (copied, links) = (Copied::default(), Vec::new());
-    let mut staged = Staged { folder, name: name.to_owned(), copied, space, links, link_bytes: 0, repeated: 0 };
+    let mut staged = Staged {
+        folder,
+        name: name.to_owned(),
+        copied: Copied::default(),
+        space,
+        links: Vec::new(),
+        link_bytes: 0,
+        without_data: 0,
+        repeated: 0,
+    };
     let mut members = Members::new(source);
     while let Some(member) = members.next()? {
         staged.take(&member, &mut members)?;
@@ -97,9 +110,6 @@ impl Staged {
             }
         };
         let place = self.folder.join(&path);
-        if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent)?;
-        }
         match (member.kind, &member.link) {
             (EntryType::Directory, _) => return self.make_folder(&place),
             (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _) if !member.has_pax_holes => {
@@ -150,13 +160,33 @@ impl Staged {
     }
 
     fn make_folder(&mut self, place: &Path) -> io::Result<()> {
+        self.make_parents(place)?;
         match fs::create_dir(place) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && place.is_dir() => {
                 self.repeated += 1;
                 Ok(())
             }
-            made => made.and_then(|()| self.space.wrote(PIECE as u64)),
+            made => made.and_then(|()| self.made_without_data()),
         }
+    }
+
+    /// Creates the missing folders above a member that is kept. No link exists yet, so no folder is
+    /// outside.
+    fn make_parents(&mut self, place: &Path) -> io::Result<()> {
+        let missing: Vec<&Path> = place.ancestors().skip(1).take_while(|folder| !folder.is_dir()).collect();
+        missing.into_iter().rev().try_for_each(|folder| {
+            fs::create_dir(folder)?;
+            self.made_without_data()
+        })
+    }
+
+    /// Counts a folder, a link or a second name of a file, and checks the disk after some of them.
+    fn made_without_data(&mut self) -> io::Result<()> {
+        self.without_data += 1;
+        if self.without_data > MOST_WITHOUT_DATA {
+            return Err(io::Error::new(ErrorKind::InvalidData, "it has more than 500000 folders and links"));
+        }
+        self.space.wrote(PIECE as u64)
     }
 
     /// Removes the file or link of an earlier member with the same name.
@@ -172,6 +202,7 @@ impl Staged {
 
     fn write(&mut self, member: &Member, place: &Path, data: &mut Members<impl Read>) -> io::Result<()> {
         self.space.expect(member.size)?;
+        self.make_parents(place)?;
         self.make_way(place)?;
         let mut file = OpenOptions::new().write(true).create_new(true).open(place)?;
         let size = match &member.sparse {
@@ -213,6 +244,8 @@ impl Staged {
     /// thousand times.
     fn second_name(&mut self, first: &Path, place: &Path) -> io::Result<()> {
         let size = fs::metadata(first)?.len();
+        self.made_without_data()?;
+        self.make_parents(place)?;
         self.make_way(place)?;
         if fs::hard_link(first, place).is_err() {
             // Some file systems have no hard links.
@@ -235,10 +268,14 @@ impl Staged {
                     return Err(io::Error::other("it was interrupted"));
                 }
                 let place = self.folder.join(&path);
-                let parent = place.parent().map_or_else(|| Err(ErrorKind::NotFound.into()), fs::canonicalize)?;
+                let Some(parent) = place.parent().and_then(|parent| fs::canonicalize(parent).ok()) else {
+                    waiting.push((path, link));
+                    continue;
+                };
                 // Do not even look up an absolute path: it may be on a network file system.
                 let leads = || fs::canonicalize(parent.join(&link)).is_ok_and(|end| end.starts_with(&top));
                 if link.is_relative() && parent.starts_with(&top) && leads() && fs::symlink_metadata(&place).is_err() {
+                    self.made_without_data()?;
                     platform::symlink(&link, &place)?;
                     self.copied.files += 1;
                 } else {
@@ -283,5 +320,37 @@ pub(super) fn merge(from: &Path, to: &Path) -> io::Result<()> {
         }),
         (Some((false, _)), Some((_, true))) | (_, None) => fs::rename(from, to),
         _ => Err(io::Error::new(ErrorKind::AlreadyExists, format!("{} exists and is of another kind", to.display()))),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_and_links_are_limited() {
+        let folder = std::env::temp_dir().join(format!("gpuctl-unpack-{}", std::process::id()));
+        let mut top = tar::Header::new_gnu();
+        top.as_gnu_mut().unwrap().name[..3].copy_from_slice(b"top");
+        top.set_entry_type(EntryType::Directory);
+        top.set_size(0);
+        top.set_cksum();
+        let archive = [top.as_bytes().as_slice(), &[0; 1024]].concat();
+        let mut staged = stage(archive.as_slice(), "top", &folder, &AtomicBool::new(false)).unwrap();
+        let first = folder.join("top/first");
+        File::create(&first).unwrap();
+        staged.without_data = MOST_WITHOUT_DATA - 3;
+        staged.make_parents(&folder.join("a/b/x")).unwrap();
+        staged.second_name(&first, &folder.join("a/b/x")).unwrap();
+        for refused in [
+            staged.make_folder(&folder.join("c")),
+            staged.make_parents(&folder.join("d/x")),
+            staged.second_name(&first, &folder.join("y")),
+            staged.link(vec![("top/link".into(), "first".into())], &AtomicBool::new(false)),
+        ] {
+            assert_eq!(refused.unwrap_err().to_string(), "it has more than 500000 folders and links");
+        }
+        drop(staged);
+        assert!(!folder.exists());
     }
 }
