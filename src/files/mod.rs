@@ -1,6 +1,7 @@
 //! Reads files of the user whole, and replaces them whole or not at all.
 
 pub(crate) mod archive;
+mod links;
 mod members;
 mod space;
 pub(crate) mod trust;

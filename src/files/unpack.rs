@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tar::EntryType;
 
 use super::archive::Copied;
+use super::links::lead_inside;
 use super::members::{Member, Members};
 use super::space::Space;
 use crate::platform;
@@ -93,7 +94,7 @@ pub(crate) fn stage(source: impl Read, name: &str, folder: &Path, stop: &AtomicB
             None => io::Error::new(ErrorKind::UnexpectedEof, "nothing of it arrived"),
         });
     }
-    staged.link(links, stop)?;
+    staged.link(&links, stop)?;
     Ok(staged)
 }
 
@@ -257,37 +258,21 @@ impl Staged {
         Ok(())
     }
 
-    /// Creates the links to targets inside the copy. A link to a link waits for that one.
-    fn link(&mut self, mut links: Vec<(PathBuf, PathBuf)>, stop: &AtomicBool) -> io::Result<()> {
-        let top = fs::canonicalize(self.folder.join(&self.name))?;
-        loop {
-            let before = links.len();
-            let mut waiting = Vec::new();
-            for (path, link) in links {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(io::Error::other("it was interrupted"));
-                }
-                let place = self.folder.join(&path);
-                let Some(parent) = place.parent().and_then(|parent| fs::canonicalize(parent).ok()) else {
-                    waiting.push((path, link));
-                    continue;
-                };
-                // Do not even look up an absolute path: it may be on a network file system.
-                let leads = || fs::canonicalize(parent.join(&link)).is_ok_and(|end| end.starts_with(&top));
-                if link.is_relative() && parent.starts_with(&top) && leads() && fs::symlink_metadata(&place).is_err() {
-                    self.made_without_data()?;
-                    platform::symlink(&link, &place)?;
-                    self.copied.files += 1;
-                } else {
-                    waiting.push((path, link));
-                }
+    /// Creates the links to targets inside the copy.
+    fn link(&mut self, links: &[(PathBuf, PathBuf)], stop: &AtomicBool) -> io::Result<()> {
+        let are_kept = lead_inside(links, &self.folder, &self.name, stop)?;
+        for ((path, link), is_kept) in links.iter().zip(are_kept) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(io::Error::other("it was interrupted"));
             }
-            links = waiting;
-            if links.len() == before {
-                break;
+            if is_kept {
+                self.made_without_data()?;
+                platform::symlink(link, &self.folder.join(path))?;
+                self.copied.files += 1;
+            } else {
+                self.copied.skipped.add(path, "its link leads out of the folder, or nowhere");
             }
         }
-        links.iter().for_each(|(path, _)| self.copied.skipped.add(path, "its link leads out of the folder, or nowhere"));
         Ok(())
     }
 
@@ -346,7 +331,7 @@ mod tests {
             staged.make_folder(&folder.join("c")),
             staged.make_parents(&folder.join("d/x")),
             staged.second_name(&first, &folder.join("y")),
-            staged.link(vec![("top/link".into(), "first".into())], &AtomicBool::new(false)),
+            staged.link(&[("top/link".into(), "first".into())], &AtomicBool::new(false)),
         ] {
             assert_eq!(refused.unwrap_err().to_string(), "it has more than 500000 folders and links");
         }

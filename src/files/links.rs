@@ -1,0 +1,232 @@
+//! Finds the links of an archive that lead to a member of the same archive.
+//!
+//! Reads the text of each link once. Asking the system instead would follow up to 40 links for
+//! each of 100,000, and again whenever another link was created.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Component, Components, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Limit on the links that one link leads through, as in Linux.
+const MOST_HOPS: u32 = 40;
+/// Longest path in bytes, as in Linux.
+const LONGEST_PATH: usize = 4096;
+/// Limit on the memory for the ends of all links in bytes. Short links can have long ends.
+const MOST_END_BYTES: usize = 64 << 20;
+
+/// What a link leads to, and through how many others.
+struct End {
+    at: PathBuf,
+    hops: u32,
+}
+
+/// A link whose text is read up to `rest`.
+struct Walk<'a> {
+    link: usize,
+    /// The place that is reached, unless it is another link.
+    at: PathBuf,
+    /// The other link that is reached.
+    next: Option<usize>,
+    /// Whether `at` is known to be a folder.
+    is_folder: bool,
+    rest: Components<'a>,
+    hops: u32,
+}
+
+/// Links by their places, and the ends that are known. `Some(None)` leads nowhere or outside.
+struct Ends<'a> {
+    folder: &'a Path,
+    name: &'a str,
+    places: HashMap<&'a OsStr, usize>,
+    known: Vec<Option<Option<End>>>,
+    bytes: usize,
+}
+
+/// Selects the links, as (path, target), whose target is the member `name` of `folder` or below it.
+/// None of them may exist yet, so that `folder` holds no link. Refuses a link whose own folder is
+/// missing, or whose path another member has.
+pub(super) fn lead_inside(links: &[(PathBuf, PathBuf)], folder: &Path, name: &str, stop: &AtomicBool) -> io::Result<Vec<bool>> {
+    let mut ends = Ends { folder, name, places: HashMap::new(), known: Vec::new(), bytes: 0 };
+    for (index, (path, target)) in links.iter().enumerate() {
+        let place = folder.join(path);
+        let has_place = place.parent().is_some_and(Path::is_dir) && fs::symlink_metadata(&place).is_err();
+        let is_new = has_place && target.is_relative() && !ends.places.contains_key(path.as_os_str());
+        ends.known.push((!is_new).then_some(None));
+        if is_new {
+            ends.places.insert(path.as_os_str(), index);
+        }
+    }
+    let mut waiting: HashMap<usize, Vec<Walk<'_>>> = HashMap::new();
+    for (link, (path, target)) in links.iter().enumerate() {
+        if ends.known[link].is_some() {
+            continue;
+        }
+        let at = path.parent().unwrap_or(Path::new("")).to_owned();
+        let mut ready = vec![Walk { link, at, next: None, is_folder: true, rest: target.components(), hops: 0 }];
+        while let Some(mut walk) = ready.pop() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(io::Error::other("it was interrupted"));
+            }
+            match ends.end_of(&mut walk) {
+                Ok(end) => {
+                    ready.extend(waiting.remove(&walk.link).unwrap_or_default());
+                    ends.keep(walk.link, end);
+                }
+                // The other link resumes it. Links in a circle wait forever.
+                Err(next) => waiting.entry(next).or_default().push(walk),
+            }
+        }
+    }
+    Ok(ends.known.iter().map(|end| matches!(end, Some(Some(_)))).collect())
+}
+
+impl Ends<'_> {
+    /// Follows a link to its end, or up to another link whose end is not known yet.
+    fn end_of(&self, walk: &mut Walk<'_>) -> Result<Option<End>, usize> {
+        loop {
+            if let Some(next) = walk.next {
+                let Some(end) = &self.known[next] else { return Err(next) };
+                let Some(end) = end else { return Ok(None) };
+                walk.hops += end.hops + 1;
+                walk.at.clone_from(&end.at);
+                (walk.next, walk.is_folder) = (None, false);
+            }
+            match walk.rest.next() {
+                None => break,
+                Some(Component::CurDir) => {}
+                // A missing folder may be a link in the folder that the copy is merged into.
+                Some(Component::ParentDir) if walk.at != Path::new(self.name) && self.is_folder(walk) => {
+                    walk.at.pop();
+                    walk.is_folder = true;
+                }
+                Some(Component::Normal(part)) if walk.at.as_os_str().len() + part.len() < LONGEST_PATH => {
+                    walk.at.push(part);
+                    walk.is_folder = false;
+                    walk.next = self.places.get(walk.at.as_os_str()).copied();
+                    if walk.next.is_some() {
+                        // A link that waits holds no memory for its place.
+                        walk.at = PathBuf::new();
+                    }
+                }
+                Some(_) => return Ok(None),
+            }
+        }
+        let exists = walk.hops < MOST_HOPS && fs::symlink_metadata(self.folder.join(&walk.at)).is_ok();
+        Ok(exists.then(|| End { at: std::mem::take(&mut walk.at), hops: walk.hops }))
+    }
+
+    fn is_folder(&self, walk: &Walk<'_>) -> bool {
+        walk.is_folder || self.folder.join(&walk.at).is_dir()
+    }
+
+    fn keep(&mut self, link: usize, end: Option<End>) {
+        self.bytes += end.as_ref().map_or(0, |end| end.at.as_os_str().len());
+        self.known[link] = Some(end.filter(|_| self.bytes <= MOST_END_BYTES));
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("gpuctl-links-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        platform_folder(&folder.join("top/a/b"));
+        fs::File::create(folder.join("top/file")).unwrap();
+        folder
+    }
+
+    fn platform_folder(path: &Path) {
+        fs::DirBuilder::new().recursive(true).create(path).unwrap();
+    }
+
+    fn led(folder: &Path, links: &[(&str, &str)]) -> Vec<bool> {
+        let links: Vec<(PathBuf, PathBuf)> = links.iter().map(|(path, target)| (path.into(), target.into())).collect();
+        lead_inside(&links, folder, "top", &AtomicBool::new(false)).unwrap()
+    }
+
+    #[test]
+    fn a_link_is_kept_if_it_leads_to_a_member() {
+        let folder = folder("members");
+        for (path, target, kept) in [
+            ("top/x", "file", true),
+            ("top/x", "./a/../file", true),
+            ("top/a/b/x", "../../file", true),
+            ("top/a/b/x", "../..", true),
+            ("top/x", ".", true),
+            ("top/x", "..", false),
+            ("top/x", "../top/file", false),
+            ("top/x", "/etc/passwd", false),
+            ("top/x", "missing", false),
+            ("top/x", "missing/../file", false),
+            ("top/x", "file/../file", false),
+            ("top/x", "x", false),
+            ("top/missing/x", "../file", false),
+            ("top/file", "a", false),
+            ("top/a", "file", false),
+        ] {
+            assert_eq!(led(&folder, &[(path, target)]), [kept], "{path} -> {target}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn links_lead_through_links_in_any_order() {
+        let folder = folder("chains");
+        // Through a linked folder, and out of the copy by a link that lies deeper than its text.
+        assert_eq!(led(&folder, &[("top/x", "y/b/../../file"), ("top/y", "a")]), [true, true]);
+        assert_eq!(led(&folder, &[("top/p", "a/b/y/../file"), ("top/a/b/y", "../..")]), [false, true]);
+        // A folder that is a link has no members.
+        assert_eq!(led(&folder, &[("top/y", "a"), ("top/y/x", "../file")]), [true, false]);
+        // The first of two with the same name, and none in a circle.
+        assert_eq!(led(&folder, &[("top/x", "file"), ("top/x", "a")]), [true, false]);
+        assert_eq!(led(&folder, &[("top/x", "y"), ("top/y", "z"), ("top/z", "x"), ("top/w", "z")]), [false; 4]);
+        // Linux follows 40 links.
+        let chain: Vec<(String, String)> = (0..50).map(|index| (format!("top/{}", index + 1), index.to_string())).collect();
+        let mut chain: Vec<(&str, &str)> = chain.iter().map(|(path, target)| (path.as_str(), target.as_str())).collect();
+        chain[0].1 = "file";
+        let kept = |kept: &[bool]| kept.iter().filter(|kept| **kept).count();
+        assert_eq!(kept(&led(&folder, &chain)), 40);
+        chain.reverse();
+        assert_eq!(kept(&led(&folder, &chain)), 40);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Each text is read once: following the links again for each one that is created took minutes.
+    #[test]
+    fn many_links_in_the_worst_order_are_resolved() {
+        let folder = folder("many");
+        let there_and_back = "a/../".repeat(20);
+        let links: Vec<(PathBuf, PathBuf)> = (0..100_000_u32)
+            .rev()
+            .map(|index| {
+                let target = if index % 40 == 0 { "file".to_owned() } else { (index - 1).to_string() };
+                (PathBuf::from(format!("top/{index}")), PathBuf::from(format!("{there_and_back}{target}")))
+            })
+            .collect();
+        let kept = lead_inside(&links, &folder, "top", &AtomicBool::new(false)).unwrap();
+        assert!(kept.iter().all(|kept| *kept));
+        // Short links cannot have long ends without a limit.
+        let deep = format!("top/{}", vec!["d".repeat(200); 18].join("/"));
+        platform_folder(&folder.join(&deep));
+        let deep = PathBuf::from(deep).strip_prefix("top").unwrap().to_owned();
+        let mut links = vec![(PathBuf::from("top/0"), deep)];
+        links.extend((1..30_000).map(|index| (PathBuf::from(format!("top/{index}")), PathBuf::from("0"))));
+        let kept = lead_inside(&links, &folder, "top", &AtomicBool::new(false)).unwrap();
+        let count = kept.iter().filter(|kept| **kept).count();
+        assert!((10_000..30_000).contains(&count), "{count}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_signal_ends_it() {
+        let links = [(PathBuf::from("top/x"), PathBuf::from("file"))];
+        let folder = folder("signal");
+        assert!(lead_inside(&links, &folder, "top", &AtomicBool::new(true)).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
