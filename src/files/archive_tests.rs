@@ -6,7 +6,8 @@ use std::io::ErrorKind;
 #[cfg(all(test, unix))]
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tar::{Builder, EntryType, Header};
 
@@ -21,7 +22,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn stage(bytes: &[u8], name: &str, target: &Path, unique: &str) -> std::io::Result<Staged> {
-    super::unpack::stage(bytes, name, &staging_folder(target, unique), &AtomicBool::new(false))
+    super::unpack::stage(bytes, name, &staging_folder(target, unique), &Arc::default())
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -143,8 +144,24 @@ fn only_a_whole_copy_is_put_into_place() {
     // A file does not replace a folder, and nothing replaces a device.
     let staged = stage(&hostile(&[("x", EntryType::Regular, "")]), "x", &place.join("copy"), "1").unwrap();
     assert!(staged.place(&place.join("x")).is_err());
-    assert_eq!(merge(&place.join("x/one"), Path::new("/dev/null")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(
+        merge(&place.join("x/one"), Path::new("/dev/null"), &AtomicBool::new(false)).unwrap_err().kind(),
+        ErrorKind::AlreadyExists
+    );
     assert_eq!(names(&place), ["x"]);
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn an_interrupted_copy_moves_nothing_more() {
+    let place = folder("interrupted");
+    let bytes = hostile(&[("top/a", EntryType::Regular, ""), ("top/b", EntryType::Link, "top/a")]);
+    fs::create_dir_all(place.join("to/kept")).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let staged = super::unpack::stage(bytes.as_slice(), "top", &place.join("staged"), &stop).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    assert_eq!(staged.place(&place.join("to")).unwrap_err().to_string(), "it was interrupted");
+    assert_eq!((names(&place), names(&place.join("to"))), (vec!["to".to_owned()], vec!["kept".to_owned()]));
     fs::remove_dir_all(place).unwrap();
 }
 
@@ -241,7 +258,7 @@ fn an_archive_without_end_stops() {
     let place = folder("endless");
     let fail = |member: &[u8]| {
         let source = Repeated { member, at: 0 };
-        super::unpack::stage(source, "top", &place.join("staged"), &AtomicBool::new(false)).unwrap_err().to_string()
+        super::unpack::stage(source, "top", &place.join("staged"), &Arc::default()).unwrap_err().to_string()
     };
     let useless = "50000 members that cannot be copied";
     assert!(fail(header("top/", EntryType::Directory, 0).as_bytes()).contains(useless));

@@ -8,7 +8,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Component, Components, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+
+use super::goes_on;
 
 /// Limit on the links that one link leads through, as in Linux.
 const MOST_HOPS: u32 = 40;
@@ -67,9 +69,7 @@ pub(super) fn lead_inside(links: &[(PathBuf, PathBuf)], folder: &Path, name: &st
         let at = path.parent().unwrap_or(Path::new("")).to_owned();
         let mut ready = vec![Walk { link, at, next: None, is_folder: true, rest: target.components(), hops: 0 }];
         while let Some(mut walk) = ready.pop() {
-            if stop.load(Ordering::Relaxed) {
-                return Err(io::Error::other("it was interrupted"));
-            }
+            goes_on(stop)?;
             match ends.end_of(&mut walk) {
                 Ok(end) => {
                     ready.extend(waiting.remove(&walk.link).unwrap_or_default());

@@ -10,6 +10,7 @@ pub(crate) mod unpack;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_lc_rs::rand;
 
@@ -62,6 +63,15 @@ fn whole(mut file: File) -> io::Result<Vec<u8>> {
 
 fn text(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
     String::from_utf8(bytes).map_err(|_| FileError::NotText { path: path.to_path_buf() })
+}
+
+/// Fails after the user interrupted a copy. Its kind is not `ErrorKind::Interrupted`, after which
+/// readers retry.
+fn goes_on(stop: &AtomicBool) -> io::Result<()> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(io::Error::other("it was interrupted")),
+        false => Ok(()),
+    }
 }
 
 /// Creates a new file. Returns `Ok(false)` if the path exists, whatever it is.

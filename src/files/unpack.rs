@@ -8,11 +8,13 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tar::EntryType;
 
 use super::archive::Copied;
+use super::goes_on;
 use super::links::lead_inside;
 use super::members::{Member, Members};
 use super::space::Space;
@@ -46,6 +48,8 @@ pub(crate) struct Staged {
     without_data: u64,
     /// Members that replaced an earlier one.
     repeated: u64,
+    /// Set when the user interrupts the copy.
+    stop: Arc<AtomicBool>,
 }
 
 impl Drop for Staged {
@@ -63,8 +67,8 @@ pub(crate) fn staging_folder(target: &Path, unique: &str) -> PathBuf {
 }
 
 /// Reads an archive with one file or folder called `name` into `folder`, which does not exist yet.
-/// `stop` ends it while the source sends nothing.
-pub(crate) fn stage(source: impl Read, name: &str, folder: &Path, stop: &AtomicBool) -> io::Result<Staged> {
+/// `stop` ends it, and [`Staged::place`], at the next block or member.
+pub(crate) fn stage(source: impl Read, name: &str, folder: &Path, stop: &Arc<AtomicBool>) -> io::Result<Staged> {
     let folder = folder.to_owned();
     platform::private_folder(&folder)?;
     let space = Space::of(&folder).inspect_err(|_| {
@@ -79,6 +83,7 @@ pub(crate) fn stage(source: impl Read, name: &str, folder: &Path, stop: &AtomicB
         link_bytes: 0,
         without_data: 0,
         repeated: 0,
+        stop: Arc::clone(stop),
     };
     let mut members = Members::new(source);
     while let Some(member) = members.next()? {
@@ -94,7 +99,7 @@ pub(crate) fn stage(source: impl Read, name: &str, folder: &Path, stop: &AtomicB
             None => io::Error::new(ErrorKind::UnexpectedEof, "nothing of it arrived"),
         });
     }
-    staged.link(&links, stop)?;
+    staged.link(&links)?;
     Ok(staged)
 }
 
@@ -238,6 +243,7 @@ impl Staged {
             }
             file.write_all(&piece[..count])?;
             self.space.wrote(count as u64)?;
+            goes_on(&self.stop)?;
         }
     }
 
@@ -259,12 +265,10 @@ impl Staged {
     }
 
     /// Creates the links to targets inside the copy.
-    fn link(&mut self, links: &[(PathBuf, PathBuf)], stop: &AtomicBool) -> io::Result<()> {
-        let are_kept = lead_inside(links, &self.folder, &self.name, stop)?;
+    fn link(&mut self, links: &[(PathBuf, PathBuf)]) -> io::Result<()> {
+        let are_kept = lead_inside(links, &self.folder, &self.name, &self.stop)?;
         for ((path, link), is_kept) in links.iter().zip(are_kept) {
-            if stop.load(Ordering::Relaxed) {
-                return Err(io::Error::other("it was interrupted"));
-            }
+            goes_on(&self.stop)?;
             if is_kept {
                 self.made_without_data()?;
                 platform::symlink(link, &self.folder.join(path))?;
@@ -276,9 +280,10 @@ impl Staged {
         Ok(())
     }
 
-    /// Moves the copy to `target`: a file replaces a file, and a folder merges into a folder.
+    /// Moves the copy to `target`: a file replaces a file, and a folder merges into a folder. An
+    /// interrupted merge leaves the files that it moved.
     pub(crate) fn place(self, target: &Path) -> io::Result<Copied> {
-        merge(&self.folder.join(&self.name), target)?;
+        merge(&self.folder.join(&self.name), target, &self.stop)?;
         Ok(self.copied.clone())
     }
 }
@@ -296,12 +301,13 @@ pub(super) fn inside(path: &Path, name: &str) -> Option<PathBuf> {
     clean.starts_with(name).then_some(clean)
 }
 
-pub(super) fn merge(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn merge(from: &Path, to: &Path, stop: &AtomicBool) -> io::Result<()> {
+    goes_on(stop)?;
     let kind = |path: &Path| fs::symlink_metadata(path).ok().map(|kind| (kind.is_dir(), kind.is_file() || kind.is_symlink()));
     match (kind(from), kind(to)) {
         (Some((true, _)), Some((true, _))) => fs::read_dir(from)?.try_for_each(|entry| {
             let entry = entry?;
-            merge(&entry.path(), &to.join(entry.file_name()))
+            merge(&entry.path(), &to.join(entry.file_name()), stop)
         }),
         (Some((false, _)), Some((_, true))) | (_, None) => fs::rename(from, to),
         _ => Err(io::Error::new(ErrorKind::AlreadyExists, format!("{} exists and is of another kind", to.display()))),
@@ -321,7 +327,7 @@ mod tests {
         top.set_size(0);
         top.set_cksum();
         let archive = [top.as_bytes().as_slice(), &[0; 1024]].concat();
-        let mut staged = stage(archive.as_slice(), "top", &folder, &AtomicBool::new(false)).unwrap();
+        let mut staged = stage(archive.as_slice(), "top", &folder, &Arc::default()).unwrap();
         let first = folder.join("top/first");
         File::create(&first).unwrap();
         staged.without_data = MOST_WITHOUT_DATA - 3;
@@ -331,7 +337,7 @@ mod tests {
             staged.make_folder(&folder.join("c")),
             staged.make_parents(&folder.join("d/x")),
             staged.second_name(&first, &folder.join("y")),
-            staged.link(&[("top/link".into(), "first".into())], &AtomicBool::new(false)),
+            staged.link(&[("top/link".into(), "first".into())]),
         ] {
             assert_eq!(refused.unwrap_err().to_string(), "it has more than 500000 folders and links");
         }

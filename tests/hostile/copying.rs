@@ -210,6 +210,41 @@ fn names_that_are_left_out_are_counted_not_kept() {
     assert!(run.err.len() < 10_000 && run.err.contains("left out 29980 more"), "{} bytes", run.err.len());
 }
 
+/// Sends a signal and waits for the end. It takes a second at most, but the machine may be busy.
+fn interrupt(child: Child, signal: &str) -> Run {
+    Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+    finish(child, Duration::from_secs(5)).says("interrupted while copying")
+}
+
+#[test]
+fn a_signal_ends_the_merge_of_many_files() {
+    const FILES: usize = 80_000;
+    let container = Container::start("hostile-merges");
+    let target = container.here.join("copy/top");
+    fs::create_dir_all(&target).unwrap();
+    let files = (0..FILES).map(|index| header(&format!("./top/{index}"), b'0', &octal(0)));
+    let archive =
+        [header("./top/", b'5', &octal(0))].into_iter().chain(files).chain([vec![0; 1024]]).flatten().collect::<Vec<u8>>();
+    container.sends("cat >/dev/null & cat \"$0.bytes\"; wait", &archive);
+    for signal in ["INT", "TERM"] {
+        let child = container.download();
+        let end = Instant::now() + Duration::from_secs(100);
+        while fs::read_dir(&target).unwrap().next().is_none() {
+            assert!(Instant::now() < end, "nothing was moved");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let run = interrupt(child, signal).exits(130).says("may hold a part of the copy");
+        assert!((1..FILES).contains(&names(&target).len()), "{} files", names(&target).len());
+        // The removal of many files may take longer than the command.
+        for staging in names(&container.here.join("copy")).iter().filter(|name| *name != "top") {
+            assert!(run.err.contains(&format!("{staging} is not removed yet")), "{staging}: {}", run.err);
+            fs::remove_dir_all(container.here.join("copy").join(staging)).unwrap();
+        }
+        fs::remove_dir_all(&target).unwrap();
+        fs::create_dir(&target).unwrap();
+    }
+}
+
 #[test]
 fn a_signal_ends_a_copy_at_once_and_removes_what_arrived() {
     let container = Container::start("hostile-signals");
@@ -229,8 +264,7 @@ fn a_signal_ends_a_copy_at_once_and_removes_what_arrived() {
             assert!(Instant::now() < end, "nothing arrived");
             std::thread::sleep(Duration::from_millis(5));
         }
-        Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
-        finish(child, Duration::from_secs(10)).exits(code).says("interrupted while copying");
+        interrupt(child, signal).exits(code);
         assert!(names(&container.here).is_empty(), "{:?}", names(&container.here));
     }
     // A complete archive from a tar that never exits.

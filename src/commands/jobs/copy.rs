@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
-use self::stream::{Sink, Unpacking};
+use self::stream::{Sink, Unpacking, interrupted};
 
 use crate::cli::jobs::copy::Copy;
 use crate::cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
@@ -153,6 +153,8 @@ impl Inside<'_> {
     async fn download(&self, path: &str, to: &str) -> Result<Copied, Error> {
         let (folder, name) = parts(path)?;
         let to = target(to, name);
+        // A signal between two steps counts as well.
+        let mut signal = pin!(ended_from_outside());
         let (sender, mut unpacking) = Unpacking::start(name, &to, PIECES);
         let name = format!("./{name}");
         let spinner = self.context.terminal.spinner();
@@ -177,26 +179,25 @@ impl Inside<'_> {
                         }
                     }
                 } => Some(both),
-                _ = ended_from_outside() => None,
+                _ = &mut signal => None,
             }
         };
         spinner.finish_and_clear();
         let failed = || Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied"));
-        let Some((ended, staged)) = ended else {
-            unpacking.abort().await;
-            return Err(interrupted());
-        };
+        let Some((ended, staged)) = ended else { return Err(unpacking.abort().await) };
         let (ending, said) = match ended {
             Some(ended) => ended?,
             None => (SessionEnd::Unread, String::new()),
         };
         let complaint = ContainerComplaint::of_tar(&said);
         match (ending, staged) {
-            (SessionEnd::Exit(0), Ok(staged)) => staged.place(&to).map_err(|error| failed().cause(error.to_string())),
+            (SessionEnd::Exit(0), Ok(staged)) => {
+                unpacking.place(staged, &to, signal).await?.map_err(|error| failed().cause(error.to_string()))
+            }
             // tar says so of a file that was written to meanwhile, as checkpoints and logs are.
             (SessionEnd::Exit(1), Ok(staged)) if complaint == Some(ContainerComplaint::Changed) => {
                 self.context.terminal.warn(&format!("the file changed while it was copied: {said}"));
-                staged.place(&to).map_err(|error| failed().cause(error.to_string()))
+                unpacking.place(staged, &to, signal).await?.map_err(|error| failed().cause(error.to_string()))
             }
             (_, Err(error)) if !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other) => {
                 Err(failed().cause(error.to_string()))
@@ -316,10 +317,6 @@ async fn stalled(taken: &AtomicU64, said: &RefCell<Vec<u8>>) {
         before = Some(now);
         tokio::time::sleep(LAST_WORDS).await;
     }
-}
-
-fn interrupted() -> Error {
-    Error::new(ErrorName::Interrupted, "interrupted while copying")
 }
 
 /// Returns the folder of a path in a container, and the last part, which may not climb.

@@ -2,7 +2,8 @@
 //! unpacks, so that a slow disk does not block the async runtime, which handles Ctrl-C.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,17 +13,21 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::cluster::SessionInput;
 use crate::deploy::names::suffix;
+use crate::error::{Error, ErrorName};
+use crate::files::archive::Copied;
 use crate::files::unpack::{Staged, stage, staging_folder};
 use crate::platform::ended_from_outside;
 
-/// Time limit for the thread to remove a partial copy. Only an unresponsive disk takes longer.
-const REMOVAL: Duration = Duration::from_secs(30);
+/// Time limit for the thread to remove a partial copy, because an interrupted command must end
+/// within a second. Very many files, or a slow disk, take longer and leave a folder.
+const REMOVAL: Duration = Duration::from_millis(900);
 
 /// Limit on bytes after the end of an archive: tar pads its last record.
 const MOST_BEHIND: usize = 1 << 20;
 
 /// A thread that unpacks an archive while it arrives.
 pub(super) struct Unpacking {
+    folder: PathBuf,
     stop: Arc<AtomicBool>,
     result: oneshot::Receiver<io::Result<Staged>>,
     done: oneshot::Receiver<()>,
@@ -34,10 +39,10 @@ impl Unpacking {
         let (sender, receiver) = mpsc::channel(pieces);
         let (stop, name, folder) = (Arc::new(AtomicBool::new(false)), name.to_owned(), staging_folder(to, &suffix()));
         let ((tell, result), (end, done)) = (oneshot::channel(), oneshot::channel());
-        let stopped = Arc::clone(&stop);
+        let (stopped, staging) = (Arc::clone(&stop), folder.clone());
         std::thread::spawn(move || {
             let mut pieces = Pieces { receiver, rest: Bytes::new(), stopped: &stopped };
-            let staged = stage(&mut pieces, &name, &folder, &stopped);
+            let staged = stage(&mut pieces, &name, &staging, &stopped);
             // An archive without the file also has an end. tar's exit code explains why.
             let has_end = staged.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::UnexpectedEof, |_| true);
             // Without a receiver, this drops and thereby removes the folder.
@@ -51,7 +56,7 @@ impl Unpacking {
             drop(pieces);
             let _ = end.send(());
         });
-        (sender, Self { stop, result, done })
+        (sender, Self { folder, stop, result, done })
     }
 
     /// Waits for the end of the archive, or for the error that ends it.
@@ -59,16 +64,61 @@ impl Unpacking {
         (&mut self.result).await.unwrap_or_else(|_| Err(io::Error::other("unpacking ended early")))
     }
 
-    /// Stops, and waits for the removal of the partial copy. A second signal does not wait.
-    pub(super) async fn abort(mut self) {
+    /// Moves the copy to its target in a thread of its own, because merging a large folder takes
+    /// long. `ended` is a signal, which stops it.
+    ///
+    /// # Errors
+    /// The outer error says that the user interrupted it.
+    pub(super) async fn place(
+        self,
+        staged: Staged,
+        to: &Path,
+        ended: Pin<&mut impl Future<Output = u8>>,
+    ) -> Result<io::Result<Copied>, Error> {
+        let (tell, mut placed) = oneshot::channel();
+        let target = to.to_owned();
+        std::thread::spawn(move || tell.send(staged.place(&target)));
+        tokio::select! {
+            placed = &mut placed => return Ok(placed.unwrap_or_else(|_| Err(io::Error::other("moving it ended early")))),
+            _ = ended => {}
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        match removal(placed).await {
+            // It was complete before the signal.
+            Some(Ok(copied)) => Ok(Ok(copied)),
+            _ => Err(self.interrupted().cause(format!("{} may hold a part of the copy", to.display()))),
+        }
+    }
+
+    /// Stops, and waits for the removal of the partial copy.
+    pub(super) async fn abort(mut self) -> Error {
         self.stop.store(true, Ordering::Relaxed);
         self.result.close();
         drop(self.result.try_recv());
-        tokio::select! {
-            _ = tokio::time::timeout(REMOVAL, self.done) => {}
-            _ = ended_from_outside() => {}
+        let _ = removal(&mut self.done).await;
+        self.interrupted()
+    }
+
+    /// Names the partial copy if it is not removed.
+    fn interrupted(&self) -> Error {
+        let folder = self.folder.display();
+        match self.folder.symlink_metadata() {
+            Err(_) => interrupted(),
+            Ok(_) => interrupted().cause(format!("{folder} is not removed yet")).hint(format!("remove {folder}")),
         }
     }
+}
+
+/// Waits for a thread to end and remove its folder. A second signal does not wait.
+async fn removal<T>(thread: impl Future<Output = Result<T, oneshot::error::RecvError>>) -> Option<T> {
+    tokio::select! {
+        ended = tokio::time::timeout(REMOVAL, thread) => ended.ok()?.ok(),
+        _ = ended_from_outside() => None,
+    }
+}
+
+pub(super) fn interrupted() -> Error {
+    Error::new(ErrorName::Interrupted, "interrupted while copying")
 }
 
 /// Reads an archive as it arrives.
