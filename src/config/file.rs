@@ -10,7 +10,7 @@ use yaml_edit::path::YamlPath;
 
 use super::keys::{CONTEXTS, KEYS, SettingKey, nearest};
 use super::safety;
-use crate::files::trust::{Exposure, config_text, exposure, is_closed};
+use crate::files::trust::{Exposure, config_text, exposure, is_closed, make_private};
 use crate::files::{Purpose, replace};
 
 /// What the file says; nothing where there is none.
@@ -259,8 +259,11 @@ pub(crate) fn set(named: Option<&Path>, key: &SettingKey, value: &Value) -> anyh
 /// rewriting it would adopt their settings.
 fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| is_usual && folder.exists());
-    if let Some(folder) = folder.filter(|folder| !is_closed(folder)) {
-        return Err(anyhow!("{} belongs to another user; remove it or choose a file with --config", folder.display()));
+    if let Some(folder) = folder {
+        if !is_closed(folder) {
+            return Err(anyhow!("{} belongs to another user; remove it or choose a file with --config", folder.display()));
+        }
+        make_private(folder);
     }
     match if path.exists() { exposure(path)? } else { None } {
         Some(exposure) => Err(anyhow!("the config file may hold settings of another user: {}", exposure.message())),

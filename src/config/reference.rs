@@ -22,7 +22,7 @@ credentials, refuses to write to the cluster, and prints the command that repair
 settings are used with a warning. The file must be a regular file, or a symbolic link to one. `--config` also takes a device,
 such as `/dev/null`, and a pipe of the shell, such as `<(…)`, but no named pipe.
 
-gpuctl creates its folders with mode 0700, and closes its cache, state and config folders if others can write to them. It
+gpuctl creates its folders with mode 0700, and sets that mode before it writes into its cache, state or config folder. It
 ignores a cache or state folder of another user. The config file may be a symbolic link if you own the link and the file.
 
 A key in or near `safety` that is unknown, misspelled or of the wrong form refuses every write; `GPUCTL_READ_ONLY=0` takes

@@ -161,6 +161,16 @@ pub(crate) fn is_closed(folder: &Path) -> bool {
     platform::mode_of(&data) & 0o022 == 0 || platform::is_own(&data) && platform::close_folder(folder).is_ok()
 }
 
+/// Restricts a folder of gpuctl that already exists to the user. An earlier version or another
+/// program may have created it with mode 0755. Leaves links and folders of other users alone.
+pub(crate) fn make_private(folder: &Path) {
+    let Ok(data) = std::fs::symlink_metadata(folder) else { return };
+    if data.is_dir() && platform::is_own(&data) && platform::mode_of(&data) & 0o077 != 0 {
+        // Some file systems have no modes. gpuctl works there as well.
+        let _ = platform::close_folder(folder);
+    }
+}
+
 /// gpuctl's own folders above a file, the innermost first.
 fn own_folders(path: &Path) -> Vec<&Path> {
     let all: Vec<&Path> = path.ancestors().skip(1).collect();
@@ -195,8 +205,11 @@ pub(crate) fn write_own(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     if let Some(inner) = folders.first() {
         platform::folders_with_mode(inner, super::PRIVATE_FOLDER).map_err(write_error)?;
     }
-    if !folders.into_iter().all(is_closed) {
+    if !folders.iter().copied().all(is_closed) {
         return Err(write_error(refused("other users can write to its folder")));
+    }
+    if folders.last().is_some_and(|folder| folder.ends_with("gpuctl")) {
+        folders.into_iter().for_each(make_private);
     }
     super::replace(path, bytes, Purpose::Private)
 }

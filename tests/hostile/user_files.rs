@@ -141,6 +141,34 @@ fn folders_are_closed_whatever_the_umask() {
 }
 
 #[test]
+fn gpuctl_closes_its_own_folders_and_no_others() {
+    let home = folder("wide");
+    let own = ["config/gpuctl", "cache/gpuctl", "cache/gpuctl/found"].map(|name| home.join(name));
+    let others = ["config", "cache", "elsewhere/gpuctl", "elsewhere"].map(|name| home.join(name));
+    let widen = || {
+        for folder in own.iter().chain(&others) {
+            fs::create_dir_all(folder).unwrap();
+            set_mode(folder, 0o755);
+        }
+    };
+    let job = others[2].join("job.yaml");
+    widen();
+    run(command(&home, &["config", "set", "thresholds.idle", "7"]), "").ok();
+    run(completion(&home), "").ok();
+    let named = others[2].join("config.yaml");
+    run(command(&home, &["config", "set", "thresholds.idle", "7", "--config", named.to_str().unwrap()]), "").ok();
+    run(command(&home, &["init", "training", "--output", job.to_str().unwrap()]), "").ok();
+    own.iter().for_each(|folder| assert_eq!(mode(folder), 0o700, "{}", folder.display()));
+    others.iter().for_each(|folder| assert_eq!(mode(folder), 0o755, "{}", folder.display()));
+    // A link is not followed.
+    widen();
+    fs::remove_dir_all(&own[1]).unwrap();
+    symlink(&others[2], &own[1]).unwrap();
+    run(completion(&home), "").ok();
+    assert_eq!(mode(&others[2]), 0o755);
+}
+
+#[test]
 fn a_folder_that_others_can_write_is_closed_or_ignored() {
     let home = folder("cache");
     let cache = home.join("cache/gpuctl");
