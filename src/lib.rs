@@ -37,6 +37,7 @@ pub mod model;
 mod observe;
 mod outbound;
 mod platform;
+mod program_output;
 mod prometheus;
 mod protobuf;
 pub mod render;

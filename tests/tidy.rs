@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 33] = [
+const MAY_NAME: [(&str, &[&str]); 34] = [
     ("cockpit", &["cockpit", "model", "stats", "view"]),
     ("mcp", &["bundle", "spec"]),
     ("model", &["model"]),
@@ -15,8 +15,8 @@ const MAY_NAME: [(&str, &[&str]); 33] = [
     ("diagnosis", &["diagnosis", "render", "stats", "model"]),
     ("view", &["view", "diagnosis", "stats", "model", "spec", "error"]),
     ("bundle", &["bundle", "files", "model"]),
-    ("cluster", &["cluster", "bundle", "cache", "in_flight", "model", "protobuf", "render"]),
-    ("prometheus", &["prometheus", "bundle", "in_flight", "model", "protobuf"]),
+    ("cluster", &["cluster", "bundle", "cache", "in_flight", "model", "program_output", "protobuf", "render"]),
+    ("prometheus", &["prometheus", "bundle", "in_flight", "model", "program_output", "protobuf"]),
     ("error", &["error", "cluster", "model", "prometheus", "render", "spec"]),
     ("terminal", &["terminal", "platform", "view", "error", "model", "spec"]),
     ("config", &["config", "files", "model", "prometheus", "terminal"]),
@@ -29,6 +29,7 @@ const MAY_NAME: [(&str, &[&str]); 33] = [
     ("generated", &["cli", "commands", "config", "view"]),
     ("outbound", &["files", "outbound"]),
     ("in_flight", &[]),
+    ("program_output", &[]),
     ("serve", &[]),
     ("side_by_side", &[]),
     ("verbs", &["model"]),

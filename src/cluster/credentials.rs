@@ -13,9 +13,11 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 use super::Failure;
+use crate::program_output::output_within;
 
 /// Time that a plugin gets with nobody there to answer it. A person who logs in through a browser gets all the time there is.
 const LONGEST: Duration = Duration::from_secs(30);
+/// Limit on the output of a plugin in bytes.
 const LARGEST: usize = 1 << 20;
 
 #[derive(Deserialize)]
@@ -72,10 +74,8 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         .args(exec.args.iter().flatten())
         .env("KUBERNETES_EXEC_INFO", info.to_string())
         .stdin(if ask { Stdio::inherit() } else { Stdio::null() })
-        .stdout(Stdio::piped())
         // Device codes and addresses of login pages are written there, also by plugins that read no answer.
-        .stderr(if interactive { Stdio::inherit() } else { Stdio::null() })
-        .kill_on_drop(true);
+        .stderr(if interactive { Stdio::inherit() } else { Stdio::null() });
     for variable in exec.env.iter().flatten() {
         let get = |key: &str| HashMap::get(variable, key);
         if let (Some(name), Some(value)) = (get("name"), get("value")) {
@@ -83,17 +83,15 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         }
     }
     let output = match longest(interactive) {
-        Some(longest) => tokio::time::timeout(longest, command.output())
+        Some(longest) => tokio::time::timeout(longest, output_within(&mut command, LARGEST))
             .await
             .map_err(|_| failed(format!("did not answer within {} s, and nobody is there to log in", longest.as_secs())))?,
-        None => command.output().await,
+        None => output_within(&mut command, LARGEST).await,
     };
     let output = output.map_err(|error| failed(format!("cannot be started: {error}")))?;
+    let output = output.ok_or_else(|| failed("printed more than a mebibyte".to_owned()))?;
     if !output.status.success() {
         return Err(failed(format!("failed ({}); run it by hand to see why", output.status)));
-    }
-    if output.stdout.len() > LARGEST {
-        return Err(failed("printed more than a mebibyte".to_owned()));
     }
     // The text itself must not be quoted: it holds the token.
     let answer: ExecCredential =

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::QueryError;
+use crate::program_output::output_within;
 
 /// Time that the command gets.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Bytes that are read of what it prints.
+/// Limit on its output in bytes.
 const LARGEST: usize = 64 * 1024;
 
 /// Returns the one word that a command prints.
@@ -27,16 +28,14 @@ pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
 pub(super) async fn printed_by(command: &str) -> Result<String, String> {
     let (shell, option) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let mut program = Command::new(shell);
-    program.args([option, command]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(LONGEST, program.output())
+    program.args([option, command]).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = tokio::time::timeout(LONGEST, output_within(&mut program, LARGEST))
         .await
         .map_err(|_| format!("it did not end within {} s", LONGEST.as_secs()))?
-        .map_err(|error| format!("it cannot be started: {error}"))?;
+        .map_err(|error| format!("it cannot be started: {error}"))?
+        .ok_or_else(|| "it printed too much".to_owned())?;
     if !output.status.success() {
         return Err(format!("it failed ({}); run it by hand to see why", output.status));
-    }
-    if output.stdout.len() > LARGEST {
-        return Err("it printed too much".to_owned());
     }
     Ok(String::from_utf8(output.stdout).unwrap_or_default().trim().to_owned())
 }
@@ -54,5 +53,6 @@ mod tests {
             let error = of(command).unwrap_err();
             assert!(!format!("{error:?}").contains("secret"), "{error:?}");
         }
+        assert_eq!(of("yes secret"), Err(QueryError::TokenCommand { cause: "it printed too much".to_owned() }));
     }
 }

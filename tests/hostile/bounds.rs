@@ -355,6 +355,37 @@ fn a_bundle_is_a_regular_file_of_a_limited_size() {
     std::fs::remove_file(large).unwrap();
 }
 
+/// Prints secrets for as long as someone reads.
+const PLUGIN: &str = "yes canary-not-a-secret";
+
+#[test]
+fn a_program_that_prints_without_an_end_is_killed() {
+    let folder = std::env::temp_dir().join(format!("gpuctl-bounds-{}-plugin", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", PLUGIN],
+                      "interactiveMode": "Never"});
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": exec}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    });
+    std::fs::write(folder.join("kubeconfig"), kubeconfig.to_string()).unwrap();
+    let config = json!({"prometheus": {"url": "http://127.0.0.1:1", "token_command": PLUGIN}});
+    std::fs::write(folder.join("config.yaml"), config.to_string()).unwrap();
+    let mut plugin = gpuctl();
+    plugin.env("KUBECONFIG", folder.join("kubeconfig")).args(["get", "nodes"]);
+    let mut token = gpuctl();
+    token.env_remove("GPUCTL_PROMETHEUS").env("KUBECONFIG", "/nonexistent").args(["doctor", "--config"]);
+    token.arg(folder.join("config.yaml"));
+    for (command, text) in [(plugin, "printed more than a mebibyte"), (token, "printed too much")] {
+        let run = measured(command).within_limits();
+        let all = format!("{}{}", run.out, run.err);
+        assert!(all.contains(text) && !all.contains("canary"), "{all}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn too_few_file_descriptors_are_an_error_and_no_panic() {
     for limit in 5..16 {
