@@ -3,7 +3,8 @@
 //! Note: one configuration makes two clients, one whose requests time out, one for streams that may stay silent.
 
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,8 @@ pub(crate) struct Connection {
 const CONNECT: Duration = Duration::from_secs(5);
 /// Silence between two pieces of an answer.
 const IDLE: Duration = Duration::from_secs(15);
+/// Limit on a kubeconfig in bytes.
+const LARGEST: u64 = 16 << 20;
 /// Credentials that are refused although they are this young will not get better.
 const FRESH: Duration = Duration::from_secs(5);
 
@@ -272,11 +275,27 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     Ok(config)
 }
 
+/// Reads one file. kube would read a file of any size, or a device without an end, into memory.
+#[expect(clippy::disallowed_methods, reason = "this is the edge that reads kubeconfigs")]
+fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
+    let failed = |source| KubeconfigError::ReadConfig(source, path.to_path_buf());
+    let too_large = || failed(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
+    let data = std::fs::metadata(path).map_err(failed)?;
+    if data.is_file() {
+        return if data.len() > LARGEST { Err(too_large()) } else { Kubeconfig::read_from(path) };
+    }
+    // kube resolves relative paths in a file. In a pipe they have no folder.
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(LARGEST + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > LARGEST { Err(too_large()) } else { Kubeconfig::from_yaml(&text) }
+}
+
 /// Returns the merged kubeconfig; `None` when there is no file at all.
 fn read(access: &Access) -> Result<Option<Kubeconfig>, Failure> {
     let mut merged: Option<Kubeconfig> = None;
     for path in &access.kubeconfig {
-        let next = Kubeconfig::read_from(path).map_err(|error| match error {
+        let next = read_file(path).map_err(|error| match error {
             KubeconfigError::ReadConfig(cause, path) => Failure::Kubeconfig { cause: format!("{}: {cause}", path.display()) },
             // The parser quotes the file, and the file holds tokens.
             KubeconfigError::Parse(error) => {

@@ -41,12 +41,16 @@ pub(crate) enum Purpose {
     Config,
 }
 
-/// Reads a file.
+/// Limit on a file that is read whole, in bytes. Config files, tokens, certificates and prices are
+/// much smaller, and a device may have no end.
+const LARGEST: u64 = 16 << 20;
+
+/// Reads a file of at most 16 MiB, or a pipe.
 pub(crate) fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
     open(path).and_then(whole).map_err(|source| FileError::Read { path: path.to_path_buf(), source })
 }
 
-/// Reads a file of text.
+/// Reads a file of text of at most 16 MiB, or a pipe.
 pub(crate) fn text_of(path: &Path) -> Result<String, FileError> {
     text(bytes_of(path)?, path)
 }
@@ -56,9 +60,13 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-fn whole(mut file: File) -> io::Result<Vec<u8>> {
+fn whole(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map(|_| bytes)
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > LARGEST {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB")),
+        false => Ok(bytes),
+    }
 }
 
 fn text(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {

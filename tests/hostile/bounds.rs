@@ -355,6 +355,50 @@ fn a_bundle_is_a_regular_file_of_a_limited_size() {
     std::fs::remove_file(large).unwrap();
 }
 
+#[test]
+fn files_that_are_read_whole_have_a_limit() {
+    let attack = Attack::start("large-files", |_, output| empty(output));
+    let large = attack.folder.join("large");
+    std::fs::File::create(&large).unwrap().set_len(3 << 30).unwrap();
+    let settings = attack.folder.join("settings.yaml");
+    for file in ["/dev/zero", large.to_str().unwrap()] {
+        let says = format!("{file}: it is larger than 16 MiB");
+        let top = ["top", "nodes", "--require-metrics", "--prometheus", "http://127.0.0.1:1"];
+        for flag in ["--prometheus-token-file", "--prometheus-ca-file"] {
+            attack.run(&[&top[..], &[flag, file]].concat()).fails(2, &says);
+        }
+        attack.run(&["get", "nodes", "--kubeconfig", file]).fails(2, &says);
+        attack.run(&["config", "view", "--config", file]).fails(2, &says);
+        attack.run(&["report", "--prices", file]).fails(2, &says);
+        for key in ["token_file", "password_file", "ca_file"] {
+            let prometheus = json!({"url": "http://127.0.0.1:1", "user": "u", key: file});
+            std::fs::write(&settings, json!({"prometheus": prometheus}).to_string()).unwrap();
+            let mut command = gpuctl();
+            command.env_remove("GPUCTL_PROMETHEUS").env("KUBECONFIG", attack.folder.join("config"));
+            command.args(["top", "nodes", "--require-metrics", "--config"]).arg(&settings);
+            measured(command).fails(2, &says);
+        }
+    }
+}
+
+#[test]
+fn pipes_of_the_shell_are_read_whole() {
+    let attack = Attack::start("pipes", |_, output| empty(output));
+    let kubeconfig = attack.folder.join("config");
+    for (arguments, code) in [
+        ("get jobs --kubeconfig <(cat \"$KUBECONFIG\")", 0),
+        ("get jobs --config <(echo 'thresholds: {idle: 7}')", 0),
+        ("validate -f <(echo 'kind: nothing')", 3),
+        ("top nodes --require-metrics --prometheus http://127.0.0.1:1 --prometheus-token-file <(echo token)", 6),
+    ] {
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("\"$0\" {arguments}"), env!("CARGO_BIN_EXE_gpuctl")]).env("KUBECONFIG", &kubeconfig);
+        command.env("GPUCTL_PROMETHEUS", "none");
+        let run = measured(command).within_limits();
+        assert_eq!(run.code, Some(code), "{arguments}: {}", run.err);
+    }
+}
+
 /// Prints secrets for as long as someone reads.
 const PLUGIN: &str = "yes canary-not-a-secret";
 

@@ -115,7 +115,7 @@ pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Res
     if let Err(error) = Bundle::check_size(file) {
         context.terminal.warn(&format!("`--replay` will refuse this bundle: {error}"));
     }
-    let bytes = crate::files::bytes_of(file).map_or(0, |bytes| bytes.len() as u64);
+    let bytes = file.metadata().map_or(0, |data| data.len());
     let server = bundle.prometheus.as_deref();
     let written =
         BundleWritten { file: file.display().to_string(), bytes, captured_at: bundle.at, unread: &unread, prometheus: server };
