@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
-use super::mask;
 use crate::bundle::{REDACTED, redact};
 
 const ARROW: &str = " → ";
@@ -17,15 +16,18 @@ const CUT: char = '…';
 static CHANGE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^([ \t]*(?:\S+ )?\S+: )(.* → .*)$").expect("the pattern is valid"));
 
-/// Masks both values of every changed field in the text.
+/// Masks a text value.
+type MaskText = fn(&str) -> String;
+
+/// Masks both values of every changed field in the text. `mask` masks the texts in them.
 #[must_use]
-pub(super) fn masked(text: &str) -> String {
+pub(super) fn masked(text: &str, mask: MaskText) -> String {
     let line = |line: &Captures<'_>| {
         let sides: Vec<&str> = line[2].split(ARROW).collect();
         match sides[..] {
             [before, after] => {
                 let name = line[1].trim_end_matches(": ").rsplit('.').next().unwrap_or_default();
-                format!("{}{}{ARROW}{}", &line[1], side(name, before), side(name, after))
+                format!("{}{}{ARROW}{}", &line[1], side(name, before, mask), side(name, after, mask))
             }
             // A value contains an arrow itself, so the end of the first one is unclear.
             _ => format!("{}{REDACTED}{ARROW}{REDACTED}", &line[1]),
@@ -35,9 +37,9 @@ pub(super) fn masked(text: &str) -> String {
 }
 
 /// Masks a value. `name` is the last part of its path.
-fn side(name: &str, text: &str) -> String {
+fn side(name: &str, text: &str, mask: MaskText) -> String {
     if !text.starts_with(['{', '[']) {
-        return mask::value(text);
+        return mask(text);
     }
     let whole = serde_json::from_str::<Value>(text).ok().map(|value| (value, ""));
     let cut = || text.strip_suffix(CUT).and_then(words).map(|value| (value, "…"));
@@ -46,7 +48,7 @@ fn side(name: &str, text: &str) -> String {
     let mut field = json!({name: value});
     redact(&mut field);
     let mut value = field[name].take();
-    hide(&mut value);
+    hide(&mut value, mask);
     let shown = value.to_string();
     if end.is_empty() { shown } else { format!("{}{end}", shown.strip_suffix("\"]").unwrap_or(&shown)) }
 }
@@ -60,17 +62,18 @@ fn words(cut: &str) -> Option<Value> {
     list.as_array()?.iter().all(Value::is_string).then_some(list)
 }
 
-fn hide(value: &mut Value) {
+fn hide(value: &mut Value, mask: MaskText) {
     match value {
-        Value::String(text) => *text = mask::value(text),
-        Value::Array(items) => items.iter_mut().for_each(hide),
-        Value::Object(fields) => fields.values_mut().for_each(hide),
+        Value::String(text) => *text = mask(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, mask)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| hide(field, mask)),
         _ => {}
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::mask::{self, value};
     use super::*;
 
     #[test]
@@ -107,7 +110,7 @@ mod tests {
             "  deployment/web spec.replicas: 1 → 2",
             "epoch 3: a → b",
         ] {
-            assert_eq!(masked(line), line);
+            assert_eq!(masked(line, value), line);
         }
     }
 }

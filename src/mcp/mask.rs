@@ -103,7 +103,7 @@ fn joined(text: String, line: &str) -> String {
 }
 
 fn lines(text: &str, names: VariableNames) -> String {
-    dumps::masked(&credentials(&changed_fields::masked(text)), names)
+    dumps::masked(&credentials(&changed_fields::masked(text, value)), names)
 }
 
 fn credentials(text: &str) -> String {

@@ -130,7 +130,7 @@ fn everyday_text_is_kept() {
         "loss: 2.31 - accuracy: 0.71 - tokens/sec/gpu: 3521.4",
         "x == token and key != value",
         "if token == None: return",
-        "std::token::Kind crate::secrets::x",
+        "std::token::Kind self::secrets::x",
         "mpt3sas sas_address=0x500605b0",
         "root@host:/work# ls",
         "Server=db;Port=5432;Database=x",
