@@ -3,9 +3,10 @@
 //! Note: one configuration makes two clients, one whose requests time out, one for streams that may stay silent.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::Uri;
@@ -285,10 +286,22 @@ fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
         return if data.len() > LARGEST { Err(too_large()) } else { Kubeconfig::read_from(path) };
     }
     // kube resolves relative paths in a file. In a pipe they have no folder.
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(LARGEST + 1).read_to_string(&mut text).map_err(failed)?;
+    let text = piped_text(path).map_err(failed)?;
     if text.len() as u64 > LARGEST { Err(too_large()) } else { Kubeconfig::from_yaml(&text) }
+}
+
+/// Reads a pipe once and keeps its text, because a command reads the kubeconfig several times.
+#[expect(clippy::disallowed_methods, reason = "kube reads kubeconfigs from files only")]
+fn piped_text(path: &Path) -> io::Result<String> {
+    static TEXTS: std::sync::Mutex<BTreeMap<PathBuf, String>> = std::sync::Mutex::new(BTreeMap::new());
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(text) = texts.get(path) {
+        return Ok(text.clone());
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    texts.insert(path.to_path_buf(), text.clone());
+    Ok(text)
 }
 
 /// Returns the merged kubeconfig; `None` when there is no file at all.

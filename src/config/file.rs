@@ -261,7 +261,8 @@ fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| is_usual && folder.exists());
     if let Some(folder) = folder {
         if !is_closed(folder) {
-            return Err(anyhow!("{} belongs to another user; remove it or choose a file with --config", folder.display()));
+            let why = if folder.is_symlink() { "is a symbolic link" } else { "belongs to another user" };
+            return Err(anyhow!("{} {why}; remove it, or name the file with --config", folder.display()));
         }
         make_private(folder);
     }

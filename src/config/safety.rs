@@ -30,24 +30,60 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a name resembles a `safety` key in another spelling: `readonly`, `saftey`, `Read-Only`.
+/// Whether a name resembles a `safety` key in another spelling, or says the same in other words:
+/// `readonly`, `saftey`, `Read-Only`, `no_writes`. `write_timeout` and `overwrite` do not.
 pub(super) fn is_near(name: &str) -> bool {
+    const ALONE: [&str; 10] =
+        ["immutable", "mutable", "protect", "protected", "protection", "safe", "write", "writes", "writable", "writeable"];
+    const TOGETHER: [&str; 14] = [
+        "allow", "block", "can", "deny", "disable", "disabled", "enable", "forbid", "mode", "never", "no", "only", "permit",
+        "protect",
+    ];
     let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    let close = |word: &str| letters.contains(word) || strsim::damerau_levenshtein(&letters, word) <= 2;
-    let intends = |stem: &&str| letters.contains(*stem);
-    close("safety") || close("readonly") || ["safe", "writ", "protect", "mutab", "mutat"].iter().any(intends)
+    let close = |word: &str| strsim::damerau_levenshtein(&letters, word) <= 2;
+    let words = words_of(name);
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    let is_guard = has(&ALONE) && (words.len() == 1 || has(&TOGETHER));
+    let is_glued = TOGETHER.iter().any(|first| letters.strip_prefix(first).is_some_and(|rest| ALONE.contains(&rest)));
+    letters.contains("safet") || letters.contains("readonly") || close("safety") || close("readonly") || is_guard || is_glued
 }
 
-/// Whether a name is a misspelling of the context in use, as `prd` is of `prod`.
+/// Splits a name at signs and before capitals.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut is_lower = false;
+    for letter in name.chars() {
+        if !letter.is_ascii_alphanumeric() || (is_lower && letter.is_ascii_uppercase()) {
+            words.push(String::new());
+        }
+        is_lower = letter.is_ascii_lowercase();
+        words.last_mut().expect("there is a first word").extend(letter.to_lowercase().filter(char::is_ascii_alphanumeric));
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Whether a name is a misspelling of the context in use, as `prd` is of `prod`. Names that differ
+/// in a number or in one letter at their end, such as `gpu-1` and `gpu-2`, are different clusters.
 fn resembles(name: &str, context: &str) -> bool {
     let [name, context] = [name, context].map(|text| text.trim().to_lowercase());
-    strsim::damerau_levenshtein(&name, &context) <= (context.chars().count() / 3).min(2)
+    let series = |text: &str| {
+        let text = text.trim_end_matches(|c: char| c.is_ascii_digit());
+        let letter = text.rsplit_once(['-', '_', '.']).filter(|(_, end)| end.len() <= 1);
+        letter.map_or_else(|| text.to_owned(), |(beginning, _)| beginning.to_owned())
+    };
+    let is_neighbor = name != context && series(&name) == series(&context);
+    !is_neighbor && strsim::damerau_levenshtein(&name, &context) <= (context.chars().count() / 3).min(2)
 }
 
 /// Fails if `safety` settings are meant for the context in use, but name a context that the
 /// kubeconfig does not have.
 pub(super) fn check_contexts(content: &Value, known: &KubeContexts) -> anyhow::Result<()> {
     let Some(current) = &known.current else { return Ok(()) };
+    // Another name is no misspelling if the file has the right one as well.
+    if content[CONTEXTS].get(current).is_some() {
+        return Ok(());
+    }
     let entries = content[CONTEXTS].as_object().into_iter().flatten();
     let mut missing = entries.filter(|(name, sections)| sections[SECTION].is_object() && !known.all.contains(name));
     match missing.find(|(name, _)| resembles(name, current)) {
@@ -210,10 +246,13 @@ mod tests {
         {
             assert!(check(&of(written), current, &[current]).is_err(), "{written} {current}");
         }
-        for (written, current) in [("prod", "prod"), ("staging", "prod"), ("d", "c")] {
+        let others = [("prod", "prod"), ("staging", "prod"), ("d", "c"), ("gpu-1", "gpu-2"), ("gke-a", "gke-b"), ("eu1", "eu12")];
+        for (written, current) in others {
             assert!(check(&of(written), current, &[current]).is_ok(), "{written} {current}");
         }
         assert!(check(&of("prod-a"), "prod-b", &["prod-a", "prod-b"]).is_ok());
+        let both = "contexts: {prd: {safety: {read_only: true}}, prod: {safety: {read_only: false}}}";
+        assert!(check(both, "prod", &["prod"]).is_ok());
     }
 
     #[test]
@@ -232,6 +271,11 @@ mod tests {
             "ai: {modl: x}\nscoring: 3",
             "prometheus: none",
             "contexts: {c: {prometheus: {headers: {safety: x}}}}",
+            "output: {overwrite: true}",
+            "serve: {write_timeout: 5s}",
+            "prometheus: {remote_write_url: x}",
+            "database: {write_interval: 5}",
+            "log: {unsafe_chars: x}",
         ] {
             let content: Option<Value> = serde_saphyr::from_str(text).unwrap();
             check(&content.unwrap_or_default()).unwrap_or_else(|error| panic!("{text}: {error}"));

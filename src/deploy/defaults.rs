@@ -138,7 +138,7 @@ fn fields_of(site: &SiteDefaults) -> String {
     let mut fields: Vec<&str> = site.rows().iter().map(|row| row.field).collect();
     fields.sort_unstable();
     fields.dedup();
-    fields.join(", ")
+    if fields.is_empty() { "no fields".to_owned() } else { fields.join(", ") }
 }
 
 /// Returns the defaults and what is known of them; the error says why they cannot be read.

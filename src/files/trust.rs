@@ -64,7 +64,8 @@ pub(crate) fn config_text(path: &Path, is_named: bool) -> Result<String, FileErr
         if let Some(bytes) = PIPED.get().filter(|_| is_piped) {
             return Ok(bytes.clone());
         }
-        let is_device = is_named && platform::is_device(&std::fs::metadata(path)?);
+        let data = std::fs::metadata(path)?;
+        let is_device = (is_named && platform::is_device(&data)) || platform::is_null(&data);
         let bytes = whole(if is_piped || is_device { open(path)? } else { platform::open_regular(path)? })?;
         Ok(if is_piped { PIPED.get_or_init(|| bytes).clone() } else { bytes })
     };
@@ -112,8 +113,10 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
             Some(Others::Write) if platform::has_private_group(&data) => {}
             // The kubelet gives folders of mounted ConfigMaps mode 0777, but mounts them read-only.
             Some(Others::Write) if platform::is_mounted_read_only(&place) => {}
-            // Nobody changes what a device reads as by writing to it: `/dev/null` has mode 0666.
+            // Nobody changes what a device reads as by writing to it: `/dev/null` has mode 0666. In a
+            // container without root, it belongs to a user of the host.
             Some(Others::Write) if platform::is_device(&data) => {}
+            Some(Others::Own) if platform::is_null(&data) => {}
             Some(by) => return Ok(Some(Exposure { path: place, by, is_far })),
             None => {}
         }

@@ -29,7 +29,7 @@ const MOST_LINKS: usize = 100_000;
 const MOST_LINK_BYTES: usize = 16 << 20;
 /// Limit on folders, links and second names of files. They need space on the disk, but hardly any in
 /// the archive: two kilobytes can name 255 new folders.
-const MOST_WITHOUT_DATA: u64 = 500_000;
+const MOST_WITHOUT_DATA: u64 = 2_000_000;
 /// Limit on skipped members, and on members that repeat an earlier name.
 const MOST_USELESS: u64 = 50_000;
 /// Bytes copied between two checks for free space and Ctrl-C.
@@ -190,7 +190,10 @@ impl Staged {
     fn made_without_data(&mut self) -> io::Result<()> {
         self.without_data += 1;
         if self.without_data > MOST_WITHOUT_DATA {
-            return Err(io::Error::new(ErrorKind::InvalidData, "it has more than 500000 folders and links"));
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "it has more than 2000000 folders and links; copy its folders one by one",
+            ));
         }
         self.space.wrote(PIECE as u64)
     }
@@ -339,7 +342,7 @@ mod tests {
             staged.second_name(&first, &folder.join("y")),
             staged.link(&[("top/link".into(), "first".into())]),
         ] {
-            assert_eq!(refused.unwrap_err().to_string(), "it has more than 500000 folders and links");
+            assert_eq!(refused.unwrap_err().to_string(), "it has more than 2000000 folders and links; copy its folders one by one");
         }
         drop(staged);
         assert!(!folder.exists());

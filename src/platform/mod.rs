@@ -9,13 +9,13 @@ mod windows;
 #[cfg(unix)]
 pub(crate) use unix::{
     Endings, RawMode, WindowChanges, close_folder, create_new, ended_from_outside, folders_with_mode, free_space,
-    has_private_group, is_device, is_mounted_read_only, is_own, is_pipe, is_same_file, may_open_files, may_run, mode_of,
+    has_private_group, is_device, is_mounted_read_only, is_null, is_own, is_pipe, is_same_file, may_open_files, may_run, mode_of,
     modified_at, open_file, open_plain, open_regular, others_can, path_of_bytes, private_folder, symlink,
 };
 #[cfg(windows)]
 pub(crate) use windows::{
     Endings, RawMode, WindowChanges, close_folder, create_new, ended_from_outside, folders_with_mode, free_space,
-    has_private_group, is_device, is_mounted_read_only, is_own, is_pipe, is_same_file, may_open_files, may_run, mode_of,
+    has_private_group, is_device, is_mounted_read_only, is_null, is_own, is_pipe, is_same_file, may_open_files, may_run, mode_of,
     modified_at, open_file, open_plain, open_regular, others_can, path_of_bytes, private_folder, symlink,
 };
 

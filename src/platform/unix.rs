@@ -151,6 +151,11 @@ pub(crate) fn is_device(data: &Metadata) -> bool {
     data.file_type().is_char_device()
 }
 
+/// Whether it is the device `/dev/null`.
+pub(crate) fn is_null(data: &Metadata) -> bool {
+    is_device(data) && std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == data.rdev())
+}
+
 /// Whether it is a pipe, with or without a name.
 pub(crate) fn is_pipe(data: &Metadata) -> bool {
     data.file_type().is_fifo()

@@ -103,6 +103,11 @@ pub(crate) fn is_device(_data: &Metadata) -> bool {
     false
 }
 
+/// Whether it is the null device, which is no file there.
+pub(crate) fn is_null(_data: &Metadata) -> bool {
+    false
+}
+
 /// Pipes have no paths in folders.
 pub(crate) fn is_pipe(_data: &Metadata) -> bool {
     false

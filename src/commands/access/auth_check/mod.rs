@@ -45,12 +45,13 @@ pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Erro
 fn without_aliases(words: &[String]) -> Vec<String> {
     let root = Cli::command();
     let mut parent = &root;
-    let name = |word: &String| {
+    let name = |word: &str| {
         let found = parent.find_subcommand(word).or_else(|| root.find_subcommand(word));
         parent = found.filter(|found| found.has_subcommands()).unwrap_or(&root);
-        found.map_or_else(|| word.clone(), |found| found.get_name().to_owned())
+        found.map_or(word, |found| found.get_name()).to_owned()
     };
-    words.iter().map(name).collect()
+    // Quotes can make one argument of several words.
+    words.iter().flat_map(|word| word.split_whitespace()).map(name).collect()
 }
 
 fn unknown(words: &str) -> Error {
