@@ -51,6 +51,8 @@ mod tests {
             (vec!["hf", "auth", "login", "X"], vec![3]),
             (vec!["htpasswd", "-b", "f", "u", "X"], vec![4]),
             (vec!["train", "--tokens", "4096", "--auth", "/X+y==", "--hf-tokens", "X"], vec![4, 6]),
+            (vec!["train", "--tokens", "8388608", "--tokens-per-gpu", "4096", "--token", "12345678"], vec![6]),
+            (vec!["echo", "Starting", "|", "tee", "login"], vec![]),
             (vec!["train", "--sort-key", "name", "--key", "/etc/tls/key.pem", "--auth", "--verbose"], vec![]),
         ] {
             assert_eq!(argument_secrets(&words), secrets, "{words:?}");

@@ -19,6 +19,6 @@ mod shown_url;
 mod tests;
 
 pub use argument_secrets::argument_secrets;
-pub use secret_names::{NameStrength, is_secret_name, is_secret_value, strength_of};
+pub use secret_names::{Announcement, NameStrength, is_secret_name, is_secret_value, strength_of};
 pub use secret_text::{scrubbed, secret_spans};
 pub use shown_url::{shown_error, shown_origin, shown_url};

@@ -37,25 +37,26 @@ pub(super) const PLAIN_KEYS: [&str; 81] = [
 ];
 /// Words that make `token` a symbol of a tokenizer or a number.
 #[rustfmt::skip]
-pub(super) const PLAIN_TOKENS: [&str; 61] = [
+pub(super) const PLAIN_TOKENS: [&str; 65] = [
     "accepted", "add", "additional", "all", "audio", "batched", "bos", "cached", "chunk", "cls", "completion",
-    "context", "decode", "draft", "dropped", "emitted", "end", "eos", "extra", "first", "generated",
-    "generation", "ignore", "ignored", "image", "input", "last", "mask", "max", "min", "n", "new", "next",
-    "num", "output", "pad", "padding", "per", "placeholder", "prefill", "processed", "prompt", "reasoning",
-    "seen", "sep", "special", "speculative", "start", "stop", "sub", "text", "think", "total", "train",
-    "trained", "unique", "unk", "valid", "video", "visual", "word",
+    "consumed", "context", "decode", "draft", "dropped", "emitted", "end", "eos", "extra", "first",
+    "generated", "generation", "ignore", "ignored", "image", "input", "kv", "last", "mask", "max", "mean",
+    "min", "n", "new", "next", "num", "output", "pad", "padding", "per", "placeholder", "prefill", "processed",
+    "prompt", "reasoning", "seen", "sep", "special", "speculative", "start", "stop", "sub", "text", "think",
+    "total", "train", "trained", "unique", "unk", "valid", "video", "visual", "vocab", "word",
 ];
 /// Final words of names that describe a secret and do not hold it, as in `--token-file` and
 /// `secretName`.
 #[rustfmt::skip]
-pub(super) const DESCRIPTIONS: [&str; 69] = [
-    "algorithm", "audience", "budget", "cache", "class", "cost", "count", "dim", "dir", "directory",
-    "enabled", "error", "expiration", "expires", "expiry", "file", "files", "folder", "format", "host", "id",
-    "ids", "idx", "index", "interval", "issuer", "keyfile", "keystore", "kind", "latency", "len", "length",
-    "limit", "loss", "manager", "method", "mibps", "mode", "mount", "name", "names", "parallel", "path",
-    "policy", "port", "prefix", "provider", "rate", "ratio", "ref", "request", "required", "scheme", "sec",
-    "second", "seconds", "server", "size", "sock", "source", "status", "throughput", "timeout", "ttl", "type",
-    "url", "usage", "username", "version",
+pub(super) const DESCRIPTIONS: [&str; 81] = [
+    "acc", "accuracy", "algorithm", "audience", "budget", "cache", "capacity", "class", "cost", "count", "dim",
+    "dir", "directory", "dispatcher", "drop", "embedding", "embeddings", "enabled", "entropy", "env", "error",
+    "expiration", "expires", "expiry", "file", "files", "folder", "format", "host", "id", "ids", "idx",
+    "index", "interval", "issuer", "keyfile", "keystore", "kind", "latency", "len", "length", "limit", "loss",
+    "manager", "method", "mibps", "mode", "mount", "name", "names", "parallel", "path", "policy", "port",
+    "prefix", "process", "provider", "rate", "ratio", "ref", "request", "required", "rounds", "scheme", "sec",
+    "second", "seconds", "server", "size", "sock", "source", "status", "store", "throughput", "timeout", "ttl",
+    "type", "url", "usage", "username", "version",
 ];
 /// Words that make a later `tokens` a number, as in `max_num_batched_tokens`.
 #[rustfmt::skip]

@@ -4,6 +4,7 @@ use super::name_words::{
     AFTER_KEYS, COUNTS, DESCRIPTIONS, EXTENSIONS, FILE_NAMES, FINAL_ONLY, KEY_LETTERS, KEY_OWNERS, NO_PLURAL, PLAIN_KEYS,
     PLAIN_PASSES, PLAIN_TOKENS, STRONG_ENDS, WEAK,
 };
+use super::secret_values::is_number_of_tokens;
 
 /// How reliably a name announces a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,22 +17,48 @@ pub enum NameStrength {
     Strong,
 }
 
+/// What a name announces. It compares with a [`NameStrength`] by its strength.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    pub strength: NameStrength,
+    /// Whether a number after the name is a count of tokens, as in `tokens=8388608`.
+    pub counts_tokens: bool,
+}
+
+impl From<NameStrength> for Announcement {
+    fn from(strength: NameStrength) -> Self {
+        Self { strength, counts_tokens: false }
+    }
+}
+
+impl PartialEq<NameStrength> for Announcement {
+    fn eq(&self, strength: &NameStrength) -> bool {
+        self.strength == *strength
+    }
+}
+
 /// Classifies a name: `--wandb-key`, `HF_TOKEN`, `NotebookApp.token`, `clientSecret`.
 #[must_use]
-pub fn strength_of(name: &str) -> NameStrength {
+pub fn strength_of(name: &str) -> Announcement {
     let words = words_of(name);
-    let Some(last) = words.last() else { return NameStrength::None };
+    let Some(last) = words.last() else { return NameStrength::None.into() };
     let is_file = name.rsplit_once('.').is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
     // The secret ID of an AppRole is its password, although other IDs are public.
     let is_secret_id = words.len() > 1 && last == "id" && words[words.len() - 2] == "secret";
     if is_secret_id {
-        return NameStrength::Strong;
+        return NameStrength::Strong.into();
     }
     // `secretName` and `--token-file` locate a secret; `TOKEN_1` and `password2` hold one.
     if is_file || DESCRIPTIONS.contains(&last.as_str()) {
-        return NameStrength::None;
+        return NameStrength::None.into();
     }
-    (0..words.len()).map(|index| strength_in(&words, index)).max().unwrap_or(NameStrength::None)
+    let strengths: Vec<NameStrength> = (0..words.len()).map(|index| strength_in(&words, index)).collect();
+    // `password_tokens` and `auth_tokens` announce a secret by another word too.
+    let counts_tokens = strengths.iter().zip(&words).enumerate().all(|(index, (strength, word))| {
+        let is_counted = word.ends_with("tokens") || (word.ends_with("token") && index + 1 < words.len());
+        *strength == NameStrength::None || is_counted
+    });
+    Announcement { strength: strengths.into_iter().max().unwrap_or(NameStrength::None), counts_tokens }
 }
 
 /// Classifies one word of a name by its neighbours.
@@ -42,9 +69,10 @@ fn strength_in(words: &[String], index: usize) -> NameStrength {
     let before = index.checked_sub(1).map_or("", |before| words[before].as_str());
     let after = words.get(index + 1).map_or("", String::as_str);
     if let Some(start) = word.strip_suffix("token") {
-        return strength_of_token(&words[..index], start, written != word || after == "per");
+        return strength_of_token(&words[..index], start, written != word, after);
     }
-    if word == "secret" && before == "pull" || word.ends_with("pullsecret") {
+    // `imagePullSecret` and `tlsSecret` hold the name of a Secret.
+    if word == "secret" && matches!(before, "pull" | "tls") || word.ends_with("pullsecret") || word == "tlssecret" {
         return NameStrength::None;
     }
     if STRONG_ENDS.iter().any(|end| word.ends_with(end)) {
@@ -58,11 +86,13 @@ fn strength_in(words: &[String], index: usize) -> NameStrength {
     }
 }
 
-/// Classifies `token` after the words `before`. `start` is glued to it, as in `hftoken`.
-fn strength_of_token(before: &[String], start: &str, is_number: bool) -> NameStrength {
+/// Classifies `token` between the words `before` and the word `after`. `start` is glued to it, as in `hftoken`.
+fn strength_of_token(before: &[String], start: &str, is_plural: bool, after: &str) -> NameStrength {
     let owner = if start.is_empty() { before.last().map_or("", String::as_str) } else { start };
-    let is_counted = is_number && before.iter().rev().take(4).any(|word| COUNTS.contains(&word.as_str()));
-    match PLAIN_TOKENS.contains(&owner) || is_counted {
+    let is_counted = is_plural && before.iter().rev().take(4).any(|word| COUNTS.contains(&word.as_str()));
+    // `tokens_seen` is a count, and `HF_TOKENS_PROD` is a list of secrets.
+    let is_qualified = is_plural && !after.is_empty() && !KEY_OWNERS.contains(&owner);
+    match PLAIN_TOKENS.contains(&owner) || is_counted || is_qualified || after == "per" {
         true => NameStrength::None,
         false => NameStrength::Strong,
     }
@@ -96,17 +126,21 @@ fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     // Shells keep the working directory in `PWD`, which resembles a password's name.
-    !matches!(name, "PWD" | "OLDPWD") && strength_of(name) > NameStrength::None
+    !matches!(name, "PWD" | "OLDPWD") && strength_of(name) != NameStrength::None
 }
 
-/// Whether a value after a name of this strength can be a secret. A switch never is. A path is one
-/// only after an unambiguous name; [`holds_secret`] also considers which names take a file.
+/// Whether a value after a name of this strength can be a secret. A switch never is, nor is a count of
+/// tokens. A path is one only after an unambiguous name; [`holds_secret`] also considers which names take a file.
 #[must_use]
-pub fn is_secret_value(strength: NameStrength, value: &str) -> bool {
+pub fn is_secret_value(announced: impl Into<Announcement>, value: &str) -> bool {
     const SWITCHES: [&str; 12] =
         ["true", "false", "yes", "no", "on", "off", "none", "null", "nil", "auto", "disabled", "enabled"];
     let value = value.trim_matches(['"', '\'']);
     if value.is_empty() || SWITCHES.contains(&value.to_ascii_lowercase().as_str()) {
+        return false;
+    }
+    let Announcement { strength, counts_tokens } = announced.into();
+    if counts_tokens && is_number_of_tokens(value) {
         return false;
     }
     match strength {
@@ -119,11 +153,11 @@ pub fn is_secret_value(strength: NameStrength, value: &str) -> bool {
 /// Whether a value after this name can be a secret. The name decides whether a path can be one:
 /// `--key` usually takes a file, `--auth` does not.
 pub(super) fn holds_secret(name: &str, value: &str) -> bool {
-    let strength = strength_of(name);
+    let announced = strength_of(name);
     let takes_file =
         words_of(name).last().is_some_and(|last| FILE_NAMES.iter().any(|end| last.trim_end_matches('s').ends_with(end)));
-    let is_judged = if takes_file { strength } else { NameStrength::Strong };
-    strength > NameStrength::None && is_secret_value(is_judged, value)
+    let strength = if takes_file { announced.strength } else { NameStrength::Strong };
+    announced != NameStrength::None && is_secret_value(Announcement { strength, ..announced }, value)
 }
 
 /// Whether a value has the shape of a path. Base64 also begins with a slash, and has `+` and `=`.
@@ -220,6 +254,9 @@ mod tests {
             "wpapsk",
             "GITHUBKEY",
             "AZURE_CONNECTIONSTRING",
+            "HF_TOKENS_PROD",
+            "TOKEN_PROD",
+            "TOKENS_1",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
@@ -279,6 +316,20 @@ mod tests {
             "TOKENIZERS_PARALLELISM",
             "keyboard",
             "passthrough",
+            "TOKENS_PER_STEP",
+            "token_per_step",
+            "tokensPerGpu",
+            "api_tokens_per_minute",
+            "tokens_seen",
+            "consumed_tokens",
+            "mean_token_accuracy",
+            "moe_token_dispatcher",
+            "--token-drop",
+            "api_key_env",
+            "secret_store",
+            "tlsSecret",
+            "password_hash_rounds",
+            "process_token_ids",
             "",
             "--",
         ] {
@@ -286,6 +337,34 @@ mod tests {
         }
         assert_eq!(strength_of("key"), NameStrength::Weak);
         assert_eq!(strength_of("wandb_key"), NameStrength::Strong);
+    }
+
+    #[test]
+    fn a_number_after_a_plural_of_token_is_a_count() {
+        for (name, value) in [
+            ("TOKENS", "8388608"),
+            ("BATCH_TOKENS", "4194304"),
+            ("--tokens", "1,234,567,890"),
+            ("tokens", "1.2e9"),
+            ("tokens", "'3521.4'"),
+            ("token_window", "123456789012"),
+            ("tokens", "1.2M"),
+        ] {
+            assert!(!is_secret_value(strength_of(name), value), "{name} {value}");
+            assert!(!holds_secret(name, value), "{name} {value}");
+        }
+        for (name, value) in [
+            ("HF_TOKEN", "8388608"),
+            ("HF_TOKEN_1", "8388608"),
+            ("PASSWORD_TOKENS", "8388608"),
+            ("AUTH_TOKENS", "8388608"),
+            ("TOKENS", "x8388608"),
+            ("TOKENS", "1234567890123456"),
+            ("PASSWORD", "123456"),
+        ] {
+            assert!(is_secret_value(strength_of(name), value), "{name} {value}");
+            assert!(holds_secret(name, value), "{name} {value}");
+        }
     }
 
     #[test]

@@ -8,7 +8,8 @@ use regex::{Captures, Regex};
 
 use super::secret_names::{NameStrength, holds_secret, is_secret_value, strength_of};
 use super::secret_values::{
-    TextValue, ValueEnd, block_at, end_of_line, is_count, is_word_of_a_message, line_before, near_end_of_line, value_at,
+    TextValue, ValueEnd, block_at, end_of_line, is_count, is_number_of_tokens, is_plain_word, is_word_of_a_message, line_before,
+    near_end_of_line, number_before_pair, value_at,
 };
 
 /// A name in text, what separates it from its value, and where the value starts.
@@ -29,7 +30,7 @@ static RULES: LazyLock<Vec<(Regex, Find)>> = LazyLock::new(|| {
     let types = r"(?:str|string|bytes|bytearray|Any|Text|SecretStr|&(?:'static )?str|(?:Optional|Union|Final)\[[^\]\n]{0,40}\])";
     let owners = "api|access|secret|private|account|encryption|signing|master|shared|service|storage|client|deploy|ssh|wandb|ngc|hf\
                   |hugging ?face|openai|license|auth|authentication|subscription|gpg|pgp|deployment|aws|azure|anthropic|app";
-    let nouns = "pass(?:word|wd|phrase|code)?s?|secrets?|(?:secret|private|access|account)key|tokens?|apikeys?|pwd|pw|pin|psk|otp|credentials?";
+    let nouns = "pass(?:word|wd|phrase|code)s?|secrets?|(?:secret|private|access|account)key|tokens?|apikeys?|pwd|pw|pin|psk|otp|credentials?";
     let says = r"(?:is|was|are|=>|->|:=|equals|(?:is |was )?(?:re|now )?set to|(?:is |was )?changed to|will be)(?: now)?:?";
     let rules: [(String, Find); 10] = [
         (format!(r"{name}(?P<s>{quote}\]?[ \t]*(?::[ \t]*{types}(?:[ \t]*\|[ \t]*(?-u:\w){{1,20}})?[ \t]*)?[:?+]?=>?[ \t]*)"), assigned),
@@ -88,7 +89,20 @@ impl<'a> Pair<'a> {
     }
 
     fn strength(&self) -> NameStrength {
-        strength_of(self.name)
+        strength_of(self.name).strength
+    }
+
+    /// Whether words alone join the name and the value: `is`, `will be`.
+    fn is_in_sentence(&self) -> bool {
+        self.name.is_ascii() && !self.separator.contains([':', '=', '>', '：'])
+    }
+
+    /// Whether a sentence tells a password: `the password is x`. Passwords can be ordinary words.
+    fn tells_password(&self) -> bool {
+        let name = self.name.to_ascii_lowercase().replace([' ', '-'], "");
+        let says = self.separator.trim().to_ascii_lowercase();
+        let is_told = matches!(says.as_str(), "is" | "is now" | "equals") || says.ends_with(" to");
+        is_told && matches!(name.as_str(), "password" | "passwd" | "passphrase" | "passcode" | "pin" | "pw" | "pwd")
     }
 
     fn before(&self) -> Option<char> {
@@ -99,13 +113,16 @@ impl<'a> Pair<'a> {
         &self.text[self.value_at..]
     }
 
-    /// The value. A switch before a separator is a value of its own: `token=None,lr=0.1`.
+    /// The value. A switch or a count before a separator is a value of its own: `token=None,lr=0.1`.
     fn value(&self, end: ValueEnd) -> TextValue {
         const LONGEST_SWITCH: usize = 8;
         let letters = self.rest().bytes().take(LONGEST_SWITCH + 1).take_while(u8::is_ascii_alphabetic).count();
         let is_alone = self.rest()[letters..].starts_with([',', ';', '&', ')']);
         if letters > 0 && is_alone && !is_secret_value(NameStrength::Strong, &self.rest()[..letters]) {
             return TextValue { span: self.value_at..self.value_at + letters, is_quoted: false };
+        }
+        if let Some(number) = number_before_pair(self.rest()).filter(|number| self.counts(number)) {
+            return TextValue { span: self.value_at..self.value_at + number.len(), is_quoted: false };
         }
         value_at(self.text, self.value_at, end)
     }
@@ -119,12 +136,18 @@ impl<'a> Pair<'a> {
         self.name.len() > 1 && !self.name.contains(|c: char| c.is_lowercase())
     }
 
+    /// Whether a value is a number that this name counts.
+    fn counts(&self, value: &str) -> bool {
+        let name = self.name.trim_end_matches('s').to_ascii_lowercase();
+        // `PASS=12 FAIL=3` summarizes tests.
+        let may_count = name.ends_with("token") || name.ends_with("secret") || self.name.eq_ignore_ascii_case("pass");
+        (may_count && is_count(value)) || (is_number_of_tokens(value) && strength_of(self.name).counts_tokens)
+    }
+
     /// The value's place if the value can be a secret of this name.
     fn accepted(&self, value: TextValue) -> Option<Range<usize>> {
         let content = &self.text[value.span.clone()];
-        let counts = self.name.trim_end_matches('s').to_ascii_lowercase();
-        let is_number = (counts.ends_with("token") || counts.ends_with("secret")) && is_count(content);
-        (!is_number && holds_secret(self.name, content)).then_some(value.span)
+        (!self.counts(content) && holds_secret(self.name, content)).then_some(value.span)
     }
 }
 
@@ -255,7 +278,8 @@ fn key_of_owner(pair: &Pair<'_>) -> Option<Range<usize>> {
     }
     let value = pair.value(ValueEnd::Blank);
     let content = &pair.text[value.span.clone()];
-    let is_word = !value.is_quoted && is_word_of_a_message(content);
+    let is_plain = is_word_of_a_message(content) || (pair.is_in_sentence() && is_plain_word(content));
+    let is_word = !value.is_quoted && is_plain;
     let may = is_secret_value(NameStrength::Weak, content) && !is_word && !is_count(content);
     may.then_some(value.span)
 }
@@ -268,8 +292,16 @@ fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
     }
     let value = pair.value(ValueEnd::Blank);
     let content = &pair.text[value.span.clone()];
-    let is_number = pair.name.to_ascii_lowercase().contains("token") && is_count(content);
-    let may = is_secret_value(NameStrength::Strong, content) && !is_word_of_a_message(content) && !is_number;
+    let name = pair.name.to_ascii_lowercase();
+    let is_number = (name == "tokens" && is_number_of_tokens(content)) || (name == "token" && is_count(content));
+    // Of tokenizers: `<s>`, `[PAD]`.
+    let is_symbol = name.starts_with("token")
+        && content.starts_with(['<', '['])
+        && content.len() < 16
+        && !content.contains(|c: char| c.is_ascii_digit());
+    let is_plain = is_number || is_symbol || (is_plain_word(content) && !pair.tells_password());
+    let is_word = is_word_of_a_message(content) || (pair.is_in_sentence() && !value.is_quoted && is_plain);
+    let may = is_secret_value(NameStrength::Strong, content) && !is_word && !is_number;
     may.then_some(value.span)
 }
 

@@ -13,8 +13,17 @@ use super::secret_values::{ValueEnd, is_word_of_a_message, value_at};
 /// Words of a line. A pipe separates them without blanks too.
 static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\|+|[^\s|]+").expect("the pattern is tested"));
 
-/// Words of commands that read a password from a pipe.
-const READERS: [&str; 6] = ["login", "--password-stdin", "--with-token", "--token-stdin", "chpasswd", "--stdin"];
+/// Flags and programs that read a password from a pipe.
+const READERS: [&str; 5] = ["--password-stdin", "--with-token", "--token-stdin", "chpasswd", "--stdin"];
+
+/// Programs for text and files. `login` after them is the name of a file or a word to search.
+const TEXT_TOOLS: [&str; 18] = [
+    "awk", "cat", "cp", "cut", "grep", "egrep", "head", "less", "mv", "rg", "sed", "sort", "tail", "tee", "touch", "tr", "uniq",
+    "wc",
+];
+/// Final letters of settings that hold a password although prose and other settings also have such
+/// words: `_auth` of npm, `wifi-sec.psk` of nmcli, `pass` of rclone.
+const SHORT_SETTINGS: [&str; 5] = ["auth", "pass", "psk", "pw", "pwd"];
 
 /// A secret word, and the number of bytes before the secret, as in `-pSECRET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +81,10 @@ struct Command<'a> {
     logs_in: bool,
     sets: bool,
     before: &'a str,
+    /// The number of words so far.
+    words: usize,
+    /// Whether the first word is one of [`TEXT_TOOLS`].
+    handles_text: bool,
     /// Words that are neither flags nor their values.
     bare: Vec<SecretWord>,
     /// Words that `echo` passes to this command.
@@ -99,6 +112,8 @@ impl<'a> Command<'a> {
             self.bare.push(SecretWord { index, skipped: start });
         }
         self.recognize(word, index, secrets);
+        self.handles_text |= self.words == 0 && is_text_tool(word);
+        self.words += 1;
         self.before = word;
     }
 
@@ -132,9 +147,14 @@ impl<'a> Command<'a> {
 
     /// Whether the word before names a secret of a configuration: `aws configure set token x`.
     fn names_secret(&self, word: &str) -> bool {
+        let is_setting = self.is_rule(Rule::Settings);
         let name = self.before.rsplit(['/', ':']).next().unwrap_or_default();
-        let is_name = !self.before.starts_with('-') && !self.before.contains('=');
-        is_name && is_secret_value(strength_of(name), word) && !is_word_of_a_message(word)
+        let name = if is_setting { name.rsplit('.').next().unwrap_or(name) } else { name };
+        let announced = strength_of(name);
+        let lower = name.to_ascii_lowercase();
+        let is_clear = announced == NameStrength::Strong || SHORT_SETTINGS.iter().any(|end| lower.ends_with(end));
+        let is_name = !self.before.starts_with('-') && !self.before.contains('=') && (is_clear || !is_setting);
+        is_name && is_secret_value(announced, word) && !is_word_of_a_message(word)
     }
 
     /// Updates the state by a word: a program, a subcommand, or a flag that reads a password.
@@ -152,7 +172,7 @@ impl<'a> Command<'a> {
             self.program_at = index;
         }
         let is_sudo = self.before == "sudo" && word.starts_with('-') && word.contains('S');
-        let reads_password = is_sudo || READERS.contains(&word);
+        let reads_password = is_sudo || READERS.contains(&word) || (word == "login" && self.is_subcommand());
         self.logs_in |= reads_password;
         if reads_password {
             secrets.append(&mut self.piped);
@@ -164,6 +184,13 @@ impl<'a> Command<'a> {
         let adds_user = ["add_user", "change_password"].contains(&word) || (self.before == "alias" && word == "set");
         self.ends_with_password |= is_batch || (self.is_rule(Rule::Subcommand) && adds_user);
         self.ends_with_password |= self.is_rule(Rule::Settings) && word == "obscure";
+    }
+
+    /// Whether the next word can be a subcommand: `docker login`, not `tee login` or `train.py --stage login`.
+    fn is_subcommand(&self) -> bool {
+        let is_short = self.before.len() == 2 || matches!(self.before, "--debug" | "--verbose");
+        let is_lone_flag = self.words < 3 && is_short && !self.handles_text;
+        !self.before.is_empty() && !is_text_tool(self.before) && (!self.before.starts_with('-') || is_lone_flag)
     }
 
     fn is_rule(&self, rule: Rule) -> bool {
@@ -202,6 +229,10 @@ impl<'a> Command<'a> {
         }
         Self::default()
     }
+}
+
+fn is_text_tool(word: &str) -> bool {
+    TEXT_TOOLS.contains(&word.rsplit('/').next().unwrap_or(word))
 }
 
 /// The place of a part in the written word, which can begin with a quote.

@@ -149,23 +149,24 @@ pub(super) fn block_at(text: &str, at: usize, indent: usize) -> Option<Range<usi
 /// Whether a value is an ordinary word of a message, as in `token is expired` and `password: wrong`.
 pub(super) fn is_word_of_a_message(value: &str) -> bool {
     #[rustfmt::skip]
-    const WORDS: [&str; 168] = [
-        "a", "about", "absent", "accepted", "access", "already", "also", "always", "an", "and", "are", "as", "at",
-        "available", "bad", "be", "because", "been", "before", "being", "by", "cached", "can", "cannot", "changed",
-        "check", "configured", "connection", "context", "correct", "could", "couldn't", "created", "defined", "deleted",
-        "denied", "deprecated", "different", "disabled", "does", "eof", "empty", "encrypted", "enter", "error",
-        "expected", "expired", "expires", "expiring", "failed", "failure", "fetching", "for", "forbidden", "found",
-        "from", "generated", "generating", "given", "has", "have", "hidden", "http", "i/o", "if", "ignored", "in",
-        "incorrect", "invalid", "is", "it", "its", "known", "loaded", "login", "longer", "malformed", "masked", "may",
-        "mismatch", "missing", "mounted", "must", "name", "needed", "never", "no", "not", "now", "of", "ok", "on",
-        "only", "operation", "optional", "or", "permission", "please", "pods", "present", "provided", "rbac", "read",
+    const WORDS: [&str; 171] = [
+        "a", "about", "absent", "accepted", "access", "already", "also", "always", "an", "and", "are", "as",
+        "at", "available", "bad", "be", "because", "been", "before", "being", "by", "cached", "can", "cannot",
+        "changed", "check", "configured", "connection", "context", "correct", "could", "couldn't", "created",
+        "defined", "deleted", "denied", "deprecated", "different", "disabled", "does", "eof", "empty",
+        "encrypted", "enter", "error", "expected", "expire", "expired", "expires", "expiring", "failed",
+        "failure", "fetching", "for", "forbidden", "found", "from", "generated", "generating", "given", "has",
+        "hashed", "have", "hidden", "http", "i/o", "if", "ignored", "in", "incorrect", "invalid", "is", "it",
+        "its", "known", "loaded", "login", "longer", "malformed", "managed", "masked", "may", "mismatch",
+        "missing", "mounted", "must", "name", "needed", "never", "no", "not", "now", "of", "ok", "on", "only",
+        "operation", "optional", "or", "permission", "please", "pods", "present", "provided", "rbac", "read",
         "reading", "ready", "received", "redacted", "refreshed", "rejected", "request", "required", "requires",
         "response", "retrying", "revoked", "rotated", "rpc", "same", "saved", "secret", "secrets", "see",
         "serviceaccount", "serviceaccounts", "set", "should", "signature", "skipped", "skipping", "specified",
-        "status", "still", "stored", "succeeded", "success", "successful", "supported", "that", "the", "they", "this",
-        "timed", "timeout", "to", "too", "unable", "unauthorized", "undefined", "unexpected", "unknown", "unset",
-        "unsupported", "updated", "used", "user", "using", "valid", "value", "verified", "was", "weak", "webhook",
-        "when", "will", "with", "wrong", "your", "you",
+        "status", "still", "stored", "succeeded", "success", "successful", "supported", "that", "the", "they",
+        "this", "timed", "timeout", "to", "too", "unable", "unauthorized", "undefined", "unexpected",
+        "unknown", "unset", "unsupported", "updated", "used", "user", "using", "valid", "value", "verified",
+        "was", "weak", "webhook", "when", "will", "with", "wrong", "your", "you",
     ];
     WORDS.contains(&value.to_ascii_lowercase().trim_end_matches(['.', ':', ',', '!', ')', ';']))
 }
@@ -178,6 +179,39 @@ pub(super) fn is_count(value: &str) -> bool {
     let is_number = number.starts_with(|c: char| c.is_ascii_digit()) && number.len() < 16;
     let is_short = value.len() < 7 || number.contains([',', '_']) || !unit.is_empty();
     is_number && is_short && UNITS.contains(&unit.to_ascii_lowercase().as_str())
+}
+
+/// Whether a value after a name such as `tokens` is their number, of any length that programs print.
+pub(super) fn is_number_of_tokens(value: &str) -> bool {
+    const LONGEST: usize = 15;
+    is_count(value) || (value.len() <= LONGEST && value.replace([',', '_'], "").parse::<f64>().is_ok())
+}
+
+/// The number at the start of a list of pairs: `1.5` in `1.5,lr=0.1`. Reads a limited distance, because
+/// callers ask for each name of a long list.
+pub(super) fn number_before_pair(text: &str) -> Option<&str> {
+    const LONGEST_NUMBER: usize = 15;
+    const LONGEST_NAME: usize = 64;
+    let bytes = text.as_bytes();
+    let is_inner = |at: usize| {
+        let is_thousands = bytes[at] == b',' && bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
+        is_thousands || bytes[at].is_ascii_alphanumeric() || matches!(bytes[at], b'.' | b'_' | b'+' | b'-' | b'/' | b'%')
+    };
+    let length = (0..bytes.len().min(LONGEST_NUMBER + 1)).take_while(|at| is_inner(*at)).count();
+    let is_separated = matches!(bytes.get(length), Some(b',' | b';' | b'&'));
+    let rest = bytes.get(length + 1..)?;
+    let name =
+        rest.iter().take(LONGEST_NAME).take_while(|byte| byte.is_ascii_alphanumeric() || b"_.-/\"'".contains(byte)).count();
+    let is_pair = name > 0 && matches!(rest.get(name), Some(b'=' | b':'));
+    (is_separated && is_pair).then(|| &text[..length])
+}
+
+/// Whether a value in a sentence has the form of an ordinary word: `packed`, `left-padded`, `Done.`.
+pub(super) fn is_plain_word(value: &str) -> bool {
+    const LONGEST: usize = 24;
+    let word = value.trim_end_matches(['.', ',', ':', ';', '!', '?', ')']);
+    let is_inner = |letter: char| letter.is_lowercase() || matches!(letter, '-' | '/' | '\'' | '\u{2019}');
+    word.len() <= LONGEST && word.starts_with(char::is_alphabetic) && word.chars().skip(1).all(is_inner)
 }
 
 /// Whether a value is already masked.

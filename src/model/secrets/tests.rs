@@ -198,6 +198,15 @@ fn secrets_of_every_form_are_replaced() {
         "as `docker login -p CANARY`, `curl -u me:CANARY` and others",
         "curl -A \"my agent\" -u me:CANARY https://host",
         "docker login -u 'a b' -p CANARY host",
+        "docker -D login -p CANARY",
+        "ssh host docker login -p CANARY; cat f&&docker login -p CANARY",
+        "echo CANARY | gh auth login",
+        "echo CANARY | sudo -E wandb login",
+        "npm config set //registry.example.com/:_auth CANARY",
+        "nmcli connection modify x wifi-sec.psk CANARY",
+        "HF_TOKENS_PROD=CANARY",
+        "tokens=1,CANARY",
+        "the token is: CANARY",
     ] {
         let clean = scrubbed(text).unwrap_or_else(|| panic!("{text}"));
         assert!(!clean.contains("CANARY"), "{text}\n{clean}");
@@ -221,6 +230,11 @@ fn only_the_secret_is_replaced() {
         ("openssl rsa -passin pass:x1 -in k", "openssl rsa -passin [redacted] -in k"),
         ("{Name:HF_TOKEN Value:x y ValueFrom:nil}", "{Name:HF_TOKEN Value:[redacted] ValueFrom:nil}"),
         ("Authorization: [redacted]", "Authorization: [redacted]"),
+        ("the password is hunter today", "the password is [redacted] today"),
+        ("the token is 'hunter' today", "the token is '[redacted]' today"),
+        ("the token is h4nter today", "the token is [redacted] today"),
+        ("tokens=8388608,password=x1", "tokens=8388608,password=[redacted]"),
+        ("token=12345678 AUTH_TOKENS=12345678", "token=[redacted] AUTH_TOKENS=[redacted]"),
     ] {
         assert_eq!(scrubbed(text).as_deref().unwrap_or(text), clean, "{text}");
         assert_eq!(scrubbed(clean), None, "{clean}");
@@ -236,6 +250,7 @@ fn a_hostile_line_of_a_mebibyte_is_scrubbed() {
         "\"",
         "'",
         "token=true,",
+        "tokens=1,",
         "secret:a,",
         "DB_KEY:/a/b,",
         "Authorization: missing ",
