@@ -83,13 +83,14 @@ fn redact_field(key: &str, value: &mut Value) {
     if key.starts_with(METRIC_ANNOTATION) {
         return redact_annotation(key, value);
     }
-    let announced = strength_of(key) == NameStrength::Strong;
+    let announced = strength_of(key);
+    let is_strong = announced.strength == NameStrength::Strong;
     match value {
-        Value::String(text) if key.contains(".env.") || (announced && is_secret_value(NameStrength::Strong, text)) => {
+        Value::String(text) if key.contains(".env.") || (is_strong && is_secret_value(announced, text)) => {
             *value = REDACTED.into();
         }
         // A number under `token` is a count of tokens.
-        Value::Number(_) if announced && !lower.ends_with("token") => *value = REDACTED.into(),
+        Value::Number(_) if is_strong && !announced.counts_tokens && !lower.ends_with("token") => *value = REDACTED.into(),
         // Names of Events can look like bootstrap tokens.
         Value::String(text) if key == "name" && scrubbed(text).is_some_and(|clean| clean == REDACTED) && is_name(text) => {}
         other => redact(other),

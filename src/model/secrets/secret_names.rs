@@ -20,6 +20,7 @@ pub enum NameStrength {
 /// What a name announces. It compares with a [`NameStrength`] by its strength.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
+    /// How reliably the name announces a secret.
     pub strength: NameStrength,
     /// Whether a number after the name is a count of tokens, as in `tokens=8388608`.
     pub counts_tokens: bool,
