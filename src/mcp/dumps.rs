@@ -1,6 +1,6 @@
 //! Masks the values of environment variables that a program printed into its log: `env`, `set -x`,
 //! `declare -p`, and the maps that Python, JSON, Ruby and Node print. A variable's name need not
-//! announce a secret, so the shape of the line decides.
+//! announce a secret, so the shape of the line decides. Numbers stay, because metrics have that shape.
 
 use std::sync::LazyLock;
 
@@ -36,10 +36,47 @@ static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
     let keyword = r"(?:export|readonly|declare|typeset|local|setenv|set)(?:[ \t]+-\w+)*[ \t]+";
     pattern(&format!(r#"(?m)^({PREFIX}[\[{{("']?)({keyword})?([A-Za-z_]\w*)=([^=\s].*)$"#))
 });
-/// A value that metrics and progress also have: a number with a short unit, or a word for a number.
+/// Separators and brackets that can follow a value.
+const CLOSING: &str = r"[,;:|)\]}]*";
+
+/// Matches a value that metrics and progress also have: a number or a ratio of numbers, a time, a
+/// tuple, a tensor, or a word for a number.
+fn measured(number: &str, unit: &str) -> String {
+    let quantity = format!("{number}{unit}");
+    let clock = r"\d{1,6}:\d\d(?::\d\d)?(?:[.,]\d+)?";
+    let date = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[-+]\d\d:?\d\d)?)?";
+    let duration = r"(?:\d+(?:\.\d+)?(?:d|h|ms|m|s|us|µs|ns)){1,6}";
+    let numbers = r"(?:[-+\d.,e\[\]() %x/]|nan|inf|true|false|none)*";
+    let tensor = r"(?:(?:np|numpy|torch)\.)?(?:tensor|size|array|float\d*|int\d*)";
+    let option = r"(?:device='[a-z]+(?::\d+)?'|dtype=[\w.]+|grad_fn=<\w+>|requires_grad=true)";
+    let word = "nan|inf|true|false|none|null|yes|no|on|off";
+    format!(
+        r"(?:[-+]?(?:{quantity}(?:[/x]{quantity})*|{clock}|{date}|{duration}|{word})|[(\[]{numbers}[)\]]|{tensor}\({numbers}(?:, ?{option})*\))"
+    )
+}
+
+/// A measured value at the beginning of the value of a name in lower case, with any short unit.
 static MEASURED: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"(?i)^[-+]?(?:\d[\d.,_]*(?:e[-+]?\d+)?[a-z%/]{0,5}|nan|inf|true|false|none|null|yes|no|on|off)[,;:)\]]?(?:\s|$)")
+    let unit = "(?:[a-z%]{0,5}|samples|tokens|images)(?:/[a-z]{1,6}){0,2}";
+    pattern(&format!(r"(?i)^{}{CLOSING}(?:\s|$)", measured(r"\d[\d.,_]*(?:e[-+]?\d+)?", unit)))
 });
+/// One measured value or several, with or without names, at the beginning of the value of a name in
+/// capitals. Allows known units only, because the name is likely that of a variable.
+static MEASURED_IN_CAPITALS: LazyLock<Regex> = LazyLock::new(|| {
+    let number = r"(?:\d{1,12}(?:,\d{1,3})*(?:\.\d*)?|\d{1,3}(?:_\d{3})+|\.\d+)(?:e[-+]?\d+)?";
+    let unit = concat!(
+        "(?:%|[kmgtpe]?i?b(?:/s)?|[kmgtpe]i?|[mun]?s|min|h|d|x|k?w|[kmg]?hz|s/it",
+        "|(?:it|tok|tokens|samples|images)/s|[kmgtpe]?flops?(?:/s)?)?"
+    );
+    let value = measured(number, unit);
+    let named = format!(r"[a-z_][\w.@/-]*=(?:{value}|{})", STATES.join("|"));
+    pattern(&format!(r"(?i)^{value}(?:{CLOSING}\s+(?:[|│]\s+)?(?:{named}|{value}))*{CLOSING}(?:\s+|$)"))
+});
+/// Values in lower case that are states and no secrets.
+const STATES: [&str; 14] = [
+    "running", "pending", "done", "ok", "ready", "started", "finished", "failed", "true", "false", "none", "train", "eval",
+    "test",
+];
 /// Another assignment in the same line.
 static ANOTHER: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\s,;][A-Za-z_][\w.]*="));
 /// A value that is one quoted text.
@@ -53,7 +90,7 @@ static ENVIRONMENT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r#"(?m)^.*(?:\benvironb?\(|\\?["'](?:PATH|HOME|PWD|HOSTNAME)\\?["']\s*(?::|=>)).*$"#));
 /// A line of `console.log(process.env)`.
 static PROPERTY: LazyLock<Regex> =
-    LazyLock::new(|| pattern(&format!(r"(?m)^({PREFIX}(?:\{{[ \t]*)?([A-Za-z_]\w*):[ \t]+){QUOTED}(,?[ \t]*\}}?)$")));
+    LazyLock::new(|| pattern(&format!(r"(?m)^({PREFIX}(?:\{{[ \t]*)?([A-Za-z_]\w*):[ \t]+)({QUOTED})(,?[ \t]*\}}?)$")));
 /// Words before a colon that are a level and no name.
 const LEVELS: [&str; 9] = ["TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"];
 
@@ -62,18 +99,23 @@ const LEVELS: [&str; 9] = ["TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING"
 pub(super) fn masked(text: &str, names: VariableNames) -> String {
     let text = ENVIRONMENT.replace_all(text, |line: &Captures<'_>| ENTRY.replace_all(&line[0], "$1[redacted]").into_owned());
     let text = entries(&text);
-    let text =
-        PROPERTY.replace_all(&text, |line: &Captures<'_>| match is_conventional(&line[2]) && !LEVELS.contains(&&line[2]) {
-            true => format!("{}{REDACTED}{}", &line[1], &line[3]),
-            false => line[0].to_owned(),
-        });
+    let property = |line: &Captures<'_>| match is_variable(&line[2], &line[3]) && !LEVELS.contains(&&line[2]) {
+        true => format!("{}{REDACTED}{}", &line[1], &line[4]),
+        false => line[0].to_owned(),
+    };
+    let text = PROPERTY.replace_all(&text, property);
     let assigned = |line: &Captures<'_>| {
         let (name, value) = (&line[3], &line[4]);
         let keyword = line.get(2).map_or("", |keyword| keyword.as_str());
-        let is_lone = || names == VariableNames::Any && is_lone_assignment(value);
-        match !keyword.is_empty() || is_conventional(name) || is_lone() {
-            true => format!("{}{keyword}{name}={REDACTED}", &line[1]),
-            false => line[0].to_owned(),
+        let kept = match is_conventional(name) {
+            _ if !keyword.is_empty() => "",
+            true => measured_part(name, value),
+            false if names == VariableNames::Any && is_lone_assignment(value) => "",
+            false => value,
+        };
+        match kept.len() == value.len() {
+            true => line[0].to_owned(),
+            false => format!("{}{keyword}{name}={kept}{REDACTED}", &line[1]),
         }
     };
     ASSIGNED.replace_all(&text, assigned).into_owned()
@@ -84,7 +126,7 @@ pub(super) fn masked(text: &str, names: VariableNames) -> String {
 fn entries(text: &str) -> String {
     let entry = |entry: &Captures<'_>| {
         let (quote, inner) = entry[3].split_at(1);
-        match is_conventional(&entry[2]) {
+        match is_variable(&entry[2], &entry[3]) {
             true => format!("{}{REDACTED}", &entry[1]),
             false => format!("{}{quote}{}", &entry[1], entries(inner)),
         }
@@ -97,11 +139,25 @@ fn is_conventional(name: &str) -> bool {
     !name.chars().any(|c| c.is_ascii_lowercase()) || name.ends_with("_proxy")
 }
 
+/// Whether a name with a quoted value is that of a variable.
+fn is_variable(name: &str, quoted: &str) -> bool {
+    let value = quoted.trim_matches(['"', '\'', '\\']);
+    is_conventional(name) && measured_part(name, value).len() < value.len()
+}
+
+/// The measured values at the beginning of the value of a variable: all of `0.41 loss=2.3`.
+fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
+    match name.ends_with("_proxy") {
+        true => "",
+        false => MEASURED_IN_CAPITALS.find(value).map_or("", |found| found.as_str()),
+    }
+}
+
 /// Whether the rest of the line is the value of a variable in lower case, in contrast to
-/// `loss=0.4 lr=1e-4` and `time=12:00 level=info`.
+/// `loss=0.4 lr=1e-4`, `status=running` and `time=12:00 level=info`.
 fn is_lone_assignment(value: &str) -> bool {
     let value = value.trim_end();
-    ONE_TEXT.is_match(value) || !MEASURED.is_match(value) && !ANOTHER.is_match(value)
+    ONE_TEXT.is_match(value) || !MEASURED.is_match(value) && !STATES.contains(&value) && !ANOTHER.is_match(value)
 }
 
 #[cfg(test)]
@@ -147,10 +203,37 @@ mod tests {
             "{\"PATH\"=>\"/usr/bin\", \"motd\" => \"CANARY\"}",
             "  MOTD: 'CANARY',",
             "  https_proxy: 'CANARY' }",
+            "RANK=0 MOTD=CANARY",
+            "RANK=0 motd=CANARY train",
+            "MOTD=5 CANARY words",
+            "MOTD=5CANARY",
+            "MOTD=5/CANARY",
+            "MOTD=(5, 'CANARY')",
+            "MOTD=tensor(CANARY)",
+            "MOTD=running CANARY",
+            "motd=running-CANARY",
+            "motd=[1, CANARY]",
+            "motd=12:00:CANARY",
+            "{\"MOTD\": \"5 CANARY\"}",
+            "  MOTD: '5 CANARY',",
         ] {
             let shown = masked(&format!("before\n{line}\nafter"), VariableNames::Any);
             assert!(!shown.contains("CANARY") && shown.contains(REDACTED), "{line}: {shown}");
             assert!(shown.starts_with("before\n") && shown.ends_with("\nafter"), "{line}: {shown}");
+        }
+    }
+
+    #[test]
+    fn measured_values_of_an_environment_are_masked() {
+        for (line, shown) in [
+            ("export RANK=5", "export RANK=[redacted]"),
+            ("declare -x step=\"5\"", "declare -x step=[redacted]"),
+            ("{'PATH': '/bin', 'RANK': '5', 'step': '5'}", "{'PATH': [redacted], 'RANK': [redacted], 'step': [redacted]}"),
+            ("environ({'RANK': '5'})", "environ({'RANK': [redacted]})"),
+            ("https_proxy=5", "https_proxy=[redacted]"),
+            ("MFU=0.41 loss=2.3 MOTD=CANARY x", "MFU=0.41 loss=2.3 [redacted]"),
+        ] {
+            assert_eq!(masked(line, VariableNames::Any), shown);
         }
     }
 
@@ -172,6 +255,33 @@ mod tests {
             "{'loss': 0.4, 'model': 'llama'}",
             "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
             "RuntimeError: \"x\" is not defined",
+            "step=100/1000",
+            "epoch=3/10",
+            "x7k2p │ step=5/100 done",
+            "elapsed=00:05:12",
+            "time=12:00:01",
+            "time=2026-11-27T20:36:48Z",
+            "eta=1h23m",
+            "speed=312tok/s/gpu",
+            "memory=12GiB/80GiB",
+            "batch=(8, 128)",
+            "shape=[8,128]",
+            "shape=8x128",
+            "size=torch.Size([8, 128])",
+            "loss=tensor(0.4)",
+            "loss=tensor(0.4, device='cuda:0', grad_fn=<NllLossBackward0>)",
+            "status=running",
+            "mode=eval",
+            "MFU=0.41 loss=2.3",
+            "0: MFU=0.41 | loss=2.3, status=done",
+            "TFLOPS=312",
+            "TFLOPS=312.5TFLOPS/s, MEM=12GiB/80GiB",
+            "F1=0.93 BLEU=31.2",
+            "CUDA_VISIBLE_DEVICES=0,1,2",
+            "ETA=00:05:12",
+            "{\"F1\": \"0.93\"}",
+            "{\"msg\": \"{\\\"F1\\\": \\\"0.93\\\"}\"}",
+            "  F1: '0.93',",
         ] {
             assert_eq!(masked(line, VariableNames::Any), line);
         }
