@@ -61,7 +61,7 @@ const READING: [AgentTool; 19] = [
         ],
     ),
     asks("events", "What happened to a job", &["events"], &[JOB, NAMESPACE]),
-    asks("list_nodes", "Nodes with GPUs: type, pool, free GPUs, utilization", &["get", "nodes"], &[]),
+    echoes(asks("list_nodes", "Nodes with GPUs: type, pool, free GPUs, utilization", &["get", "nodes"], &[]), TextSource::Labels),
     echoes(
         asks(
             "describe_node",
@@ -275,6 +275,13 @@ mod tests {
         assert_eq!(names(WriteArea::Pools), ["apply_pool", "delete_pool"]);
         assert_eq!(names(WriteArea::Quotas), ["apply_quota", "delete_quota"]);
         assert_eq!(names(WriteArea::Defaults), ["apply_defaults", "delete_defaults"]);
+    }
+
+    #[test]
+    fn nodes_keep_their_labels_and_taints() {
+        for name in ["list_nodes", "describe_node"] {
+            assert_eq!(tools(&[]).find(|tool| tool.name == name).unwrap().source, TextSource::Labels, "{name}");
+        }
     }
 
     #[test]

@@ -12,9 +12,13 @@ const ARROW: &str = " → ";
 /// Ends a value that is cut off.
 const CUT: char = '…';
 
-/// The object if there are several, the path, and both values.
-static CHANGE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?m)^([ \t]*(?:\S+ )?\S+: )(.* → .*)$").expect("the pattern is valid"));
+/// The path with any text before it, such as the object or `caused by:`, and both values. A path
+/// begins with a field of an object, or has a dot and is at most behind the object.
+static CHANGE: LazyLock<Regex> = LazyLock::new(|| {
+    let field = "(?:spec|data|metadata|status|rules|subjects|roleRef|type|immutable|binaryData|stringData)";
+    let path = format!(r"(?:(?:.*?[ \t])??{field}(?:\.\S+)?|[ \t]*(?:\S+ )?[A-Za-z]\w*\.\S+)");
+    Regex::new(&format!("(?m)^({path}: )(.* → .*)$")).expect("the pattern is valid")
+});
 
 /// Masks a text value.
 type MaskText = fn(&str) -> String;
@@ -92,6 +96,11 @@ mod tests {
             "data.run: MOTD=CANARY train → MOTD='a CANARY…",
             "data.run: {\"MOTD\": \"CANARY → CANARY\"} → -",
             r#"metadata.annotations: {"gpuctl/defaults":"{\"environment.env.MOTD\":\"CANARY\"}"} → -"#,
+            r#"  caused by: spec.containers: [{"env":[{"name":"MOTD","value":"CANARY"}]}] → -"#,
+            r#"error: `web` exists: spec.containers: [{"env":[{"name":"MOTD","value":"CANARY"}]}] → -"#,
+            r#"  caused by: training `a` exists: spec.a: "CANARY" → -: spec.b: {"A":"CANARY"} → -"#,
+            r#"  deployment/web other.field: {"env":[{"name":"MOTD","value":"CANARY"}]} → -"#,
+            r#"  configmap/web data: {"run":"MOTD=CANARY train"} → -"#,
         ] {
             let shown = mask::text(&format!("before\n{line}\nafter"), mask::TextSource::Manifest);
             assert!(!shown.contains("CANARY") && shown.contains(REDACTED), "{line}: {shown}");
@@ -109,6 +118,8 @@ mod tests {
             r#"spec.tolerations: - → [{"key":"gpu","operator":"Exists"}]"#,
             "  deployment/web spec.replicas: 1 → 2",
             "epoch 3: a → b",
+            "pipeline: load → tokenize → train",
+            "[INFO] topology: [0, 1] → ring",
         ] {
             assert_eq!(masked(line, value), line);
         }

@@ -23,7 +23,7 @@ pub(super) enum TextSource {
     Description,
     /// A YAML document after comment lines.
     Yaml,
-    /// Messages about YAML from the agent itself.
+    /// Messages about YAML from the agent itself, and fields that it would change.
     Manifest,
     /// Text of the program without any data of the cluster.
     Program,
@@ -38,6 +38,14 @@ impl TextSource {
             // A warning or an error can contain other text than that of the program.
             Self::Program => Self::Manifest,
             other => other,
+        }
+    }
+
+    /// The source of a text in a field of JSON.
+    fn of_field(self) -> Self {
+        match self {
+            Self::Labels | Self::Manifest => self,
+            _ => Self::Cluster,
         }
     }
 }
@@ -87,7 +95,7 @@ pub(super) fn text(answer: &str, source: TextSource) -> String {
         TextSource::Labels => lines(answer, VariableNames::Capitals),
         TextSource::Manifest => {
             let kept = SECRET_FIELD.replace_all(answer, |found: &Captures<'_>| format!("{}{NAMED_SECRET}", &found[1]));
-            lines(&kept, VariableNames::Capitals).replace(NAMED_SECRET, "secret: ")
+            lines(&changed_fields::masked(&kept, value), VariableNames::Capitals).replace(NAMED_SECRET, "secret: ")
         }
         TextSource::Description => description(answer),
         TextSource::Yaml => {
@@ -103,7 +111,7 @@ fn joined(text: String, line: &str) -> String {
 }
 
 fn lines(text: &str, names: VariableNames) -> String {
-    dumps::masked(&credentials(&changed_fields::masked(text, value)), names)
+    dumps::masked(&credentials(text), names)
 }
 
 fn credentials(text: &str) -> String {
@@ -164,7 +172,7 @@ pub(super) fn json(answer: &mut Value, source: TextSource) {
 /// plain text.
 fn prepare(value: &mut Value, source: TextSource, documents: &mut Vec<String>) {
     match value {
-        Value::String(line) => *line = text(line, if source == TextSource::Manifest { source } else { TextSource::Cluster }),
+        Value::String(line) => *line = text(line, source.of_field()),
         Value::Array(items) => items.iter_mut().for_each(|item| prepare(item, source, documents)),
         Value::Object(fields) => {
             hide_default(fields);
@@ -262,6 +270,30 @@ environment:
         assert!(masked.contains("secret: hub"), "{masked}");
         assert_eq!((&answer["source"], &answer["resources"]["gpu"]), (&Value::Null, &json!(0)));
         assert!(answer["yamlContent"].as_str().unwrap().contains("PASSPHRASE"));
+    }
+
+    #[test]
+    fn fields_of_json_keep_their_origin() {
+        let masked = |source| {
+            let mut answer = json!({"taints": ["dedicated=gpu:NoSchedule", "MOTD=CANARY"]});
+            json(&mut answer, source);
+            answer["taints"].clone()
+        };
+        assert_eq!(masked(TextSource::Labels), json!(["dedicated=gpu:NoSchedule", "MOTD=[redacted]"]));
+        assert_eq!(masked(TextSource::Cluster), json!(["dedicated=[redacted]", "MOTD=[redacted]"]));
+        let mut preview = json!({"changes": ["spec.initContainers: - → [{\"env\":[{\"name\":\"MOTD\",\"value\":\"CANARY\"}]}]"]});
+        json(&mut preview, TextSource::Manifest);
+        assert!(!preview.to_string().contains("CANARY"), "{preview}");
+    }
+
+    #[test]
+    fn logs_and_events_show_no_changed_fields() {
+        for line in ["pipeline: load → tokenize → train", "[INFO] topology: [0, 1] → ring", "data.loader: [0, 1] → ring"]
+        {
+            for source in [TextSource::Cluster, TextSource::Labels, TextSource::Description] {
+                assert_eq!(text(line, source), line);
+            }
+        }
     }
 
     #[test]
