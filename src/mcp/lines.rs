@@ -232,7 +232,9 @@ fn understood(line: &[u8]) -> Line {
     if !has_object && is_typed {
         return wrong("`params` must be an object");
     }
-    if method.ends_with("/list") && message.get("params").is_some_and(|params| !params["cursor"].is_null()) {
+    // Clients send null or an empty cursor for the first page.
+    let is_later = |params: &Value| !params["cursor"].is_null() && params["cursor"] != "";
+    if is_typed && method.ends_with("/list") && message.get("params").is_some_and(is_later) {
         return wrong("`cursor` is invalid, because every list has one page");
     }
     match serde_json::from_value::<ClientJsonRpcMessage>(value) {
@@ -288,6 +290,9 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"bogus"}}"#, -32602, json!(7)),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":5}}"#, -32602, json!(7)),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":null}}"#, 0, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":""}}"#, 0, Value::Null),
+            // rmcp answers it: the method is unknown.
+            (r#"{"jsonrpc":"2.0","id":7,"method":"foo/list","params":{"cursor":"bogus"}}"#, 0, Value::Null),
             (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, 0, Value::Null),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#, 0, Value::Null),
             (r#"{"jsonrpc":"2.0","id":7,"method":"no/such"}"#, 0, Value::Null),
