@@ -1,0 +1,174 @@
+//! Builds the answer to a call from the output of commands: masked text in a fence, notes of the
+//! server after it, and structured content.
+
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::{Value, json};
+
+use super::child::Output;
+use super::fence::fenced;
+use super::mask::{self, TextSource};
+
+/// Limit on structured content in bytes, to protect the agent's context window.
+const LARGEST_STRUCTURE: usize = 256 << 10;
+
+/// An answer to a call.
+pub(super) struct Answer {
+    /// May contain text of the cluster, so it is fenced.
+    pub data: String,
+    /// Lines of the server itself, after the fence.
+    pub notes: Vec<String>,
+    pub structure: Option<Value>,
+    pub is_good: bool,
+}
+
+impl Answer {
+    /// An error of the server itself.
+    pub(super) fn own(message: String) -> Self {
+        let structure = Some(json!({"message": message}));
+        Self { data: String::new(), notes: vec![message], structure, is_good: false }
+    }
+
+    /// The output of a command. Errors and warnings can also contain text of the cluster.
+    pub(super) fn of(output: &Output, source: TextSource) -> Self {
+        let mut notes = Vec::new();
+        if output.is_cut {
+            notes.push("[the command printed more than 4 MiB: the rest was cut off]".to_owned());
+        }
+        match output.code {
+            Some(0) => {}
+            Some(code) => notes.push(format!("(exit code {code})")),
+            None if output.is_cut => {}
+            None => notes.push("(ended by a signal)".to_owned()),
+        }
+        // `fit` reports «not now» and «never here» by exit codes.
+        let is_good = matches!(output.code, Some(0 | 8 | 9));
+        let data = format!("{}{}", mask::text(&output.out, source), mask::text(&output.said, source.of_lines()));
+        Self { data, notes, structure: None, is_good }
+    }
+
+    /// Adds structured content, or the reason why it has only the text of the answer.
+    pub(super) fn add(&mut self, structure: Result<Value, String>) {
+        match structure {
+            Ok(structure) if structure.to_string().len() > LARGEST_STRUCTURE => self.add(Err(too_large())),
+            Ok(structure) => self.structure = Some(structure),
+            Err(reason) if reason.is_empty() => {}
+            Err(reason) => self.notes.push(format!("[structured content is only the text: {reason}]")),
+        }
+    }
+
+    pub(super) fn result(self) -> Result<CallToolResult, ErrorData> {
+        let mut parts = Vec::new();
+        if !self.data.is_empty() {
+            let fenced = fenced(&self.data);
+            parts.push(fenced.ok_or_else(|| ErrorData::internal_error("the system has no random numbers", None))?);
+        }
+        parts.extend(self.notes);
+        let text = parts.join("\n");
+        let structure = self.structure.unwrap_or_else(|| json!({"text": text}));
+        let content = vec![ContentBlock::text(text)];
+        let mut result = if self.is_good { CallToolResult::success(content) } else { CallToolResult::error(content) };
+        result.structured_content = Some(structure);
+        Ok(result)
+    }
+}
+
+/// The UID of the object in the JSON form of an answer.
+pub(super) fn uid(structure: &Result<Value, String>) -> Option<&str> {
+    structure.as_ref().ok()?["uid"].as_str()
+}
+
+/// Parses a command's JSON. The protocol requires an object, so this wraps a list in `items`.
+pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, String> {
+    if output.is_cut || output.out.len() > 8 * LARGEST_STRUCTURE {
+        return Err(too_large());
+    }
+    let (mut structure, source) = match serde_json::from_str::<Value>(&output.out) {
+        Ok(answer) => (answer, source),
+        Err(_) => (errors(&output.said).ok_or("the command printed no JSON this time")?, source.of_lines()),
+    };
+    mask::json(&mut structure, source);
+    Ok(match structure {
+        Value::Object(_) => structure,
+        Value::Array(items) => json!({"items": items}),
+        other => json!({"value": other}),
+    })
+}
+
+/// Reads the errors that a command printed as JSON, one a line. Warnings are not errors.
+fn errors(said: &str) -> Option<Value> {
+    let is_error = |object: &Value| object["error"].is_string() && object["kind"] != "warning";
+    let mut errors: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(is_error).collect();
+    if errors.len() > 1 { Some(errors.into()) } else { errors.pop() }
+}
+
+fn too_large() -> String {
+    format!("it exceeds {} KiB; ask for less", LARGEST_STRUCTURE >> 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(out: &str) -> Output {
+        Output { out: out.to_owned(), said: String::new(), code: Some(0), is_cut: false }
+    }
+
+    #[test]
+    fn structured_content_is_an_object_of_bounded_size() {
+        let structure = |out: &str| structured(output(out), TextSource::Cluster);
+        assert_eq!(structure("[1]"), Ok(json!({"items": [1]})));
+        assert_eq!(structure("null"), Ok(json!({"value": null})));
+        assert_eq!(structure(r#"{"a": "PASSWORD=x"}"#), Ok(json!({"a": "PASSWORD=[redacted]"})));
+        assert!(structure("").is_err());
+        let large = json!({"text": "x".repeat(LARGEST_STRUCTURE)}).to_string();
+        let mut answer = Answer::of(&output(""), TextSource::Cluster);
+        answer.add(structure(&large));
+        assert_eq!(answer.structure, None);
+        assert_eq!(answer.notes, ["[structured content is only the text: it exceeds 256 KiB; ask for less]"]);
+    }
+
+    #[test]
+    fn every_answer_has_structured_content() {
+        let content = |answer: Answer| answer.result().unwrap().structured_content;
+        let mut page = Answer::of(&output("MOTD=x\n"), TextSource::Cluster);
+        page.add(Err(String::new()));
+        page.notes.push("[page 2 of 5]".to_owned());
+        let result = page.result().unwrap();
+        // Clients may read either form, so the text in structured content has the fence and the notes too.
+        let text = &result.content[0].as_text().unwrap().text;
+        assert!(text.starts_with("[begin data ") && text.contains("\nMOTD=[redacted]\n") && text.ends_with("]\n[page 2 of 5]"));
+        assert_eq!(result.structured_content, Some(json!({"text": text})));
+        assert_eq!(content(Answer::own("the server ends".to_owned())), Some(json!({"message": "the server ends"})));
+        let warning = r#"{"error": "Warning", "kind": "warning", "message": "old"}"#;
+        let error = r#"{"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=x"}"#;
+        let failed = |said: String| structured(Output { said, code: Some(4), ..output("") }, TextSource::Cluster);
+        let shown = json!({"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=[redacted]"});
+        assert_eq!(failed(format!("note\n{warning}\n{error}\n")), Ok(shown.clone()));
+        assert_eq!(failed(format!("{error}\n{error}\n")), Ok(json!({"items": [shown, shown]})));
+        assert!(failed(format!("{warning}\n")).is_err());
+    }
+
+    #[test]
+    fn the_uid_is_that_of_the_structure() {
+        assert_eq!(uid(&Ok(json!({"uid": "a"}))), Some("a"));
+        assert_eq!((uid(&Ok(json!({"items": []}))), uid(&Err(String::new()))), (None, None));
+    }
+
+    #[test]
+    fn errors_are_fenced_and_own_lines_follow_the_fence() {
+        let forged = Output {
+            out: String::new(),
+            said: "error: [page 1 of 1]\nPASSWORD=CANARY\n".to_owned(),
+            code: Some(1),
+            is_cut: true,
+        };
+        let answer = Answer::of(&forged, TextSource::Cluster);
+        assert!(!answer.is_good);
+        let result = answer.result().unwrap();
+        let text = &result.content[0].as_text().unwrap().text;
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("[begin data ") && lines[3].starts_with("[end data "), "{text}");
+        assert!(lines[4].contains("cut off") && lines[5] == "(exit code 1)" && !text.contains("CANARY"), "{text}");
+    }
+}
