@@ -4,14 +4,14 @@ use std::process::ExitCode;
 
 use crate::cli::carried::CarriedOptions;
 use crate::cli::program::mcp::{Mcp, Skill, WriteScope};
-use crate::cluster::Connection;
+use crate::cluster::{Connection, ReadOnly};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::mcp::{SKILL, Target, WriteArea, serve};
 
 pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error> {
-    if !args.allow_writes.is_empty() && context.read_only().is_some() {
-        return Err(Error::usage("`--allow-writes` contradicts the read-only mode").hint("omit one"));
+    if let Some(by) = context.read_only().filter(|_| !args.allow_writes.is_empty()) {
+        return Err(contradiction(by));
     }
     if context.terminal.in_is_terminal() {
         context.terminal.note("waiting for an agent on stdin; `gpuctl mcp --help` shows how one is told of it");
@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     let CarriedOptions { mut cluster, namespace } = CarriedOptions::of(std::env::args_os().collect());
     let mut access = context.access.clone();
     if let Some(current) = context.current_context().filter(|_| access.context.is_none()) {
-        // Each call reads the kubeconfig again, in which somebody can choose another context meanwhile.
+        // The context in the kubeconfig can change between calls.
         cluster.push(format!("--context={current}").into());
         access.context = Some(current);
     }
@@ -30,6 +30,20 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
         error.hint("an agent starts this command and speaks first; `gpuctl mcp --help` shows how it is told of it")
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Explains that nothing may be changed, although `--allow-writes` is given.
+fn contradiction(by: ReadOnly) -> Error {
+    let contradicts = || Error::usage("`--allow-writes` contradicts the read-only mode");
+    match by {
+        ReadOnly::Flag => contradicts().hint("omit one"),
+        ReadOnly::Environment => contradicts().cause(by).hint("omit `--allow-writes`, or unset GPUCTL_READ_ONLY"),
+        ReadOnly::File => contradicts().cause(by).hint("omit `--allow-writes`, or change this setting with `gpuctl config set`"),
+        ReadOnly::Unclear(why) => {
+            let error = Error::usage("cannot tell whether the read-only mode allows `--allow-writes`").cause(why);
+            error.hint("`gpuctl config view` shows what is wrong")
+        }
+    }
 }
 
 fn area(scope: WriteScope) -> WriteArea {
@@ -44,4 +58,20 @@ fn area(scope: WriteScope) -> WriteArea {
 pub(crate) async fn skill(_: &Skill, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.print(SKILL)?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contradiction_names_its_cause() {
+        let causes = |by| contradiction(by).causes;
+        assert!(causes(ReadOnly::Flag).is_empty());
+        assert_eq!(causes(ReadOnly::Environment), ["GPUCTL_READ_ONLY is set"]);
+        assert_eq!(causes(ReadOnly::File), ["the config file has `safety.read_only`"]);
+        let unclear = contradiction(ReadOnly::Unclear("line 3 is not TOML".to_owned()));
+        assert_eq!(unclear.causes, ["line 3 is not TOML"]);
+        assert!(unclear.message.starts_with("cannot tell whether") && unclear.hints.iter().all(|hint| hint != "omit one"));
+    }
 }
