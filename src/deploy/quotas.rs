@@ -210,8 +210,8 @@ async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> Stri
     }
 }
 
-/// Reads the quotas of the namespace that was named, or of every one. Without the right to list those, reads the quotas of the own
-/// namespace, and returns the refusal too.
+/// Reads the quotas of `-n`, or of all namespaces. Without the right to list those, reads the quotas
+/// of the own namespace, and returns the refusal too.
 async fn in_reach(connection: &Connection) -> Result<(Vec<QuotaUse>, Option<Failure>), Failure> {
     let named = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     match connection.quotas(named).await {

@@ -87,7 +87,7 @@ pub(crate) struct JobNames {
     /// Jobs, as NAME or NAMESPACE/NAME
     #[arg(required = true, add = ArgValueCandidates::new(candidates::job_names))]
     pub names: Vec<String>,
-    /// Delete nothing but the job with this UID; for agents, which saw that one
+    /// Delete the job only if it has this UID; for agents, which saw that one
     #[arg(long, hide = true, require_equals = true, value_name = "UID")]
     pub only_uid: Option<String>,
     #[command(flatten)]

@@ -16,8 +16,8 @@ pub(crate) struct DescribeQuota {
     // Called `namespace`, it would also set the global option of that name.
     #[arg(value_name = "NAMESPACE", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_namespaces))]
     pub name: String,
-    /// Take the word for the name of a quota, and show what `delete quota` deletes; for the previews
-    /// of agents
+    /// Treat the argument as the name of a quota, and show what `delete quota` deletes; for the
+    /// previews of agents
     #[arg(long, hide = true)]
     pub to_delete: bool,
     /// Output format
