@@ -21,7 +21,8 @@ pub(crate) struct ConfigFile {
     /// How other users can change it.
     exposure: Option<Exposure>,
     contexts: KubeContexts,
-    /// A file that the user may take for the config file. It may contain `safety` settings.
+    /// A file in the config folder under a name that gpuctl does not read. It may contain `safety`
+    /// settings.
     misnamed: Option<PathBuf>,
 }
 
@@ -202,7 +203,7 @@ fn ignored(path: &Path) -> String {
     format!("gpuctl does not read {}; rename it to config.yaml", path.display())
 }
 
-/// Returns a file beside the place of the config file that the user may take for it.
+/// Finds a file in the config folder under a name that gpuctl does not read.
 fn misnamed() -> Option<PathBuf> {
     const NAMES: [&str; 4] = ["config.yml", "config.json", "config", "gpuctl.yaml"];
     let folder = usual()?.parent()?.to_path_buf();

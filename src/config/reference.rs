@@ -26,7 +26,7 @@ gpuctl creates its folders with mode 0700, and sets that mode before it writes i
 ignores a cache or state folder of another user. The config file may be a symbolic link if you own the link and the file.
 
 A key in or near `safety` that is unknown, misspelled or of the wrong form refuses every write; `GPUCTL_READ_ONLY=0` takes
-precedence over the file. [docs/scripts.md](scripts.md) says what the read-only mode protects against.
+precedence over the file. [Scripts](scripts.md) describes what the read-only mode prevents.
 
 Times are `30s`, `5m`, `2h`, or a number of seconds; `prometheus.time_window_min` is in minutes. Files are meant from where the config file is.
 

@@ -80,7 +80,7 @@ fn resembles(name: &str, context: &str) -> bool {
 /// kubeconfig does not have.
 pub(super) fn check_contexts(content: &Value, known: &KubeContexts) -> anyhow::Result<()> {
     let Some(current) = &known.current else { return Ok(()) };
-    // Another name is no misspelling if the file has the right one as well.
+    // If the file has the current name, a similar name is a different cluster.
     if content[CONTEXTS].get(current).is_some() {
         return Ok(());
     }

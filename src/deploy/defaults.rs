@@ -58,7 +58,7 @@ impl Site {
 
     /// Handles a user who cannot read the defaults. If an administrator marked the namespace and it
     /// is not private, it may define limits for all users, so gpuctl submits nothing. In a namespace
-    /// without a mark, nobody may have made defaults.
+    /// without a mark, the defaults may not exist.
     async fn hidden(connection: &Connection, mark: HomeMark) -> Result<Self, Error> {
         if mark != HomeMark::Marked {
             return Ok(Self::Hidden);

@@ -113,7 +113,7 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
             Some(Others::Write) if platform::has_private_group(&data) => {}
             // The kubelet gives folders of mounted ConfigMaps mode 0777, but mounts them read-only.
             Some(Others::Write) if platform::is_mounted_read_only(&place) => {}
-            // Nobody changes what a device reads as by writing to it: `/dev/null` has mode 0666. In a
+            // Writing to a device does not change its content: `/dev/null` has mode 0666. In a
             // container without root, it belongs to a user of the host.
             Some(Others::Write) if platform::is_device(&data) => {}
             Some(Others::Own) if platform::is_null(&data) => {}

@@ -342,7 +342,10 @@ mod tests {
             staged.second_name(&first, &folder.join("y")),
             staged.link(&[("top/link".into(), "first".into())]),
         ] {
-            assert_eq!(refused.unwrap_err().to_string(), "it has more than 2000000 folders and links; copy its folders one by one");
+            assert_eq!(
+                refused.unwrap_err().to_string(),
+                "it has more than 2000000 folders and links; copy its folders one by one"
+            );
         }
         drop(staged);
         assert!(!folder.exists());

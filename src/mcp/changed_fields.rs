@@ -48,7 +48,7 @@ fn side(name: &str, text: &str, mask: MaskText) -> String {
     let whole = serde_json::from_str::<Value>(text).ok().map(|value| (value, ""));
     let cut = || text.strip_suffix(CUT).and_then(words).map(|value| (value, "…"));
     let Some((value, end)) = whole.or_else(cut) else { return REDACTED.to_owned() };
-    // What a value can hold depends on its name, as that of `annotations`.
+    // The rules for a value depend on the name of its field, for example `annotations`.
     let mut field = json!({name: value});
     redact(&mut field);
     let mut value = field[name].take();

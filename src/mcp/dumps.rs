@@ -8,12 +8,12 @@ use regex::{Captures, Regex};
 
 use crate::bundle::REDACTED;
 
-/// Which names at the start of a line are those of variables.
+/// Selects the names at the start of a line that count as variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VariableNames {
     /// Also `http_proxy=…`, where the whole line is one assignment.
     Any,
-    /// For text in which gpuctl itself writes lines such as `team=nlp`.
+    /// Only capitals, for text in which gpuctl writes lines such as `team=nlp`.
     Capitals,
 }
 

@@ -103,7 +103,7 @@ pub(crate) fn is_device(_data: &Metadata) -> bool {
     false
 }
 
-/// Whether it is the null device, which is no file there.
+/// Whether it is the null device. Windows has no file for it.
 pub(crate) fn is_null(_data: &Metadata) -> bool {
     false
 }

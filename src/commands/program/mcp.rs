@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     Ok(ExitCode::SUCCESS)
 }
 
-/// Explains that nothing may be changed, although `--allow-writes` is given.
+/// Explains why `--allow-writes` has no effect in the read-only mode.
 fn contradiction(by: ReadOnly) -> Error {
     let contradicts = || Error::usage("`--allow-writes` contradicts the read-only mode");
     match by {

@@ -68,7 +68,7 @@ impl Unpacking {
     /// long. `ended` is a signal, which stops it.
     ///
     /// # Errors
-    /// The outer error says that the user interrupted it.
+    /// The outer error means that the user interrupted it.
     pub(super) async fn place(
         self,
         staged: Staged,
