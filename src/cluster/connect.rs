@@ -277,7 +277,6 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
 }
 
 /// Reads one file. kube would read a file of any size, or a device without an end, into memory.
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads kubeconfigs")]
 fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
     let failed = |source| KubeconfigError::ReadConfig(source, path.to_path_buf());
     let too_large = || failed(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
