@@ -310,11 +310,15 @@ fn a_config_file_that_is_no_file_runs_no_command() {
     refuses(&[]);
     refuses(&named);
     fs::remove_dir(&path).unwrap();
-    for device in ["/dev/null", "/dev/stdin"] {
+    for device in ["/dev/zero", "/dev/stdin"] {
         symlink(device, &path).unwrap();
         refuses(&[]);
         fs::remove_file(&path).unwrap();
     }
+    // A link to the null device disables the config file.
+    symlink("/dev/null", &path).unwrap();
+    run(command(&home, &["config", "view"]), "").ok();
+    fs::remove_file(&path).unwrap();
 }
 
 #[test]
