@@ -212,8 +212,8 @@ impl Reading {
         }
         let file = platform::open_plain(&path)?;
         let opened = file.metadata()?;
-        // Another user may have replaced a folder by a symlink since the check, so the path must
-        // still lead to the opened file.
+        // Another user may have moved another folder there since the check, so the path must still
+        // lead to the opened file.
         let now = fs::symlink_metadata(self.resolve(local)?)?;
         match opened.is_file() && platform::is_same_file(&opened, &now) {
             true => Ok(file),

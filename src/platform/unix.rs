@@ -5,9 +5,9 @@ use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::termios::{self, OptionalActions, Termios};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -213,10 +213,25 @@ pub(crate) fn symlink(target: &Path, place: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, place)
 }
 
-/// Opens a file for reading, but refuses a symlink. Does not wait for the writer of a FIFO.
+/// How a folder is opened to look up a name in it. Linux needs no right to list it.
+#[cfg(target_os = "linux")]
+const LOOKUP: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const LOOKUP: OFlags = OFlags::RDONLY;
+
+/// Opens a file for reading by an absolute path, but refuses a symlink at any part of the path.
+/// Another user can replace a folder by a symlink at any time, so this opens the folders one in
+/// the other. Does not wait for the writer of a FIFO.
 pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+    let folder = LOOKUP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open("/", folder, Mode::empty())?;
+    let mut names = path.components().filter(|part| matches!(part, Component::Normal(_))).peekable();
+    while let Some(name) = names.next() {
+        let flags = if names.peek().is_some() { folder } else { file };
+        at = rustix::fs::openat(&at, name.as_os_str(), flags, Mode::empty())?;
+    }
+    Ok(File::from(at))
 }
 
 /// Whether both describe the same file.

@@ -321,6 +321,13 @@ fn a_folder_that_is_exchanged_meanwhile_leads_nowhere() {
     fs::write(place.join("secret"), "harmless").unwrap();
     symlink("../outside", &link).unwrap();
     let path = machine.yaml(&["data/secret"]);
+    /// Ends the thread also when the test panics, because a scope waits for its threads.
+    struct End<'a>(&'a AtomicBool);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     let over = AtomicBool::new(false);
     let swap = |from: &Path, to: &Path| while fs::rename(from, to).is_err() && !over.load(Ordering::Relaxed) {};
     std::thread::scope(|scope| {
@@ -332,10 +339,10 @@ fn a_folder_that_is_exchanged_meanwhile_leads_nowhere() {
                 swap(&real, &place);
             }
         });
+        let _end = End(&over);
         // `alone` fails when the canary is printed, which a dry run does with every file.
         for _ in 0..40 {
             let _ = alone(&["create", "-f", path.to_str().unwrap(), "--dry-run=client", "-o", "yaml"], "");
         }
-        over.store(true, Ordering::Relaxed);
     });
 }
