@@ -30,7 +30,9 @@ fn objects(text: &str) -> BTreeMap<String, Value> {
     let all: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
     let named = all.into_iter().filter(Value::is_object).map(|mut object| {
         if let Some(settings) = object["data"]["config.yaml"].as_str() {
-            let text = base64::engine::general_purpose::STANDARD.decode(settings).unwrap();
+            // kustomize breaks long values into lines.
+            let one_line: String = settings.split_whitespace().collect();
+            let text = base64::engine::general_purpose::STANDARD.decode(one_line).unwrap();
             let said: Value = serde_saphyr::from_str(&String::from_utf8(text).unwrap()).unwrap();
             object["data"]["config.yaml"] = said;
         }
