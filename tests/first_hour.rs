@@ -88,6 +88,8 @@ fn masked(text: &str) -> String {
     let replaced = [
         (r"\b\d+(s|m|h)\b", "AGE"),
         (r"-[a-z0-9]{5}\b( |$|,|/|:)", "-SUFFIX$1"),
+        // The scheduler can place either rank on either of two equal nodes.
+        (r"\bboth-[01]-SUFFIX", "both-N-SUFFIX"),
         (r"\bgpu-a-0[1-4]\b", "gpu-a-0N"),
         (r"kernel kwok-\S+", "kernel KWOK"),
         (r"[ \t]+", " "),
