@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gpuctl::stats::dialect::Quantity;
-use gpuctl::stats::kube_state::{self, About};
-use gpuctl::stats::query;
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::kube_state::{self, About};
+use gpuctl_core::stats::query;
 use gpuctl_sandbox::{Cluster, Options, Persona};
 
 const NODES: usize = 125;

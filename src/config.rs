@@ -45,7 +45,6 @@ pub(crate) struct Environment {
 impl Environment {
     /// Reads the variables of this process.
     #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the environment")]
-    #[must_use]
     pub(crate) fn read() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let kubeconfig = match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
@@ -74,14 +73,12 @@ impl Environment {
 
     /// Returns a variable that the user names, such as the token that goes into a secret.
     #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the environment")]
-    #[must_use]
     pub(crate) fn variable(name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
 
     /// The name of a misspelled variable that was meant to forbid writing, such as
     /// `GPUCTL_READONLY`. Also the correct one if its value is not UTF-8.
-    #[must_use]
     pub(crate) fn near_read_only() -> Option<String> {
         let is_off = |value: &OsStr| {
             let text = value.to_str().map(str::trim);
@@ -98,7 +95,6 @@ impl Environment {
     }
 
     /// Wishes for the terminal, flags aside.
-    #[must_use]
     pub(crate) fn wishes(&self) -> TerminalOptions {
         TerminalOptions { environment: self.color, plain: self.plain, columns: self.columns, ..TerminalOptions::default() }
     }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::bundle::Bundle;
-use crate::cluster::{Access, Connection, ReadOnly};
 use crate::config::{Config, KubeContexts, MetricsFlags, MetricsSource, Origin, folder_warnings};
-use crate::error::{Error, ErrorName};
-use crate::model::left_out;
 use crate::terminal::Terminal;
+use gpuctl_cluster::{Access, Connection, ReadOnly};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::left_out;
+use gpuctl_local::bundle::Bundle;
 
 /// What a command works with.
 pub(crate) struct Context {
@@ -31,14 +31,12 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    #[must_use]
     pub(crate) fn new(terminal: Terminal, access: Access, flags: MetricsFlags, require_metrics: bool) -> Self {
         let metrics = RefCell::new(MetricsSource::resolve(&flags, || contexts_of(&access)).map_err(Error::usage));
         Self { terminal, access, require_metrics, all_namespaces: false, metrics, flags, unknown_keys_told: Cell::new(false) }
     }
 
     /// Returns a context in which a command answers from a bundle, and says nothing.
-    #[must_use]
     pub(crate) fn silent(&self, bundle: Arc<Bundle>) -> Self {
         let access = Access { bundle: Some(bundle), ..self.access.clone() };
         Self::new(Terminal::silent(), access, self.flags.clone(), false)
@@ -69,7 +67,6 @@ impl Context {
     }
 
     /// Returns why nothing may be changed; `None` where it may. A setting that cannot be read allows nothing.
-    #[must_use]
     pub(crate) fn read_only(&self) -> Option<ReadOnly> {
         if self.access.read_only.is_some() {
             return self.access.read_only.clone();
@@ -123,13 +120,11 @@ impl Context {
     }
 
     /// Returns the config file that `--config` names.
-    #[must_use]
     pub(crate) fn config_file(&self) -> Option<&Path> {
         self.flags.config.as_deref()
     }
 
     /// Returns what a global flag says of a setting.
-    #[must_use]
     pub(crate) fn flag(&self, key: &str) -> Option<serde_json::Value> {
         match key {
             "safety.read_only" => self.access.read_only.is_some().then_some(true.into()),
@@ -138,7 +133,6 @@ impl Context {
     }
 
     /// Returns the current context of the kubeconfig; `None` where a bundle answers.
-    #[must_use]
     pub(crate) fn current_context(&self) -> Option<String> {
         if self.access.bundle.is_some() {
             return None;
@@ -164,7 +158,6 @@ impl Context {
 
     /// Returns the time that ages count from: of a bundle the moment when it was made.
     #[expect(clippy::disallowed_methods, reason = "the one place where the program reads the clock")]
-    #[must_use]
     pub(crate) fn now(&self) -> Timestamp {
         self.access.bundle.as_ref().map_or_else(Timestamp::now, |bundle| bundle.at)
     }

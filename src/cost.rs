@@ -6,13 +6,13 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::cluster::fuzz::{consumers_in, protobuf_seed};
-use crate::model::{Consumers, Inventory, Node, NodeDetails, Point, Series};
-use crate::prometheus::fuzz::points_in;
-use crate::stats::devices::{self, Moment};
-use crate::stats::identity::ApiFacts;
-use crate::view::table::{Cell, Table, left};
-use crate::view::{Format, TextStyle};
+use gpuctl_cluster::fuzz::{consumers_in, protobuf_seed};
+use gpuctl_core::model::{Consumers, Inventory, Node, NodeDetails, Point, Series};
+use gpuctl_core::stats::devices::{self, Moment};
+use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_prometheus::fuzz::points_in;
+use gpuctl_view::table::{Cell, Table, left};
+use gpuctl_view::{Format, TextStyle};
 
 /// A path, and what it may cost: millions of instructions of a build for tests, a few times those of a release.
 const PATHS: [(&str, fn(), f64); 5] = [

@@ -8,10 +8,9 @@ use crate::cli::program::completion::Shell;
 use crate::commands::program::{completion, man};
 use crate::config;
 pub use crate::config::{KEYS, SettingKey, ValueKind};
-use crate::view::{answers, reference};
+use gpuctl_view::{answers, reference};
 
 /// Returns the command line that clap parses.
-#[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
 }
@@ -33,25 +32,21 @@ pub fn manual_pages() -> std::io::Result<Vec<(String, String)>> {
 }
 
 /// Returns the reference of settings as Markdown.
-#[must_use]
 pub fn configuration() -> String {
     config::reference::text()
 }
 
 /// Returns the reference of the specification file as Markdown.
-#[must_use]
 pub fn specification() -> String {
     reference::markdown()
 }
 
 /// Returns the JSON Schema of every answer, as one JSON object by their names.
-#[must_use]
 pub fn schemas_of_answers() -> String {
     answers::from_types()
 }
 
 /// Returns the words that clap is given for those that a person types: `pause job x` for `pause x`.
-#[must_use]
 pub fn spelled_out(words: &[&str]) -> Vec<std::ffi::OsString> {
     crate::cli::spoken::spelled_out(words.iter().map(std::ffi::OsString::from).collect())
 }

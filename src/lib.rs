@@ -11,42 +11,24 @@
 #[macro_use]
 mod verbs;
 
-mod bundle;
-mod cache;
 mod cli;
-mod cluster;
-mod cockpit;
 mod commands;
 mod config;
 mod context;
-mod convert;
 #[cfg(test)]
 mod cost;
 mod deploy;
-mod diagnosis;
-mod error;
-mod files;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 pub mod generated;
-mod in_flight;
 mod inside;
 mod lookup;
 mod mcp;
-pub mod model;
 mod observe;
 mod outbound;
-mod platform;
-mod program_output;
-mod prometheus;
-mod protobuf;
-pub mod render;
 mod serve;
 mod side_by_side;
-pub mod spec;
-pub mod stats;
 mod terminal;
-pub mod view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -54,25 +36,25 @@ use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::bundle::Bundle;
 use crate::cli::plugin::{self, CalledAs};
 use crate::cli::spoken::{self, spelled_out};
 use crate::cli::{Cli, When, complete, help, misuse, next, search, topics};
-use crate::cluster::{Access, ReadOnly};
 use crate::config::Environment;
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::prometheus::Matchers;
 use crate::terminal::{ColorChoice, Terminal, TerminalOptions, Verbosity};
-use crate::view::Format;
-use crate::view::text::{as_plugin, clean};
+use gpuctl_cluster::{Access, ReadOnly};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_local::bundle::Bundle;
+use gpuctl_local::platform;
+use gpuctl_prometheus::Matchers;
+use gpuctl_view::Format;
+use gpuctl_view::text::{as_plugin, clean};
 
 /// Minimum number of open files for a command: six for the runtime, one or two for a connection,
 /// and one for a config file.
 const FILES: usize = 16;
 
 /// Parses the command line, runs the verb, reports its failure.
-#[must_use]
 pub fn run() -> ExitCode {
     complete::answer();
     let words: Vec<OsString> = std::env::args_os().collect();

@@ -1,10 +1,10 @@
 //! Finds the job or node that a user names, and suggests the nearest name when there is none.
 
-use crate::cluster::{Connection, InventorySnapshot, Wanted};
-use crate::error::{Error, ErrorName};
-use crate::model::{Job, NodeUsage};
-use crate::spec::nearest;
-use crate::view::text::count;
+use gpuctl_cluster::{Connection, InventorySnapshot, Wanted};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{Job, NodeUsage};
+use gpuctl_manifest::spec::nearest;
+use gpuctl_view::text::count;
 
 /// Whether the command changes anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -67,7 +67,6 @@ impl Server {
         Ok(Self { listener, pages, hosts: hosts.into() })
     }
 
-    #[must_use]
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }

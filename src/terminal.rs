@@ -1,4 +1,5 @@
 //! Owns stdout and stderr: stdout is data, stderr is talk (`talk.rs`). The only place that writes to a stream.
+#![expect(clippy::disallowed_methods, reason = "this is the edge that writes to the terminal")]
 
 mod frame;
 mod line;
@@ -14,9 +15,9 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use indicatif::ProgressBar;
 
-use crate::error::{Error, ErrorName};
-use crate::view::text::{as_plugin, harmless};
-use crate::view::{Format, TextStyle};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_view::text::{as_plugin, harmless};
+use gpuctl_view::{Format, TextStyle};
 
 use frame::frame;
 use line::ChangingLine;
@@ -78,7 +79,6 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    #[must_use]
     pub(crate) fn new(wishes: TerminalOptions) -> Self {
         // Each text is painted for its own stream; the library's own guess is about stdout alone.
         colored::control::set_override(true);
@@ -97,7 +97,6 @@ impl Terminal {
     }
 
     /// Makes a terminal that prints nothing.
-    #[must_use]
     pub(crate) fn silent() -> Self {
         Self { silent: true, ..Self::new(TerminalOptions { talk: Verbosity::Errors, ..TerminalOptions::default() }) }
     }
@@ -153,24 +152,20 @@ impl Terminal {
         self.task.set(task);
     }
 
-    #[must_use]
     pub(crate) fn out_is_terminal(&self) -> bool {
         !self.silent && io::stdout().is_terminal()
     }
 
     /// Returns true when a person can answer questions.
-    #[must_use]
     pub(crate) fn is_interactive(&self) -> bool {
         !self.silent && io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-    #[must_use]
     pub(crate) fn in_is_terminal(&self) -> bool {
         io::stdin().is_terminal()
     }
 
     /// Returns how text on stdout may look.
-    #[must_use]
     pub(crate) fn look(&self) -> TextStyle {
         self.look_of(self.out_is_terminal())
     }
@@ -265,13 +260,11 @@ impl Terminal {
     }
 
     /// Returns how far something long is; drawn on a terminal only.
-    #[must_use]
     pub(crate) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
         if self.draws() && steps > 1 { self.line.progress(steps, what) } else { ProgressBar::hidden() }
     }
 
     /// Returns a line that changes while something is awaited; drawn on a terminal only.
-    #[must_use]
     pub(crate) fn spinner(&self) -> ProgressBar {
         if self.draws() { self.line.spinner() } else { ProgressBar::hidden() }
     }

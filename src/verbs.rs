@@ -4,7 +4,7 @@
 //! The enums that clap parses, the dispatch and the list behind `auth check` are all made from this table, so a verb is
 //! listed here once and nowhere else. The order is the order of `--help`.
 
-use crate::model::rights::{self, Task};
+use gpuctl_core::model::rights::{self, Task};
 
 /// Hands every row to the macro `$make`.
 ///
@@ -201,7 +201,6 @@ pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
 }
 
 /// Finds the task of these words. Accepts a singular noun and a superfluous noun.
-#[must_use]
 pub(crate) fn task(words: &str) -> Option<&'static Task> {
     let same = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
     tasks().find(same).or_else(|| alias(words)).or_else(|| as_job(words)).or_else(|| {

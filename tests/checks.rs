@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use gpuctl::spec::checks::{CHECKS, can_be_silenced};
+use gpuctl_manifest::spec::checks::{CHECKS, can_be_silenced};
 use gpuctl_sandbox::Tty;
 use serde_json::Value;
 

@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpuctl::{generated, spec};
+use gpuctl::generated;
+use gpuctl_manifest::spec;
 
 fn read(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -67,7 +68,7 @@ fn yaml_of_the_readme_and_the_examples_is_valid() {
 #[test]
 fn every_dependency_has_its_line() {
     let manifest = read("Cargo.toml");
-    let section = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    let section = manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
     let architecture = read("ARCHITECTURE.md");
     let names: Vec<&str> =
         section.lines().filter_map(|line| line.split(['=', '.', ' ']).next()).filter(|name| !name.is_empty()).collect();
@@ -88,8 +89,10 @@ fn every_command_is_in_the_documents() {
 /// Advice about a message that nobody prints helps nobody.
 #[test]
 fn every_message_of_troubleshooting_exists() {
-    let rust: String = sources(Path::new("src")).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
-    let sources = rust + &read("src/render/supervisor.py");
+    let folders = ["src", "crates"];
+    let rust: String =
+        folders.iter().flat_map(|folder| sources(Path::new(folder))).map(|path| fs::read_to_string(path).unwrap()).collect();
+    let sources = rust + &read("crates/manifest/src/render/supervisor.py");
     let page = read("docs/troubleshooting.md");
     let messages: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     assert!(messages.len() > 10);
@@ -178,4 +181,14 @@ fn actions_are_pinned_by_hash_and_checkouts_keep_no_credentials() {
         }
     }
     assert!(uses >= 5, "{uses}");
+}
+
+#[test]
+fn deployed_images_have_the_version_of_the_program() {
+    let version = env!("CARGO_PKG_VERSION");
+    let chart = read("deploy/chart/Chart.yaml");
+    for key in ["version", "appVersion"] {
+        assert!(chart.contains(&format!("\n{key}: {version}\n")), "{chart}");
+    }
+    assert!(read("deploy/kustomization.yaml").contains(&format!("newTag: {version}\n")));
 }

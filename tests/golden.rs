@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpuctl::model::{Gang, Node, Nodes, QueueSystem};
-use gpuctl::render::{IngressClass, Object, Served, Target, render};
-use gpuctl::spec::{self, Document};
+use gpuctl_core::model::{Gang, Node, Nodes, QueueSystem};
+use gpuctl_manifest::render::{IngressClass, Object, Served, Target, render};
+use gpuctl_manifest::spec::{self, Document};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
@@ -75,7 +75,7 @@ fn yaml(objects: &[Object]) -> String {
         }
         // Its hash changes with it.
         let hash = body.pointer("/metadata/annotations/gpuctl~1supervisor-sha256").and_then(Value::as_str).map(ToOwned::to_owned);
-        let text = gpuctl::view::yaml(&body);
+        let text = gpuctl_view::yaml(&body);
         hash.map_or_else(|| text.clone(), |hash| text.replace(&hash, "…"))
     };
     objects.iter().map(text).collect::<Vec<_>>().join("---\n")

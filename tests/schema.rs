@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use gpuctl::spec::parse;
-use gpuctl::spec::reference::{KINDS, of_kind};
-use gpuctl::spec::schema::{BEYOND, schema};
-use gpuctl::spec::shape::{Field, Shape};
+use gpuctl_manifest::spec::parse;
+use gpuctl_manifest::spec::reference::{KINDS, of_kind};
+use gpuctl_manifest::spec::schema::{BEYOND, schema};
+use gpuctl_manifest::spec::shape::{Field, Shape};
 use jsonschema::Validator;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -231,7 +231,7 @@ fn base(kind: &str) -> Yaml {
 }
 
 /// What a schema cannot say.
-fn beyond(problems: &[gpuctl::spec::Problem]) -> bool {
+fn beyond(problems: &[gpuctl_manifest::spec::Problem]) -> bool {
     let rules = [
         "is more than maxReplicas",
         "is more than `memory`",

@@ -96,7 +96,7 @@ impl Training {
 
     /// Starts a rank in a pod of this name, after so many failures that the Job controller counted.
     fn start_pod(&self, rank: usize, pod: &str, failures: u32) -> Rank {
-        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/supervisor.py");
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/manifest/src/render/supervisor.py");
         let err = fs::OpenOptions::new().create(true).append(true).open(self.folder.join(format!("err.{rank}"))).unwrap();
         let mut command = Command::new(python());
         command.args(["-IS", program, "--run", "test", "--token", "token", "--pod", pod, "--rank", &rank.to_string()]);

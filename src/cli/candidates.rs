@@ -9,10 +9,10 @@ use clap_complete::engine::CompletionCandidate;
 use futures::future::join;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cluster::{Access, Connection, OtherPods, Wanted};
 use crate::config::Environment;
-use crate::model::{Inventory, Job, Node, Workload};
-use crate::view::reference;
+use gpuctl_cluster::{Access, Connection, OtherPods, Wanted};
+use gpuctl_core::model::{Inventory, Job, Node, Workload};
+use gpuctl_view::reference;
 
 use super::kept_names::KeptNames;
 
@@ -20,7 +20,6 @@ use super::kept_names::KeptNames;
 pub(crate) const WITHIN: Duration = Duration::from_millis(300);
 
 /// Names of jobs, for the shell. Any trouble gives no candidates and no message.
-#[must_use]
 pub(crate) fn job_names() -> Vec<CompletionCandidate> {
     candidates_near("jobs", async |connection, namespace| {
         let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
@@ -34,7 +33,6 @@ fn spoken(job: &Job, home: &str) -> String {
 }
 
 /// Workloads by kind and name, for the shell.
-#[must_use]
 pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
     candidates_near("workloads", async |connection, namespace| {
         let owners = connection.owners(namespace.as_deref(), OtherPods::Summed).await.ok()?;
@@ -45,7 +43,6 @@ pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
 }
 
 /// Names of namespaces, for the shell; those of jobs where namespaces may not be listed.
-#[must_use]
 pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
     candidates("namespaces", async |connection| {
         if let Ok(names) = connection.namespace_names().await {
@@ -58,14 +55,12 @@ pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
 }
 
 /// Contexts of the kubeconfig, for the shell.
-#[must_use]
 pub(crate) fn context_names() -> Vec<CompletionCandidate> {
     let (names, _) = Connection::contexts(&access()).unwrap_or_default();
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
 /// Types of the GPUs that are there, for the shell.
-#[must_use]
 pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
     candidates("gpu types", async |connection| {
         let nodes = connection.nodes().await.ok()?;
@@ -76,7 +71,6 @@ pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
 }
 
 /// Pods of jobs, for the shell.
-#[must_use]
 pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
     candidates_near("pods", async |connection, namespace| {
         let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
@@ -85,7 +79,6 @@ pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
 }
 
 /// GPUs as `who gpu` takes them, for the shell.
-#[must_use]
 pub(crate) fn device_names() -> Vec<CompletionCandidate> {
     candidates("devices", async |connection| {
         let nodes = connection.nodes().await.ok()?;
@@ -98,13 +91,11 @@ pub(crate) fn device_names() -> Vec<CompletionCandidate> {
 }
 
 /// Fields of the specification file, for the shell.
-#[must_use]
 pub(crate) fn field_names() -> Vec<CompletionCandidate> {
     reference::paths().into_iter().map(CompletionCandidate::new).collect()
 }
 
 /// Jobs as places to copy from and to, for the shell.
-#[must_use]
 pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
     candidates_near("places to copy", async |connection, namespace| {
         let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
@@ -113,7 +104,6 @@ pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
 }
 
 /// Names of nodes, for the shell.
-#[must_use]
 pub(crate) fn node_names() -> Vec<CompletionCandidate> {
     candidates("nodes", async |connection| {
         Some(connection.nodes().await.ok()?.all().iter().map(|node| node.name.clone()).collect())
@@ -121,7 +111,6 @@ pub(crate) fn node_names() -> Vec<CompletionCandidate> {
 }
 
 /// Names of pools, for the shell.
-#[must_use]
 pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
     candidates("pools", async |connection| {
         let (nodes, defined) = join(connection.nodes(), connection.pools()).await;
@@ -132,7 +121,6 @@ pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
 }
 
 /// Names of gpuctl's quotas, for the shell.
-#[must_use]
 pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
     candidates("quotas", async |connection| {
         let found = connection.quotas(None).await.ok()?;
@@ -142,7 +130,6 @@ pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
 }
 
 /// Namespaces that have a quota, for the shell.
-#[must_use]
 pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
     candidates("namespaces with quotas", async |connection| {
         let found = connection.quotas(None).await.ok()?;
@@ -156,7 +143,7 @@ pub(crate) fn queues() -> Vec<CompletionCandidate> {
     candidates("queues", async |connection| {
         let served = connection.served_queueing().await.ok()?;
         let (found, _) = connection.queues(&served, None).await.ok()?;
-        Some(found.iter().map(crate::view::queues::name).collect())
+        Some(found.iter().map(gpuctl_view::queues::name).collect())
     })
 }
 

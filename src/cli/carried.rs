@@ -25,7 +25,6 @@ pub(crate) struct CarriedOptions {
 
 impl CarriedOptions {
     /// Reads them from the words of a command line, program first. Those that say how to print are left out.
-    #[must_use]
     pub(crate) fn of(words: Vec<OsString>) -> Self {
         let command = Cli::command();
         let Ok(matches) = command.clone().try_get_matches_from(spelled_out(words)) else { return Self::default() };

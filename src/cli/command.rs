@@ -40,7 +40,6 @@ macro_rules! define_commands {
             impl $group {
                 /// Returns the words that `auth check` has for this command line; `None` when it needs no rights, or when files
                 /// decide.
-                #[must_use]
                 pub(crate) fn task(&self) -> Option<&'static str> {
                     match self {
                         $(Self::$verb(args) => task_of!(args, $rights),)*

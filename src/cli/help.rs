@@ -25,7 +25,6 @@ const MORE: &str = "`gpuctl COMMAND --help` has options and examples; `gpuctl op
 `gpuctl help TOPIC` says more: environment, output, manifest, metrics, exit-codes.";
 
 /// Returns the command line as it shows its help.
-#[must_use]
 pub(crate) fn arranged(command: Command) -> Command {
     let listing = grouped(&command);
     command
@@ -55,7 +54,6 @@ fn grouped(command: &Command) -> String {
 }
 
 /// Returns the page of the options that every command has.
-#[must_use]
 pub(crate) fn options_page(command: &Command) -> String {
     let globals: Vec<Arg> = command.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
     let mut page = Command::new("gpuctl")

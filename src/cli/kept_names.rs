@@ -4,8 +4,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::cache::Cache;
-use crate::cluster::{Access, Connection};
+use gpuctl_cluster::{Access, Connection};
+use gpuctl_local::cache::Cache;
 
 /// Seconds for which names are believed: while somebody presses the key again.
 const FRESH: i64 = 10;

@@ -3,8 +3,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::error::Error;
-use crate::model::secrets::{scrubbed, shown_origin};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::secrets::{scrubbed, shown_origin};
 
 /// Commands of other tools, and ours that do the same.
 const ELSEWHERE: [(&str, &str); 26] = [
@@ -40,7 +40,6 @@ const ELSEWHERE: [(&str, &str); 26] = [
 const NOUNS: [&str; 9] = ["jobs", "nodes", "pools", "quotas", "queues", "claims", "workloads", "consumers", "overview"];
 
 /// Returns our error for a command line that clap does not take; `words` are those that were typed.
-#[must_use]
 pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Error {
     let text = |kind: ContextKind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),

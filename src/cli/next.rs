@@ -91,7 +91,6 @@ const NEXT: [(&str, &str); 84] = [
 ];
 
 /// Returns what follows a command that was parsed.
-#[must_use]
 pub(crate) fn after(matches: &ArgMatches) -> Option<&'static str> {
     let (mut name, mut within) = (String::new(), matches);
     while let Some((word, inner)) = within.subcommand() {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 
-use crate::view::text::as_plugin;
+use gpuctl_view::text::as_plugin;
 
 use super::offers::{Inserter, Offer, offers};
 
@@ -21,7 +21,6 @@ pub(crate) enum CalledAs {
 
 impl CalledAs {
     /// Returns how the program was called, by the first word of its command line.
-    #[must_use]
     pub(crate) fn by(first: Option<&OsString>) -> Self {
         match first.and_then(|first| Path::new(first).file_stem()).and_then(OsStr::to_str) {
             Some("kubectl-gpuctl") => Self::Plugin,
@@ -32,7 +31,6 @@ impl CalledAs {
 }
 
 /// Returns the command line whose help names the command as a user of kubectl types it.
-#[must_use]
 pub(crate) fn called_by_kubectl(command: Command) -> Command {
     fn argument(argument: Arg) -> Arg {
         let told = argument.get_help().map(|text| as_plugin(&text.to_string()));
@@ -63,7 +61,6 @@ pub(crate) fn called_by_kubectl(command: Command) -> Command {
 
 /// Returns what kubectl's completion wants to hear: a candidate a line, what it is about behind a tab, and last what the shell does
 /// about files.
-#[must_use]
 pub(crate) fn candidates(mut command: Command, words: Vec<OsString>) -> String {
     /// Cobra's words: 4 is «no names of files», 0 leaves it to the shell.
     const NO_FILES: &str = ":4\n";

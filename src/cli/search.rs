@@ -34,7 +34,6 @@ const TERMS: [(&[&str], &[&str]); 26] = [
 ];
 
 /// Returns the commands that a word may mean, a line each; `None` where it is a command, or nothing is found.
-#[must_use]
 pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
     let wanted = word.to_lowercase();
     let is_command =

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::spec::nearest;
+use gpuctl_manifest::spec::nearest;
 
 /// Options before a verb that take a value of their own, and those of the verbs below. A test holds them against clap.
 const WITH_VALUE: [&str; 29] = [
@@ -99,7 +99,6 @@ const KINDS: [&str; 24] = [
 ];
 
 /// Returns the words that clap is to parse; the first is the program.
-#[must_use]
 pub(crate) fn spelled_out(words: Vec<OsString>) -> Vec<OsString> {
     let positions = positionals(&words);
     let Some((verb, rest)) = positions.split_first() else { return words };
@@ -134,7 +133,6 @@ pub(crate) fn asks_for_version(words: &[OsString]) -> bool {
 }
 
 /// Returns the topic that `help` is asked about, where it is one word.
-#[must_use]
 pub(crate) fn topic(words: &[OsString]) -> Option<&str> {
     match positionals(words).as_slice() {
         [verb, topic] if words[*verb] == "help" => words[*topic].to_str(),

@@ -2,7 +2,7 @@
 //! is told from there.
 
 use crate::config::KEYS;
-use crate::error::ErrorKind;
+use gpuctl_core::error::ErrorKind;
 
 /// Names of the topics.
 #[cfg(test)]
@@ -74,7 +74,6 @@ have are dropped and counted, and a value older than two scrapes says its age. W
 ";
 
 /// Returns a topic; `None` for a name that is none.
-#[must_use]
 pub(crate) fn text(name: &str) -> Option<String> {
     match name {
         "environment" => Some(environment()),

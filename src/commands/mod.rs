@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use crate::cli::command::{self, Command, Describe, Get, GetMetrics};
 use crate::context::Context;
-use crate::error::Error;
+use gpuctl_core::error::Error;
 
 /// Makes the future of a command on the heap, and leaves nothing of it on the stack. Some commands run others, and without this those of all commands
 /// would have their places in each of their frames.

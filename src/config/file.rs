@@ -10,8 +10,8 @@ use yaml_edit::path::YamlPath;
 
 use super::keys::{CONTEXTS, KEYS, SettingKey, nearest};
 use super::safety;
-use crate::files::trust::{Exposure, config_text, exposure, is_closed, make_private};
-use crate::files::{Purpose, replace};
+use gpuctl_local::files::trust::{Exposure, config_text, exposure, is_closed, make_private};
+use gpuctl_local::files::{Purpose, replace};
 
 /// What the file says; nothing where there is none.
 #[derive(Clone, Default, PartialEq)]
@@ -46,7 +46,6 @@ impl ConfigFile {
     }
 
     /// Returns the file as it is for one context of the kubeconfig: what `contexts.NAME` says comes first.
-    #[must_use]
     pub(crate) fn for_context(mut self, contexts: impl FnOnce() -> KubeContexts) -> Self {
         if !self.content[CONTEXTS].is_object() {
             return self;
@@ -71,7 +70,6 @@ impl ConfigFile {
     }
 
     /// Returns where it is; `None` when there is none.
-    #[must_use]
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -122,7 +120,6 @@ impl ConfigFile {
     }
 
     /// Returns what nobody reads, each with the nearest key.
-    #[must_use]
     pub(crate) fn unknown(&self) -> Vec<String> {
         let place = self.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
         let told = |name: &str, near: Option<&str>| {
@@ -194,7 +191,6 @@ const OF_ADDRESS: [&str; 11] = [
 ];
 
 /// Returns the file in the user's folder.
-#[must_use]
 pub(crate) fn usual() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("gpuctl/config.yaml"))
 }

@@ -1,11 +1,10 @@
 //! Warns about folders of gpuctl that other users control.
 
 use super::outbound::state_folder;
-use crate::files::trust;
+use gpuctl_local::files::trust;
 
 /// One warning for each state or cache folder that gpuctl ignores because other users can change
 /// its content.
-#[must_use]
 pub(crate) fn folder_warnings() -> Vec<String> {
     let cache = dirs::cache_dir().map(|folder| folder.join("gpuctl"));
     let folders = [cache, state_folder()].into_iter().flatten();

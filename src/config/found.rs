@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Environment;
 use super::file::{ConfigFile, KubeContexts};
 use super::keys::SettingKey;
-use crate::model::quantity;
+use gpuctl_core::model::quantity;
 
 /// Who gave a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,6 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// Formats it for people, in a sentence.
-    #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Flag => "a flag",

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::quantity;
+use gpuctl_core::model::quantity;
 
 /// What a key may hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,25 +130,21 @@ impl SettingKey {
     ///
     /// # Panics
     /// When there is none, for names in the program come from the table.
-    #[must_use]
     pub fn named(name: &str) -> &'static Self {
         Self::find(name).unwrap_or_else(|| panic!("the table of keys has `{name}`"))
     }
 
     /// Returns the key of this name.
-    #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
     }
 
     /// Splits the key into its section and the name within it.
-    #[must_use]
     pub fn path(&self) -> (&'static str, &'static str) {
         self.name.split_once('.').expect("a key is in a section")
     }
 
     /// Sections in their order.
-    #[must_use]
     pub fn sections() -> Vec<&'static str> {
         let mut sections: Vec<&str> = KEYS.iter().map(|key| key.path().0).collect();
         sections.dedup();
@@ -156,14 +152,12 @@ impl SettingKey {
     }
 
     /// Returns the value where nobody says anything; null when there is none.
-    #[must_use]
     pub fn usual(&self) -> Value {
         if self.default.is_empty() { Value::Null } else { self.kind.parse(self.default).expect("a default is valid") }
     }
 }
 
 /// Returns what is nearest to a word that is none of these.
-#[must_use]
 pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let close = |other: &&str| strsim::damerau_levenshtein(word, other) <= (other.len() / 3).max(1);
     among.filter(close).min_by_key(|other| strsim::damerau_levenshtein(word, other))
@@ -171,7 +165,6 @@ pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> O
 
 impl ValueKind {
     /// Returns what the key wants, for people.
-    #[must_use]
     pub fn wants(self) -> String {
         match self {
             Self::Text => "a text".to_owned(),
@@ -186,7 +179,6 @@ impl ValueKind {
     }
 
     /// Returns a value as somebody types it, in a variable or after `config set`. `None` when it is not what the key wants.
-    #[must_use]
     pub fn parse(self, text: &str) -> Option<Value> {
         let text = text.trim();
         match self {
@@ -212,7 +204,6 @@ impl ValueKind {
     }
 
     /// Returns a value of the file. `None` when it is not what the key wants.
-    #[must_use]
     pub fn accept(self, value: &Value) -> Option<Value> {
         match (self, value) {
             (Self::Number(low, high), Value::Number(found)) => (low..=high).contains(&found.as_f64()?).then(|| value.clone()),

@@ -7,8 +7,8 @@ use anyhow::anyhow;
 use super::found::{Config, Origin};
 use super::keys::SettingKey;
 use super::{Environment, KubeContexts};
-use crate::files::{bytes_of, text_of};
-use crate::prometheus::{AwsKeys, Credentials, Matchers};
+use gpuctl_local::files::{bytes_of, text_of};
+use gpuctl_prometheus::{AwsKeys, Credentials, Matchers};
 
 /// The part of the file that is about metrics.
 const SECTION: &str = "prometheus";
@@ -31,7 +31,6 @@ pub(crate) struct MetricsFlags {
 
 impl MetricsFlags {
     /// Returns what the flag of a setting says. Values of headers are left out, for they may be secret.
-    #[must_use]
     pub(crate) fn value(&self, key: &str) -> Option<serde_json::Value> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string().into());
         let header = |text: &String| Some((text.split_once(':')?.0.trim().to_owned(), "".into()));
@@ -65,7 +64,6 @@ pub(crate) struct MetricsSource {
 
 impl MetricsSource {
     /// Returns true when nobody shall be asked.
-    #[must_use]
     pub(crate) fn is_off(&self) -> bool {
         self.url.as_ref().is_some_and(|(url, _)| url == "none")
     }

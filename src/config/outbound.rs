@@ -61,7 +61,6 @@ pub(crate) struct QuietHours {
 
 impl QuietHours {
     /// Parses `22:00-08:00`.
-    #[must_use]
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let minutes = |text: &str| {
             let (hours, minutes) = text.trim().split_once(':')?;
@@ -73,7 +72,6 @@ impl QuietHours {
     }
 
     /// Returns whether a minute of the day is within.
-    #[must_use]
     pub(crate) fn hold(self, minute: u16) -> bool {
         match self.from <= self.to {
             true => (self.from..self.to).contains(&minute),
@@ -139,7 +137,6 @@ impl NotifySettings {
 }
 
 /// Returns where what is known from one run to the next may be kept.
-#[must_use]
 pub(crate) fn state_folder() -> Option<PathBuf> {
     Some(dirs::state_dir().or_else(dirs::data_local_dir)?.join("gpuctl"))
 }

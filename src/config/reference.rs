@@ -35,7 +35,6 @@ Times are `30s`, `5m`, `2h`, or a number of seconds; `prometheus.time_window_min
 ";
 
 /// Returns all of it, as Markdown.
-#[must_use]
 pub(crate) fn text() -> String {
     let mut text = OPENING.to_owned();
     for key in &KEYS {

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::requests;
 use crate::deploy::plan::{Plan, job};
-use crate::error::Error;
-use crate::model::capacity::{Amounts, Shortage, pods_held, shortage};
-use crate::model::gpu::is_device;
-use crate::model::room::Room;
-use crate::model::{Gang, Node, Nodes, quantity};
-use crate::render::{Refusal, pods_in_all};
-use crate::view::text::count;
+use gpuctl_cluster::requests;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::capacity::{Amounts, Shortage, pods_held, shortage};
+use gpuctl_core::model::gpu::is_device;
+use gpuctl_core::model::room::Room;
+use gpuctl_core::model::{Gang, Node, Nodes, quantity};
+use gpuctl_manifest::render::{Refusal, pods_in_all};
+use gpuctl_view::text::count;
 
 /// Resources of HAMi's own scheduler, which no node reports.
 const NOT_ON_NODES: [&str; 3] = ["nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"];
@@ -90,7 +90,7 @@ impl<'p> Demand<'p> {
         }
         let at = job(&self.plan.input).and_then(|job| job.resources.gpu_at);
         let refusal = Refusal { name: "NeverFits", message, hints: vec![hint], at };
-        Verdict::Impossible(Box::new(Error::refused(refusal, &self.plan.input.file, &self.plan.input.text)))
+        Verdict::Impossible(Box::new(refusal.in_file(&self.plan.input.file, &self.plan.input.text)))
     }
 
     /// Returns true when all pods must run at the same time.

@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-use crate::cluster::{Connection, Effect, Effects, Failure, Obstacle, SITE_DEFAULTS_WAIT, with_warnings};
 use crate::deploy::defaults::replaced;
 use crate::deploy::errors::{as_warning, combined, conflicting, in_the_way, lost_companion};
 use crate::deploy::namesakes::Namesakes;
@@ -11,12 +10,13 @@ use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules::{self, JobsOfPools};
 use crate::deploy::possible::Surroundings;
-use crate::error::{Error, ErrorName};
-use crate::model::labels::{SOURCE, USER};
-use crate::model::{GpuCount, Job, JobKind, State};
-use crate::render::{Rendered, namespace, render};
-use crate::view::changes::{self, Masks};
-use crate::view::text::count;
+use gpuctl_cluster::{Connection, Effect, Effects, Failure, Obstacle, SITE_DEFAULTS_WAIT, with_warnings};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::labels::{SOURCE, USER};
+use gpuctl_core::model::{GpuCount, Job, JobKind, State};
+use gpuctl_manifest::render::{Refusal, Rendered, namespace, render};
+use gpuctl_view::changes::{self, Masks};
+use gpuctl_view::text::count;
 
 /// How a document is compared with what is there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -181,7 +181,7 @@ async fn preflight(
 }
 
 fn render_again(plan: &mut Plan) -> Result<(), Error> {
-    let refused = |refusal| Error::refused(refusal, &plan.input.file, &plan.input.text);
+    let refused = |refusal: Refusal| refusal.in_file(&plan.input.file, &plan.input.text);
     plan.rendered = render(&plan.input.document, &plan.target).map_err(refused)?;
     plan.rendered.warnings.extend(replaced(&plan.input));
     Ok(())

@@ -1,15 +1,15 @@
 //! The site's defaults: written by administrators, read by whoever submits a job, and given to the jobs of a run.
 
-use crate::cache::Cache;
-use crate::cluster::{Connection, HomeMark, StoredDefaults};
 use crate::context::Context;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::pools::tell_home;
-use crate::error::{Error, ErrorName};
-use crate::model::labels::PRIVATE;
-use crate::render::{self, Object, claim_name};
-use crate::spec::{self, Document, JobDocument, Problems, SiteDefaults, WorkdirSource, inherit, over_limits};
-use crate::view::created::{FromSite, Made};
+use gpuctl_cluster::{Connection, HomeMark, StoredDefaults};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::labels::PRIVATE;
+use gpuctl_local::cache::Cache;
+use gpuctl_manifest::render::{self, Object, claim_name};
+use gpuctl_manifest::spec::{self, Document, JobDocument, Problems, SiteDefaults, WorkdirSource, inherit, over_limits};
+use gpuctl_view::created::{FromSite, Made};
 
 /// Why a user cannot read the defaults of a marked namespace.
 const FORBIDDEN: &str = "you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system";

@@ -1,9 +1,9 @@
 //! Turns what prevents a submission into errors that say what to do about it.
 
-use crate::cluster::{Blame, Broken, Effect, Effects, Failure, HalfChanged, Left, Obstacle, label};
 use crate::deploy::plan::Plan;
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::render::Object;
+use gpuctl_cluster::{Blame, Broken, Effect, Effects, Failure, HalfChanged, Left, Obstacle, label};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_manifest::render::Object;
 
 /// Returns what was there before anything was written.
 pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {

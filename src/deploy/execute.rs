@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::cluster::{Connection, Effect, Progress, label};
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Action, Decision, Judging, lost, masks};
@@ -18,12 +17,13 @@ use crate::deploy::errors::{broken, half_changed, with_left};
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::namesakes::Namesakes;
 use crate::deploy::plan::{Plan, job};
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::GpuCount;
-use crate::render::pods_in_all;
 use crate::side_by_side::SideBySide;
-use crate::view::changes;
-use crate::view::created::{Created, DocumentName, FailedDocument};
+use gpuctl_cluster::{Connection, Effect, Progress, label};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::GpuCount;
+use gpuctl_manifest::render::pods_in_all;
+use gpuctl_view::changes;
+use gpuctl_view::created::{Created, DocumentName, FailedDocument};
 
 /// What became of the documents of a run.
 #[derive(Default)]
@@ -245,7 +245,7 @@ impl<'w> Writing<'w> {
 }
 
 /// Fields that change, by object.
-pub(crate) fn told(plan: &Plan, live: &Value, effects: &crate::cluster::Effects) -> Vec<String> {
+pub(crate) fn told(plan: &Plan, live: &Value, effects: &gpuctl_cluster::Effects) -> Vec<String> {
     let masks = masks(&plan.rendered, live);
     let mut found = Vec::new();
     for (object, effect) in &effects.objects {

@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::cluster::{Connection, requests};
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::possible::Surroundings;
-use crate::diagnosis::insufficient;
-use crate::error::Error;
-use crate::model::capacity::{Amounts, lacking, pods_held};
-use crate::model::device_demand::{DeviceClaims, device_class};
-use crate::model::fit::{Domain, Fit, FitVerdict, NodeGroup};
-use crate::model::gpu::is_device;
-use crate::model::room::Room;
-use crate::model::victims::{NodeLoad, Victim, victims};
-use crate::model::{Node, Nodes};
-use crate::render::{PodRules, pods_in_all};
+use gpuctl_cluster::{Connection, requests};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::capacity::{Amounts, lacking, pods_held};
+use gpuctl_core::model::device_demand::{DeviceClaims, device_class};
+use gpuctl_core::model::fit::{Domain, Fit, FitVerdict, NodeGroup};
+use gpuctl_core::model::gpu::is_device;
+use gpuctl_core::model::room::Room;
+use gpuctl_core::model::victims::{NodeLoad, Victim, victims};
+use gpuctl_core::model::{Node, Nodes};
+use gpuctl_diagnosis::insufficient;
+use gpuctl_manifest::render::{PodRules, pods_in_all};
 
 /// What one node says of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

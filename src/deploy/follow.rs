@@ -4,14 +4,14 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 
-use crate::cluster::{Connection, LogEvent, LogQuery, Wanted};
 use crate::context::Context;
 use crate::deploy::interrupt::Interruption;
-use crate::error::{Error, ErrorName};
 use crate::lookup::{self, Purpose};
-use crate::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
-use crate::view::created::Created;
-use crate::view::logs::{self, PodLogLine, Prefix};
+use gpuctl_cluster::{Connection, LogEvent, LogQuery, Wanted};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
+use gpuctl_view::created::Created;
+use gpuctl_view::logs::{self, PodLogLine, Prefix};
 
 /// Prints the log of all pods as it is written and waits for the end of the job.
 pub(crate) async fn follow(

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 
 use crate::context::Context;
 use crate::deploy::local_files::{Attached, FileAccess, attach};
-use crate::error::{Error, ErrorName};
-use crate::spec::checks::plain_secrets;
-use crate::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
-use crate::view::created::{self, DocumentName, FailedDocument};
-use crate::view::{Format, document};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_manifest::spec::checks::plain_secrets;
+use gpuctl_manifest::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
+use gpuctl_view::created::{self, DocumentName, FailedDocument};
+use gpuctl_view::{Format, document};
 
 /// Files of one folder.
 const MOST_FILES: usize = 1000;
@@ -28,7 +28,6 @@ pub(crate) struct InputDocument {
 
 impl InputDocument {
     /// Returns the document's kind and name.
-    #[must_use]
     pub(crate) fn name(&self) -> DocumentName {
         DocumentName { kind: self.document.kind(), name: self.document.name().to_owned() }
     }

@@ -2,14 +2,13 @@
 
 use tokio::sync::watch;
 
-use crate::platform::Endings;
+use gpuctl_local::platform::Endings;
 
 /// Listens from its making on: a signal that comes while nobody waits for it is not lost.
 #[derive(Clone)]
 pub(crate) struct Interruption(watch::Receiver<u32>);
 
 impl Interruption {
-    #[must_use]
     pub(crate) fn listen() -> Self {
         let (count, seen) = watch::channel(0);
         // Where a signal cannot be heard there is none to wait for.

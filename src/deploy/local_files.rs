@@ -8,11 +8,11 @@ use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
-use crate::error::Error;
-use crate::platform;
-use crate::render::FILES_KIB;
-use crate::spec::{Document, FilePosition, JobDocument, Problem};
-use crate::view::local_files::LocalFile;
+use gpuctl_core::error::Error;
+use gpuctl_local::platform;
+use gpuctl_manifest::render::FILES_KIB;
+use gpuctl_manifest::spec::{Document, FilePosition, JobDocument, Problem};
+use gpuctl_view::local_files::LocalFile;
 
 /// Limit on the total bytes of a job's files.
 const MOST_BYTES: u64 = FILES_KIB as u64 * 1024;

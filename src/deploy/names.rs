@@ -1,8 +1,8 @@
 //! Checks that the names of one run differ, and makes random suffixes for `--generate-name`.
 
 use crate::deploy::inputs::InputDocument;
-use crate::error::{Error, ErrorName};
-use crate::spec::Document;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_manifest::spec::Document;
 
 /// Names of one run must differ; `--generate-name` makes them.
 pub(crate) fn named(mut inputs: Vec<InputDocument>, generate: bool) -> Result<Vec<InputDocument>, Error> {

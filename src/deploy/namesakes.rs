@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::{Connection, Failure, NAMES_AT_ONCE, Wanted};
 use crate::deploy::plan::Plan;
-use crate::model::Job;
 use crate::side_by_side::SideBySide;
+use gpuctl_cluster::{Connection, Failure, NAMES_AT_ONCE, Wanted};
+use gpuctl_core::model::Job;
 
 /// Selectors on the way at once; each is a list of every kind of owner.
 const AT_ONCE: usize = 4;

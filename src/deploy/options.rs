@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::Document;
+use gpuctl_manifest::spec::Document;
 
 /// What people asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,13 +65,11 @@ impl DocumentKind {
     pub(crate) const WORDS: [&str; 4] = ["job", "pool", "quota", "defaults"];
 
     /// Parses one of [`Self::WORDS`].
-    #[must_use]
     pub(crate) fn of_word(word: &str) -> Option<Self> {
         [Self::Job, Self::Pool, Self::Quota, Self::Defaults].into_iter().find(|kind| kind.word() == word)
     }
 
     /// Its value of `--only-kind`.
-    #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Job => "job",
@@ -82,7 +80,6 @@ impl DocumentKind {
     }
 
     /// The kind of a document that the YAML reader has accepted.
-    #[must_use]
     pub(crate) fn of(document: &Document) -> Self {
         match document {
             Document::Job(_) => Self::Job,

@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join4;
 
-use crate::cluster::{Connection, Failure, policy_left_out};
 use crate::context::Context;
 use crate::deploy::defaults::{Site, keep_classes};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::once_per::OncePer;
 use crate::deploy::queueing::{QueueChoice, Queueing};
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::gpu::TYPE_LABELS;
-use crate::model::labels::POOL_LABEL;
-use crate::model::{GpuType, JobKind, Nodes, PoolDefinition, Taint};
-use crate::render::{OtherPolicies, Rendered, Served, Target, policy_name, render};
-use crate::spec::{Document, JobDocument};
+use gpuctl_cluster::{Connection, Failure, policy_left_out};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::gpu::TYPE_LABELS;
+use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::{GpuType, JobKind, Nodes, PoolDefinition, Taint};
+use gpuctl_manifest::render::{OtherPolicies, Rendered, Served, Target, policy_name, render};
+use gpuctl_manifest::spec::{Document, JobDocument};
 
 /// A document with its objects.
 pub(crate) struct Plan {
@@ -196,8 +196,7 @@ impl Planner<'_> {
             served: self.served.clone(),
             other_policies,
         };
-        let mut rendered =
-            render(&input.document, &target).map_err(|refusal| Error::refused(refusal, &input.file, &input.text))?;
+        let mut rendered = render(&input.document, &target).map_err(|refusal| refusal.in_file(&input.file, &input.text))?;
         rendered.warnings.extend(crate::deploy::defaults::replaced(&input));
         rendered.warnings.extend(choice.warnings);
         rendered.warnings.extend(policy_warning);
@@ -239,7 +238,7 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
         other_policies: OtherPolicies::Absent,
     };
     let rendered = render(&Document::Job(blind), &target);
-    rendered.map(|_| ()).map_err(|refusal| Error::refused(refusal, &input.file, &input.text))
+    rendered.map(|_| ()).map_err(|refusal| refusal.in_file(&input.file, &input.text))
 }
 
 fn needs_more_than_the_core(job: &JobDocument) -> bool {

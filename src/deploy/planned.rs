@@ -1,13 +1,13 @@
 //! Reads files and plans their jobs, for commands that write nothing: `fit` and `diff`.
 
-use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::names::named;
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
-use crate::error::Error;
-use crate::spec::Override;
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_manifest::spec::Override;
 
 /// The documents of some files, and the cluster that they are for.
 pub(crate) struct Planned {

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::cluster::{Connection, LabelOverwrite, Labelling};
-use crate::error::{Error, ErrorName};
 use crate::lookup;
-use crate::model::labels::POOL_LABEL;
-use crate::model::pool::leaving;
-use crate::model::{GpuType, Inventory, Node, NodeUsage, Noted, Notes, PoolDefinition};
 use crate::terminal::Terminal;
+use gpuctl_cluster::{Connection, LabelOverwrite, Labelling};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::pool::leaving;
+use gpuctl_core::model::{GpuType, Inventory, Node, NodeUsage, Noted, Notes, PoolDefinition};
 
 /// Returns the labels of a node that comes into `pool`: the pool's own, and what the pool that it comes from set on it.
 pub(crate) async fn taken_over(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<Notes, Error> {

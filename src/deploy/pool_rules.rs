@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use crate::cluster::{Connection, Failure, Selection, Wanted};
 use crate::deploy::once_per::OncePer;
 use crate::deploy::plan::Plan;
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::{GpuCount, PoolDefinition, State};
-use crate::render::pods_in_all;
-use crate::spec::Document;
+use gpuctl_cluster::{Connection, Failure, Selection, Wanted};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::{GpuCount, PoolDefinition, State};
+use gpuctl_manifest::render::pods_in_all;
+use gpuctl_manifest::spec::Document;
 
 /// The jobs of each pool that limits how many there may be.
 pub(super) type JobsOfPools = OncePer<Result<Rc<Selection>, Failure>>;
@@ -42,8 +42,8 @@ pub(super) async fn check(
                     warnings.push(format!("{unseen}: others were not counted against the quota of pool `{}`", pool.value));
                 }
                 // One that is applied again is no further one.
-                let own = |other: &crate::model::Job| other.name == job.id() && other.namespace == plan.target.namespace;
-                let counts = |other: &&crate::model::Job| !other.owner_is_gone && !State::of(other).status.is_final();
+                let own = |other: &gpuctl_core::model::Job| other.name == job.id() && other.namespace == plan.target.namespace;
+                let counts = |other: &&gpuctl_core::model::Job| !other.owner_is_gone && !State::of(other).status.is_final();
                 let others = selection.jobs.iter().filter(|other| !own(other)).filter(counts);
                 jobs = others.count() + beside;
             }

@@ -1,10 +1,10 @@
 //! The taint of an exclusive pool, which keeps the jobs of others off its nodes. It evicts nobody, and goes with the pool.
 
-use crate::cluster::Connection;
-use crate::error::Error;
 use crate::lookup;
-use crate::model::labels::POOL_LABEL;
-use crate::model::{Inventory, Node, NodeUsage, PoolDefinition};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::{Inventory, Node, NodeUsage, PoolDefinition};
 
 /// A taint that a node gets or loses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,6 @@ pub(crate) struct TaintChange {
 }
 
 /// Returns the pool whose jobs alone a node takes.
-#[must_use]
 pub(crate) fn taken_by(node: &Node) -> Option<&str> {
     let taint = node.taints.iter().find(|taint| taint.key == POOL_LABEL && taint.effect == "NoSchedule");
     taint.and_then(|taint| taint.value.as_deref())
@@ -25,7 +24,6 @@ pub(crate) fn taken_by(node: &Node) -> Option<&str> {
 
 /// Returns what differs on the nodes of a pool from what its definition says. `named` are the nodes that a file puts into it; the others
 /// count as long as their label says so. A taint that somebody else set stays: `was` tells whether the pool had set one.
-#[must_use]
 pub(crate) fn missing(pool: &PoolDefinition, named: &PoolDefinition, was: bool, inventory: &Inventory) -> Vec<TaintChange> {
     let wanted = pool.exclusive.then(|| pool.name.clone());
     let is_named = |host: &NodeUsage| named.labels.contains_key(host.name());

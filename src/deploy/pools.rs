@@ -3,17 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::{Connection, LabelOverwrite, PoolNamespace, Wanted};
 use crate::context::Context;
 use crate::deploy::pool_labels::{self, find, fits, leave_other, set_label, taken_over};
 use crate::deploy::pool_taints::{self, TaintChange};
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::gpu::TYPE_LABELS;
-use crate::model::labels::POOL_LABEL;
-use crate::model::{Inventory, Noted, PoolDefinition, State};
-use crate::spec::Pool;
-use crate::view::created::Made;
-use crate::view::text::count;
+use gpuctl_cluster::{Connection, LabelOverwrite, PoolNamespace, Wanted};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::gpu::TYPE_LABELS;
+use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::{Inventory, Noted, PoolDefinition, State};
+use gpuctl_manifest::spec::Pool;
+use gpuctl_view::created::Made;
+use gpuctl_view::text::count;
 
 /// How a pool is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -328,7 +328,7 @@ pub(crate) async fn missing(name: &str, inventory: &Inventory, connection: &Conn
     names.sort_unstable();
     names.dedup();
     let error = Error::new(ErrorName::PoolNotFound, format!("there is no pool `{name}`"));
-    match crate::spec::nearest(name, &names) {
+    match gpuctl_manifest::spec::nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None if names.is_empty() => error.hint("there is none yet: gpuctl create -f pool.yaml"),
         None => error.hint(format!("available: {}", names.join(", "))),

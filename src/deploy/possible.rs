@@ -8,16 +8,16 @@ use std::time::Duration;
 use futures::future::join3;
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Connection, Failure, requests};
 use crate::deploy::capacity::{Demand, Verdict};
 use crate::deploy::errors::quota_too_small;
 use crate::deploy::once_per::OncePer;
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::references::{brought, check};
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::room::Room;
-use crate::model::{QuotaUse, quantity};
-use crate::render::pods_in_all;
+use gpuctl_cluster::{Connection, Failure, requests};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::room::Room;
+use gpuctl_core::model::{QuotaUse, quantity};
+use gpuctl_manifest::render::pods_in_all;
 
 /// What was found out about a job before it is written.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl<'r> Surroundings<'r> {
 
     /// Adds what a document of the run brings.
     pub(super) fn add(&mut self, plan: &Plan) {
-        let name = |object: &crate::render::Object| brought(object.plural, &plan.target.namespace, object.name());
+        let name = |object: &gpuctl_manifest::render::Object| brought(object.plural, &plan.target.namespace, object.name());
         self.coming.extend(plan.rendered.objects.iter().map(name));
     }
 

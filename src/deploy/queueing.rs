@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::{Connection, Failure, ServedQueueing};
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::rights::{Right, RightScope};
-use crate::model::{Gang, GangWish, JobKind, QueueSystem};
-use crate::spec::JobDocument;
+use gpuctl_cluster::{Connection, Failure, ServedQueueing};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::rights::{Right, RightScope};
+use gpuctl_core::model::{Gang, GangWish, JobKind, QueueSystem};
+use gpuctl_manifest::spec::JobDocument;
 
 /// Who a job is left to.
 #[derive(Default)]

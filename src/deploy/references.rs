@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use serde_json::Value;
 
-use crate::cluster::{Connection, Failure};
 use crate::deploy::plan::Plan;
-use crate::error::{Error, ErrorKind, ErrorName};
+use gpuctl_cluster::{Connection, Failure};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 
 /// A kind of object that pods name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::defaults;
 use crate::deploy::inputs::InputDocument;
@@ -10,12 +9,13 @@ use crate::deploy::options::Mode;
 use crate::deploy::options::SubmitOptions;
 use crate::deploy::pools::{self, PoolOptions};
 use crate::deploy::quotas;
-use crate::error::{Error, ErrorKind};
-use crate::model::rights::Task;
-use crate::spec::Document;
 use crate::terminal::Verbosity;
-use crate::view::Format;
-use crate::view::created::{Created, FailedDocument, Made};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::{Error, ErrorKind};
+use gpuctl_core::model::rights::Task;
+use gpuctl_manifest::spec::Document;
+use gpuctl_view::Format;
+use gpuctl_view::created::{Created, FailedDocument, Made};
 
 /// What became of them.
 #[derive(Default)]

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
 use crate::lookup::{self, Purpose};
-use crate::model::Job;
-use crate::view::scaled::{Scaled, text};
-use crate::view::{Format, document};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::Job;
+use gpuctl_view::scaled::{Scaled, text};
+use gpuctl_view::{Format, document};
 
 /// Finds the job, and refuses one that is being deleted.
 pub(crate) async fn changeable(connection: &Connection, name: &str) -> Result<Job, Error> {

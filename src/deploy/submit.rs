@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Action, Decision, Judging};
@@ -20,13 +19,14 @@ use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::deploy::shared;
 use crate::deploy::wait::wait;
 use crate::deploy::warned::Warned;
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::rights::Task;
 use crate::side_by_side::SideBySide;
-use crate::view::created::{self, Created, DocumentName, FailedDocument, site_lines};
-use crate::view::local_files;
-use crate::view::objects::ObjectList;
-use crate::view::{Format, document, json, yaml};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::rights::Task;
+use gpuctl_view::created::{self, Created, DocumentName, FailedDocument, site_lines};
+use gpuctl_view::local_files;
+use gpuctl_view::objects::ObjectList;
+use gpuctl_view::{Format, document, json, yaml};
 
 /// Submits the documents, or shows what would be submitted.
 pub(crate) async fn submit(

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::cluster::{Connection, OutageRetry, Wanted};
 use crate::context::Context;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::{Job, Pod, PodPhase, State, Status, cannot_start};
-use crate::spec::{Document, parse};
-use crate::view::created::Created;
-use crate::view::text;
+use gpuctl_cluster::{Connection, OutageRetry, Wanted};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::{Job, Pod, PodPhase, State, Status, cannot_start};
+use gpuctl_manifest::spec::{Document, parse};
+use gpuctl_view::created::Created;
+use gpuctl_view::text;
 
 /// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are brought up to date.
 pub(crate) async fn wait(

@@ -3,17 +3,17 @@
 
 use jiff::Timestamp;
 
-use crate::cluster::fuzz::{json_page, log, protobuf_page, watch};
-use crate::convert;
-use crate::model::quantity;
-use crate::prometheus;
-use crate::prometheus::Matchers;
-use crate::prometheus::fuzz::{answer, chunks};
-use crate::spec;
-use crate::stats::query::quoted;
-use crate::stats::training::throughput;
-use crate::stats::{exposition, progress};
-use crate::view::{csv, text};
+use gpuctl_cluster::fuzz::{json_page, kubeconfig, log, protobuf_page, watch};
+use gpuctl_core::model::quantity;
+use gpuctl_core::stats::query::quoted;
+use gpuctl_core::stats::training::throughput;
+use gpuctl_core::stats::{exposition, progress};
+use gpuctl_manifest::convert;
+use gpuctl_manifest::spec;
+use gpuctl_prometheus as prometheus;
+use gpuctl_prometheus::Matchers;
+use gpuctl_prometheus::fuzz::{answer, chunks};
+use gpuctl_view::fuzz::shown;
 
 /// A function of any bytes.
 pub type Target = fn(&[u8]);
@@ -65,12 +65,6 @@ fn training(bytes: &[u8]) {
     let _ = throughput(text.lines());
 }
 
-/// Reads a kubeconfig as the library does that gpuctl uses.
-fn kubeconfig(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let _ = kube::config::Kubeconfig::from_yaml(text);
-}
-
 /// Writes queries with any text as the value of a label: it stays one text, and the matcher stands behind it.
 fn query(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -120,19 +114,6 @@ fn amount(bytes: &[u8]) {
         assert_eq!(quantity::milli(&written), Some(whole), "what is written reads as what it was");
     }
     let _ = quantity::duration(text);
-}
-
-/// Shows any text on a terminal and in a spreadsheet.
-fn shown(bytes: &[u8]) {
-    let told = String::from_utf8_lossy(bytes);
-    let shown = text::clean(&told);
-    assert!(!shown.chars().any(|c| c < ' ' || ('\u{7f}'..='\u{9f}').contains(&c)), "a control character");
-    assert!(!shown.contains(['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{200e}', '\u{2028}']), "a mark of direction");
-    let file = csv::records([vec![told.clone().into_owned(), "1".to_owned()]]);
-    let mut reader = ::csv::ReaderBuilder::new().has_headers(false).from_reader(file.as_bytes());
-    let records: Vec<_> = reader.records().map(|record| record.expect("it is CSV")).collect();
-    assert!(matches!(records.as_slice(), [one] if one.len() == 2), "one record of two cells");
-    assert!(!records[0][0].starts_with(['=', '@', '\t', '\r']), "a formula");
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
-use crate::cluster::fuzz::protobuf_seed;
-use crate::prometheus::fuzz::chunk_seeds;
+use gpuctl_cluster::fuzz::protobuf_seed;
+use gpuctl_prometheus::fuzz::chunk_seeds;
 
 const PODS: &str = r#"{"metadata":{"continue":"next","resourceVersion":"7"},"items":[
  {"metadata":{"name":"sft-0","namespace":"team-a","uid":"u","labels":{"gpuctl/job":"sft","app.kubernetes.io/managed-by":"gpuctl"},

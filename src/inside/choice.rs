@@ -1,9 +1,9 @@
 //! Chooses the pod and container of a job that a command works in, and names its node where no answer comes from there.
 
-use crate::cluster::Failure;
-use crate::error::{Error, ErrorName};
-use crate::model::{Job, Pod, PodPhase, State};
-use crate::view::text;
+use gpuctl_cluster::Failure;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{Job, Pod, PodPhase, State};
+use gpuctl_view::text;
 
 /// Which container of a job is meant; without rank or pod the first that runs, without container the job's own.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use tokio::sync::mpsc;
 
-use crate::cluster::{ExecRequest, Failure, SessionEnd, SessionInput, SessionStream, names_no_container};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
 use crate::inside::choice::{ContainerChoice, from_node, pod};
 use crate::lookup::{self, Purpose};
-use crate::model::refusal::ContainerComplaint;
-use crate::model::{Job, Pod};
-use crate::platform::{self, RawMode, WindowChanges};
 use crate::terminal::raw;
+use gpuctl_cluster::{ExecRequest, Failure, SessionEnd, SessionInput, SessionStream, names_no_container};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::refusal::ContainerComplaint;
+use gpuctl_core::model::{Job, Pod};
+use gpuctl_local::platform::{self, RawMode, WindowChanges};
 
 /// A shell that most images have; bash where there is one.
 pub(crate) const SHELL: [&str; 3] = ["sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh"];

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
-use crate::bundle::{REDACTED, redact};
+use gpuctl_local::bundle::{REDACTED, redact};
 
 const ARROW: &str = " → ";
 /// Ends a value that is cut off.
@@ -24,7 +24,6 @@ static CHANGE: LazyLock<Regex> = LazyLock::new(|| {
 type MaskText = fn(&str) -> String;
 
 /// Masks both values of every changed field in the text. `mask` masks the texts in them.
-#[must_use]
 pub(super) fn masked(text: &str, mask: MaskText) -> String {
     let line = |line: &Captures<'_>| {
         let sides: Vec<&str> = line[2].split(ARROW).collect();

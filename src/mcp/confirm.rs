@@ -72,7 +72,6 @@ impl Confirmations {
 
 impl Refusal {
     /// Explains the refusal to an agent.
-    #[must_use]
     pub(super) fn message(&self, tool: &str) -> String {
         let reason = match self {
             Self::Unknown => "this server did not give out that word, or it was used already",
@@ -88,7 +87,6 @@ impl Refusal {
 
 /// Identifies a change by its tool, its arguments, sorted and without null values, and by the server,
 /// user and namespace of the kubeconfig.
-#[must_use]
 pub(super) fn change(tool: &str, arguments: &Map<String, Value>, target: Option<&str>) -> String {
     let mut given: Vec<(&String, &Value)> =
         arguments.iter().filter(|(name, value)| *name != "confirm" && !value.is_null()).collect();
@@ -97,7 +95,6 @@ pub(super) fn change(tool: &str, arguments: &Map<String, Value>, target: Option<
 }
 
 /// Returns `bytes` random bytes in hexadecimal.
-#[must_use]
 pub(super) fn random_word(bytes: usize) -> Option<String> {
     let mut random = vec![0; bytes];
     rand::fill(&mut random).ok()?;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use crate::bundle::REDACTED;
+use gpuctl_local::bundle::REDACTED;
 
 /// Selects the names at the start of a line that count as variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,6 @@ static PROPERTY: LazyLock<Regex> =
 const LEVELS: [&str; 9] = ["TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"];
 
 /// Masks every value in the text that has the shape of a printed variable.
-#[must_use]
 pub(super) fn masked(text: &str, names: VariableNames) -> String {
     let text = ENVIRONMENT.replace_all(text, |line: &Captures<'_>| ENTRY.replace_all(&line[0], "$1[redacted]").into_owned());
     let text = entries(&text);

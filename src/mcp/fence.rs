@@ -6,7 +6,6 @@ use super::confirm::random_word;
 
 /// Puts the text between two lines with a new random marker; `None` if the system provides no
 /// random numbers.
-#[must_use]
 pub(super) fn fenced(text: &str) -> Option<String> {
     let marker = random_word(8)?;
     Some(format!("[begin data {marker}]\n{}\n[end data {marker}]", text.trim_end_matches('\n')))

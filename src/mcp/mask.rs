@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::changed_fields;
 use super::dumps::{self, VariableNames};
-use crate::bundle::{REDACTED, redact, scrubbed};
-use crate::spec::without_variables;
+use gpuctl_local::bundle::{REDACTED, redact, scrubbed};
+use gpuctl_manifest::spec::without_variables;
 
 /// The origin of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,6 @@ pub(super) enum TextSource {
 
 impl TextSource {
     /// The source of such a command's warnings and errors, which contain no YAML document.
-    #[must_use]
     pub(super) fn of_lines(self) -> Self {
         match self {
             Self::Description | Self::Labels | Self::Yaml => Self::Cluster,
@@ -87,7 +86,6 @@ static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
 static SECRET_FIELD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|[\s{,-])secret: ").expect("the pattern is valid"));
 
 /// Masks an answer in text form.
-#[must_use]
 pub(super) fn text(answer: &str, source: TextSource) -> String {
     match source {
         TextSource::Program => answer.to_owned(),
@@ -145,7 +143,6 @@ fn yaml(text: &str) -> String {
 }
 
 /// Masks a value in a document. The value can be the text of a command that sets variables.
-#[must_use]
 pub(super) fn value(text: &str) -> String {
     let hidden = |found: &Captures<'_>| {
         // `--flag=value` and `lr=0.1` are arguments of the program; variables have capital letters.

@@ -73,13 +73,11 @@ pub(super) struct Call {
 
 impl Call {
     /// Requests the JSON form of the same answer.
-    #[must_use]
     pub(super) fn as_json(&self) -> Self {
         self.with_option("--output=json".to_owned())
     }
 
     /// Adds an option of the server itself.
-    #[must_use]
     pub(super) fn with_option(&self, option: String) -> Self {
         let mut call = self.clone();
         // Goes before `--`; every word after it is a name.
@@ -102,7 +100,6 @@ what would be done; the word is valid once, for these arguments, for five minute
 
 impl AgentTool {
     /// Returns the JSON Schema of the arguments.
-    #[must_use]
     pub(super) fn schema(&self) -> Map<String, Value> {
         let property = |one: &Parameter| {
             let kind = match one.place {

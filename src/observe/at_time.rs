@@ -6,12 +6,12 @@ use super::history::{ClusterHistory, HistoryScope, clusters};
 use super::list::{self, ListOptions, Listing, Round};
 use super::metrics::tell_warnings;
 use super::times;
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
-use crate::model::UnixSeconds;
-use crate::view::at_time as view;
-use crate::view::snapshot::At;
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_view::at_time as view;
+use gpuctl_view::snapshot::At;
 
 /// Seconds before a moment in which something must have been recorded.
 const BEFORE: i64 = 300;

@@ -6,12 +6,12 @@ use super::history::{ClusterHistory, clusters, pieces};
 use super::list::{self, ListOptions, Listing, Round};
 use super::metrics::tell_warnings;
 use super::times;
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
 use crate::side_by_side::SideBySide;
-use crate::stats::blame::BlameLedger;
-use crate::view::blame as view;
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::stats::blame::BlameLedger;
+use gpuctl_view::blame as view;
 
 /// Hours that are read at the same time.
 const AT_ONCE: usize = 4;

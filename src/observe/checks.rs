@@ -6,19 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::{join, join3};
 use jiff::Timestamp;
 
-use crate::cluster::{Connection, InventorySnapshot};
 use crate::context::Context;
-use crate::model::gpu_stack::{NodeMetrics, broken, has_gpus};
-use crate::model::{Inventory, NodeDetails, Reading, Readings, UnixSeconds};
 use crate::observe::moment::OF_DEVICES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::sharing::of_sharing;
 use crate::observe::which_cluster::{StoreClusters, which};
-use crate::prometheus::Prometheus;
-use crate::stats::dialect::Quantity;
-use crate::stats::{query, recorded};
-use crate::view::health::{Check, CheckStatus};
-use crate::view::text::count;
+use gpuctl_cluster::{Connection, InventorySnapshot};
+use gpuctl_core::model::gpu_stack::{NodeMetrics, broken, has_gpus};
+use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings, UnixSeconds};
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::{query, recorded};
+use gpuctl_prometheus::Prometheus;
+use gpuctl_view::health::{Check, CheckStatus};
+use gpuctl_view::text::count;
 
 /// Seconds without a sample after which a device's metrics are gone.
 const STALE: f64 = 300.0;
@@ -76,7 +76,7 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Ch
     }
     found.extend(store.ok().flatten().unwrap_or_default());
     if let Ok(served) = queueing {
-        let names: Vec<&str> = served.systems().map(crate::model::QueueSystem::name).collect();
+        let names: Vec<&str> = served.systems().map(gpuctl_core::model::QueueSystem::name).collect();
         let told = if names.is_empty() { "none is served".to_owned() } else { names.join(", ") };
         found.push(Check::new(CheckStatus::Ok, "queues", told));
     }
@@ -210,7 +210,7 @@ async fn of_store(prometheus: &Prometheus<'_>, connection: &Connection, now: Tim
     let time = time.and_then(|seconds| Timestamp::from_second(seconds as i64).ok());
     found.extend(of_clock("Prometheus", time, now));
     found.extend(about.ok().and_then(|reply| of_retention(&reply.body)));
-    let newest = |series: &crate::model::Series| series.points.last().map(|point| point.value);
+    let newest = |series: &gpuctl_core::model::Series| series.points.last().map(|point| point.value);
     if let Some(count) = counted.ok().and_then(|series| series.iter().filter_map(newest).max_by(f64::total_cmp)) {
         let told = format!("GPUs were sampled {count:.0} times in the last five minutes");
         found.push(if count < FEW_SAMPLES {

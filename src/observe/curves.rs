@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use futures::future::join;
 use jiff::Timestamp;
 
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::{Job, Pod, Series, UnixSeconds};
 use crate::observe::metrics::{self, StoreUse};
-use crate::prometheus::{Prometheus, Window};
-use crate::stats::dialect::Quantity;
-use crate::stats::history::{self, History, Lifetimes};
-use crate::stats::identity::ApiFacts;
-use crate::stats::kube_state;
-use crate::stats::query::{self, Pods};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{Job, Pod, Series, UnixSeconds};
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::history::{self, History, Lifetimes};
+use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_core::stats::kube_state;
+use gpuctl_core::stats::query::{self, Pods};
+use gpuctl_prometheus::{Prometheus, Window};
 
 /// Finds the store that has the curves since a time.
 pub(crate) async fn store<'c>(

@@ -7,16 +7,16 @@ use std::time::Duration;
 use futures::future::join;
 use jiff::Timestamp;
 
-use crate::cluster::{Connection, unless_forbidden};
 use crate::context::Context;
-use crate::diagnosis::{Memory, Subject, remembered};
 use crate::lookup;
-use crate::model::job::OWN_CONTAINER;
-use crate::model::{Job, Pod, PodPhase, Series, UnixSeconds};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::why::Found;
-use crate::prometheus::Prometheus;
-use crate::stats::kube_state;
+use gpuctl_cluster::{Connection, unless_forbidden};
+use gpuctl_core::model::job::OWN_CONTAINER;
+use gpuctl_core::model::{Job, Pod, PodPhase, Series, UnixSeconds};
+use gpuctl_core::stats::kube_state;
+use gpuctl_diagnosis::{Memory, Subject, remembered};
+use gpuctl_prometheus::Prometheus;
 
 /// Seconds of history that are looked at.
 const KEPT: i64 = 7 * 86_400;

@@ -1,14 +1,14 @@
 //! Plans a drain: which pods a node has, what each would lose, and which node would take it, the largest first. It changes nothing.
 
-use crate::cluster::{Connection, LogQuery, PodOnNode, Wanted};
-use crate::diagnosis::keeps_off;
-use crate::error::Error;
 use crate::lookup::missing_node;
-use crate::model::drain::DrainedPod;
-use crate::model::{Job, JobKind, Node, Nodes, Pod};
-use crate::render::PodRules;
 use crate::side_by_side::SideBySide;
-use crate::stats::first_error::LogScan;
+use gpuctl_cluster::{Connection, LogQuery, PodOnNode, Wanted};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::drain::DrainedPod;
+use gpuctl_core::model::{Job, JobKind, Node, Nodes, Pod};
+use gpuctl_core::stats::first_error::LogScan;
+use gpuctl_diagnosis::keeps_off;
+use gpuctl_manifest::render::PodRules;
 
 /// Logs that are read at the same time, and lines of each.
 const AT_ONCE: usize = 16;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::cluster::{Connection, ExporterPod};
 use crate::context::Context;
 use crate::side_by_side::SideBySide;
-use crate::stats::devices::Moment;
-use crate::stats::exposition;
+use gpuctl_cluster::{Connection, ExporterPod};
+use gpuctl_core::stats::devices::Moment;
+use gpuctl_core::stats::exposition;
 
 /// Most nodes whose exporters are asked.
 pub(crate) const MOST: usize = 50;

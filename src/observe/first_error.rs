@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::cluster::{Connection, Failure, LogQuery};
-use crate::model::Pod;
 use crate::side_by_side::SideBySide;
-use crate::stats::first_error::{LogError, LogScan, earliest};
+use gpuctl_cluster::{Connection, Failure, LogQuery};
+use gpuctl_core::model::Pod;
+use gpuctl_core::stats::first_error::{LogError, LogScan, earliest};
 
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;
@@ -42,7 +42,7 @@ pub(crate) async fn first_error(connection: &Connection, namespace: &str, pods: 
         let query = &query;
         async move {
             let mut scan = LogScan::default();
-            let take = |line: crate::cluster::LogLine| scan.take(line.at, &line.text);
+            let take = |line: gpuctl_cluster::LogLine| scan.take(line.at, &line.text);
             let read = connection.scan_log(namespace, &pod.name, query, take).await;
             read.map(|()| scan.finish())
         }

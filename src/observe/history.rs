@@ -6,25 +6,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::{join, try_join, try_join3, try_join4};
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Access, Connection, OtherPods};
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::reading::PodKey;
-use crate::model::workload::OwnerObject;
-use crate::model::{NodeUsage, Series, UnixSeconds};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::which_cluster;
-use crate::prometheus::{Prometheus, SampleRange};
 use crate::side_by_side::SideBySide;
-use crate::stats::allocations::{AllocationHistory, Stretch, Witness};
-use crate::stats::dialect::Quantity;
-use crate::stats::kube_state::{self, About};
-use crate::stats::parts::NodeParts;
-use crate::stats::query;
-use crate::stats::requested;
-use crate::stats::serving_hours::{self, Servers};
-use crate::stats::top_owner::{LiveOwners, OwnerSeries};
-use crate::stats::usage::{NodeNames, Usage};
+use gpuctl_cluster::{Access, Connection, OtherPods};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::reading::PodKey;
+use gpuctl_core::model::workload::OwnerObject;
+use gpuctl_core::model::{NodeUsage, Series, UnixSeconds};
+use gpuctl_core::stats::allocations::{AllocationHistory, Stretch, Witness};
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::kube_state::{self, About};
+use gpuctl_core::stats::parts::NodeParts;
+use gpuctl_core::stats::query;
+use gpuctl_core::stats::requested;
+use gpuctl_core::stats::serving_hours::{self, Servers};
+use gpuctl_core::stats::top_owner::{LiveOwners, OwnerSeries};
+use gpuctl_core::stats::usage::{NodeNames, Usage};
+use gpuctl_prometheus::{Prometheus, SampleRange};
 
 /// A cluster whose history is read.
 pub(crate) struct ClusterHistory<'c> {
@@ -130,7 +130,6 @@ impl<'c> ClusterHistory<'c> {
     }
 
     /// Returns the name under which an answer may be kept; `None` when it is not to be kept.
-    #[must_use]
     pub(crate) fn key(&self, question: &str, start: UnixSeconds) -> Option<String> {
         Some(serde_json::json!([self.standing.as_ref()?, self.cluster, question, start.0]).to_string())
     }
@@ -305,8 +304,8 @@ async fn live_owners(connection: &Connection) -> LiveOwners {
 /// One that came to be after `end` is another of the same name.
 pub(crate) async fn uids(connection: &Connection, end: UnixSeconds) -> BTreeMap<(String, String, String), String> {
     let Ok(owners) = connection.owners(None, OtherPods::Summed).await else { return BTreeMap::new() };
-    let found = owners.forest.workloads(&crate::model::Inventory::default());
-    let there = |one: &crate::model::Workload| one.top.created_at.is_none_or(|at| UnixSeconds::from(at) < end);
+    let found = owners.forest.workloads(&gpuctl_core::model::Inventory::default());
+    let there = |one: &gpuctl_core::model::Workload| one.top.created_at.is_none_or(|at| UnixSeconds::from(at) < end);
     let own = found.into_iter().filter(there);
     own.map(|one| ((one.top.namespace, one.top.kind, one.top.name), one.top.uid)).collect()
 }

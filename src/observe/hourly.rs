@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::cache::Cache;
-use crate::cluster::{Access, Connection};
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::UnixSeconds;
 use crate::observe::history::{ClusterHistory, HistoryScope, uids};
-use crate::stats::allocations::{Allocation, AllocationHistory};
-use crate::stats::hourly::{sum, workloads};
-use crate::stats::kube_state;
-use crate::stats::query;
-use crate::stats::usage::Usage;
-use crate::view::hourly::{self as view, Hour, HourlyRow, RowKind};
+use gpuctl_cluster::{Access, Connection};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::stats::allocations::{Allocation, AllocationHistory};
+use gpuctl_core::stats::hourly::{sum, workloads};
+use gpuctl_core::stats::kube_state;
+use gpuctl_core::stats::query;
+use gpuctl_core::stats::usage::Usage;
+use gpuctl_local::cache::Cache;
+use gpuctl_view::hourly::{self as view, Hour, HourlyRow, RowKind};
 
 /// When there is no such label.
 pub(crate) const NONE_SERVED: &str = "no pod with GPUs has it; kube-state-metrics must serve labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
@@ -45,7 +45,6 @@ pub(crate) enum Dimension {
 }
 
 impl Dimension {
-    #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Label => "label",
@@ -185,7 +184,7 @@ async fn warn_of_many(past: &ClusterHistory<'_>, hours: usize, end: UnixSeconds,
         return;
     }
     let Ok(found) = past.prometheus.at(&query::samples_of_an_hour(), end).await else { return };
-    let per_hour = found.first().and_then(crate::model::Series::last).map_or(0.0, |point| point.value);
+    let per_hour = found.first().and_then(gpuctl_core::model::Series::last).map_or(0.0, |point| point.value);
     let all = per_hour * hours as f64;
     if all > MANY {
         context

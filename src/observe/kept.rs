@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::cluster::Failure;
+use gpuctl_cluster::Failure;
 
 /// An answer that is kept for the looks that follow.
 pub(crate) struct Kept<T> {

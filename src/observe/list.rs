@@ -9,13 +9,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::watch::{self, WatchFrame};
-use crate::cluster::{Failure, OutageRetry};
 use crate::context::Context;
-use crate::error::Error;
-use crate::spec::nearest;
-use crate::view::columns::{self, CustomColumn};
-use crate::view::text::clean;
-use crate::view::{Format, document};
+use gpuctl_cluster::{Failure, OutageRetry};
+use gpuctl_core::error::Error;
+use gpuctl_manifest::spec::nearest;
+use gpuctl_view::columns::{self, CustomColumn};
+use gpuctl_view::text::clean;
+use gpuctl_view::{Format, document};
 
 /// How a list is printed.
 #[derive(Clone, Debug)]
@@ -41,7 +41,6 @@ pub(crate) struct Page {
 
 impl Page {
     /// Returns the rows of the page.
-    #[must_use]
     pub(crate) fn of<T>(self, rows: Vec<T>) -> Vec<T> {
         if self.number.is_none() && self.size.is_none() {
             return rows;
@@ -96,13 +95,11 @@ impl Listing {
     }
 
     /// Says this on stderr when there are no rows.
-    #[must_use]
     pub(crate) fn none(self, none: &'static str) -> Self {
         Self { none, ..self }
     }
 
     /// Says these on stderr after the list.
-    #[must_use]
     pub(crate) fn hints(self, hints: Vec<String>) -> Self {
         Self { hints, ..self }
     }
@@ -143,7 +140,6 @@ pub(crate) struct Round<'a> {
 
 impl Round<'_> {
     /// Returns the only look of a command that is no list.
-    #[must_use]
     pub(crate) fn single() -> Self {
         Self { fresh: true, first: true, watching: None }
     }

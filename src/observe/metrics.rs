@@ -7,16 +7,18 @@ use std::time::Duration;
 use futures::future::{LocalBoxFuture, join_all};
 use serde_json::{Value, json};
 
-use crate::bundle::Bundle;
-use crate::cache::Cache;
-use crate::cluster::{Connection, Failure, PrometheusService, ProxiedResponse};
 use crate::config::{MetricsSource, Origin};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
-use crate::model::UnixSeconds;
 use crate::observe::which_cluster::{StoreClusters, which};
-use crate::prometheus::{self, Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest};
-use crate::stats::query;
+use gpuctl_cluster::{Connection, Failure, PrometheusService, ProxiedResponse};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::stats::query;
+use gpuctl_local::bundle::Bundle;
+use gpuctl_local::cache::Cache;
+use gpuctl_prometheus::{
+    self as prometheus, Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest,
+};
 
 /// Longest time for a Service to show what it is.
 const PROBE_WITHIN: Duration = Duration::from_secs(4);

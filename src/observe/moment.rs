@@ -3,15 +3,15 @@
 
 use futures::future::{join, try_join, try_join3};
 
-use crate::error::Error;
-use crate::model::{Figures, GpuCount, Inventory, Job, Readings, Series};
-use crate::prometheus::Prometheus;
-use crate::stats::devices::{self, Moment};
-use crate::stats::dialect::Quantity;
-use crate::stats::faults;
-use crate::stats::identity::ApiFacts;
-use crate::stats::known::{self, Known};
-use crate::stats::query::{self, Pods};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{Figures, GpuCount, Inventory, Job, Readings, Series};
+use gpuctl_core::stats::devices::{self, Moment};
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::faults;
+use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_core::stats::known::{self, Known};
+use gpuctl_core::stats::query::{self, Pods};
+use gpuctl_prometheus::Prometheus;
 
 /// What cells of nodes and pools show.
 pub(crate) const OF_NODES: [Quantity; 8] = [
@@ -103,7 +103,6 @@ async fn stale_ages(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec<Se
 }
 
 /// Devices as metrics tell them of a job's own pods, without a look at the rest of the cluster.
-#[must_use]
 pub(crate) fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) -> Readings {
     let holding = |job: &'j Job| {
         let pods = job.pods.iter().filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
@@ -113,14 +112,12 @@ pub(crate) fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) 
 }
 
 /// Means over the devices that a job holds now.
-#[must_use]
 pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
     let pods: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
     readings.figures_of(&job.namespace, &pods)
 }
 
 /// Means over the devices that several jobs hold now, each once.
-#[must_use]
 pub(crate) fn figures_of_all<'j>(readings: &Readings, jobs: impl Iterator<Item = &'j Job>) -> Figures {
     let pods =
         jobs.flat_map(|job| job.pods.iter().filter(|pod| pod.holds()).map(|pod| (job.namespace.as_str(), pod.name.as_str())));

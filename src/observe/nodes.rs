@@ -1,7 +1,7 @@
 //! Warns about the parts of a node list that the user may not read.
 
-use crate::cluster::InventorySnapshot;
 use crate::context::Context;
+use gpuctl_cluster::InventorySnapshot;
 
 /// Warns once of what could not be read of the cluster.
 pub(crate) fn warn_of(stock: &InventorySnapshot, context: &Context) {

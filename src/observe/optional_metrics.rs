@@ -7,17 +7,17 @@ use std::time::Duration;
 use futures::future::join;
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Connection, InventorySnapshot};
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::{NodeUsage, Readings, UnixSeconds};
 use crate::observe::exporters::{self, Exposed};
 use crate::observe::metrics::{StoreUse, find, tell_warnings};
 use crate::observe::moment;
-use crate::prometheus::{Prometheus, QueryError};
-use crate::stats::devices::{self, Moment};
-use crate::stats::dialect::Quantity;
-use crate::stats::identity::ApiFacts;
+use gpuctl_cluster::{Connection, InventorySnapshot};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{NodeUsage, Readings, UnixSeconds};
+use gpuctl_core::stats::devices::{self, Moment};
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_prometheus::{Prometheus, QueryError};
 
 /// Longest time for cells of an inventory: without them it is an answer too.
 const CELLS_WITHIN: Duration = Duration::from_secs(10);
@@ -35,7 +35,6 @@ pub(crate) struct OptionalMetrics<'c> {
 }
 
 impl<'c> OptionalMetrics<'c> {
-    #[must_use]
     pub(crate) fn new(context: &'c Context, connection: &'c Connection) -> Self {
         Self {
             context,
@@ -49,7 +48,6 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     /// Lets [`Self::or_exporters`] ask the exporters themselves; not in a watch, which would ask again and again.
-    #[must_use]
     pub(crate) fn with_exporters(self, watch: bool) -> Self {
         self.by_exporters.set(!watch);
         self
@@ -83,7 +81,6 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     /// Metrics that go by the names of pods or jobs, which other clusters may have as well: from a store that is not clear there are none.
-    #[must_use]
     pub(crate) fn by_names(context: &'c Context, connection: &'c Connection, seconds: i64) -> Self {
         let since = UnixSeconds::from(context.now()) - seconds;
         Self { used: StoreUse::Sums { since }, ..Self::new(context, connection) }

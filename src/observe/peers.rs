@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use futures::future::join;
 
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::diagnosis::RunningFacts;
-use crate::error::Error;
-use crate::model::{Job, PodPhase, UnixSeconds};
 use crate::observe::curves::lifetimes;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::tail_of;
-use crate::prometheus::Window;
-use crate::stats::identity::{ApiFacts, IdentityReader};
-use crate::stats::query::{self, Pods};
-use crate::stats::{bottlenecks, history, peers, progress};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{Job, PodPhase, UnixSeconds};
+use gpuctl_core::stats::identity::{ApiFacts, IdentityReader};
+use gpuctl_core::stats::query::{self, Pods};
+use gpuctl_core::stats::{bottlenecks, history, peers, progress};
+use gpuctl_diagnosis::RunningFacts;
+use gpuctl_prometheus::Window;
 
 /// Seconds that are looked at, and between two samples.
 const WINDOW: i64 = 600;
@@ -83,10 +83,10 @@ pub(crate) async fn faults(context: &Context, connection: &Connection, job: &Job
     };
     let facts = ApiFacts::default();
     let reader = IdentityReader::new(&facts, &series);
-    let own = |one: &&crate::model::Series| {
+    let own = |one: &&gpuctl_core::model::Series| {
         reader.named_pod(one).is_some_and(|(space, name)| space == job.namespace && name == pod.name)
     };
-    let fault = |one: &crate::model::Series| {
+    let fault = |one: &gpuctl_core::model::Series| {
         let (place, value) = (reader.place(one)?, one.points.last()?.value);
         let code = (value.is_finite() && (1.0..100_000.0).contains(&value)).then_some(value as u32)?;
         Some((format!("{}/gpu-{}", place.node, place.index.unwrap_or(0)), code))

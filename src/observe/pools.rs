@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use futures::future::join3;
 
-use crate::cluster::{Connection, Failure, InventorySnapshot, Wanted, unless_forbidden};
 use crate::context::Context;
-use crate::model::{GpuCount, Job, NodeUsage, Pod, PoolDefinition, State};
 use crate::observe::nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::stats::devices::Moment;
-use crate::view::coverage::Coverage;
-use crate::view::pools::PoolUse;
+use gpuctl_cluster::{Connection, Failure, InventorySnapshot, Wanted, unless_forbidden};
+use gpuctl_core::model::{GpuCount, Job, NodeUsage, Pod, PoolDefinition, State};
+use gpuctl_core::stats::devices::Moment;
+use gpuctl_view::coverage::Coverage;
+use gpuctl_view::pools::PoolUse;
 
 /// Pools, and what of them could not be seen.
 #[derive(Clone)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 
-use crate::cluster::{Connection, LogLine, LogQuery};
-use crate::model::{Job, JobKind, Percent, State, Status};
-use crate::stats::progress;
+use gpuctl_cluster::{Connection, LogLine, LogQuery};
+use gpuctl_core::model::{Job, JobKind, Percent, State, Status};
+use gpuctl_core::stats::progress;
 
 /// All log tails of one page together.
 const PROGRESS_WITHIN: Duration = Duration::from_secs(1);

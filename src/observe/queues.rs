@@ -1,10 +1,10 @@
 //! What the GPUs of the jobs in a queue do. Only gpuctl's jobs are known here: the GPUs of others count as used and not as sampled.
 
 use super::moment;
-use crate::cluster::{Connection, Failure, Wanted};
-use crate::model::Queue;
-use crate::stats::devices::Moment;
-use crate::view::queues::QueueRow;
+use gpuctl_cluster::{Connection, Failure, Wanted};
+use gpuctl_core::model::Queue;
+use gpuctl_core::stats::devices::Moment;
+use gpuctl_view::queues::QueueRow;
 
 /// Puts the means of its jobs' devices beside each queue; without metrics no job is asked for, and who may not list
 /// jobs does not learn them.

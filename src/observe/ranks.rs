@@ -7,12 +7,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use crate::cluster::{Connection, ExecRequest, SessionEnd, SessionStream};
-use crate::diagnosis::RankAnswers;
-use crate::model::{Job, Pod, PodPhase};
 use crate::side_by_side::SideBySide;
-use crate::stats::{ras, stacks};
-use crate::view::text::count;
+use gpuctl_cluster::{Connection, ExecRequest, SessionEnd, SessionStream};
+use gpuctl_core::model::{Job, Pod, PodPhase};
+use gpuctl_core::stats::{ras, stacks};
+use gpuctl_diagnosis::RankAnswers;
+use gpuctl_view::text::count;
 
 /// What is to be asked.
 #[derive(Clone, Copy, Debug, Default)]

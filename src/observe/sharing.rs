@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::inventory::Device;
-use crate::model::{Inventory, NodeUsage};
-use crate::view::health::{Check, CheckStatus};
-use crate::view::text::count;
+use gpuctl_core::model::inventory::Device;
+use gpuctl_core::model::{Inventory, NodeUsage};
+use gpuctl_view::health::{Check, CheckStatus};
+use gpuctl_view::text::count;
 
 /// What the MIG manager of NVIDIA's operator says of a node: `success`, `failed`, `pending`, `rebooting`.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
@@ -14,7 +14,6 @@ const MIG_WANTED: &str = "nvidia.com/mig.config";
 const HANDSHAKE: &str = "hami.io/node-handshake";
 
 /// Checks the divided GPUs; nothing where there are none.
-#[must_use]
 pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<Check> {
     let mut found: Vec<Check> = inventory.hosts.iter().flat_map(|host| mig(host).into_iter().chain(hami(host))).collect();
     let mut told: Vec<String> = Vec::new();
@@ -60,8 +59,8 @@ fn hami(host: &NodeUsage) -> Option<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::inventory::Count;
-    use crate::model::{Node, NodeDetails, NodeHealth};
+    use gpuctl_core::model::inventory::Count;
+    use gpuctl_core::model::{Node, NodeDetails, NodeHealth};
 
     fn host(name: &str, labels: &[(&str, &str)], handshake: Option<&str>, slices: &[(&str, u64)]) -> NodeUsage {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use futures::future::{join, join3};
 
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::start::StartForecast;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::stats::kube_state::{self, OfStart};
-use crate::stats::starts::{self, StartSeries};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::start::StartForecast;
+use gpuctl_core::stats::kube_state::{self, OfStart};
+use gpuctl_core::stats::starts::{self, StartSeries};
 
 /// Days of history that are looked at.
 const DAYS: i64 = 7;

@@ -3,10 +3,10 @@
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
-use crate::error::Error;
-use crate::model::UnixSeconds;
-use crate::model::quantity;
-use crate::prometheus::Window;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::quantity;
+use gpuctl_prometheus::Window;
 
 /// Points of a curve when no step was asked for.
 const POINTS: i64 = 1000;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::cluster::{Connection, LogQuery};
-use crate::model::work_pod::WorkPod;
-use crate::model::{GpuCount, Job, Point, Series, UnixSeconds, Workload};
-use crate::prometheus::Window;
-use crate::stats::training::{self, Measure};
-use crate::view::metrics::TrainingCurves;
+use gpuctl_cluster::{Connection, LogQuery};
+use gpuctl_core::model::work_pod::WorkPod;
+use gpuctl_core::model::{GpuCount, Job, Point, Series, UnixSeconds, Workload};
+use gpuctl_core::stats::training::{self, Measure};
+use gpuctl_prometheus::Window;
+use gpuctl_view::metrics::TrainingCurves;
 
 pub(crate) fn speakers(job: &Job) -> Vec<LogSource> {
-    let speaker = |pod: &&crate::model::Pod| LogSource {
+    let speaker = |pod: &&gpuctl_core::model::Pod| LogSource {
         namespace: job.namespace.clone(),
         pod: pod.name.clone(),
         container: pod.own_container().to_owned(),
@@ -71,7 +71,6 @@ pub(crate) async fn by_logs(connection: &Connection, speakers: &[LogSource], win
 
 /// Returns what a workload exposes itself; the mean where several of its pods do. Logs say more about when, so what both tell is
 /// taken from the metrics.
-#[must_use]
 pub(crate) fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> TrainingCurves {
     let mut found: BTreeMap<Measure, Vec<&[Point]>> = BTreeMap::new();
     for series in exposed {
@@ -82,7 +81,7 @@ pub(crate) fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> Trai
     for (measure, curves) in found {
         let finite: Vec<Vec<Point>> =
             curves.iter().map(|curve| curve.iter().filter(|point| point.value.is_finite()).copied().collect()).collect();
-        let points = crate::stats::history::mean(finite.iter().map(Vec::as_slice));
+        let points = gpuctl_core::stats::history::mean(finite.iter().map(Vec::as_slice));
         if !points.is_empty() {
             told.insert(measure, points);
         }

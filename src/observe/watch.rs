@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::Error;
-use crate::view::{Format, json_line};
+use gpuctl_core::error::Error;
+use gpuctl_view::{Format, json_line};
 
 /// How often a watch looks that hears of no changes.
 pub(crate) const WATCH_STEP: Duration = Duration::from_secs(5);

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::{join, join_all};
 use serde_json::Value;
 
-use crate::cluster::Connection;
-use crate::error::Error;
-use crate::model::UnixSeconds;
-use crate::prometheus::{Matchers, Prometheus, QueryError};
-use crate::stats::query;
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::stats::query;
+use gpuctl_prometheus::{Matchers, Prometheus, QueryError};
 
 /// Labels by which stores tell clusters apart: external labels of Prometheus, and those of managed services.
 const LABELS: [&str; 6] = ["cluster", "cluster_name", "k8s_cluster_name", "k8s_cluster", "cluster_id", "prometheus_cluster"];
@@ -55,7 +55,6 @@ impl StoreClusters {
 }
 
 /// Warns where a store tells of nodes of which this cluster has none.
-#[must_use]
 pub(crate) fn foreign(told: &BTreeSet<&str>, own: &BTreeSet<&str>, server: &str, cluster: &str) -> Option<String> {
     let shown = |names: &BTreeSet<&str>| {
         let more = if names.len() > SHOWN { ", …" } else { "" };
@@ -174,11 +173,11 @@ async fn texts(prometheus: &Prometheus<'_>, path: &str) -> Result<Option<Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{JobKind, Point, Series};
-    use crate::prometheus::judge::holds;
-    use crate::stats::dialect::Quantity;
-    use crate::stats::kube_state::{self, About, OfStart};
-    use crate::stats::{bottlenecks, faults, gpu_health, known, node_exporter};
+    use gpuctl_core::model::{JobKind, Point, Series};
+    use gpuctl_core::stats::dialect::Quantity;
+    use gpuctl_core::stats::kube_state::{self, About, OfStart};
+    use gpuctl_core::stats::{bottlenecks, faults, gpu_health, known, node_exporter};
+    use gpuctl_prometheus::judge::holds;
 
     #[test]
     fn every_query_is_narrowed_in_all_its_selectors() {

@@ -3,16 +3,16 @@
 use futures::future::join;
 
 use super::list::Round;
-use crate::cluster::{Connection, OtherPods, OwnersAndStock};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
-use crate::model::{Figures, Forest, GpuCount, Readings, Workload};
 use crate::observe::kept::Kept;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::spec::nearest;
-use crate::stats::dialect::Quantity;
-use crate::stats::query::Pods;
-use crate::view::text::plain_name;
+use gpuctl_cluster::{Connection, OtherPods, OwnersAndStock};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{Figures, Forest, GpuCount, Readings, Workload};
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::query::Pods;
+use gpuctl_manifest::spec::nearest;
+use gpuctl_view::text::plain_name;
 
 /// Pods with devices, or all of them where none is left that has any.
 pub(crate) fn pods_of(workload: &Workload) -> Pods {
@@ -31,7 +31,6 @@ pub(crate) struct WorkloadsFound {
 
 impl WorkloadsFound {
     /// Means over the devices that a workload holds.
-    #[must_use]
     pub(crate) fn figures(&self, workload: &Workload) -> Option<Figures> {
         let pods: Vec<&str> = workload.pods.iter().filter(|pod| !pod.ended()).map(|pod| &*pod.name).collect();
         self.readings.as_ref().map(|readings| readings.figures_of(&workload.top.namespace, &pods))
@@ -79,7 +78,7 @@ pub(crate) async fn read(
     if stock.is_none() && round.first {
         context.terminal.lack("you may not list nodes: the number of held GPUs is unknown");
     }
-    let empty = crate::model::Inventory::default();
+    let empty = gpuctl_core::model::Inventory::default();
     let readings = stock.as_mut().and_then(|stock| cells.measure(stock, moment.as_ref()));
     let inventory = stock.as_ref().map_or(&empty, |stock| &stock.inventory);
     let workloads = owners.forest.workloads(inventory);

@@ -42,7 +42,6 @@ impl Ai {
     }
 
     /// Returns a question as a call.
-    #[must_use]
     pub(crate) fn call(&self, instruction: &str, question: &str) -> OutboundCall {
         let user = json!({"role": "user", "content": question});
         let body = if self.is_anthropic() {

@@ -24,7 +24,6 @@ pub(crate) enum Robot {
 
 impl Robot {
     /// Chooses the chat by its name in the configuration; `auto` goes by the host.
-    #[must_use]
     pub(crate) fn named(name: &str, address: &OutboundUrl) -> Self {
         let host = address.host();
         let at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
@@ -43,7 +42,6 @@ impl Robot {
     }
 
     /// Bytes of text that it takes.
-    #[must_use]
     pub(crate) fn longest(self) -> usize {
         match self {
             Self::Wecom => 2048,
@@ -54,7 +52,6 @@ impl Robot {
     }
 
     /// Returns a message as a call at a time in Unix milliseconds. `payload` is for whoever takes JSON and gets the text too.
-    #[must_use]
     pub(crate) fn call(
         self,
         address: &OutboundUrl,

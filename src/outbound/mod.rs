@@ -28,29 +28,24 @@ impl OutboundUrl {
     }
 
     /// Formats it without what may be a secret: `https://hooks.example.com`.
-    #[must_use]
     pub(crate) fn shown(&self) -> String {
         self.0.origin().ascii_serialization()
     }
 
-    #[must_use]
     pub(crate) fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 
-    #[must_use]
     pub(crate) fn path(&self) -> &str {
         self.0.path()
     }
 
     /// Returns all of it, for what has to tell it from others and shows it to nobody.
-    #[must_use]
     pub(crate) fn whole(&self) -> &str {
         self.0.as_str()
     }
 
     /// Adds parameters.
-    #[must_use]
     fn with(&self, parameters: &[(&str, &str)]) -> Self {
         let mut url = self.0.clone();
         url.query_pairs_mut().extend_pairs(parameters);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-use crate::files::trust;
+use gpuctl_local::files::trust;
 
 use super::OutboundUrl;
 
@@ -25,7 +25,6 @@ const VERSION: u64 = 1;
 
 impl SentMessages {
     /// Opens the record of an address, in a folder; without a folder it lasts as long as the program.
-    #[must_use]
     pub(crate) fn of(address: &OutboundUrl, folder: Option<&Path>) -> Self {
         let hash = digest(&SHA256, address.whole().as_bytes());
         let name: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
@@ -35,7 +34,6 @@ impl SentMessages {
     }
 
     /// Returns true when it was told less than `seconds` ago. A time to come is a clock that was wrong.
-    #[must_use]
     pub(crate) fn knows(&self, what: &str, now: i64, seconds: i64) -> bool {
         self.told.get(what).is_some_and(|at| *at <= now && now - at < seconds)
     }

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::platform::Endings;
+use gpuctl_local::platform::Endings;
 
 /// What shows text where the user names nothing.
 const USUAL: &str = "less";

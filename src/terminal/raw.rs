@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 
 /// Returns what is typed or piped in. A thread of its own reads it, for a read of stdin cannot be given up; it ends with the
 /// process.
-#[must_use]
 pub(crate) fn stdin() -> mpsc::Receiver<Bytes> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {
@@ -22,7 +21,6 @@ pub(crate) fn stdin() -> mpsc::Receiver<Bytes> {
 }
 
 /// Columns and rows.
-#[must_use]
 pub(crate) fn window() -> Option<(u16, u16)> {
     terminal_size::terminal_size().map(|(columns, rows)| (columns.0, rows.0))
 }

@@ -1,5 +1,6 @@
 //! The whole screen for a view that lives: taken, drawn without flicker, given to another program for a while, and left as it
 //! was found, also by a panic.
+#![expect(clippy::disallowed_methods, reason = "this is the edge that writes to the terminal")]
 
 use std::io::{self, Stdout};
 
@@ -12,7 +13,7 @@ use futures::StreamExt;
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
 
-use crate::error::{Error, ErrorName};
+use gpuctl_core::error::{Error, ErrorName};
 
 /// Clicks and the wheel, in their own encoding; the library's own words ask for every movement, too, each of which is an event.
 const CLICKS: &str = "\u{1b}[?1000h\u{1b}[?1006h";
@@ -49,7 +50,6 @@ impl Screen {
         take().map(|terminal| Self { terminal }).map_err(|error| failed(&error))
     }
 
-    #[must_use]
     pub(crate) fn events(&self) -> Events {
         Events(EventStream::new())
     }

@@ -3,11 +3,11 @@
 use std::io::{self, BufRead};
 
 use super::{Terminal, Verbosity};
-use crate::error::Error;
-use crate::model::excerpt::{LINE, excerpt};
-use crate::spec::Problems;
-use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
-use crate::view::text::{clean, paint};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::excerpt::{LINE, excerpt};
+use gpuctl_manifest::spec::Problems;
+use gpuctl_view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
+use gpuctl_view::text::{clean, paint};
 
 impl Terminal {
     pub(super) fn is_document(&self) -> bool {
@@ -87,7 +87,6 @@ impl Terminal {
     }
 
     /// Asks a question that is answered by yes or no; anything but a clear yes is a no.
-    #[must_use]
     pub(crate) fn confirm(&self, question: &str) -> bool {
         self.line.never_wait();
         self.say(&format!("{} [y/N] ", clean(question)));

@@ -25,7 +25,6 @@ pub(crate) struct ContainerArgs {
 
 impl ContainerArgs {
     /// Returns which pod and container are meant.
-    #[must_use]
     pub(crate) fn choice(&self) -> ContainerChoice<'_> {
         ContainerChoice { rank: self.rank, pod: self.pod.as_deref(), container: self.container.as_deref() }
     }

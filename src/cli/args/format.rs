@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::view::Format;
+use gpuctl_view::Format;
 
 /// Formats of commands that print a list.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

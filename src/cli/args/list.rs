@@ -50,7 +50,6 @@ pub(crate) const WORKLOADS_PAGE_SIZE: u32 = 10;
 
 impl PageArgs {
     /// Returns the page that was asked for; `usual` rows are on a page of which only the number was given.
-    #[must_use]
     pub(crate) fn page(&self, usual: u32) -> Page {
         Page { number: self.page, size: self.page_size, usual }
     }
@@ -58,7 +57,6 @@ impl PageArgs {
 
 impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
     /// Returns what the workflow of lists is told; `page_size` rows are on a page of which only the number was given.
-    #[must_use]
     pub(crate) fn options(&self, page_size: u32) -> ListOptions {
         ListOptions { page: self.page.page(page_size), watch: self.watch, ..self.print.options() }
     }
@@ -66,7 +64,6 @@ impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
 
 impl PrintArgs {
     /// Returns the options of a list that is printed once and whole.
-    #[must_use]
     pub(crate) fn options(&self) -> ListOptions {
         ListOptions {
             page: Page::default(),

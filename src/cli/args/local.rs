@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::deploy::local_files::FileAccess;
-use crate::error::Error;
+use gpuctl_core::error::Error;
 
 /// Local files of job files
 #[derive(Args, Clone, Debug, Default)]

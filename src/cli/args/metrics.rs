@@ -32,7 +32,6 @@ pub(crate) struct MetricsArgs {
 
 impl MetricsArgs {
     /// Returns what was typed, for the config to resolve.
-    #[must_use]
     pub(crate) fn flags(&self) -> MetricsFlags {
         MetricsFlags {
             config: self.config.clone(),

@@ -50,7 +50,6 @@ pub(crate) struct SubmitArgs {
 
 impl SubmitArgs {
     /// Returns true when any of the options was typed.
-    #[must_use]
     pub(crate) fn is_given(&self) -> bool {
         let flags = self.keep_partial || self.force || self.private || self.allow_pending || self.follow;
         let flags = flags || self.ignore_defaults || self.trust_namespace;
@@ -58,7 +57,6 @@ impl SubmitArgs {
     }
 
     /// Returns what the workflow is told, with what the verb does about jobs that exist.
-    #[must_use]
     pub(crate) fn options(&self, mode: Mode) -> SubmitOptions {
         let Self { dry_run, keep_partial, force, private, allow_pending, wait, follow, timeout, only_kind, .. } = *self;
         let Self { ignore_defaults, trust_namespace, .. } = *self;

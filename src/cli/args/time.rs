@@ -20,7 +20,6 @@ pub(crate) struct TimeRangeArgs {
 
 impl TimeRangeArgs {
     /// Returns what was typed, for the workflow to resolve against the clock.
-    #[must_use]
     pub(crate) fn range(&self) -> TimeRange {
         TimeRange { start: self.start.clone(), end: self.end.clone(), step: self.step.clone() }
     }

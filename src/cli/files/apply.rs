@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
 use crate::cli::args::submit::SubmitArgs;
-use crate::spec::Override;
+use gpuctl_manifest::spec::Override;
 
 /// Apply files: submit what is missing, change what differs
 ///

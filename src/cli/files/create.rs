@@ -6,7 +6,7 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
 use crate::cli::args::submit::SubmitArgs;
 use crate::cli::files::create_secret;
-use crate::spec::Override;
+use gpuctl_manifest::spec::Override;
 
 /// Submit the jobs, pools, quotas and site defaults that files describe
 ///

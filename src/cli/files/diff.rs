@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
-use crate::spec::Override;
+use gpuctl_manifest::spec::Override;
 
 /// Show what `apply` would change
 ///

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
-use crate::spec::Override;
+use gpuctl_manifest::spec::Override;
 
 /// Say whether a job fits: now, later, or never on these nodes, and what binds where
 ///

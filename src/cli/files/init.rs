@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::cli::files::kinds;
-use crate::spec::preset;
+use gpuctl_manifest::spec::preset;
 
 /// Write a starter file: required fields are set, all others are comments
 #[derive(Args, Debug)]

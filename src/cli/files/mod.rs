@@ -11,7 +11,7 @@ pub(crate) mod init;
 pub(crate) mod schema;
 pub(crate) mod validate;
 
-use crate::spec::reference::KINDS;
+use gpuctl_manifest::spec::reference::KINDS;
 
 /// Kinds as words of the command line.
 pub(crate) fn kinds() -> clap::builder::PossibleValuesParser {

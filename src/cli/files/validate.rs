@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
-use crate::spec::checks::{self};
+use gpuctl_manifest::spec::checks::{self};
 
 /// Validate files without a cluster
 ///

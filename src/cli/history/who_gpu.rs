@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::value::Expected;
 use crate::cli::candidates;
-use crate::model::DeviceId;
+use gpuctl_core::model::DeviceId;
 
 /// Show which pod has or had a GPU
 #[derive(Debug, Subcommand)]

@@ -124,7 +124,6 @@ pub(crate) struct DeleteArgs {
 
 impl DeleteArgs {
     /// Returns what the workflow is told of a job.
-    #[must_use]
     pub(crate) fn of_job(&self) -> DeleteOptions {
         let Self { force, purge, yes, no_wait, ignore_not_found, timeout, .. } = *self;
         DeleteOptions { force, purge, yes, no_wait, ignore_not_found, timeout, only_uid: None }

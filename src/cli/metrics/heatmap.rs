@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::format::OneFormat;
-use crate::view::heatmap::HeatmapMetric;
+use gpuctl_view::heatmap::HeatmapMetric;
 
 /// Show the GPUs with the highest utilization, power or temperature
 ///

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use crate::cli::args::list::PageArgs;
 use crate::cli::args::value::{Expected, duration};
 use crate::cli::score::settings::{OutboundArgs, ScoringArgs};
-use crate::view::Format;
+use gpuctl_view::Format;
 
 /// Score the utilization of every held GPU: idle, low, normal, high or unknown
 ///

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::claims::get::{ClaimSortKey, GetClaims};
-use crate::cluster::{Connection, Failure};
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::{Claim, quantity};
 use crate::observe::list::{self, Listing, Round};
-use crate::view::claims;
+use gpuctl_cluster::{Connection, Failure};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{Claim, quantity};
+use gpuctl_view::claims;
 
 pub(crate) async fn run(args: &GetClaims, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

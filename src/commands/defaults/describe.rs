@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use crate::cli::defaults::describe::DescribeDefaults;
 use crate::context::Context;
 use crate::deploy::defaults::{none, stored};
-use crate::error::Error;
-use crate::view::{defaults, document};
+use gpuctl_core::error::Error;
+use gpuctl_view::{defaults, document};
 
 pub(crate) async fn run(args: &DescribeDefaults, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -6,9 +6,9 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::defaults::get::{DefaultsSortKey, GetDefaults};
 use crate::context::Context;
 use crate::deploy::defaults::stored;
-use crate::error::Error;
 use crate::observe::list::{self, Listing, Round};
-use crate::view::defaults;
+use gpuctl_core::error::Error;
+use gpuctl_view::defaults;
 
 pub(crate) async fn run(args: &GetDefaults, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::deploy::names::named;
 use crate::deploy::options::Mode;
 use crate::deploy::{inputs, submit};
-use crate::error::Error;
+use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &Apply, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use crate::cli::files::convert::Convert;
 use crate::context::Context;
-use crate::convert::{Converted, convert};
 use crate::deploy::inputs;
-use crate::error::{Error, ErrorName};
-use crate::spec;
-use crate::view::converted::ConvertedItem;
-use crate::view::{Format, document, yaml};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_manifest::convert::{Converted, convert};
+use gpuctl_manifest::spec;
+use gpuctl_view::converted::ConvertedItem;
+use gpuctl_view::{Format, document, yaml};
 
 pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, Error> {
     let format = if args.output == "json" { Format::Json } else { Format::Table };

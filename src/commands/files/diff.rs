@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use crate::cli::files::diff::Diff;
-use crate::cluster::{Connection, Effect, label};
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Comparison, compare, masks, sources};
@@ -15,14 +14,15 @@ use crate::deploy::plan::Plan;
 use crate::deploy::planned::{Planned, planned};
 use crate::deploy::warned::Warned;
 use crate::deploy::{defaults, pools, quotas};
-use crate::error::{Error, ErrorKind};
-use crate::model::labels::POOL_LABEL;
-use crate::model::{Noted, PoolDefinition};
-use crate::render::{DEFAULTS_FILE, Object, namespace};
 use crate::side_by_side::SideBySide;
-use crate::spec::{Document, Pool, masked};
-use crate::view::changes::{Difference, Masks, text};
-use crate::view::{Format, document, local_files};
+use gpuctl_cluster::{Connection, Effect, label};
+use gpuctl_core::error::{Error, ErrorKind};
+use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::{Noted, PoolDefinition};
+use gpuctl_manifest::render::{DEFAULTS_FILE, Object, namespace};
+use gpuctl_manifest::spec::{Document, Pool, masked};
+use gpuctl_view::changes::{Difference, Masks, text};
+use gpuctl_view::{Format, document, local_files};
 
 pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use crate::cli::files::explain::Explain;
 use crate::context::Context;
 use crate::deploy::defaults::stored;
-use crate::error::{Error, ErrorName};
-use crate::spec::reference::scope_names;
-use crate::spec::{DefaultRow, nearest};
-use crate::view::{Format, defaults, document, reference};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_manifest::spec::reference::scope_names;
+use gpuctl_manifest::spec::{DefaultRow, nearest};
+use gpuctl_view::{Format, defaults, document, reference};
 
 pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();

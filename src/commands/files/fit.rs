@@ -6,12 +6,12 @@ use crate::cli::files::fit::Fit;
 use crate::context::Context;
 use crate::deploy::fit::fit;
 use crate::deploy::planned::{Planned, planned};
-use crate::error::Error;
-use crate::model::fit::FitVerdict;
-use crate::model::start::StartForecast;
 use crate::observe::starts;
-use crate::view::fit::{FitRow, items, text};
-use crate::view::{Format, document};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::fit::FitVerdict;
+use gpuctl_core::model::start::StartForecast;
+use gpuctl_view::fit::{FitRow, items, text};
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();

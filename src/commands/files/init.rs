@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use crate::cli::files::init::Init;
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
-use crate::files;
-use crate::spec::preset;
-use crate::view::reference;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_local::files;
+use gpuctl_manifest::spec::preset;
+use gpuctl_view::reference;
 
 pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Error> {
     let preset = args.preset.as_deref().and_then(preset::file).map(ToOwned::to_owned);

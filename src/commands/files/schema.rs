@@ -7,9 +7,9 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::cli::files::schema::Schema;
 use crate::context::Context;
-use crate::error::Error;
-use crate::spec::schema::schema;
-use crate::view::{answers, json};
+use gpuctl_core::error::Error;
+use gpuctl_manifest::spec::schema::schema;
+use gpuctl_view::{answers, json};
 
 pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Error> {
     let found = match args.output.as_deref() {
@@ -41,7 +41,7 @@ mod tests {
     use clap::{Command, CommandFactory};
 
     use crate::cli::Cli;
-    use crate::view::answers;
+    use gpuctl_view::answers;
 
     /// Returns the words of every command that has `-o json`, joined by `-`.
     fn with_json(command: &Command, words: &[&str], found: &mut BTreeSet<String>) {

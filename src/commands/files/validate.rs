@@ -12,13 +12,13 @@ use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan_each};
 use crate::deploy::shared;
-use crate::error::{Error, ErrorKind, ErrorName};
 use crate::side_by_side::SideBySide;
-use crate::spec::checks::{self, by_id, silenced};
-use crate::spec::{Document, FilePosition, Problem, Problems, Severity};
-use crate::view::created::{DocumentName, FailedDocument};
-use crate::view::validated::{self, Validated};
-use crate::view::{Format, document};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_manifest::spec::checks::{self, by_id, silenced};
+use gpuctl_manifest::spec::{Document, FilePosition, Problem, Problems, Severity};
+use gpuctl_view::created::{DocumentName, FailedDocument};
+use gpuctl_view::validated::{self, Validated};
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();

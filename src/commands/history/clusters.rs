@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use crate::cli::history::clusters::GetClusters;
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::Error;
 use crate::observe::names::print;
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &GetClusters, context: &Context) -> Result<ExitCode, Error> {
     let (contexts, _) = Connection::contexts(&context.access)?;

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use crate::cli::history::dimensions::{GetDimensionKeys, GetDimensionValues, GetNamespaces, LookbackArgs};
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::UnixSeconds;
 use crate::observe::history::{ClusterHistory, clusters};
 use crate::observe::hourly::{Dimension, NONE_SERVED};
 use crate::observe::names::print;
-use crate::stats::kube_state::{self, About};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::stats::kube_state::{self, About};
 
 pub(crate) async fn namespaces(args: &GetNamespaces, context: &Context) -> Result<ExitCode, Error> {
     let found = pods(&args.back, context, async |_, namespaces, _, _| Ok(namespaces)).await?;

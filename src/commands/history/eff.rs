@@ -7,21 +7,21 @@ use futures::future::try_join;
 use jiff::Timestamp;
 
 use crate::cli::history::eff::Eff;
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
-use crate::model::{UnixSeconds, Watts};
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces, uids};
 use crate::observe::times;
-use crate::prometheus::Window;
 use crate::side_by_side::SideBySide;
-use crate::stats::allocations::{Allocation, AllocationHistory};
-use crate::stats::gpu_hours::{GpuHours, Spread, Works, add_work, advice};
-use crate::stats::kube_state;
-use crate::stats::serving_hours::ServingHours;
-use crate::stats::top_owner::TopOwner;
-use crate::view::efficiency::{self as view, Efficiency};
-use crate::view::{Format, document};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{UnixSeconds, Watts};
+use gpuctl_core::stats::allocations::{Allocation, AllocationHistory};
+use gpuctl_core::stats::gpu_hours::{GpuHours, Spread, Works, add_work, advice};
+use gpuctl_core::stats::kube_state;
+use gpuctl_core::stats::serving_hours::ServingHours;
+use gpuctl_core::stats::top_owner::TopOwner;
+use gpuctl_prometheus::Window;
+use gpuctl_view::efficiency::{self as view, Efficiency};
+use gpuctl_view::{Format, document};
 
 /// Seconds between two looks for when it lived.
 const STEP: i64 = 300;
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let looks = (end - start + STEP - 1) / STEP;
     let window = Window { start: end - looks * STEP, end, step: STEP };
     let seen = past.prometheus.range(&kube_state::lives(&meant.name), window).await?;
-    let ours = |series: &&crate::model::Series| {
+    let ours = |series: &&gpuctl_core::model::Series| {
         meant.namespace.as_deref().is_none_or(|own| kube_state::label(series, "namespace") == Some(own))
     };
     let points = || seen.iter().filter(ours).flat_map(|series| &series.points).map(|point| UnixSeconds(point.at / 1000));
@@ -182,7 +182,7 @@ fn spanned(life: Option<(i64, i64)>, ledger: &AllocationHistory, is_meant: impl 
 
 /// Returns what its devices may draw, when they are all of one model that is known.
 fn usage_limit(works: &Works) -> Option<Watts> {
-    let mut limits = works.values().map(|work| work.model.as_deref().and_then(crate::stats::limits::watts));
+    let mut limits = works.values().map(|work| work.model.as_deref().and_then(gpuctl_core::stats::limits::watts));
     let first = limits.next()??;
     limits.all(|limit| limit == Some(first)).then_some(first)
 }

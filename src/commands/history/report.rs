@@ -7,25 +7,25 @@ use futures::future::try_join;
 use serde::de::DeserializeOwned;
 
 use crate::cli::history::report::{GroupBy, Report, ReportFormat, ReportSortKey};
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::Error;
-use crate::files;
-use crate::model::UnixSeconds;
-use crate::model::prices::{Budget, Prices};
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces};
 use crate::observe::hourly::NONE_SERVED;
 use crate::observe::times;
 use crate::side_by_side::SideBySide;
-use crate::stats::allocations::{Allocation, AllocationGroup};
-use crate::stats::gpu_hours::GpuHours;
-use crate::stats::job_time::{JobSum, JobTimes};
-use crate::stats::serving_hours::{self, ServingHours};
-use crate::stats::{kube_state, query};
-use crate::view::report::{self as view, GpuHourReport as Answer, Group, HourPoint};
-use crate::view::report_document::ReportDocument;
-use crate::view::report_html;
-use crate::view::{Format, document};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::prices::{Budget, Prices};
+use gpuctl_core::stats::allocations::{Allocation, AllocationGroup};
+use gpuctl_core::stats::gpu_hours::GpuHours;
+use gpuctl_core::stats::job_time::{JobSum, JobTimes};
+use gpuctl_core::stats::serving_hours::{self, ServingHours};
+use gpuctl_core::stats::{kube_state, query};
+use gpuctl_local::files;
+use gpuctl_view::report::{self as view, GpuHourReport as Answer, Group, HourPoint};
+use gpuctl_view::report_document::ReportDocument;
+use gpuctl_view::report_html;
+use gpuctl_view::{Format, document};
 
 impl GroupBy {
     fn word(&self) -> &str {
@@ -251,7 +251,8 @@ fn read<T: DeserializeOwned>(
 /// Devices that namespaces may request, at the end.
 async fn quotas(past: &ClusterHistory<'_>, end: UnixSeconds) -> Result<BTreeMap<String, f64>, Error> {
     let found = past.prometheus.at(&kube_state::quotas(), end).await?;
-    let one = |series: &crate::model::Series| Some((kube_state::label(series, "namespace")?.to_owned(), series.last()?.value));
+    let one =
+        |series: &gpuctl_core::model::Series| Some((kube_state::label(series, "namespace")?.to_owned(), series.last()?.value));
     Ok(found.iter().filter_map(one).collect())
 }
 
@@ -264,9 +265,9 @@ fn explained() -> String {
         ("parts", kube_state::node_labels(hour)),
         ("parts", query::claimed(hour)),
         ("quota", kube_state::quotas()),
-        ("used, wasted, unknown", query::samples(&[crate::stats::dialect::Quantity::Utilization], hour)),
+        ("used, wasted, unknown", query::samples(&[gpuctl_core::stats::dialect::Quantity::Utilization], hour)),
         ("tokens, idle servers", serving_hours::query(hour)),
-        ("energy", query::samples(&[crate::stats::dialect::Quantity::Power], hour)),
+        ("energy", query::samples(&[gpuctl_core::stats::dialect::Quantity::Power], hour)),
     ];
     columns.iter().map(|(column, query)| format!("# {column}: at the end of every hour\n{query}\n")).collect()
 }

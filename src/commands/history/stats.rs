@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::history::stats::{Direction, HourArgs, StatsCommand, StatsSortKey, WorkloadStatsArgs};
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::UnixSeconds;
 use crate::observe::history::clusters;
 use crate::observe::hourly::{NONE_SERVED, RowQuery, of_cluster};
 use crate::observe::list::{self, ListOptions, Listing, Page, Round};
 use crate::observe::times;
-use crate::view::hourly::{HourlyRow, RowKind};
-use crate::view::{Format, hourly_table as view};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_view::hourly::{HourlyRow, RowKind};
+use gpuctl_view::{Format, hourly_table as view};
 
 /// Seconds of an hour.
 const HOUR: i64 = 3600;

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use crate::cli::history::who_gpu::Who;
 use crate::context::Context;
-use crate::error::Error;
 use crate::observe::at_time::look;
-use crate::view::{Format, at_time as view, document};
+use gpuctl_core::error::Error;
+use gpuctl_view::{Format, at_time as view, document};
 
 pub(crate) async fn run(args: &Who, context: &Context) -> Result<ExitCode, Error> {
     let Who::Gpu(args) = args;

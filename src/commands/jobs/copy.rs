@@ -17,18 +17,18 @@ use tokio::sync::{mpsc, oneshot};
 use self::stream::{Sink, Unpacking, interrupted};
 
 use crate::cli::jobs::copy::Copy;
-use crate::cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
 use crate::context::Context;
 use crate::deploy::names::suffix;
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::files::archive::{Copied, is_file, pack, target};
 use crate::inside::choice::{ContainerChoice, from_node, pod};
 use crate::lookup::{self, Purpose};
-use crate::model::Pod;
-use crate::model::refusal::ContainerComplaint;
-use crate::platform::ended_from_outside;
-use crate::view::copied::{self, CopyResult};
-use crate::view::document;
+use gpuctl_cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::Pod;
+use gpuctl_core::model::refusal::ContainerComplaint;
+use gpuctl_local::files::archive::{Copied, is_file, pack, target};
+use gpuctl_local::platform::ended_from_outside;
+use gpuctl_view::copied::{self, CopyResult};
+use gpuctl_view::document;
 
 /// Pieces of an archive on their way between the disk and the network.
 const PIECES: usize = 16;

@@ -6,17 +6,17 @@ use std::time::Instant;
 use indicatif::ProgressBar;
 
 use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
-use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::delete::{DeleteOptions, begin, end, told};
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::{AT_ONCE, defaults, inputs, pools, quotas};
-use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
 use crate::side_by_side::SideBySide;
-use crate::spec::{Document, SiteDefaults};
-use crate::view::deleted::{self, Deleted};
-use crate::view::{Format, document};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_manifest::spec::{Document, SiteDefaults};
+use gpuctl_view::deleted::{self, Deleted};
+use gpuctl_view::{Format, document};
 
 /// What is deleted.
 #[derive(Clone, Debug)]

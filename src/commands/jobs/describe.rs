@@ -5,23 +5,23 @@ use std::process::ExitCode;
 use futures::future::{join, join5};
 
 use crate::cli::jobs::describe::DescribeJob;
-use crate::cluster::Failure;
 use crate::context::Context;
-use crate::error::Error;
 use crate::lookup::{self, Purpose};
-use crate::model::{GpuCount, Job, JobKind, State, Status, UnixSeconds};
 use crate::observe::moment::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::tail;
-use crate::prometheus::Window;
-use crate::spec::masked;
-use crate::stats::dialect::Quantity;
-use crate::stats::history::{self, Lifetimes};
-use crate::stats::identity::ApiFacts;
-use crate::stats::query::{self, Pods};
-use crate::stats::{progress, training};
-use crate::view::describe::{self, JobWork};
-use crate::view::document;
+use gpuctl_cluster::Failure;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{GpuCount, Job, JobKind, State, Status, UnixSeconds};
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::history::{self, Lifetimes};
+use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_core::stats::query::{self, Pods};
+use gpuctl_core::stats::{progress, training};
+use gpuctl_manifest::spec::masked;
+use gpuctl_prometheus::Window;
+use gpuctl_view::describe::{self, JobWork};
+use gpuctl_view::document;
 
 pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use crate::cli::jobs::events::Events;
-use crate::cluster::{OutageRetry, Wanted};
 use crate::context::Context;
-use crate::error::Error;
 use crate::lookup::{self, Purpose};
 use crate::observe::list::{self, Listing, Round};
-use crate::view::{Format, events, json_line};
+use gpuctl_cluster::{OutageRetry, Wanted};
+use gpuctl_core::error::Error;
+use gpuctl_view::{Format, events, json_line};
 
 pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::exec::Exec;
 use crate::context::Context;
-use crate::error::Error;
 use crate::inside::session::{SHELL, Wants, within};
+use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &Exec, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;

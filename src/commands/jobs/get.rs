@@ -7,20 +7,20 @@ use futures::future::join;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::jobs::get::{GetJobs, JobSortKey};
-use crate::cluster::{Selection, Wanted};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
 use crate::lookup::{self, Purpose};
-use crate::model::{GpuCount, Job, JobKind, State, Status};
 use crate::observe::at_time;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::moment::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::progress_of;
-use crate::stats::dialect::Quantity;
-use crate::view::Format;
-use crate::view::coverage::Coverage;
-use crate::view::jobs::{self, JobRow};
+use gpuctl_cluster::{Selection, Wanted};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{GpuCount, Job, JobKind, State, Status};
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_view::Format;
+use gpuctl_view::coverage::Coverage;
+use gpuctl_view::jobs::{self, JobRow};
 
 pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

@@ -6,17 +6,17 @@ use std::process::ExitCode;
 use tokio::sync::Notify;
 
 use crate::cli::jobs::logs::Logs;
-use crate::cluster::{Connection, Failure, LogEvent, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
 use crate::inside::choice::from_node;
 use crate::lookup::{self, Purpose};
-use crate::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
 use crate::observe::first_error::first_error;
 use crate::side_by_side::SideBySide;
-use crate::view::first_error::{FirstErrorItem, FirstErrorLine};
-use crate::view::logs::{self, JsonLine, PodLogLine, Prefix};
-use crate::view::{self, Format, document, json_line, text};
+use gpuctl_cluster::{Connection, Failure, LogEvent, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
+use gpuctl_view::first_error::{FirstErrorItem, FirstErrorLine};
+use gpuctl_view::logs::{self, JsonLine, PodLogLine, Prefix};
+use gpuctl_view::{self as view, Format, document, json_line, text};
 
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;

@@ -6,16 +6,16 @@ use std::process::ExitCode;
 use tokio::net::TcpListener;
 
 use crate::cli::jobs::open::Open;
-use crate::cluster::{Route, RouteEvent};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
 use crate::inside::choice::{ContainerChoice, pod};
 use crate::lookup::{self, Purpose};
-use crate::model::{Job, State, Status};
-use crate::platform;
-use crate::spec::{self, Document};
-use crate::view::opened::{self, Opened};
-use crate::view::{document, text};
+use gpuctl_cluster::{Route, RouteEvent};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{Job, State, Status};
+use gpuctl_local::platform;
+use gpuctl_manifest::spec::{self, Document};
+use gpuctl_view::opened::{self, Opened};
+use gpuctl_view::{document, text};
 
 pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;

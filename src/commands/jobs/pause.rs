@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use crate::cli::jobs::pause::Pause;
 use crate::context::Context;
 use crate::deploy::size::{Change, answer, changeable};
-use crate::error::{Error, ErrorName};
-use crate::model::{GpuCount, State, Status};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{GpuCount, State, Status};
 
 pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Error> {
     let Pause::Job(args) = args;

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use crate::cli::jobs::restart::{Restart, Restarted};
 use crate::context::Context;
 use crate::deploy::size::{Change, answer, changeable};
-use crate::error::{Error, ErrorName};
-use crate::model::{Job, JobKind, Pod, State, Status};
-use crate::view::text::count;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{Job, JobKind, Pod, State, Status};
+use gpuctl_view::text::count;
 
 pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, Error> {
     let Restart::Job(args) = args;

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use crate::cli::jobs::resume::Resume;
 use crate::context::Context;
 use crate::deploy::size::{Change, answer, changeable};
-use crate::error::Error;
-use crate::model::{State, Status};
-use crate::view::text::count;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{State, Status};
+use gpuctl_view::text::count;
 
 pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Error> {
     let Resume::Job(args) = args;

@@ -13,10 +13,10 @@ use crate::deploy::names::named;
 use crate::deploy::options::DryRun;
 use crate::deploy::options::Mode;
 use crate::deploy::submit;
-use crate::error::Error;
-use crate::spec::checks::plain_secrets;
-use crate::spec::{self, Problems};
-use crate::view::{Format, yaml};
+use gpuctl_core::error::Error;
+use gpuctl_manifest::spec::checks::plain_secrets;
+use gpuctl_manifest::spec::{self, Problems};
+use gpuctl_view::{Format, yaml};
 
 pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error> {
     let format = match args.output {

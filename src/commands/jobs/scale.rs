@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use crate::cli::jobs::scale::Scale;
 use crate::context::Context;
 use crate::deploy::size::{Change, answer, changeable};
-use crate::error::{Error, ErrorName};
-use crate::model::JobKind;
-use crate::view::text::count;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::JobKind;
+use gpuctl_view::text::count;
 
 pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

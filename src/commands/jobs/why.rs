@@ -3,16 +3,16 @@
 use std::process::ExitCode;
 
 use crate::cli::jobs::why::Why;
-use crate::cluster::{Connection, Wanted};
 use crate::context::Context;
-use crate::diagnosis::Situation;
-use crate::error::{Error, ErrorKind};
-use crate::model::{Job, State, Status};
 use crate::observe::deleted;
 use crate::observe::ranks::Questions;
 use crate::observe::why::{self, Found};
-use crate::view::why::{WhyList, WhyRow, item, lines, text};
-use crate::view::{Format, document};
+use gpuctl_cluster::{Connection, Wanted};
+use gpuctl_core::error::{Error, ErrorKind};
+use gpuctl_core::model::{Job, State, Status};
+use gpuctl_diagnosis::Situation;
+use gpuctl_view::why::{WhyList, WhyRow, item, lines, text};
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Why, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();

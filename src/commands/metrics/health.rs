@@ -6,15 +6,15 @@ use futures::future::{join, try_join};
 
 use crate::cli::metrics::health::GetHealth;
 use crate::context::Context;
-use crate::error::Error;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::moment::{self, OF_DEVICES};
-use crate::stats::devices;
-use crate::stats::gpu_health::{findings, growth};
-use crate::stats::identity::ApiFacts;
-use crate::view::coverage::Coverage;
-use crate::view::gpu_health as view;
+use gpuctl_core::error::Error;
+use gpuctl_core::stats::devices;
+use gpuctl_core::stats::gpu_health::{findings, growth};
+use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_view::coverage::Coverage;
+use gpuctl_view::gpu_health as view;
 
 pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();

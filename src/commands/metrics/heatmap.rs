@@ -5,18 +5,18 @@ use std::process::ExitCode;
 use futures::future::join;
 
 use crate::cli::metrics::heatmap::GetHeatmap;
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::{Inventory, Readings};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::moment::{self, OF_DEVICES};
 use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
-use crate::stats::devices;
-use crate::stats::identity::ApiFacts;
-use crate::view::coverage::Coverage;
-use crate::view::heatmap::{self};
-use crate::view::{Format, document};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{Inventory, Readings};
+use gpuctl_core::stats::devices;
+use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_view::coverage::Coverage;
+use gpuctl_view::heatmap::{self};
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();

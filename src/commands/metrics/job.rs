@@ -6,16 +6,16 @@ use futures::future::join;
 
 use crate::cli::metrics::job::JobMetrics;
 use crate::context::Context;
-use crate::error::Error;
 use crate::lookup::{self, Purpose};
-use crate::model::UnixSeconds;
 use crate::observe::curves::{self, lifetimes};
 use crate::observe::training_telemetry::{self, speakers};
-use crate::stats::dialect::Quantity;
-use crate::stats::query::Pods;
-use crate::stats::training::Measure;
-use crate::view::document;
-use crate::view::metrics::{self as view, JobCurves, JobMetric};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::query::Pods;
+use gpuctl_core::stats::training::Measure;
+use gpuctl_view::document;
+use gpuctl_view::metrics::{self as view, JobCurves, JobMetric};
 
 pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

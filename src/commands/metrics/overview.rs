@@ -5,17 +5,17 @@ use std::process::ExitCode;
 use futures::future::join;
 
 use crate::cli::metrics::overview::GetOverview;
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::Error;
 use crate::observe::moment;
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
-use crate::stats::node_exporter;
-use crate::view::coverage::Coverage;
-use crate::view::overview::{self, Overview, OverviewSource};
-use crate::view::{Format, document};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_core::stats::node_exporter;
+use gpuctl_view::coverage::Coverage;
+use gpuctl_view::overview::{self, Overview, OverviewSource};
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();

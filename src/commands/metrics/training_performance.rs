@@ -6,13 +6,13 @@ use futures::future::join;
 
 use crate::cli::metrics::training_performance::TrainingPerformance;
 use crate::context::Context;
-use crate::error::Error;
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
 use crate::observe::{curves, metrics};
-use crate::stats::query;
-use crate::view::document;
-use crate::view::metrics::{self as view, TrainingCurves};
+use gpuctl_core::error::Error;
+use gpuctl_core::stats::query;
+use gpuctl_view::document;
+use gpuctl_view::metrics::{self as view, TrainingCurves};
 
 pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

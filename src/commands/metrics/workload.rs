@@ -7,15 +7,15 @@ use futures::future::join;
 
 use crate::cli::metrics::workload::WorkloadMetrics;
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::forest::Branch;
-use crate::model::work_pod::WorkPod;
 use crate::observe::curves::{self, milliseconds};
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
-use crate::stats::dialect::Quantity;
-use crate::view::document;
-use crate::view::metrics as view;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::forest::Branch;
+use gpuctl_core::model::work_pod::WorkPod;
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_view::document;
+use gpuctl_view::metrics as view;
 
 /// Seconds between two points of a workload's curves: the document's default.
 const WORKLOAD_STEP: i64 = 60;

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use crate::cli::nodes::describe::DescribeNode;
 use crate::context::Context;
-use crate::error::Error;
 use crate::lookup;
 use crate::observe::moment::OF_DEVICES;
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::view::{document, node};
+use gpuctl_core::error::Error;
+use gpuctl_view::{document, node};
 
 pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

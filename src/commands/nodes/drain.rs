@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use crate::cli::nodes::drain::Drain;
 use crate::context::Context;
-use crate::error::Error;
 use crate::observe::drain::plan;
 use crate::observe::list::{self, Listing, Round};
-use crate::view::drain as view;
+use gpuctl_core::error::Error;
+use gpuctl_view::drain as view;
 
 pub(crate) async fn run(args: &Drain, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use crate::cli::nodes::free::Free;
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::free::{BesideGpu, free_gpus};
-use crate::model::{Consumers, GpuType, NodeUsage};
 use crate::observe::nodes::warn_of;
-use crate::view::{Format, document, free};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::free::{BesideGpu, free_gpus};
+use gpuctl_core::model::{Consumers, GpuType, NodeUsage};
+use gpuctl_view::{Format, document, free};
 
 pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

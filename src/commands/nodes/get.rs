@@ -7,10 +7,7 @@ use futures::future::join;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::nodes::get::{GetNodes, NodeSortKey};
 use crate::context::Context;
-use crate::error::Error;
 use crate::lookup;
-use crate::model::gpu::is_type_label;
-use crate::model::{GpuType, NodeDetails, NodeHealth, NodeUsage};
 use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::moment::{OF_DEVICES, OF_NODES};
@@ -18,9 +15,12 @@ use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::{at_time, blame};
-use crate::stats::dialect::Quantity;
-use crate::view::coverage::Coverage;
-use crate::view::{Format, labels, node_table, nodes};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::gpu::is_type_label;
+use gpuctl_core::model::{GpuType, NodeDetails, NodeHealth, NodeUsage};
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_view::coverage::Coverage;
+use gpuctl_view::{Format, labels, node_table, nodes};
 
 pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

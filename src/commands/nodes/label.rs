@@ -3,17 +3,17 @@
 use std::process::ExitCode;
 
 use crate::cli::nodes::label::{Label, LabelNode};
-use crate::cluster::{Connection, LabelOverwrite, Labelling};
 use crate::context::Context;
 use crate::deploy::pools;
-use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
-use crate::model::labels::POOL_LABEL;
-use crate::render::is_published;
-use crate::spec::{is_label_key, is_label_value};
-use crate::view::labels::{self, Labelled};
-use crate::view::node::LabelItem;
-use crate::view::{Format, document};
+use gpuctl_cluster::{Connection, LabelOverwrite, Labelling};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_manifest::render::is_published;
+use gpuctl_manifest::spec::{is_label_key, is_label_value};
+use gpuctl_view::labels::{self, Labelled};
+use gpuctl_view::node::LabelItem;
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(label: &Label, context: &Context) -> Result<ExitCode, Error> {
     let Label::Node(args) = label;

@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::nodes::labels::{LabelSortKey, NodeLabels};
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
 use crate::lookup;
-use crate::model::NodeDetails;
 use crate::observe::kept::Kept;
 use crate::observe::list::{self, ListOptions, Listing, Round};
 use crate::observe::watch::METRICS_STEP;
-use crate::view::{document, gpu_types, labels};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::NodeDetails;
+use gpuctl_view::{document, gpu_types, labels};
 
 pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

@@ -7,12 +7,12 @@ use futures::future::join;
 use crate::cli::pools::describe::DescribePool;
 use crate::context::Context;
 use crate::deploy::pools::missing;
-use crate::error::Error;
 use crate::observe::moment::OF_NODES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};
-use crate::view::document;
-use crate::view::pools::{self};
+use gpuctl_core::error::Error;
+use gpuctl_view::document;
+use gpuctl_view::pools::{self};
 
 pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

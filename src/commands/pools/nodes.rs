@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use crate::cli::pools::nodes::{Add, PoolNodes, Remove};
-use crate::cluster::{Connection, LabelOverwrite};
 use crate::context::Context;
 use crate::deploy::pool_labels::{self, find, fits, leave_other, set_label, taken_over};
 use crate::deploy::pool_taints::{self, TaintChange, taken_by};
 use crate::deploy::pools;
-use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
-use crate::model::labels::POOL_LABEL;
-use crate::model::{NodeUsage, Noted, PoolDefinition};
-use crate::view::{Format, document, labels};
+use gpuctl_cluster::{Connection, LabelOverwrite};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::{NodeUsage, Noted, PoolDefinition};
+use gpuctl_view::{Format, document, labels};
 
 pub(crate) async fn add(add: &Add, context: &Context) -> Result<ExitCode, Error> {
     let Add::Node(args) = add;

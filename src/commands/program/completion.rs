@@ -6,13 +6,12 @@ use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
 use crate::cli::program::completion::{Completion, Shell};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
+use gpuctl_core::error::{Error, ErrorName};
 
 impl Shell {
     pub(crate) const ALL: [Self; 5] = [Self::Bash, Self::Elvish, Self::Fish, Self::Pwsh, Self::Zsh];
 
     /// Returns the file that shells of this kind look for.
-    #[must_use]
     pub(crate) fn file_name(self) -> &'static str {
         match self {
             Self::Bash => "gpuctl.bash",

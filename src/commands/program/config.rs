@@ -9,9 +9,9 @@ use crate::cli::program::config::{ConfigCommand, Set, View};
 use crate::config::{KEYS, Origin, SettingKey, ValueKind as Wants, nearest, set, usual};
 use crate::context::Context;
 use crate::deploy::inputs;
-use crate::error::{Error, ErrorKind};
-use crate::view::config::{self as view, Setting};
-use crate::view::document;
+use gpuctl_core::error::{Error, ErrorKind};
+use gpuctl_view::config::{self as view, Setting};
+use gpuctl_view::document;
 
 pub(crate) async fn run(command: &ConfigCommand, context: &Context) -> Result<ExitCode, Error> {
     match command {

@@ -9,8 +9,8 @@ use clap_mangen::roff::{Roff, roman};
 use crate::cli::Cli;
 use crate::cli::program::man::Man;
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::files;
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_local::files;
 
 /// Returns every page as (file name, text).
 pub(crate) fn pages() -> std::io::Result<Vec<(String, String)>> {

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use crate::cli::carried::CarriedOptions;
 use crate::cli::program::mcp::{Mcp, Skill, WriteScope};
-use crate::cluster::{Connection, ReadOnly};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
 use crate::mcp::{SKILL, Target, WriteArea, serve};
+use gpuctl_cluster::{Connection, ReadOnly};
+use gpuctl_core::error::{Error, ErrorName};
 
 pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error> {
     if let Some(by) = context.read_only().filter(|_| !args.allow_writes.is_empty()) {

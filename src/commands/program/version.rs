@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use crate::cli::program::version::Version;
 use crate::config::SettingKey;
 use crate::context::Context;
-use crate::error::Error;
-use crate::view::config::without_credentials;
-use crate::view::{document, version};
+use gpuctl_core::error::Error;
+use gpuctl_view::config::without_credentials;
+use gpuctl_view::{document, version};
 
 pub(crate) async fn run(args: &Version, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

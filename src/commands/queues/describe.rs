@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use crate::cli::queues::describe::DescribeQueue;
-use crate::cluster::Wanted;
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::{Job, Queue, State, Status};
 use crate::observe::moment::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::view::{document, queues};
+use gpuctl_cluster::Wanted;
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::{Job, Queue, State, Status};
+use gpuctl_view::{document, queues};
 
 pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

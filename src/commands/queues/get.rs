@@ -7,16 +7,16 @@ use futures::future::join;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::queues::get::{GetQueues, QueueSortKey};
-use crate::cluster::Wanted;
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::{GpuCount, Percent};
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::moment::OF_JOBS;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::queues::rows;
-use crate::view::preemptions::{self, PreemptionCoverage};
-use crate::view::queues::{self, QueueRow};
+use gpuctl_cluster::Wanted;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{GpuCount, Percent};
+use gpuctl_view::preemptions::{self, PreemptionCoverage};
+use gpuctl_view::queues::{self, QueueRow};
 
 pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

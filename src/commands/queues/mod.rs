@@ -3,8 +3,8 @@
 pub(crate) mod describe;
 pub(crate) mod get;
 
-use crate::cluster::{Connection, ServedQueueing};
-use crate::error::{Error, ErrorKind, ErrorName};
+use gpuctl_cluster::{Connection, ServedQueueing};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 
 /// Returns what the cluster serves; an error where it serves no queues.
 async fn served(connection: &Connection) -> Result<ServedQueueing, Error> {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use crate::cli::quotas::describe::DescribeQuota;
 use crate::context::Context;
 use crate::deploy::quotas::deletable;
-use crate::error::{Error, ErrorName};
-use crate::view::{document, quotas};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_view::{document, quotas};
 
 pub(crate) async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::quotas::get::{GetQuotas, QuotaSortKey};
-use crate::cluster::{Connection, Failure};
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::QuotaUse;
 use crate::observe::list::{self, Listing, Round};
-use crate::view::quotas;
+use gpuctl_cluster::{Connection, Failure};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::QuotaUse;
+use gpuctl_view::quotas;
 
 pub(crate) async fn run(args: &GetQuotas, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

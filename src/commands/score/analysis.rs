@@ -8,19 +8,19 @@ use jiff::Timestamp;
 
 use crate::commands::score::settings::Settings;
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::{Series, UnixSeconds};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::moment::{self, OF_NODES};
 use crate::observe::nodes;
-use crate::prometheus::Window;
-use crate::stats::devices;
-use crate::stats::dialect::Quantity;
-use crate::stats::history::{self, Lifetimes};
-use crate::stats::identity::ApiFacts;
-use crate::stats::query;
-use crate::stats::scored::{Rules, Scored, scored};
-use crate::stats::serving;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{Series, UnixSeconds};
+use gpuctl_core::stats::devices;
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::history::{self, Lifetimes};
+use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_core::stats::query;
+use gpuctl_core::stats::scored::{Rules, Scored, scored};
+use gpuctl_core::stats::serving;
+use gpuctl_prometheus::Window;
 
 /// What a score is made of.
 const QUANTITIES: [Quantity; 8] = [

@@ -15,11 +15,11 @@ use settings::Settings;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreSortKey, ScoreView};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
-use crate::files;
-use crate::stats::scored::Scored;
-use crate::view::exposition::{self, Analyses};
-use crate::view::{Format, document, score as view};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::stats::scored::Scored;
+use gpuctl_local::files;
+use gpuctl_view::exposition::{self, Analyses};
+use gpuctl_view::{Format, document, score as view};
 
 impl ScoreArgs {
     /// Reads the environment and the config file as they are now.

@@ -13,16 +13,17 @@ use crate::commands::score::analysis::Analysis;
 use crate::commands::score::settings::{AiPlan, ControlPlan, NotifyPlan, Settings};
 use crate::config::state_folder;
 use crate::context::Context;
-use crate::error::{Error, ErrorName, read_only};
 use crate::outbound::ai::KeyRefused;
 use crate::outbound::chat::Robot;
 use crate::outbound::sent_messages::SentMessages;
 use crate::outbound::{Caller, OutboundCall, RetryPolicy};
-use crate::stats::ai_question;
-use crate::stats::opinion::{self, Activity};
-use crate::stats::score::{Band, Thresholds};
-use crate::stats::scored::Scored;
-use crate::view::score as view;
+use gpuctl_cluster::read_only;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::stats::ai_question;
+use gpuctl_core::stats::opinion::{self, Activity};
+use gpuctl_core::stats::score::{Band, Thresholds};
+use gpuctl_core::stats::scored::Scored;
+use gpuctl_view::score as view;
 
 /// Asks for opinions on the lowest scores, for so long in all. A device without a score is not asked about.
 pub(crate) async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Duration>, context: &Context) {

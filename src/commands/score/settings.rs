@@ -7,11 +7,11 @@ use clap::ValueEnum;
 
 use crate::cli::score::settings::{ControlStatus, OutboundArgs, ScoringArgs};
 use crate::config::{AiSettings, Config, ControlSettings, NotifySettings, QuietHours, ScoreSettings};
-use crate::error::Error;
 use crate::outbound::OutboundUrl;
 use crate::outbound::ai::Ai;
-use crate::stats::score::{Thresholds, Weights};
 use crate::terminal::Verbosity;
+use gpuctl_core::error::Error;
+use gpuctl_core::stats::score::{Thresholds, Weights};
 
 /// An AI, and what its word is worth.
 #[derive(Clone, Debug)]

@@ -14,14 +14,14 @@ use super::{outbound, write};
 use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreView};
 use crate::config::Config;
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, ErrorName};
 use crate::outbound::sent_messages::SentMessages;
-use crate::platform;
 use crate::serve::{HttpPage, Pages, Server};
-use crate::stats::scored::Scored;
-use crate::view::exposition::{self, Analyses};
-use crate::view::health::HealthStatus;
-use crate::view::{Format, json, score as view};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::stats::scored::Scored;
+use gpuctl_local::platform;
+use gpuctl_view::exposition::{self, Analyses};
+use gpuctl_view::health::HealthStatus;
+use gpuctl_view::{Format, json, score as view};
 
 /// Time between two looks at the config file, and at how long an analysis takes.
 const TICK: Duration = Duration::from_secs(1);

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use crate::cli::workloads::describe::DescribeWorkload;
 use crate::context::Context;
-use crate::error::Error;
 use crate::observe::moment::OF_JOBS;
 use crate::observe::workloads;
-use crate::view::document;
-use crate::view::workloads::{self as view, ConsumerRow};
+use gpuctl_core::error::Error;
+use gpuctl_view::document;
+use gpuctl_view::workloads::{self as view, ConsumerRow};
 
 pub(crate) async fn run(args: &DescribeWorkload, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

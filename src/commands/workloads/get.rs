@@ -5,15 +5,15 @@ use std::process::ExitCode;
 
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::get::{GetWorkloads, WorkloadSortKey};
-use crate::cluster::OtherPods;
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::Workload;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::workloads::{self, KeptObjects};
-use crate::view::workloads as view;
+use gpuctl_cluster::OtherPods;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::Workload;
+use gpuctl_view::workloads as view;
 
 pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(WORKLOADS_PAGE_SIZE);

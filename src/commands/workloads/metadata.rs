@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use crate::cli::workloads::metadata::GetWorkloadMetadata;
 use crate::context::Context;
-use crate::error::Error;
 use crate::observe::workloads;
-use crate::view::document;
-use crate::view::workloads as view;
+use gpuctl_core::error::Error;
+use gpuctl_view::document;
+use gpuctl_view::workloads as view;
 
 pub(crate) async fn run(args: &GetWorkloadMetadata, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use crate::cli::workloads::tree::Tree;
 use crate::context::Context;
-use crate::error::Error;
 use crate::observe::workloads;
-use crate::view::{document, tree};
+use gpuctl_core::error::Error;
+use gpuctl_view::{document, tree};
 
 pub(crate) async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

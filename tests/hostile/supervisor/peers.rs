@@ -81,7 +81,7 @@ impl Training {
     }
 
     pub fn start(&self, rank: usize) -> Rank {
-        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/supervisor.py");
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/manifest/src/render/supervisor.py");
         let err = fs::File::create(self.folder.join(format!("err.{rank}"))).unwrap();
         let script = "echo $GPUCTL_ATTEMPT >> attempts.$RANK; while [ ! -e end ]; do sleep 0.1; done";
         let mut command = Command::new("python3");

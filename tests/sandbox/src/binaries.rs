@@ -231,7 +231,6 @@ impl Binaries {
 
     /// # Panics
     /// When `name` is none of the binaries that [`Binaries::ready`] built.
-    #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folders
             .iter()

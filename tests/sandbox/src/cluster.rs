@@ -203,23 +203,19 @@ impl Cluster {
     }
 
     /// The folder with logs, certificates and kubeconfigs.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    #[must_use]
     pub fn kubeconfig(&self, persona: Persona) -> PathBuf {
         self.folder.join(format!("{}.kubeconfig", persona.name()))
     }
 
     /// Returns the token by which the API server knows somebody.
-    #[must_use]
     pub fn token(&self, persona: Persona) -> String {
         persona.token().to_owned()
     }
 
-    #[must_use]
     pub fn kubectl(&self, persona: Persona) -> Kubectl {
         Kubectl::new(&self.binaries.path("kubectl"), &self.kubeconfig(persona))
     }
@@ -230,13 +226,11 @@ impl Cluster {
     }
 
     /// Where a part of the control plane is.
-    #[must_use]
     pub fn binary(&self, name: &str) -> PathBuf {
         self.binaries.path(name)
     }
 
     /// Where Prometheus answers, without a path.
-    #[must_use]
     pub fn prometheus(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports.prometheus)
     }
@@ -323,13 +317,11 @@ impl Cluster {
     }
 
     /// Where the API server answers.
-    #[must_use]
     pub fn api_server(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.api)
     }
 
     /// Where pods of a real node reach the API server, whose certificate is for 127.0.0.1.
-    #[must_use]
     pub fn api_server_for_pods(&self, node: usize) -> String {
         format!("https://10.77.{}.1:{}", node + 1, self.ports.api)
     }
@@ -382,7 +374,6 @@ impl Cluster {
     }
 
     /// Gives a container a log to write to.
-    #[must_use]
     pub fn pod_log(&self, namespace: &str, pod: &str, container: &str) -> PodLog {
         PodLog::new(&self.kubectl(Persona::Admin), self.folder.clone(), namespace, pod, container)
     }

@@ -58,7 +58,6 @@ impl Dialect {
     pub const ALL: &[Self] = &[Self::Dcgm, Self::DcgmNew, Self::DcgmPodless, Self::Amd, Self::AmdPrefixed, Self::Legacy];
 
     /// Its path below `/metrics`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Dcgm => "dcgm",
@@ -71,7 +70,6 @@ impl Dialect {
     }
 
     /// What this exporter does not measure: `memory_copy`, `power` or `temperature`. Answers are compared without it.
-    #[must_use]
     pub fn lacks(self) -> &'static [&'static str] {
         match self {
             Self::Dcgm | Self::DcgmNew | Self::DcgmPodless | Self::Amd | Self::AmdPrefixed => &[],
@@ -131,7 +129,6 @@ impl Exporter {
     }
 
     /// `host:port`, as a scrape target.
-    #[must_use]
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }

@@ -19,7 +19,6 @@ const MODELS: [(&str, &str, u64, f64, f64); 4] = [
 ];
 
 /// Devices of the cluster's nodes, none of them held.
-#[must_use]
 pub fn devices(nodes: &[Value]) -> Vec<Gpu> {
     let mut found = Vec::new();
     for node in nodes {

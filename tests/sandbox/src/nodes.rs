@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 /// A node whose kubelet is kwok. `product` is the vendor's product label, `("nvidia.com/gpu.product", "NVIDIA-A10")`;
 /// `devices` are extended resources with their counts.
-#[must_use]
 pub fn node(name: &str, product: Option<(&str, &str)>, devices: &[(&str, u32)]) -> Value {
     let mut resources = json!({"cpu": "96", "memory": "1Ti", "pods": "110", "ephemeral-storage": "2Ti"});
     for (resource, count) in devices {
@@ -22,21 +21,18 @@ pub fn node(name: &str, product: Option<(&str, &str)>, devices: &[(&str, u32)]) 
 }
 
 /// The same node in a pool of gpuctl's.
-#[must_use]
 pub fn in_pool(mut node: Value, pool: &str) -> Value {
     node["metadata"]["labels"]["gpuctl/pool"] = json!(pool);
     node
 }
 
 /// The same node with a taint that keeps ordinary pods away.
-#[must_use]
 pub fn tainted(mut node: Value, key: &str, value: &str) -> Value {
     node["spec"] = json!({"taints": [{"key": key, "value": value, "effect": "NoSchedule"}]});
     node
 }
 
 /// The nodes of `cargo sandbox`: a dozen, of every type that people meet.
-#[must_use]
 pub fn fleet() -> Vec<Value> {
     const NVIDIA: &str = "nvidia.com/gpu";
     let nvidia = |name: &str, product: &str, count| node(name, Some(("nvidia.com/gpu.product", product)), &[(NVIDIA, count)]);
@@ -65,7 +61,6 @@ pub fn fleet() -> Vec<Value> {
 }
 
 /// Volumes for claims of `size:` and their class, the default: there is no provisioner, so they are there beforehand.
-#[must_use]
 pub fn volumes(count: usize) -> Vec<Value> {
     let volume = |index| {
         json!({

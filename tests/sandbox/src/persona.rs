@@ -36,7 +36,6 @@ impl Persona {
     ];
 
     /// The name of the kubeconfig and its context.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Admin => "admin",
@@ -53,7 +52,6 @@ impl Persona {
     }
 
     /// The name by which the API server knows it.
-    #[must_use]
     pub fn user(self) -> &'static str {
         match self {
             Self::Dave => "oidc:dave@example.com",

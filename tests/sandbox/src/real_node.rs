@@ -37,7 +37,6 @@ pub struct Hardware {
 
 impl Hardware {
     /// `count` A100 behind a device plugin.
-    #[must_use]
     pub fn gpus(count: usize) -> Self {
         Self {
             resource: "nvidia.com/gpu".to_owned(),
@@ -50,7 +49,6 @@ impl Hardware {
     }
 
     /// The same in a pool of gpuctl's.
-    #[must_use]
     pub fn in_pool(mut self, pool: &str) -> Self {
         self.labels.push(("gpuctl/pool".to_owned(), pool.to_owned()));
         self
@@ -105,7 +103,6 @@ impl RealNode {
         Ok(Self { index, folder, keeper })
     }
 
-    #[must_use]
     pub fn name(&self) -> String {
         node_name(self.index)
     }
@@ -126,7 +123,6 @@ impl RealNode {
     }
 
     /// Folder whose files pods see in `/var/lib/gpuctl-sandbox` of the node, for volumes.
-    #[must_use]
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
@@ -163,7 +159,6 @@ impl RealNode {
     }
 
     /// Which container has which device, as the kubelet tells exporters: `namespace/pod/container` by the device's id.
-    #[must_use]
     pub fn holders(&self) -> BTreeMap<String, String> {
         let answer: Value = serde_json::from_str(&self.ask("GET", "/holders")).expect("the node answers with JSON");
         let text = |holder: &Value, key: &str| holder[key].as_str().unwrap_or_default().to_owned();
@@ -265,7 +260,6 @@ impl std::fmt::Display for Lack {
 }
 
 /// What a real node needs and this machine lacks, the first of it.
-#[must_use]
 pub fn lack() -> Option<Lack> {
     let succeeds = |program: &str, arguments: &[&str]| {
         let (out, err) = (Stdio::null(), Stdio::null());

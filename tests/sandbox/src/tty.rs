@@ -18,7 +18,6 @@ impl Tty {
     ///
     /// # Panics
     /// When `script` (util-linux) is missing, or the size is zero.
-    #[must_use]
     pub fn start(line: &str, (columns, rows): (u16, u16), environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new("script");
         let line = format!("stty rows {rows} cols {columns}; {line}");
@@ -38,7 +37,6 @@ impl Tty {
     }
 
     /// Returns the process that the line became by `exec`.
-    #[must_use]
     pub fn program(&self) -> Option<u32> {
         let own = self.child.id();
         let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
@@ -58,7 +56,6 @@ impl Tty {
     ///
     /// # Panics
     /// Never: whoever reads the program does not panic.
-    #[must_use]
     pub fn text(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }
@@ -67,7 +64,6 @@ impl Tty {
     ///
     /// # Panics
     /// Never: whoever reads the program does not panic.
-    #[must_use]
     pub fn is_taken(&self) -> bool {
         self.screen.lock().unwrap().screen().alternate_screen()
     }
@@ -104,7 +100,6 @@ impl Tty {
     ///
     /// # Panics
     /// Never: whoever reads the program does not panic.
-    #[must_use]
     pub fn picture(&self) -> String {
         const COLUMN: u32 = 8;
         const ROW: u32 = 18;

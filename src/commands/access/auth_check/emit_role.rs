@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use crate::cli::access::auth_check::{AuthCheck, NamedService, RoleExtent};
-use crate::cluster::{Connection, PrometheusService};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
-use crate::model::labels::HOME;
-use crate::model::rights::{Need, PROXY, Person, Right, RightScope, Task, service_list};
 use crate::observe::metrics::{self, PrometheusPath};
-use crate::render::{ProxyGrant, RoleSet, Subject, SubjectKind, dns_name, roles};
 use crate::verbs;
-use crate::view::objects::ObjectList;
-use crate::view::{Format, json, yaml};
+use gpuctl_cluster::{Connection, PrometheusService};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::labels::HOME;
+use gpuctl_core::model::rights::{Need, PROXY, Person, Right, RightScope, Task, service_list};
+use gpuctl_manifest::render::{ProxyGrant, RoleSet, Subject, SubjectKind, dns_name, roles};
+use gpuctl_view::objects::ObjectList;
+use gpuctl_view::{Format, json, yaml};
 
 /// Prints the roles as YAML documents, or as one list in JSON.
 pub(super) async fn print(

@@ -9,17 +9,17 @@ use clap::CommandFactory;
 
 use crate::cli::Cli;
 use crate::cli::access::auth_check::{Auth, AuthCheck};
-use crate::cluster::{Connection, Wanted, unless_forbidden};
 use crate::context::Context;
-use crate::error::{Error, ErrorKind};
-use crate::model::rights::{PROXY, Right, Task};
-use crate::model::{Nodes, State};
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::{self, StoreUse};
-use crate::spec::nearest;
 use crate::verbs;
-use crate::view::rights::{self, PoolRoom, Verdict};
-use crate::view::{Format, document};
+use gpuctl_cluster::{Connection, Wanted, unless_forbidden};
+use gpuctl_core::error::{Error, ErrorKind};
+use gpuctl_core::model::rights::{PROXY, Right, Task};
+use gpuctl_core::model::{Nodes, State};
+use gpuctl_manifest::spec::nearest;
+use gpuctl_view::rights::{self, PoolRoom, Verdict};
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Error> {
     let Auth::Check(args) = auth;

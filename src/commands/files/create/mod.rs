@@ -9,8 +9,8 @@ use crate::context::Context;
 use crate::deploy::names::named;
 use crate::deploy::options::Mode;
 use crate::deploy::{inputs, submit};
-use crate::error::Error;
-use crate::spec::Override;
+use gpuctl_core::error::Error;
+use gpuctl_manifest::spec::Override;
 
 pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Error> {
     if let Some(CreateTarget::Secret(secret)) = &args.what {

@@ -11,12 +11,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::cluster::SessionInput;
 use crate::deploy::names::suffix;
-use crate::error::{Error, ErrorName};
-use crate::files::archive::Copied;
-use crate::files::unpack::{Staged, stage, staging_folder};
-use crate::platform::ended_from_outside;
+use gpuctl_cluster::SessionInput;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_local::files::archive::Copied;
+use gpuctl_local::files::unpack::{Staged, stage, staging_folder};
+use gpuctl_local::platform::ended_from_outside;
 
 /// Time limit for the thread to remove a partial copy, because an interrupted command must end
 /// within a second. Very many files, or a slow disk, take longer and leave a folder.

@@ -8,13 +8,13 @@ use super::own_program::{Answer, OwnProgram};
 use super::read::Reader;
 use crate::cli::carried::CarriedOptions;
 use crate::cli::metrics::top::{Top, TopView};
-use crate::cluster::Connection;
-use crate::cockpit::{Cockpit, Tab, Wish, draw};
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
-use crate::platform;
 use crate::terminal::Verbosity;
 use crate::terminal::screen::Screen;
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_local::platform;
+use gpuctl_view::cockpit::{Cockpit, Tab, Wish, draw};
 
 /// How many times longer than it took to read them objects are believed, however often they change: in a large cluster they always do.
 const REST: u32 = 20;

@@ -9,16 +9,16 @@ use std::process::ExitCode;
 use futures::future::join;
 
 use crate::cli::metrics::top::{Top, TopView};
-use crate::cluster::{Connection, Failure, OtherPods, OwnersAndStock};
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::GpuCount;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::moment::{self, OF_DEVICES};
-use crate::prometheus::Prometheus;
-use crate::stats::devices;
-use crate::stats::identity::ApiFacts;
-use crate::view::top::{self as view, TopLine};
+use gpuctl_cluster::{Connection, Failure, OtherPods, OwnersAndStock};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::GpuCount;
+use gpuctl_core::stats::devices;
+use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_prometheus::Prometheus;
+use gpuctl_view::top::{self as view, TopLine};
 
 pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
@@ -62,7 +62,7 @@ async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>)
         (TopView::Jobs, Some(owners)) => {
             let found = owners.forest.workloads(&stock.inventory);
             let holding = found.iter().filter(|one| one.gpus_held() > GpuCount::ZERO || !one.slices.is_empty());
-            let line = |one: &crate::model::Workload| {
+            let line = |one: &gpuctl_core::model::Workload| {
                 let pods: Vec<&str> = one.pods.iter().filter(|pod| !pod.ended()).map(|pod| &*pod.name).collect();
                 TopLine {
                     name: format!("{}/{}", one.top.namespace, one.top.name),

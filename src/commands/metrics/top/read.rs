@@ -5,19 +5,19 @@ use std::cell::{Cell, RefCell};
 use futures::future::join3;
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Connection, OtherPods, OwnersAndStock, ServedQueueing};
-use crate::cockpit::{Curves, Snapshot};
 use crate::context::Context;
-use crate::error::Error;
-use crate::model::Queue;
 use crate::observe::moment::OF_DEVICES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::workloads::KeptObjects;
-use crate::prometheus::Window;
-use crate::stats::dialect::Quantity;
-use crate::stats::history::{self, Lifetimes};
-use crate::stats::identity::ApiFacts;
-use crate::stats::query;
+use gpuctl_cluster::{Connection, OtherPods, OwnersAndStock, ServedQueueing};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::Queue;
+use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::history::{self, Lifetimes};
+use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_core::stats::query;
+use gpuctl_prometheus::Window;
+use gpuctl_view::cockpit::{Curves, Snapshot};
 
 /// Seconds between two points of the curves.
 const STEP: i64 = 60;

@@ -9,19 +9,19 @@ use std::sync::Arc;
 use clap::Parser;
 use futures::stream::{self, StreamExt};
 
-use crate::bundle::{Bundle, Kept, Question};
 use crate::cli::Cli;
-use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
-use crate::model::UnixSeconds;
-use crate::model::labels::JOB;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::which_cluster::{StoreClusters, which};
-use crate::prometheus::Prometheus;
-use crate::view::bundle::BundleWritten;
-use crate::view::text::count;
-use crate::view::{Format, document};
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::labels::JOB;
+use gpuctl_local::bundle::{Bundle, Kept, Question};
+use gpuctl_prometheus::Prometheus;
+use gpuctl_view::bundle::BundleWritten;
+use gpuctl_view::text::count;
+use gpuctl_view::{Format, document};
 
 /// Commands that a bundle answers, as they are typed.
 const COMMANDS: [&str; 33] = [

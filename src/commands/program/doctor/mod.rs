@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use crate::cli::program::doctor::Doctor;
 use crate::context::Context;
-use crate::error::Error;
 use crate::observe::metrics::StoreUse;
 use crate::observe::{checks, metrics};
-use crate::prometheus::Prometheus;
-use crate::stats::{query, recorded};
-use crate::view::health::{self, ClusterHealth, DoctorReport, HealthStatus, PrometheusHealth};
-use crate::view::{Format, document};
+use gpuctl_core::error::Error;
+use gpuctl_core::stats::{query, recorded};
+use gpuctl_prometheus::Prometheus;
+use gpuctl_view::health::{self, ClusterHealth, DoctorReport, HealthStatus, PrometheusHealth};
+use gpuctl_view::{Format, document};
 
 /// The default of `scheduler.interval`.
 const USUAL_INTERVAL: Duration = Duration::from_secs(300);

@@ -1,0 +1,342 @@
+//! Names and numbers of the fields that are read in protobuf, of the kinds that are listed by the thousand. Every name that a struct asks
+//! for stands here; the rest is stepped over. Source: `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34, whose numbers never change.
+
+use super::{Field, Kind, Message};
+
+const fn field(number: u64, name: &'static str, kind: Kind) -> Field {
+    Field { number, name, kind }
+}
+
+const fn message(fields: &'static [Field]) -> Message {
+    Message { fields, absent: &[] }
+}
+
+/// Declares the message of a list: its metadata, and items of this message.
+macro_rules! list_of {
+    ($item:expr) => {{
+        static LIST: Message =
+            message(&[field(1, "metadata", Kind::Message(&LIST_METADATA)), field(2, "items", Kind::List(&Kind::Message($item)))]);
+        &LIST
+    }};
+}
+
+/// Declares the message of an object: its metadata, specification and status.
+macro_rules! object {
+    ($name:ident, $spec:expr, $status:expr) => {
+        static $name: Message = message(&[
+            field(1, "metadata", Kind::Message(&METADATA)),
+            field(2, "spec", Kind::Message($spec)),
+            field(3, "status", Kind::Message($status)),
+        ]);
+    };
+}
+
+/// Returns the message of the list at this path of the API, where it is one that is read here.
+pub(crate) fn list_of(path: &str) -> Option<&'static Message> {
+    let (core, batch, apps) =
+        (path.strip_prefix("/api/v1/"), path.strip_prefix("/apis/batch/v1/"), path.strip_prefix("/apis/apps/v1/"));
+    // `pods`, or `namespaces/NAME/pods`.
+    let plural = |rest: &'static str, of: Option<&str>| {
+        of.is_some_and(|path| {
+            path == rest
+                || path.strip_prefix("namespaces/").and_then(|path| path.split_once('/')).is_some_and(|(_, kind)| kind == rest)
+        })
+    };
+    if plural("pods", core) {
+        Some(list_of!(&POD))
+    } else if plural("nodes", core) {
+        Some(list_of!(&NODE))
+    } else if plural("jobs", batch) {
+        Some(list_of!(&JOB))
+    } else if plural("cronjobs", batch) {
+        Some(list_of!(&CRON_JOB))
+    } else if plural("deployments", apps) {
+        Some(list_of!(&DEPLOYMENT))
+    } else if plural("replicasets", apps) {
+        Some(list_of!(&REPLICA_SET))
+    } else if plural("statefulsets", apps) {
+        Some(list_of!(&STATEFUL_SET))
+    } else if plural("daemonsets", apps) {
+        Some(list_of!(&DAEMON_SET))
+    } else {
+        None
+    }
+}
+
+static LIST_METADATA: Message = message(&[field(2, "resourceVersion", Kind::Text), field(3, "continue", Kind::Text)]);
+
+/// A refusal of the API server.
+pub(crate) static STATUS: Message = Message {
+    fields: &[
+        field(1, "metadata", Kind::Message(&LIST_METADATA)),
+        field(2, "status", Kind::Text),
+        field(3, "message", Kind::Text),
+        field(4, "reason", Kind::Text),
+        field(5, "details", Kind::Message(&STATUS_DETAILS)),
+        field(6, "code", Kind::Integer),
+    ],
+    // JSON identifies a Status by this field.
+    absent: &["kind"],
+};
+
+static STATUS_DETAILS: Message = message(&[
+    field(1, "name", Kind::Text),
+    field(3, "kind", Kind::Text),
+    field(4, "causes", Kind::List(&Kind::Message(&STATUS_CAUSE))),
+]);
+
+static STATUS_CAUSE: Message =
+    message(&[field(1, "reason", Kind::Text), field(2, "message", Kind::Text), field(3, "field", Kind::Text)]);
+
+static METADATA: Message = message(&[
+    field(1, "name", Kind::Text),
+    field(3, "namespace", Kind::Text),
+    field(5, "uid", Kind::Text),
+    field(6, "resourceVersion", Kind::Text),
+    field(7, "generation", Kind::Integer),
+    field(8, "creationTimestamp", Kind::Time),
+    field(9, "deletionTimestamp", Kind::Time),
+    field(11, "labels", Kind::Map(&Kind::Text)),
+    field(12, "annotations", Kind::Map(&Kind::Text)),
+    field(13, "ownerReferences", Kind::List(&Kind::Message(&OWNER_REFERENCE))),
+    field(14, "finalizers", Kind::List(&Kind::Text)),
+]);
+
+static OWNER_REFERENCE: Message = message(&[
+    field(1, "kind", Kind::Text),
+    field(3, "name", Kind::Text),
+    field(4, "uid", Kind::Text),
+    field(5, "apiVersion", Kind::Text),
+    field(6, "controller", Kind::Flag),
+]);
+
+object!(POD, &POD_SPEC, &POD_STATUS);
+
+static POD_SPEC: Message = message(&[
+    field(1, "volumes", Kind::List(&Kind::Message(&VOLUME))),
+    field(2, "containers", Kind::List(&Kind::Message(&CONTAINER))),
+    field(7, "nodeSelector", Kind::Map(&Kind::Text)),
+    field(10, "nodeName", Kind::Text),
+    field(20, "initContainers", Kind::List(&Kind::Message(&CONTAINER))),
+    field(25, "priority", Kind::Integer),
+    field(28, "readinessGates", Kind::List(&Kind::Message(&UNREAD))),
+    field(32, "overhead", Kind::Map(&Kind::Quantity)),
+    field(39, "resourceClaims", Kind::List(&Kind::Message(&POD_RESOURCE_CLAIM))),
+    field(40, "resources", Kind::Message(&RESOURCES)),
+]);
+
+/// A message that only has to be there.
+static UNREAD: Message = message(&[]);
+
+static POD_RESOURCE_CLAIM: Message = message(&[field(1, "name", Kind::Text)]);
+
+static VOLUME: Message = message(&[field(2, "", Kind::Inline(&VOLUME_SOURCE))]);
+
+static VOLUME_SOURCE: Message =
+    message(&[field(1, "hostPath", Kind::Message(&UNREAD)), field(10, "persistentVolumeClaim", Kind::Message(&CLAIM_SOURCE))]);
+
+static CLAIM_SOURCE: Message = message(&[field(1, "claimName", Kind::Text)]);
+
+static CONTAINER: Message = message(&[
+    field(1, "name", Kind::Text),
+    field(6, "ports", Kind::List(&Kind::Message(&CONTAINER_PORT))),
+    field(8, "resources", Kind::Message(&RESOURCES)),
+    field(11, "readinessProbe", Kind::Message(&PROBE)),
+    field(22, "startupProbe", Kind::Message(&UNREAD)),
+    field(24, "restartPolicy", Kind::Text),
+]);
+
+static RESOURCES: Message =
+    message(&[field(1, "limits", Kind::Map(&Kind::Quantity)), field(2, "requests", Kind::Map(&Kind::Quantity))]);
+
+static CONTAINER_PORT: Message = message(&[field(1, "name", Kind::Text), field(3, "containerPort", Kind::Integer)]);
+
+static PROBE: Message = message(&[field(1, "", Kind::Inline(&PROBE_HANDLER))]);
+
+static PROBE_HANDLER: Message = message(&[field(2, "httpGet", Kind::Message(&UNREAD))]);
+
+static POD_STATUS: Message = message(&[
+    field(1, "phase", Kind::Text),
+    field(2, "conditions", Kind::List(&Kind::Message(&CONDITION))),
+    field(3, "message", Kind::Text),
+    field(4, "reason", Kind::Text),
+    field(5, "hostIP", Kind::Text),
+    field(7, "startTime", Kind::Time),
+    field(8, "containerStatuses", Kind::List(&Kind::Message(&CONTAINER_STATUS))),
+    field(10, "initContainerStatuses", Kind::List(&Kind::Message(&CONTAINER_STATUS))),
+    field(11, "nominatedNodeName", Kind::Text),
+]);
+
+/// Of pods and Jobs.
+static CONDITION: Message = message(&[
+    field(1, "type", Kind::Text),
+    field(2, "status", Kind::Text),
+    field(4, "lastTransitionTime", Kind::Time),
+    field(5, "reason", Kind::Text),
+    field(6, "message", Kind::Text),
+]);
+
+static CONTAINER_STATUS: Message = message(&[
+    field(1, "name", Kind::Text),
+    field(2, "state", Kind::Message(&CONTAINER_STATE)),
+    field(3, "lastState", Kind::Message(&CONTAINER_STATE)),
+    field(5, "restartCount", Kind::Integer),
+    field(9, "started", Kind::Flag),
+]);
+
+static CONTAINER_STATE: Message = message(&[
+    field(1, "waiting", Kind::Message(&WAITING)),
+    field(2, "running", Kind::Message(&RUNNING)),
+    field(3, "terminated", Kind::Message(&TERMINATED)),
+]);
+
+static WAITING: Message = message(&[field(1, "reason", Kind::Text), field(2, "message", Kind::Text)]);
+
+static RUNNING: Message = message(&[field(1, "startedAt", Kind::Time)]);
+
+static TERMINATED: Message = message(&[
+    field(1, "exitCode", Kind::Integer),
+    field(3, "reason", Kind::Text),
+    field(4, "message", Kind::Text),
+    field(5, "startedAt", Kind::Time),
+    field(6, "finishedAt", Kind::Time),
+]);
+
+object!(NODE, &NODE_SPEC, &NODE_STATUS);
+
+static NODE_SPEC: Message =
+    message(&[field(4, "unschedulable", Kind::Flag), field(5, "taints", Kind::List(&Kind::Message(&TAINT)))]);
+
+static TAINT: Message = message(&[field(1, "key", Kind::Text), field(2, "value", Kind::Text), field(3, "effect", Kind::Text)]);
+
+static NODE_STATUS: Message = message(&[
+    field(1, "capacity", Kind::Map(&Kind::Quantity)),
+    field(2, "allocatable", Kind::Map(&Kind::Quantity)),
+    field(4, "conditions", Kind::List(&Kind::Message(&NODE_CONDITION))),
+    field(5, "addresses", Kind::List(&Kind::Message(&NODE_ADDRESS))),
+    field(7, "nodeInfo", Kind::Message(&NODE_INFO)),
+]);
+
+static NODE_CONDITION: Message = message(&[
+    field(1, "type", Kind::Text),
+    field(2, "status", Kind::Text),
+    field(3, "lastHeartbeatTime", Kind::Time),
+    field(5, "reason", Kind::Text),
+    field(6, "message", Kind::Text),
+]);
+
+static NODE_ADDRESS: Message = message(&[field(2, "address", Kind::Text)]);
+
+static NODE_INFO: Message = message(&[field(4, "kernelVersion", Kind::Text), field(5, "osImage", Kind::Text)]);
+
+/// Of the template of pods that an owner makes.
+static TEMPLATE: Message = message(&[field(2, "spec", Kind::Message(&POD_SPEC))]);
+
+object!(JOB, &JOB_SPEC, &JOB_STATUS);
+
+static JOB_SPEC: Message = Message {
+    fields: &[
+        field(1, "parallelism", Kind::Integer),
+        field(2, "completions", Kind::Integer),
+        field(6, "template", Kind::Message(&TEMPLATE)),
+        field(10, "suspend", Kind::Flag),
+    ],
+    absent: &["replicas", "jobTemplate", "leaderWorkerTemplate", "resources"],
+};
+
+static JOB_STATUS: Message = Message {
+    fields: &[
+        field(1, "conditions", Kind::List(&Kind::Message(&CONDITION))),
+        field(2, "startTime", Kind::Time),
+        field(3, "completionTime", Kind::Time),
+        field(5, "succeeded", Kind::Integer),
+    ],
+    absent: &["replicas", "updatedReplicas", "observedGeneration", "desiredNumberScheduled"],
+};
+
+object!(CRON_JOB, &CRON_JOB_SPEC, &CRON_JOB_STATUS);
+
+static CRON_JOB_SPEC: Message = Message {
+    fields: &[field(4, "suspend", Kind::Flag), field(5, "jobTemplate", Kind::Message(&JOB_TEMPLATE))],
+    absent: &["replicas", "parallelism", "completions", "template", "leaderWorkerTemplate", "resources"],
+};
+
+static JOB_TEMPLATE: Message = message(&[field(2, "spec", Kind::Message(&JOB_SPEC))]);
+
+static CRON_JOB_STATUS: Message =
+    Message { fields: &[], absent: &["conditions", "startTime", "completionTime", "desiredNumberScheduled"] };
+
+/// What Deployments, StatefulSets, ReplicaSets and DaemonSets lack of what structs for all owners read.
+const BESIDE_SETS: &[&str] =
+    &["parallelism", "completions", "suspend", "jobTemplate", "leaderWorkerTemplate", "replicas", "resources"];
+const BESIDE_SET_STATUS: &[&str] =
+    &["startTime", "completionTime", "succeeded", "desiredNumberScheduled", "updatedReplicas", "replicas"];
+
+object!(DEPLOYMENT, &SIZED_SPEC, &DEPLOYMENT_STATUS);
+object!(STATEFUL_SET, &SIZED_SPEC, &STATEFUL_SET_STATUS);
+object!(REPLICA_SET, &SIZED_SPEC, &REPLICA_SET_STATUS);
+
+/// Of Deployments, StatefulSets and ReplicaSets.
+static SIZED_SPEC: Message = Message {
+    fields: &[field(1, "replicas", Kind::Integer), field(3, "template", Kind::Message(&TEMPLATE))],
+    absent: BESIDE_SETS,
+};
+
+static DEPLOYMENT_STATUS: Message = Message {
+    fields: &[
+        field(1, "observedGeneration", Kind::Integer),
+        field(2, "replicas", Kind::Integer),
+        field(3, "updatedReplicas", Kind::Integer),
+        field(6, "conditions", Kind::List(&Kind::Message(&DEPLOYMENT_CONDITION))),
+    ],
+    absent: BESIDE_SET_STATUS,
+};
+
+static STATEFUL_SET_STATUS: Message = Message {
+    fields: &[
+        field(1, "observedGeneration", Kind::Integer),
+        field(2, "replicas", Kind::Integer),
+        field(5, "updatedReplicas", Kind::Integer),
+        field(10, "conditions", Kind::List(&Kind::Message(&SET_CONDITION))),
+    ],
+    absent: BESIDE_SET_STATUS,
+};
+
+static REPLICA_SET_STATUS: Message = Message {
+    fields: &[
+        field(1, "replicas", Kind::Integer),
+        field(3, "observedGeneration", Kind::Integer),
+        field(6, "conditions", Kind::List(&Kind::Message(&SET_CONDITION))),
+    ],
+    absent: BESIDE_SET_STATUS,
+};
+
+static DEPLOYMENT_CONDITION: Message = message(&[
+    field(1, "type", Kind::Text),
+    field(2, "status", Kind::Text),
+    field(4, "reason", Kind::Text),
+    field(5, "message", Kind::Text),
+    field(7, "lastTransitionTime", Kind::Time),
+]);
+
+/// Of StatefulSets, ReplicaSets and DaemonSets.
+static SET_CONDITION: Message = message(&[
+    field(1, "type", Kind::Text),
+    field(2, "status", Kind::Text),
+    field(3, "lastTransitionTime", Kind::Time),
+    field(4, "reason", Kind::Text),
+    field(5, "message", Kind::Text),
+]);
+
+object!(DAEMON_SET, &DAEMON_SET_SPEC, &DAEMON_SET_STATUS);
+
+static DAEMON_SET_SPEC: Message = Message { fields: &[field(2, "template", Kind::Message(&TEMPLATE))], absent: BESIDE_SETS };
+
+static DAEMON_SET_STATUS: Message = Message {
+    fields: &[
+        field(3, "desiredNumberScheduled", Kind::Integer),
+        field(5, "observedGeneration", Kind::Integer),
+        field(10, "conditions", Kind::List(&Kind::Message(&SET_CONDITION))),
+    ],
+    absent: BESIDE_SET_STATUS,
+};

@@ -1,0 +1,71 @@
+//! Refuses what would change the cluster, before it is sent. What counts as reading is said here alone: GET, dry runs, reviews of rights, and
+//! questions to a Prometheus behind the API server.
+
+use std::fmt;
+
+use http::Method;
+
+/// Who says that nothing may be changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadOnly {
+    Flag,
+    Environment,
+    /// The config file, for everything or for this context.
+    File,
+    /// A setting cannot be read, and so might say so.
+    Unclear(String),
+}
+
+impl fmt::Display for ReadOnly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("`--read-only` is given"),
+            Self::Environment => f.write_str("GPUCTL_READ_ONLY is set"),
+            Self::File => f.write_str("the config file has `safety.read_only`"),
+            Self::Unclear(why) => write!(f, "whether it may cannot be read: {why}"),
+        }
+    }
+}
+
+pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
+    let (resource, query) = path.split_once('?').unwrap_or((path, ""));
+    // A command that runs in a container may do anything, whatever the method of its request.
+    let gets_inside = ["/exec", "/attach"].iter().any(|end| resource.ends_with(end));
+    let asks_who_and_what = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/v1/selfsubjectreviews"];
+    let is_review = asks_who_and_what.iter().any(|start| resource.starts_with(start));
+    let is_dry_run = query.split('&').any(|pair| pair == "dryRun=All");
+    match *method {
+        Method::GET => !gets_inside,
+        Method::POST => is_review || is_dry_run,
+        _ => is_dry_run,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reads_and_what_does_not() {
+        for path in [
+            "/api/v1/pods?limit=500",
+            "/api/v1/namespaces/a/pods/p/log?follow=true",
+            "/api/v1/namespaces/a/pods/p/portforward?ports=80",
+        ] {
+            assert!(only_reads(&Method::GET, path), "{path}");
+        }
+        assert!(only_reads(&Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"));
+        assert!(only_reads(&Method::PATCH, "/api/v1/namespaces/a/configmaps/c?fieldManager=gpuctl&dryRun=All"));
+        for (method, path) in [
+            (Method::GET, "/api/v1/namespaces/a/pods/p/exec?command=ls"),
+            (Method::GET, "/api/v1/namespaces/a/pods/p/attach"),
+            (Method::POST, "/api/v1/namespaces"),
+            (Method::POST, "/api/v1/namespaces/dryRun=All/pods"),
+            (Method::PATCH, "/api/v1/nodes/n?fieldManager=dryRun=All"),
+            (Method::DELETE, "/api/v1/namespaces/a/pods/p"),
+            (Method::PUT, "/api/v1/namespaces/a/pods/p?dryRun=Allx"),
+        ] {
+            assert!(!only_reads(&method, path), "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Every failure as one value: kind, name, message, causes and hints. The kind alone decides the exit code.
+
+mod name;
+mod problem;
+
+pub use name::ErrorName;
+pub use problem::{FilePosition, Problem, Problems, Severity};
+
+use crate::model::excerpt::{ERROR_PART, shortened};
+use std::fmt;
+
+/// What went wrong in general. Each kind is one exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    Request,
+    Usage,
+    Specification,
+    NotFound,
+    Access,
+    Unreachable,
+    Timeout,
+    Interrupted,
+}
+
+impl ErrorKind {
+    pub const ALL: [Self; 8] = [
+        Self::Request,
+        Self::Usage,
+        Self::Specification,
+        Self::NotFound,
+        Self::Access,
+        Self::Unreachable,
+        Self::Timeout,
+        Self::Interrupted,
+    ];
+
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Request => 1,
+            Self::Usage => 2,
+            Self::Specification => 3,
+            Self::NotFound => 4,
+            Self::Access => 5,
+            Self::Unreachable => 6,
+            Self::Timeout => 7,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// Returns the word in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Usage => "usage",
+            Self::Specification => "specification",
+            Self::NotFound => "not_found",
+            Self::Access => "access",
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Returns one sentence for the manual.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Request => "the request failed, or part of a batch did",
+            Self::Usage => "wrong usage of the command line",
+            Self::Specification => "the specification file is invalid",
+            Self::NotFound => "what was asked for does not exist",
+            Self::Access => "forbidden or not authenticated",
+            Self::Unreachable => "the cluster or Prometheus cannot be reached, or a bundle does not hold the answer",
+            Self::Timeout => "timed out while waiting",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// A failure as the user meets it.
+#[derive(Clone, Debug)]
+pub struct Error {
+    pub kind: ErrorKind,
+    pub name: ErrorName,
+    /// Lower-case fragment without a final period.
+    pub message: String,
+    pub causes: Vec<String>,
+    pub hints: Vec<String>,
+    /// Problems of a file; then the message counts them.
+    pub problems: Option<Box<Problems>>,
+}
+
+impl Error {
+    pub fn new(name: ErrorName, message: impl fmt::Display) -> Self {
+        let message = shortened(message.to_string(), ERROR_PART);
+        Self { kind: name.kind(), name, message, causes: Vec::new(), hints: Vec::new(), problems: None }
+    }
+
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self::new(ErrorName::Usage, message)
+    }
+
+    /// Returns true when a right is missing, and not a login.
+    pub fn is_forbidden(&self) -> bool {
+        self.name == ErrorName::Forbidden
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl fmt::Display) -> Self {
+        self.hints.push(shortened(hint.to_string(), ERROR_PART));
+        self
+    }
+
+    #[must_use]
+    pub fn cause(mut self, cause: impl fmt::Display) -> Self {
+        self.causes.push(shortened(cause.to_string(), ERROR_PART));
+        self
+    }
+
+    /// Says what was being done when it failed.
+    #[must_use]
+    pub fn during(mut self, what: impl Into<String>) -> Self {
+        let message = std::mem::replace(&mut self.message, what.into());
+        self.causes.insert(0, message);
+        self
+    }
+
+    /// The bundle of `--replay` lacks the answer.
+    pub fn not_in_bundle(message: impl fmt::Display) -> Self {
+        Self::new(ErrorName::NotInBundle, message)
+            .hint("a bundle holds what lists, `why`, `doctor` and histories ask for with their usual windows; ask the cluster itself for the rest")
+    }
+}
+
+impl Error {
+    /// Makes the error for fields of a file that exceed what is allowed here.
+    pub fn over_limits(problems: Problems) -> Self {
+        let name = ErrorName::LimitExceeded;
+        Self { kind: name.kind(), name, ..Self::from(problems) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.causes.iter().try_for_each(|cause| write!(f, ": {cause}"))
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Problems> for Error {
+    fn from(problems: Problems) -> Self {
+        let message = problems.to_string();
+        Self { problems: Some(Box::new(problems)), ..Self::new(ErrorName::InvalidSpecification, message) }
+    }
+}

@@ -1,0 +1,211 @@
+//! The names of errors, as programs read them in `error` of the JSON. Each has one kind, and so one exit code.
+
+use std::fmt;
+
+use super::ErrorKind;
+
+/// The CamelCase name of an error: of the contract where it has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorName {
+    AlreadyExists,
+    ClaimConflict,
+    CommandFailed,
+    CommandNotFound,
+    CompletionFailed,
+    ControlFailed,
+    CopyFailed,
+    FieldConflict,
+    FileNotWritten,
+    GpuTypeNotAllowed,
+    Immutable,
+    KindConflict,
+    LabelConflict,
+    LimitExceeded,
+    ListenFailed,
+    ManFailed,
+    NamespaceNotMade,
+    NamespaceTerminating,
+    NoDefinition,
+    NodeInOtherPool,
+    NodeNotAnswering,
+    NotConfirmed,
+    NotInPool,
+    NotOurs,
+    NotRunning,
+    NotScalable,
+    NotifyFailed,
+    OutputFailed,
+    Paused,
+    PodSecurity,
+    PolicyDenied,
+    PoolInUse,
+    PortTaken,
+    PriorityClassNotFound,
+    PrometheusRefused,
+    QuotaExceeded,
+    RuntimeFailed,
+    ServiceAccountNotFound,
+    SessionFailed,
+    Terminating,
+    TextfileFailed,
+    UserUnknown,
+    WebhookDenied,
+    WebhookFailed,
+    InvalidKubeconfig,
+    InvalidLabel,
+    InvalidPrometheus,
+    NamespaceConflict,
+    ProtectedLabel,
+    Usage,
+    DuplicateName,
+    FileTooLarge,
+    InvalidSpecification,
+    NameTooLong,
+    NotConvertible,
+    AmbiguousName,
+    ContainerNotFound,
+    FieldNotFound,
+    FileNotFound,
+    LabelNotFound,
+    NoHistory,
+    NoPreviousTry,
+    NodeNotFound,
+    NotFound,
+    PodNotFound,
+    PoolNotFound,
+    QuotaNotFound,
+    Forbidden,
+    ReadOnly,
+    Unauthenticated,
+    AnswerTooLarge,
+    EndlessList,
+    ConnectionLost,
+    MetricsOff,
+    NoCluster,
+    NotInBundle,
+    NotKubernetes,
+    NotPrometheus,
+    PrometheusForbidden,
+    PrometheusNotFound,
+    PrometheusRedirect,
+    PrometheusTimeout,
+    PrometheusUnreachable,
+    RequestTimeout,
+    Unreachable,
+    UnreadableObject,
+    Timeout,
+    Interrupted,
+    /// A reason in the words of the API server, of a pod or of a specification, which are not ours to list.
+    Reported {
+        kind: ErrorKind,
+        reason: String,
+    },
+}
+
+impl ErrorName {
+    /// Returns the kind of failure. Every name has one, so a new name cannot go without an exit code.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::AlreadyExists
+            | Self::ClaimConflict
+            | Self::CommandFailed
+            | Self::CommandNotFound
+            | Self::CompletionFailed
+            | Self::ControlFailed
+            | Self::CopyFailed
+            | Self::FieldConflict
+            | Self::FileNotWritten
+            | Self::GpuTypeNotAllowed
+            | Self::Immutable
+            | Self::KindConflict
+            | Self::LabelConflict
+            | Self::LimitExceeded
+            | Self::ListenFailed
+            | Self::ManFailed
+            | Self::NamespaceNotMade
+            | Self::NamespaceTerminating
+            | Self::NoDefinition
+            | Self::NodeInOtherPool
+            | Self::NotConfirmed
+            | Self::NotInPool
+            | Self::NotOurs
+            | Self::NotRunning
+            | Self::NotScalable
+            | Self::NotifyFailed
+            | Self::OutputFailed
+            | Self::Paused
+            | Self::PodSecurity
+            | Self::PolicyDenied
+            | Self::PoolInUse
+            | Self::PortTaken
+            | Self::PriorityClassNotFound
+            | Self::PrometheusRefused
+            | Self::QuotaExceeded
+            | Self::RuntimeFailed
+            | Self::SessionFailed
+            | Self::ServiceAccountNotFound
+            | Self::Terminating
+            | Self::TextfileFailed
+            | Self::UserUnknown
+            | Self::WebhookDenied
+            | Self::WebhookFailed => ErrorKind::Request,
+            Self::InvalidKubeconfig
+            | Self::InvalidLabel
+            | Self::InvalidPrometheus
+            | Self::NamespaceConflict
+            | Self::ProtectedLabel
+            | Self::Usage => ErrorKind::Usage,
+            Self::DuplicateName | Self::FileTooLarge | Self::InvalidSpecification | Self::NameTooLong | Self::NotConvertible => {
+                ErrorKind::Specification
+            }
+            Self::AmbiguousName
+            | Self::ContainerNotFound
+            | Self::FieldNotFound
+            | Self::FileNotFound
+            | Self::LabelNotFound
+            | Self::NoHistory
+            | Self::NoPreviousTry
+            | Self::NodeNotFound
+            | Self::NotFound
+            | Self::PodNotFound
+            | Self::PoolNotFound
+            | Self::QuotaNotFound => ErrorKind::NotFound,
+            Self::Forbidden | Self::ReadOnly | Self::Unauthenticated => ErrorKind::Access,
+            Self::AnswerTooLarge
+            | Self::EndlessList
+            | Self::ConnectionLost
+            | Self::MetricsOff
+            | Self::NoCluster
+            | Self::NodeNotAnswering
+            | Self::NotInBundle
+            | Self::NotKubernetes
+            | Self::NotPrometheus
+            | Self::PrometheusForbidden
+            | Self::PrometheusNotFound
+            | Self::PrometheusRedirect
+            | Self::PrometheusTimeout
+            | Self::PrometheusUnreachable
+            | Self::RequestTimeout
+            | Self::Unreachable
+            | Self::UnreadableObject => ErrorKind::Unreachable,
+            Self::Timeout => ErrorKind::Timeout,
+            Self::Interrupted => ErrorKind::Interrupted,
+            Self::Reported { kind, .. } => *kind,
+        }
+    }
+
+    /// Returns the name for a reason that somebody else reported.
+    pub fn reported(kind: ErrorKind, reason: &str) -> Self {
+        Self::Reported { kind, reason: reason.to_owned() }
+    }
+}
+
+impl fmt::Display for ErrorName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reported { reason, .. } => f.write_str(reason),
+            // The variants are spelled as the contract spells the names.
+            known => write!(f, "{known:?}"),
+        }
+    }
+}

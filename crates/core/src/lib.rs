@@ -1,0 +1,12 @@
+//! Concepts of gpuctl and the arithmetic over them. This crate does no input or output.
+//!
+//! - `model`: nodes, devices, jobs, queues, and the arithmetic over them
+//! - `stats`: metrics of exporters, histories, scores, training logs
+//! - `protobuf`: the bytes of protobuf, without messages
+//! - `error`: kind, name, message, causes and hints of a failure
+#![warn(unreachable_pub)]
+
+pub mod error;
+pub mod model;
+pub mod protobuf;
+pub mod stats;

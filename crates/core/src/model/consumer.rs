@@ -1,0 +1,271 @@
+//! Keeps what pods that have not ended take away from their nodes. There may be hundreds of thousands, and most ask for no devices, so
+//! of these only sums are kept. It knows neither nodes nor how a pod is read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
+
+use jiff::Timestamp;
+
+/// A pod that has not ended, as far as it takes something away from its node. What many have in common is shared.
+#[derive(Clone, Debug, Default)]
+pub struct Consumer {
+    pub namespace: Rc<str>,
+    pub name: Rc<str>,
+    pub node: Option<Rc<str>>,
+    /// When the last of its containers began to run; `None` while one of them does not.
+    pub runs_since: Option<Timestamp>,
+    /// The job of ours that it belongs to.
+    pub job: Option<Rc<str>>,
+    /// Units per extended resource, as the scheduler counts them.
+    pub devices: Rc<BTreeMap<String, u64>>,
+    /// Whether it asks for any, by the name of a resource or by claims.
+    pub asks_for_devices: bool,
+    pub requests: MachineRequests,
+}
+
+/// What is requested of a node beside devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineRequests {
+    pub cpu_milli: u64,
+    pub memory_bytes: u64,
+}
+
+impl std::ops::AddAssign for MachineRequests {
+    fn add_assign(&mut self, other: Self) {
+        self.cpu_milli = self.cpu_milli.saturating_add(other.cpu_milli);
+        self.memory_bytes = self.memory_bytes.saturating_add(other.memory_bytes);
+    }
+}
+
+/// The pods of a cluster or a namespace that have not ended.
+#[derive(Clone, Debug, Default)]
+pub struct Consumers {
+    /// Pods that ask for devices, whether they have a node or not.
+    pub with_devices: Vec<Consumer>,
+    /// Those that do not and have a node, by it.
+    others: BTreeMap<Rc<str>, OthersOnNode>,
+    pod_nodes: PodNodes,
+}
+
+/// What pods without devices request of one node.
+#[derive(Clone, Debug, Default)]
+struct OthersOnNode {
+    sum: MachineRequests,
+    /// By the namespace and the name of jobs of ours.
+    jobs: BTreeMap<(Rc<str>, Rc<str>), MachineRequests>,
+    /// Of the pods that belong to no job of ours, the one that requests most of each.
+    most_cpu: Option<LargestPod>,
+    most_memory: Option<LargestPod>,
+}
+
+#[derive(Clone, Debug)]
+struct LargestPod {
+    /// `namespace/name`
+    name: String,
+    requests: MachineRequests,
+}
+
+impl Consumers {
+    fn add(&mut self, pod: Consumer) {
+        if let Some(node) = &pod.node {
+            self.pod_nodes.insert(&pod.namespace, &pod.name, Rc::clone(node));
+        }
+        if pod.asks_for_devices {
+            self.with_devices.push(pod);
+        } else if let Some(node) = &pod.node {
+            self.others.entry(Rc::clone(node)).or_default().add(&pod);
+        }
+    }
+
+    /// Returns what pods without devices request of a node.
+    pub fn others_on(&self, node: &str) -> MachineRequests {
+        self.others.get(node).map(|others| others.sum).unwrap_or_default()
+    }
+
+    /// Returns the node of every bound pod.
+    pub(crate) fn pod_nodes(&self) -> &PodNodes {
+        &self.pod_nodes
+    }
+
+    /// Sorts the pods with devices by their nodes, for whoever looks at many nodes.
+    pub(crate) fn by_node(&self) -> ConsumersByNode<'_> {
+        let mut with_devices: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
+        for pod in &self.with_devices {
+            pod.node.as_deref().into_iter().for_each(|node| with_devices.entry(node).or_default().push(pod));
+        }
+        ConsumersByNode { with_devices, others: &self.others }
+    }
+}
+
+/// The same pods, by node.
+pub(crate) struct ConsumersByNode<'c> {
+    with_devices: BTreeMap<&'c str, Vec<&'c Consumer>>,
+    others: &'c BTreeMap<Rc<str>, OthersOnNode>,
+}
+
+impl ConsumersByNode<'_> {
+    /// Returns what requests most of a node, as `namespace/name`, and how much: a job of ours as a whole, else a pod.
+    pub(crate) fn largest_on(&self, node: &str, amount: impl Fn(&MachineRequests) -> u64) -> Option<(String, u64)> {
+        let mut held: BTreeMap<String, MachineRequests> = BTreeMap::new();
+        for pod in self.with_devices.get(node).into_iter().flatten() {
+            let name = pod.job.as_ref().unwrap_or(&pod.name);
+            *held.entry(format!("{}/{name}", pod.namespace)).or_default() += pod.requests;
+        }
+        if let Some(others) = self.others.get(node) {
+            for ((namespace, job), requests) in &others.jobs {
+                *held.entry(format!("{namespace}/{job}")).or_default() += *requests;
+            }
+        }
+        let pods = self.others.get(node).into_iter().flat_map(|others| others.most_cpu.iter().chain(&others.most_memory));
+        let all = held.into_iter().chain(pods.map(|pod| (pod.name.clone(), pod.requests)));
+        let largest = all.map(|(name, requests)| (amount(&requests), name)).max();
+        largest.filter(|(amount, _)| *amount > 0).map(|(amount, name)| (name, amount))
+    }
+}
+
+impl Extend<Consumer> for Consumers {
+    fn extend<I: IntoIterator<Item = Consumer>>(&mut self, pods: I) {
+        pods.into_iter().for_each(|pod| self.add(pod));
+    }
+}
+
+impl FromIterator<Consumer> for Consumers {
+    fn from_iter<I: IntoIterator<Item = Consumer>>(pods: I) -> Self {
+        let mut all = Self::default();
+        all.extend(pods);
+        all
+    }
+}
+
+impl OthersOnNode {
+    fn add(&mut self, pod: &Consumer) {
+        self.sum += pod.requests;
+        if let Some(job) = &pod.job {
+            *self.jobs.entry((Rc::clone(&pod.namespace), Rc::clone(job))).or_default() += pod.requests;
+            return;
+        }
+        LargestPod::replace(&mut self.most_cpu, pod, |one| one.cpu_milli);
+        LargestPod::replace(&mut self.most_memory, pod, |one| one.memory_bytes);
+    }
+}
+
+impl LargestPod {
+    /// Takes a pod in place of one that requests less. Of equal ones the last by name counts, in whatever order they come.
+    fn replace(largest: &mut Option<Self>, pod: &Consumer, amount: impl Fn(&MachineRequests) -> u64) {
+        let ours = amount(&pod.requests);
+        let known = largest.as_ref().map_or(0, |known| amount(&known.requests));
+        if ours < known || ours == 0 {
+            return;
+        }
+        let name = format!("{}/{}", pod.namespace, pod.name);
+        if ours > known || largest.as_ref().is_some_and(|known| name > known.name) {
+            *largest = Some(Self { name, requests: pod.requests });
+        }
+    }
+}
+
+/// The node of each bound pod. Pods are known by a hash of their names, because the names take eight times its memory; its key is random, so
+/// that nobody can name a pod like another. Among a million pods, two have the same hash with a probability of 3 in 100 million.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodNodes {
+    pods: Rc<NumberedNodes>,
+    key: RandomState,
+}
+
+/// Each node has a number here: numbers take two thirds of the memory of pointers to names.
+#[derive(Clone, Debug, Default)]
+struct NumberedNodes {
+    by_pod: HashMap<u64, u32>,
+    names: Vec<Rc<str>>,
+    numbers: HashMap<Rc<str>, u32>,
+}
+
+impl PodNodes {
+    fn hash(&self, namespace: &str, name: &str) -> u64 {
+        self.key.hash_one((namespace, name))
+    }
+
+    pub(crate) fn insert(&mut self, namespace: &str, name: &str, node: Rc<str>) {
+        let hash = self.hash(namespace, name);
+        let NumberedNodes { by_pod, names, numbers } = Rc::make_mut(&mut self.pods);
+        let next = names.len() as u32;
+        let number = *numbers.entry(node).or_insert_with_key(|node| {
+            names.push(Rc::clone(node));
+            next
+        });
+        by_pod.insert(hash, number);
+    }
+
+    /// Returns the node that a pod is bound to.
+    pub(crate) fn of(&self, namespace: &str, name: &str) -> Option<&str> {
+        let number = *self.pods.by_pod.get(&self.hash(namespace, name))?;
+        self.pods.names.get(number as usize).map(AsRef::as_ref)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_pods_without_devices_are_those_of_each_pod() {
+        let pod = |name: &str, job: Option<&str>, cpu_milli, memory_bytes, gpus: Option<u64>| Consumer {
+            namespace: "n".into(),
+            name: name.into(),
+            node: Some("a".into()),
+            job: job.map(Into::into),
+            devices: Rc::new(gpus.map(|gpus| ("nvidia.com/gpu".to_owned(), gpus)).into_iter().collect()),
+            asks_for_devices: gpus.is_some(),
+            requests: MachineRequests { cpu_milli, memory_bytes },
+            ..Consumer::default()
+        };
+        let pods = [
+            pod("web", None, 700, 20, None),
+            pod("cache", None, 100, 900, None),
+            pod("train-0", Some("train"), 500, 300, Some(1)),
+            pod("train-1", Some("train"), 250, 300, None),
+            Consumer { node: None, ..pod("waits", None, 9_000, 9_000, None) },
+            Consumer { asks_for_devices: true, ..pod("claims", None, 50, 5, None) },
+        ];
+        let all: Consumers = pods.into_iter().collect();
+        assert_eq!(all.with_devices.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["train-0", "claims"]);
+        assert_eq!(all.others_on("a"), MachineRequests { cpu_milli: 700 + 100 + 250, memory_bytes: 20 + 900 + 300 });
+        assert_eq!(all.others_on("b"), MachineRequests::default());
+        // 500 and 250 of the job are more than the 700 of the largest pod; of memory, 600 are less than 900.
+        assert_eq!(all.by_node().largest_on("a", |one| one.cpu_milli), Some(("n/train".to_owned(), 500 + 250)));
+        assert_eq!(all.by_node().largest_on("a", |one| one.memory_bytes), Some(("n/cache".to_owned(), 900)));
+        assert_eq!(all.by_node().largest_on("b", |one| one.cpu_milli), None);
+        let nodes = ["web", "train-1", "claims", "waits", "gone"].map(|name| all.pod_nodes().of("n", name));
+        assert_eq!(nodes, [Some("a"), Some("a"), Some("a"), None, None]);
+        assert_eq!(all.pod_nodes().of("other", "web"), None);
+    }
+
+    #[test]
+    fn the_largest_pod_is_the_same_in_every_order() {
+        let pod = |name: &str, job: Option<&str>, cpu_milli, memory_bytes| Consumer {
+            namespace: "n".into(),
+            name: name.into(),
+            node: Some("a".into()),
+            job: job.map(Into::into),
+            requests: MachineRequests { cpu_milli, memory_bytes },
+            ..Consumer::default()
+        };
+        // A pod with the name of a job is another one.
+        let mut pods = [
+            pod("small", None, 10, 10),
+            pod("cpu", None, 300, 20),
+            pod("twin", None, 300, 5),
+            pod("memory", None, 20, 800),
+            pod("train-0", Some("train"), 250, 700),
+            pod("train", None, 100, 50),
+        ];
+        for _ in 0..pods.len() {
+            pods.rotate_left(1);
+            let all: Consumers = pods.iter().cloned().collect();
+            assert_eq!(all.by_node().largest_on("a", |one| one.cpu_milli), Some(("n/twin".to_owned(), 300)));
+            assert_eq!(all.by_node().largest_on("a", |one| one.memory_bytes), Some(("n/memory".to_owned(), 800)));
+            assert_eq!(all.others_on("a"), MachineRequests { cpu_milli: 980, memory_bytes: 1585 });
+        }
+    }
+}

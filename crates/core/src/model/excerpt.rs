@@ -1,0 +1,44 @@
+//! Truncates text from a server or another program before a message contains it.
+
+use std::borrow::Cow;
+
+/// Limit on a server's message in bytes.
+pub const SERVER_MESSAGE: usize = 4 << 10;
+/// Limit on one part of an error in bytes. A whole server message with the words around it fits.
+pub(crate) const ERROR_PART: usize = 8 << 10;
+/// Limit on one line on stderr in bytes. An error with its causes fits.
+pub const LINE: usize = 32 << 10;
+
+/// Truncates `text` to about `limit` bytes, and states how many it omits. Keeps the end as well, because the API server puts
+/// the reason there: `spec.template: Invalid value: {...}: field is immutable`.
+pub fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(limit - limit / 4);
+    let rest = text.ceil_char_boundary(text.len() - limit / 4);
+    Cow::Owned(format!("{}… ({} more bytes) …{}", &text[..end], rest - end, &text[rest..]))
+}
+
+/// Truncates an owned text without copying a short one.
+pub fn shortened(text: String, limit: usize) -> String {
+    match excerpt(&text, limit) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(cut) => cut,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_characters_and_counts_the_rest() {
+        assert_eq!(excerpt("short", 5), "short");
+        assert_eq!(excerpt("模型模型", 4), "模… (9 more bytes) …");
+        let long = "x".repeat(20 << 20);
+        let cut = shortened(long, SERVER_MESSAGE);
+        assert!(cut.len() < SERVER_MESSAGE + 40 && cut.contains("(20967424 more bytes)"), "{}", cut.len());
+        assert_eq!(shortened(cut.clone(), ERROR_PART), cut, "the note is not cut again");
+    }
+}

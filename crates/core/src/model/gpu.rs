@@ -1,0 +1,338 @@
+//! Normalizes GPU types, however a vendor, an exporter or a person spells them, and classifies extended resources as whole
+//! devices, slices or shares.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A normalised GPU type: `NVIDIA-A100-SXM4-80GB`, `a100-80g` and `A100-80G` are one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GpuType {
+    model: String,
+    /// Device memory in GB as the vendor sells it, when the name tells it or the model comes in one size only.
+    gigabytes: Option<u32>,
+}
+
+/// Words of product names that do not tell one type from another.
+pub const NOISE: [&str; 30] = [
+    "nvidia",
+    "tesla",
+    "amd",
+    "instinct",
+    "geforce",
+    "rtx",
+    "quadro",
+    "graphics",
+    "oam",
+    "sxm",
+    "sxm2",
+    "sxm3",
+    "sxm4",
+    "sxm5",
+    "sxm6",
+    "pcie",
+    "hbm2",
+    "hbm2e",
+    "hbm3",
+    "hbm3e",
+    "shared",
+    "intel",
+    "generation",
+    "mig",
+    "vgpu",
+    "gpu",
+    "accelerator",
+    "server",
+    "edition",
+    "com",
+];
+
+/// Models sold in one memory size, so that `a10` is `a10-24g`. GB as sold; MiB totals behind it are the vendors'.
+const ONE_SIZE: [(&str, u32); 12] = [
+    ("a10", 24),
+    ("a30", 24),
+    ("a40", 48),
+    ("l4", 24),
+    ("l20", 48),
+    ("l40", 48),
+    ("l40s", 48),
+    ("h20", 96),
+    ("h200", 141),
+    ("b200", 180),
+    ("4090", 24),
+    ("5090", 32),
+];
+
+/// Labels of common devices and of the clouds that bring them, for users who may not look at the nodes and for nodes
+/// that are not there yet.
+const PRODUCTS: [(&str, &str); 40] = [
+    ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"),
+    ("nvidia.com/gpu.product", "NVIDIA-A100-80GB-PCIe"),
+    ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB"),
+    ("nvidia.com/gpu.product", "NVIDIA-A100-PCIE-40GB"),
+    ("nvidia.com/gpu.product", "NVIDIA-A800-SXM4-80GB"),
+    ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"),
+    ("nvidia.com/gpu.product", "NVIDIA-H100-PCIe"),
+    ("nvidia.com/gpu.product", "NVIDIA-H800"),
+    ("nvidia.com/gpu.product", "NVIDIA-H20"),
+    ("nvidia.com/gpu.product", "NVIDIA-H200"),
+    ("nvidia.com/gpu.product", "NVIDIA-B200"),
+    ("nvidia.com/gpu.product", "NVIDIA-A10"),
+    ("nvidia.com/gpu.product", "NVIDIA-A10G"),
+    ("nvidia.com/gpu.product", "NVIDIA-A30"),
+    ("nvidia.com/gpu.product", "NVIDIA-A40"),
+    ("nvidia.com/gpu.product", "NVIDIA-L4"),
+    ("nvidia.com/gpu.product", "NVIDIA-L20"),
+    ("nvidia.com/gpu.product", "NVIDIA-L40"),
+    ("nvidia.com/gpu.product", "NVIDIA-L40S"),
+    ("nvidia.com/gpu.product", "Tesla-T4"),
+    ("nvidia.com/gpu.product", "Tesla-V100-SXM2-32GB"),
+    ("nvidia.com/gpu.product", "NVIDIA-GeForce-RTX-4090"),
+    ("nvidia.com/gpu.product", "NVIDIA-GeForce-RTX-5090"),
+    ("amd.com/gpu.product-name", "AMD_Instinct_MI210"),
+    ("amd.com/gpu.product-name", "AMD_Instinct_MI250X"),
+    ("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM"),
+    ("amd.com/gpu.product-name", "AMD_Instinct_MI325X"),
+    ("cloud.google.com/gke-accelerator", "nvidia-tesla-t4"),
+    ("cloud.google.com/gke-accelerator", "nvidia-l4"),
+    ("cloud.google.com/gke-accelerator", "nvidia-a100-80gb"),
+    ("cloud.google.com/gke-accelerator", "nvidia-h100-80gb"),
+    ("cloud.google.com/gke-accelerator", "nvidia-h200-141gb"),
+    ("cloud.google.com/gke-accelerator", "nvidia-b200"),
+    ("karpenter.k8s.aws/instance-gpu-name", "t4"),
+    ("karpenter.k8s.aws/instance-gpu-name", "a10g"),
+    ("karpenter.k8s.aws/instance-gpu-name", "l4"),
+    ("karpenter.k8s.aws/instance-gpu-name", "l40s"),
+    ("karpenter.k8s.aws/instance-gpu-name", "a100"),
+    ("karpenter.k8s.aws/instance-gpu-name", "h100"),
+    ("karpenter.k8s.aws/instance-gpu-name", "h200"),
+];
+
+impl GpuType {
+    /// Reads any spelling, with or without a `vendor.com/` prefix; `None` when no letter or digit of a model is left.
+    pub fn parse(text: &str) -> Option<Self> {
+        let name = text.rsplit_once('/').map_or(text, |(_, name)| name).to_ascii_lowercase();
+        // In MIG single mode the product label carries the profile; the type is that of the whole device.
+        let name = name.split("-mig-").next().unwrap_or_default();
+        let (mut model, mut gigabytes) = (Vec::new(), None);
+        for word in name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+            if let Some(size) = memory_word(word).filter(|_| !model.is_empty()) {
+                gigabytes = Some(size);
+            } else if !NOISE.contains(&word) {
+                model.push(word);
+            }
+        }
+        if model.is_empty() {
+            return None;
+        }
+        // `ada` tells the RTX 6000 of 2022 from the Quadro of 2018; elsewhere it says what the model says already.
+        if model.iter().any(|word| *word != "ada" && !word.bytes().all(|byte| byte.is_ascii_digit())) {
+            model.retain(|word| *word != "ada");
+        }
+        let model = model.join("-");
+        // The 480 GB of a GH200 are the CPU's.
+        let gigabytes = gigabytes.filter(|_| model != "gh200");
+        let gigabytes = gigabytes.or_else(|| ONE_SIZE.iter().find(|(name, _)| *name == model).map(|(_, size)| *size));
+        Some(Self { model, gigabytes })
+    }
+
+    /// Returns true when both may be the same device: a memory size that one of them does not tell is no difference.
+    pub fn matches(&self, other: &Self) -> bool {
+        self.model == other.model
+            && match (self.gigabytes, other.gigabytes) {
+                (Some(ours), Some(theirs)) => ours == theirs,
+                _ => true,
+            }
+    }
+
+    /// Returns the node labels by which nodes with this type are known, with the values that vendors and clouds give them.
+    pub fn known_labels(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
+        let mut labels: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
+        for (label, value) in PRODUCTS {
+            if Self::parse(value).is_some_and(|known| known.matches(self)) {
+                labels.entry(label).or_default().insert(value.to_owned());
+            }
+        }
+        labels
+    }
+
+    /// Returns the resource that counts devices of this type, by the vendor that makes them.
+    pub fn resource(&self) -> &'static str {
+        let amd = self.model.strip_prefix("mi").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        if amd { "amd.com/gpu" } else { WHOLE[0] }
+    }
+}
+
+impl fmt::Display for GpuType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.gigabytes {
+            Some(size) => write!(f, "{}-{size}g", self.model),
+            None => f.write_str(&self.model),
+        }
+    }
+}
+
+impl Serialize for GpuType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Whatever has it is a text in JSON.
+impl JsonSchema for GpuType {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "GpuType".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+}
+
+impl<'de> Deserialize<'de> for GpuType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a known GPU type")))
+    }
+}
+
+fn memory_word(word: &str) -> Option<u32> {
+    let number = word.strip_suffix("gb").or_else(|| word.strip_suffix('g'))?;
+    number.parse().ok()
+}
+
+/// Node labels that tell the type of the node's GPUs, the surest first.
+pub const TYPE_LABELS: [&str; 7] = [
+    "nvidia.com/gpu-type",
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "gpu.intel.com/product",
+    "cloud.google.com/gke-accelerator",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "aliyun.accelerator/nvidia_name",
+];
+
+/// How many shares the device plugin makes of each device; 1 or absent on nodes with whole ones.
+pub const REPLICAS_LABEL: &str = "nvidia.com/gpu.replicas";
+
+/// The annotation with which HAMi registers the devices of a node that it shares by memory.
+pub const HAMI_REGISTER: &str = "hami.io/node-nvidia-register";
+
+/// Those of them by which the autoscalers of clouds know their node groups.
+pub const CLOUD_TYPE_LABELS: [&str; 3] =
+    ["cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name", "aliyun.accelerator/nvidia_name"];
+
+/// Returns true for every label that can tell a type: the vendors' keys, and whatever people call `gpu-type` or `gpu-model`.
+pub fn is_type_label(key: &str) -> bool {
+    TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
+}
+
+/// Extended resources that count whole devices, in order of preference where a cluster offers several.
+pub const WHOLE: [&str; 11] = [
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "habana.ai/gaudi",
+    "huawei.com/Ascend910",
+    "huawei.com/Ascend310P",
+    "cambricon.com/vmlu",
+    "hygon.com/dcunum",
+    "metax-tech.com/gpu",
+    "mthreads.com/vgpu",
+];
+
+/// GPU memory in GiB where Aliyun's gpushare hands out parts of devices.
+pub const SHARED_MEMORY: &str = "aliyun.com/gpu-mem";
+
+/// Returns the MIG profile of an extended resource: `nvidia.com/mig-1g.10gb` → `1g.10gb`.
+pub fn mig_profile(resource: &str) -> Option<&str> {
+    resource.strip_prefix("nvidia.com/mig-")
+}
+
+/// Returns the memory of one slice of a MIG profile in GB: `3g.40gb` → 40.
+pub fn mig_gigabytes(profile: &str) -> Option<u64> {
+    let memory = profile.split('.').find_map(|part| part.strip_suffix("gb"))?;
+    memory.parse().ok()
+}
+
+/// Returns true for every extended resource of which one unit occupies a device or a slice of one.
+pub fn is_device(resource: &str) -> bool {
+    WHOLE.contains(&resource) || resource == "nvidia.com/gpu.shared" || mig_profile(resource).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> String {
+        GpuType::parse(text).map_or_else(|| "none".to_owned(), |gpu| gpu.to_string())
+    }
+
+    #[test]
+    fn one_type_many_spellings() {
+        for spelling in [
+            "NVIDIA-A100-SXM4-80GB",
+            "NVIDIA A100-SXM4-80GB",
+            "a100-80g",
+            "A100-80G",
+            "nvidia.com/a100-80g",
+            "NVIDIA-A100-80GB-PCIe",
+            "a100_80gb",
+            "NVIDIA-A100-SXM4-80GB-SHARED",
+            "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
+        ] {
+            assert_eq!(parsed(spelling), "a100-80g", "{spelling}");
+        }
+        assert_eq!(parsed("NVIDIA H100 80GB HBM3"), "h100-80g");
+        assert_eq!(parsed("NVIDIA-A10"), "a10-24g");
+        assert_eq!(parsed("AMD_Instinct_MI300X_OAM"), "mi300x");
+        assert_eq!(parsed("Tesla-T4"), "t4");
+        assert_eq!(parsed("NVIDIA-GeForce-RTX-4090"), "4090-24g");
+        assert_eq!(parsed("A800-20G"), "a800-20g");
+        assert_eq!(parsed("NVIDIA-RTX-6000-Ada-Generation"), "6000-ada");
+        assert_eq!(parsed("Quadro-RTX-6000"), "6000");
+        assert_eq!(parsed("NVIDIA-RTX-A6000"), "a6000");
+        assert_eq!(parsed("NVIDIA-GH200-480GB"), "gh200");
+        assert_eq!(parsed("NVIDIA"), "none");
+        assert_eq!(parsed(""), "none");
+    }
+
+    #[test]
+    fn an_unsaid_memory_is_no_difference() {
+        let kind = |text| GpuType::parse(text).unwrap();
+        assert!(kind("a100").matches(&kind("NVIDIA-A100-SXM4-80GB")));
+        assert!(kind("a10").matches(&kind("a10-24g")));
+        assert!(!kind("a100-40g").matches(&kind("NVIDIA-A100-SXM4-80GB")));
+        assert!(!kind("a10").matches(&kind("a100")));
+        assert!(kind("t4-16g").matches(&kind("Tesla-T4")));
+    }
+
+    #[test]
+    fn a_type_knows_its_labels_and_its_vendor() {
+        let kind = |text| GpuType::parse(text).unwrap();
+        let labels = kind("h100-80g").known_labels();
+        assert!(labels["nvidia.com/gpu.product"].contains("NVIDIA-H100-80GB-HBM3"));
+        assert!(labels["cloud.google.com/gke-accelerator"].contains("nvidia-h100-80gb"));
+        assert_eq!(kind("mi300x").known_labels().keys().collect::<Vec<_>>(), [&"amd.com/gpu.product-name"]);
+        assert_eq!((kind("MI300X").resource(), kind("a100").resource()), ("amd.com/gpu", "nvidia.com/gpu"));
+    }
+
+    #[test]
+    fn slices_are_not_whole_devices() {
+        assert_eq!(mig_profile("nvidia.com/mig-1g.10gb"), Some("1g.10gb"));
+        assert_eq!(mig_gigabytes("3g.40gb"), Some(40));
+        assert!(is_device("amd.com/gpu") && is_device("nvidia.com/mig-1g.10gb"));
+        for share in ["nvidia.com/gpumem", "nvidia.com/gpucores", "aliyun.com/gpu-mem", "cpu"] {
+            assert!(!is_device(share), "{share}");
+        }
+    }
+}

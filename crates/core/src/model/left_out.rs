@@ -1,0 +1,123 @@
+//! Collects unreadable or impossible objects and values that output omits, for one warning per
+//! command.
+//!
+//! The collection is thread-local, because decoders run in callbacks that cannot return warnings,
+//! and gpuctl runs on one thread.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Limit on the names in the collection: a hostile cluster could produce millions.
+const MOST: usize = 1000;
+/// Limit on the names in a message.
+const SHOWN: usize = 3;
+
+/// The reason why gpuctl skips an object or value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LeftOut {
+    /// The object cannot be decoded.
+    Unreadable,
+    /// The pod requests more devices than any node can have.
+    AbsurdRequest,
+    /// The node declares more devices than any node can have.
+    AbsurdAmount,
+    /// The owner could not be read in time.
+    UnreadOwner,
+}
+
+#[derive(Default)]
+struct Collected {
+    pending: BTreeSet<(LeftOut, String)>,
+    told: BTreeSet<(LeftOut, String)>,
+    /// Counts without names, because there are too many. Each reason is reported once, because
+    /// repetitions cannot be recognized.
+    unnamed: BTreeMap<LeftOut, usize>,
+    told_unnamed: BTreeSet<LeftOut>,
+}
+
+thread_local! {
+    static COLLECTED: RefCell<Collected> = RefCell::default();
+}
+
+/// Records that `name` is skipped. Repetitions of a recorded name count once.
+pub fn note(why: LeftOut, name: impl Into<String>) {
+    COLLECTED.with_borrow_mut(|collected| {
+        let one = (why, name.into());
+        if collected.told.contains(&one) || collected.pending.contains(&one) {
+            return;
+        }
+        if collected.pending.len() + collected.told.len() < MOST {
+            collected.pending.insert(one);
+        } else if !collected.told_unnamed.contains(&why) {
+            *collected.unnamed.entry(why).or_default() += 1;
+        }
+    });
+}
+
+/// Returns one sentence for each reason with unreported names.
+pub fn messages() -> Vec<String> {
+    let (pending, unnamed) = COLLECTED.with_borrow_mut(|collected| {
+        let (pending, unnamed) = (std::mem::take(&mut collected.pending), std::mem::take(&mut collected.unnamed));
+        collected.told.extend(pending.iter().cloned());
+        collected.told_unnamed.extend(unnamed.keys());
+        (pending, unnamed)
+    });
+    let reasons: BTreeSet<LeftOut> = pending.iter().map(|(why, _)| why).chain(unnamed.keys()).copied().collect();
+    reasons.into_iter().map(|why| message(why, &pending, unnamed.get(&why).copied().unwrap_or_default())).collect()
+}
+
+fn message(why: LeftOut, all: &BTreeSet<(LeftOut, String)>, unnamed: usize) -> String {
+    let names: Vec<&str> = all.iter().filter(|(own, _)| *own == why).map(|(_, name)| name.as_str()).collect();
+    let count = names.len() + unnamed;
+    let shown = &names[..names.len().min(SHOWN)];
+    let list = match (shown.join(", "), count - shown.len()) {
+        (list, 0) => list,
+        (list, more) if list.is_empty() => format!("{more} without names"),
+        (list, more) => format!("{list} and {more} more"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    match why {
+        LeftOut::Unreadable => {
+            format!("{count} object{plural} cannot be read and {} skipped, so counts may be incomplete: {list}", are(count))
+        }
+        LeftOut::AbsurdRequest => {
+            format!("{count} impossible request{plural} for devices {} not counted: {list}", are(count))
+        }
+        LeftOut::AbsurdAmount => {
+            format!("{count} impossible amount{plural} of devices {} not counted: {list}", are(count))
+        }
+        LeftOut::UnreadOwner => {
+            format!("{count} owner{plural} of pods did not answer in time; pods are shown under the last known owner: {list}")
+        }
+    }
+}
+
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_told_once() {
+        for name in ["pod a/x", "pod a/x", "pod a/y"] {
+            note(LeftOut::Unreadable, name);
+        }
+        (0..5).for_each(|index| note(LeftOut::AbsurdRequest, format!("a/p{index}")));
+        assert_eq!(
+            messages(),
+            [
+                "2 objects cannot be read and are skipped, so counts may be incomplete: pod a/x, pod a/y",
+                "5 impossible requests for devices are not counted: a/p0, a/p1, a/p2 and 2 more",
+            ]
+        );
+        note(LeftOut::Unreadable, "pod a/x");
+        assert!(messages().is_empty());
+        (0..5000).for_each(|index| note(LeftOut::UnreadOwner, format!("{index}")));
+        assert!(messages()[0].starts_with("5000 owners of pods did not answer in time"));
+        (0..5).for_each(|index| note(LeftOut::AbsurdAmount, format!("n{index}")));
+        assert_eq!(messages(), ["5 impossible amounts of devices are not counted: 5 without names"]);
+    }
+}

@@ -1,0 +1,96 @@
+//! What GPU-hours and energy cost, and what groups may use: the files of `report --prices` and `report --budget`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// What things cost.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    #[serde(default)]
+    pub currency: String,
+    #[serde(default)]
+    pub gpu_hour: f64,
+    #[serde(default)]
+    pub kwh: f64,
+}
+
+impl Prices {
+    /// Returns why it cannot be, if so.
+    pub fn problem(&self) -> Option<&'static str> {
+        let fine = |price: f64| price.is_finite() && price >= 0.0;
+        (!(fine(self.gpu_hour) && fine(self.kwh))).then_some("prices cannot be negative")
+    }
+
+    /// Returns the cost of so many GPU-hours and kWh; `None` where what was drawn is priced and not known.
+    pub fn cost(&self, gpu_hours: f64, kwh: Option<f64>) -> Option<f64> {
+        let energy = if self.kwh > 0.0 && gpu_hours > 0.0 { kwh? } else { 0.0 };
+        Some(gpu_hours * self.gpu_hour + energy * self.kwh)
+    }
+}
+
+/// What one group may use within the time of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allowance {
+    pub gpu_hours: Option<f64>,
+    /// In the currency of the prices.
+    pub cost: Option<f64>,
+}
+
+/// What groups may use.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    #[serde(default)]
+    pub groups: BTreeMap<String, Allowance>,
+    /// For every group that is not named.
+    pub default: Option<Allowance>,
+    /// For all groups together.
+    pub total: Option<Allowance>,
+}
+
+impl Budget {
+    /// Returns why it cannot be, if so.
+    pub fn problem(&self) -> Option<&'static str> {
+        let all = || self.groups.values().chain(&self.default).chain(&self.total);
+        let amounts = || all().flat_map(|one| [one.gpu_hours, one.cost]).flatten();
+        if all().any(|one| one.gpu_hours.is_none() && one.cost.is_none()) {
+            return Some("a budget has gpu_hours, cost or both");
+        }
+        (!amounts().all(|amount| amount.is_finite() && amount >= 0.0)).then_some("a budget cannot be negative")
+    }
+
+    pub fn of(&self, group: Option<&str>) -> Option<Allowance> {
+        group.and_then(|group| self.groups.get(group)).copied().or(self.default)
+    }
+
+    pub fn has_costs(&self) -> bool {
+        self.groups.values().chain(&self.default).chain(&self.total).any(|one| one.cost.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_drawn_and_not_measured_has_no_price() {
+        let prices = Prices { currency: "EUR".to_owned(), gpu_hour: 2.0, kwh: 0.5 };
+        assert_eq!(prices.cost(3.0, Some(4.0)), Some(8.0));
+        assert_eq!((prices.cost(3.0, None), prices.cost(0.0, None)), (None, Some(0.0)));
+        assert!(Prices { kwh: -1.0, ..prices }.problem().is_some());
+    }
+
+    #[test]
+    fn a_group_has_its_own_budget_or_that_of_all_others() {
+        let text = "groups: {a: {gpu_hours: 10}}\ndefault: {cost: 5}\n";
+        let budget: Budget = serde_saphyr::from_str(text).unwrap();
+        assert_eq!(budget.problem(), None);
+        assert_eq!(budget.of(Some("a")), Some(Allowance { gpu_hours: Some(10.0), cost: None }));
+        assert_eq!(budget.of(None), Some(Allowance { gpu_hours: None, cost: Some(5.0) }));
+        let empty: Budget = serde_saphyr::from_str("groups: {a: {}}\n").unwrap();
+        assert!(empty.problem().is_some() && budget.has_costs());
+    }
+}

@@ -1,0 +1,149 @@
+//! Parses Kubernetes quantities (`128Gi`, `500m`) and durations (`90m`, `2d`).
+
+use std::time::Duration;
+
+/// Suffixes and their factors in thousandths. Source: the quantity grammar of the Kubernetes API reference.
+const SUFFIXES: [(&str, i128); 13] = [
+    ("Ki", 1_024_000),
+    ("Mi", 1_048_576_000),
+    ("Gi", 1_073_741_824_000),
+    ("Ti", 1_099_511_627_776_000),
+    ("Pi", 1_125_899_906_842_624_000),
+    ("m", 1),
+    ("k", 1_000_000),
+    ("M", 1_000_000_000),
+    ("G", 1_000_000_000_000),
+    ("T", 1_000_000_000_000_000),
+    ("P", 1_000_000_000_000_000_000),
+    ("E", 1_000_000_000_000_000_000_000),
+    ("", 1000),
+];
+
+/// The largest quantity of Kubernetes, 2⁶³-1, in thousandths.
+const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
+/// Limit on the units of a device resource on one node: some plugins count memory in MiB. Sums over
+/// all nodes fit into 64 bits.
+const MOST_UNITS: u64 = 1_000_000_000;
+
+/// Parses a quantity into thousandths of the base unit; `None` if it is invalid or negative. Caps it
+/// at the largest quantity, as Kubernetes does.
+pub fn milli(text: &str) -> Option<i128> {
+    let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| {
+        let number = text.strip_suffix(suffix)?;
+        number.ends_with(|c: char| c.is_ascii_digit() || c == '.').then_some((number, *factor))
+    })?;
+    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (number, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits: String = [whole, fraction].concat();
+    if digits.is_empty() || digits.len() > 24 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let value = digits.parse::<i128>().ok()?.checked_mul(factor)?;
+    let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
+    let power = 10_i128.checked_pow(shift.unsigned_abs())?;
+    let value = if shift >= 0 { value.checked_mul(power)? } else { value.div_euclid(power) };
+    Some(value.min(LARGEST_MILLI))
+}
+
+/// Parses a number of device units; `None` if no node can have that many.
+pub fn units(text: &str) -> Option<u64> {
+    whole(text).filter(|units| *units <= MOST_UNITS)
+}
+
+/// Parses into whole units, rounded up as Kubernetes does; `None` when unreadable or beyond `u64`.
+pub fn whole(text: &str) -> Option<u64> {
+    u64::try_from(milli(text)?.checked_add(999)? / 1000).ok()
+}
+
+/// Returns true when `text` says its unit (`128Gi`), not only a number.
+pub fn has_unit(text: &str) -> bool {
+    text.ends_with(|c: char| c.is_ascii_alphabetic())
+}
+
+/// Bytes as the largest binary unit that divides them: `134217728` → `128Mi`.
+pub fn binary(bytes: u64) -> String {
+    let units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+    let (mut value, mut unit) = (bytes, 0);
+    while value != 0 && value.is_multiple_of(1024) && unit + 1 < units.len() {
+        value /= 1024;
+        unit += 1;
+    }
+    format!("{value}{}", units[unit])
+}
+
+/// Parses `30s`, `5m`, `1h30m`, `2d`; `None` for anything else. A number without a unit is no duration.
+pub fn duration(text: &str) -> Option<Duration> {
+    let mut seconds: u64 = 0;
+    let mut digits = String::new();
+    for c in text.chars() {
+        if c.is_ascii_digit() {
+            digits.push(c);
+            continue;
+        }
+        let unit = match c {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return None,
+        };
+        seconds = digits.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(seconds)?;
+        digits.clear();
+    }
+    (digits.is_empty() && !text.is_empty()).then_some(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities() {
+        for (text, expected) in [
+            ("128Gi", Some(128 * 1024 * 1024 * 1_024_000)),
+            ("500m", Some(500)),
+            ("0.5", Some(500)),
+            ("32", Some(32_000)),
+            ("1e3", Some(1_000_000)),
+            ("1.5k", Some(1_500_000)),
+            ("1E", Some(1_000_000_000_000_000_000_000)),
+            ("", None),
+            ("Gi", None),
+            ("-1", None),
+            ("12Gib", None),
+            ("1.2.3", None),
+            ("9999999999999999999999999", None),
+            ("1.5e-2147483648", None),
+            ("9223372036854775807", Some(LARGEST_MILLI)),
+            ("9223372036854775808", Some(LARGEST_MILLI)),
+            ("10E", Some(LARGEST_MILLI)),
+            ("1e30", Some(LARGEST_MILLI)),
+            ("NaN", None),
+            ("inf", None),
+        ] {
+            assert_eq!(milli(text), expected, "{text}");
+        }
+        assert_eq!(whole("100m"), Some(1));
+        assert_eq!(whole("2500m"), Some(3));
+        assert_eq!(
+            (units("8"), units("1e9"), units("1000000001"), units("9223372036854775807")),
+            (Some(8), Some(1_000_000_000), None, None)
+        );
+        assert_eq!(binary(128 << 30), "128Gi");
+        assert_eq!(binary(1536 << 20), "1536Mi");
+        assert_eq!(binary(0), "0");
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("90m"), Some(Duration::from_secs(5400)));
+        assert_eq!(duration("1h30m"), Some(Duration::from_secs(5400)));
+        assert_eq!(duration("2d"), Some(Duration::from_secs(172_800)));
+        for bad in ["", "30", "m", "1w", "-1s", "1.5h", "99999999999999999999d"] {
+            assert_eq!(duration(bad), None, "{bad}");
+        }
+    }
+}

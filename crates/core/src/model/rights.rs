@@ -1,0 +1,171 @@
+//! Lists the rights that commands need in the cluster, and what is lost without the optional ones. `auth check` and the
+//! roles it prints are made from this.
+
+mod person;
+mod queue_rules;
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use person::Person;
+pub use queue_rules::*;
+pub use rules::*;
+
+/// Where a right must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RightScope {
+    /// In the namespace of the job.
+    Namespace,
+    /// In the whole cluster.
+    Cluster,
+    /// In the namespace where pools are defined.
+    Home,
+}
+
+/// A right to some verbs on one resource.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    pub place: RightScope,
+    /// The API group; empty for the core.
+    pub group: &'static str,
+    /// With the subresource: `pods/log`.
+    pub resource: &'static str,
+    pub verbs: &'static [&'static str],
+    pub need: Need,
+}
+
+/// When a command needs a right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The command always fails without it.
+    Always,
+    /// The command fails without it for these arguments or files.
+    For(&'static str),
+    /// The command omits this without it.
+    Optional(&'static str),
+}
+
+/// One verb on one resource, with the group where there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    pub place: RightScope,
+    pub group: &'static str,
+    pub resource: &'static str,
+    pub verb: &'static str,
+}
+
+impl Right {
+    /// Formats as `list jobs.batch`.
+    pub fn text(&self) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        format!("{} {}{dot}{}", self.verb, self.resource, self.group)
+    }
+}
+
+impl Rule {
+    /// Returns the rights one by one.
+    pub fn rights(self) -> impl Iterator<Item = Right> {
+        let Self { place, group, resource, verbs, .. } = self;
+        verbs.iter().map(move |verb| Right { place, group, resource, verb })
+    }
+}
+
+/// What a command of gpuctl needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    /// The words of `auth check`, as they are typed: `create jobs`, `logs`. `jobs` are trainings where the kinds differ.
+    pub words: &'static str,
+    rules: &'static [&'static [Rule]],
+}
+
+impl Task {
+    pub const fn new(words: &'static str, rules: &'static [&'static [Rule]]) -> Self {
+        Self { words, rules }
+    }
+
+    /// As it is typed: `create`.
+    pub fn verb(&self) -> &'static str {
+        self.words.split_once(' ').map_or(self.words, |(verb, _)| verb)
+    }
+
+    /// Returns what it is done to: `jobs`.
+    pub fn resource(&self) -> &'static str {
+        self.words.split_once(' ').map_or("", |(_, resource)| resource)
+    }
+
+    /// Returns true for a command that has no answer without Prometheus.
+    pub fn needs_prometheus(&self) -> bool {
+        self.needed().contains(&PROXY)
+    }
+
+    pub fn rules(&self) -> impl Iterator<Item = Rule> {
+        self.rules.iter().flat_map(|rules| rules.iter().copied())
+    }
+
+    /// Collects the rights whose need satisfies `is_wanted`.
+    pub(crate) fn rights_where(&self, is_wanted: impl Fn(Need) -> bool) -> BTreeSet<Right> {
+        self.rules().filter(|rule| is_wanted(rule.need)).flat_map(Rule::rights).collect()
+    }
+
+    /// Rights without which the command always fails.
+    pub fn needed(&self) -> BTreeSet<Right> {
+        self.rights_where(|need| need == Need::Always)
+    }
+
+    /// Rights that the command always needs, and rights that only some arguments or files need.
+    pub fn sufficient(&self) -> BTreeSet<Right> {
+        self.rights_where(|need| !matches!(need, Need::Optional(_)))
+    }
+
+    /// All rights, including those that only make the output complete.
+    pub fn complete(&self) -> BTreeSet<Right> {
+        self.rights_where(|_| true)
+    }
+
+    /// Returns the command that creates a document of this kind, or applies it again.
+    pub fn writing(kind: &str, again: bool) -> &'static str {
+        match (kind, again) {
+            ("inference" | "compute", false) => "create services",
+            ("inference" | "compute", true) => "apply services",
+            ("notebook", false) => "create notebooks",
+            ("notebook", true) => "apply notebooks",
+            ("resource" | "pool", false) => "create pools",
+            ("resource" | "pool", true) => "apply pools",
+            ("quota", false) => "create quotas",
+            ("quota", true) => "apply quotas",
+            ("defaults", false) => "create defaults",
+            ("defaults", true) => "apply defaults",
+            (_, false) => "create jobs",
+            (_, true) => "apply jobs",
+        }
+    }
+}
+
+/// Rights as people say them: `create, get and patch services`.
+pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
+    let mut grouped: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for right in rights {
+        grouped.entry((right.group, right.resource)).or_default().insert(right.verb);
+    }
+    let one = |((group, resource), verbs): ((&str, &str), BTreeSet<&str>)| {
+        let verbs: Vec<&str> = verbs.into_iter().collect();
+        let verbs = match verbs.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+            _ => verbs.concat(),
+        };
+        let dot = if group.is_empty() { "" } else { "." };
+        format!("{verbs} {resource}{dot}{group}")
+    };
+    grouped.into_iter().map(one).collect()
+}
+
+/// Verbs by group and resource, in one place: a role's rules.
+pub fn merged(
+    rights: impl Iterator<Item = Right>,
+) -> BTreeMap<RightScope, BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>> {
+    let mut places: BTreeMap<RightScope, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
+    for right in rights {
+        places.entry(right.place).or_default().entry((right.group, right.resource)).or_default().insert(right.verb);
+    }
+    places
+}

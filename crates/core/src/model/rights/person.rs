@@ -1,0 +1,108 @@
+//! The rights of each kind of user: viewer, researcher or operator.
+
+use std::collections::BTreeSet;
+
+use super::{Right, RightScope, Task};
+
+/// The kind of user that a role is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Person {
+    /// Reads every view.
+    Viewer,
+    /// A viewer who also submits, watches and deletes jobs in one namespace.
+    Researcher,
+    /// A viewer of all namespaces who manages nodes, pools, quotas and the site's defaults.
+    Operator,
+}
+
+/// Writing commands of a researcher.
+const RESEARCH: [&str; 18] = [
+    "create jobs",
+    "create services",
+    "create notebooks",
+    "create secrets",
+    "apply jobs",
+    "apply services",
+    "apply notebooks",
+    "logs",
+    "open",
+    "exec",
+    "attach",
+    "cp",
+    "scale",
+    "pause jobs",
+    "resume jobs",
+    "restart jobs",
+    "delete jobs",
+    "fit",
+];
+
+/// Writing commands of an operator.
+const OPERATION: [&str; 14] = [
+    "create pools",
+    "create quotas",
+    "create defaults",
+    "apply pools",
+    "apply quotas",
+    "apply defaults",
+    "delete pools",
+    "delete quotas",
+    "delete defaults",
+    "add nodes",
+    "remove nodes",
+    "label nodes",
+    "drain",
+    "fit",
+];
+
+/// Commands that only read. `get` and `describe` cover all of their nouns.
+const VIEWS: [&str; 15] = [
+    "fit", "tree", "why", "free", "top", "score", "stats", "eff", "who gpu", "report", "snapshot", "logs", "events", "get",
+    "describe",
+];
+
+impl Person {
+    /// Its value of `--emit-role`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Researcher => "researcher",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// Describes in one line what the role allows.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::Viewer => {
+                "A viewer reads jobs, logs and events of the namespace. The ClusterRole shows nodes and pods of all namespaces."
+            }
+            Self::Researcher => "A researcher submits, watches and deletes jobs of the namespace, and reads what a viewer reads.",
+            Self::Operator => {
+                "An operator manages nodes, pools, quotas and defaults, and reads what a viewer reads in all namespaces."
+            }
+        }
+    }
+
+    /// Whether the role covers the command.
+    pub fn uses(self, task: &Task) -> bool {
+        let reads = VIEWS.contains(&task.words) || VIEWS.contains(&task.verb());
+        match self {
+            Self::Viewer => reads,
+            Self::Researcher => reads || RESEARCH.contains(&task.words),
+            Self::Operator => reads || OPERATION.contains(&task.words),
+        }
+    }
+
+    /// Collects the rights of all commands of the role. Only an operator can write outside the
+    /// namespace. No role can read the logs of all namespaces.
+    pub fn rights<'t>(self, tasks: impl Iterator<Item = &'t Task>) -> BTreeSet<Right> {
+        let is_read = |right: &Right| matches!(right.verb, "get" | "list" | "watch");
+        let fits = |right: &Right| match (self, right.place) {
+            (_, RightScope::Cluster) if right.resource == "pods/log" => false,
+            (Self::Operator, _) | (_, RightScope::Namespace) => true,
+            _ => is_read(right),
+        };
+        tasks.filter(|task| self.uses(task)).flat_map(Task::complete).filter(fits).collect()
+    }
+}

@@ -1,0 +1,23 @@
+//! The rights of commands about queues and quotas.
+
+use super::RightScope::{Cluster, Namespace};
+use super::Rule;
+use super::rules::{LIST, OLD, rule};
+
+pub const QUEUES: &[Rule] = &[
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("`--preemptions`"),
+    rule(Namespace, "", "events", LIST).or("`--preemptions`"),
+    // Without these, a list of queues only lacks the use of GPUs.
+    rule(Namespace, "batch", "jobs", LIST).when("`--preemptions`"),
+    rule(Namespace, "", "pods", LIST).when("`--preemptions`"),
+    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or("quotas of Kueue's queues"),
+    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("queues of Volcano"),
+];
+pub const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
+pub const STALE_QUOTA: &[Rule] = &[
+    rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),
+    rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
+];
+pub const DELETE_QUOTA: &[Rule] =
+    &[rule(Namespace, "", "resourcequotas", &["list", "get", "delete"]), rule(Namespace, "", "limitranges", &["get", "delete"])];

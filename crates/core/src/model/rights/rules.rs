@@ -1,0 +1,386 @@
+//! The rights that commands need, by what they do. A row of the table of verbs names some of these lists.
+
+use super::RightScope::{Cluster, Home, Namespace};
+use super::{Need, Right, RightScope, Rule};
+
+pub(super) const fn rule(place: RightScope, group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
+    Rule { place, group, resource, verbs, need: Need::Always }
+}
+
+impl Rule {
+    /// Makes the right optional: without it, the command omits `lost`. Rights on APIs that few clusters
+    /// serve are optional too, because the built-in role `edit` lacks them.
+    pub(super) const fn or(self, lost: &'static str) -> Self {
+        Self { need: Need::Optional(lost), ..self }
+    }
+
+    /// Limits the need to some arguments or files.
+    pub(super) const fn when(self, used: &'static str) -> Self {
+        Self { need: Need::For(used), ..self }
+    }
+}
+
+pub(super) const LIST: &[&str] = &["list"];
+const WATCH: &[&str] = &["watch"];
+const NEWS: &str = "news without delay in `-w`";
+const MAKE: &[&str] = &["get", "create", "patch"];
+/// Access of a multi-node training to its supervisor's Secret.
+const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
+/// Access of a multi-node training to its NetworkPolicy. It depends on the other policies of the namespace.
+const POLICY: &[&str] = &["get", "list", "create", "patch", "delete"];
+const CALL: &[&str] = &["get", "create"];
+
+/// What LeaderWorkerSets are for.
+const SPANNING: &str = "services on several nodes";
+
+/// Finding jobs: what every command about a job begins with.
+pub const FIND: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", LIST),
+    rule(Namespace, "", "pods", LIST),
+    rule(Namespace, "apps", "deployments", LIST).or("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(SPANNING),
+    rule(Namespace, "apps", "statefulsets", LIST).or("notebooks"),
+    rule(Namespace, "", "events", LIST).or("why pods are missing"),
+    rule(Namespace, "", "pods", WATCH).or(NEWS),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("why a queue of Kueue's holds jobs back"),
+    rule(Namespace, "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", &["get"])
+        .or("where jobs stand in a queue of Kueue's"),
+];
+
+/// Finding one job by its name, whatever its kind.
+pub const ANY_KIND: &[Rule] = &[
+    rule(Namespace, "apps", "deployments", LIST).when("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(SPANNING),
+    rule(Namespace, "apps", "statefulsets", LIST).when("notebooks"),
+];
+
+/// Placing a job.
+pub const PLACE: &[Rule] = &[
+    rule(Namespace, "", "services", MAKE),
+    rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
+    rule(Namespace, "", "pods", &["watch"]).or("news without delay in `--wait`"),
+    rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
+    rule(Home, "", "configmaps", &["get"]).or("the check of the pool's quota, and the site's defaults"),
+    rule(Cluster, "", "namespaces", &["get"]).or("variables of the site's defaults"),
+    rule(Cluster, "rbac.authorization.k8s.io", "clusterroles", &["get"]).or("variables of the site's defaults"),
+    rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
+    rule(Namespace, "", "persistentvolumeclaims", MAKE).when("`size:` workdirs"),
+    rule(Namespace, "", "configmaps", MAKE).when("`files:` and trainings on several nodes"),
+    rule(Namespace, "", "secrets", TOKEN).when("trainings on several nodes (`job.restart: rank` does without)"),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", POLICY).or("closing the port of rank 0 to other pods"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
+    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "resourceflavors", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("gangs of Kubernetes itself"),
+    rule(Namespace, "scheduling.x-k8s.io", "podgroups", MAKE).or("`job.gang: coscheduling`"),
+];
+
+const WAITING: &str = "`--wait` and `--follow`";
+
+/// Watching a job that was just submitted.
+pub const AWAIT: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", LIST).when(WAITING),
+    rule(Namespace, "", "pods", LIST).when(WAITING),
+    rule(Namespace, "apps", "deployments", LIST).when(WAITING),
+    rule(Namespace, "apps", "statefulsets", LIST).when(WAITING),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(WAITING),
+    rule(Namespace, "", "pods/log", &["get"]).when("`--follow`"),
+];
+
+/// What a service has beside its Service.
+pub const SERVE: &[Rule] = &[
+    rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).when("`autoscaling`"),
+    rule(Namespace, "networking.k8s.io", "ingresses", MAKE).when("`service.host`"),
+];
+
+const REMOVE: &[&str] = &["list", "delete"];
+pub(super) const OLD: &str = "taking away what the file no longer describes";
+
+/// Taking away what a file describes no more.
+pub const STALE: &[Rule] = &[
+    rule(Namespace, "", "services", REMOVE).or(OLD),
+    rule(Namespace, "", "configmaps", REMOVE).or(OLD),
+    rule(Namespace, "autoscaling", "horizontalpodautoscalers", REMOVE).or(OLD),
+    rule(Namespace, "networking.k8s.io", "ingresses", REMOVE).or(OLD),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE).or(OLD),
+];
+
+pub const QUOTA: &[Rule] = &[
+    rule(Namespace, "", "namespaces", &["get"]),
+    rule(Namespace, "", "resourcequotas", MAKE),
+    rule(Namespace, "", "limitranges", MAKE),
+    rule(Cluster, "", "namespaces", &["create", "patch"]).when("namespaces that are missing"),
+    rule(Cluster, "", "nodes", LIST).or("GPUs of other vendors than NVIDIA"),
+];
+
+pub const SWITCH: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", &["patch"]),
+    rule(Namespace, "apps", "deployments", &["patch"]).when("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
+    rule(Namespace, "apps", "statefulsets", &["patch"]).when("notebooks"),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a queue of Kueue's"),
+];
+
+/// Taking pods away so that new ones are made.
+pub const RENEW: &[Rule] = &[
+    rule(Namespace, "", "pods/eviction", &["create"]),
+    rule(Namespace, "", "pods", &["get", "delete", "patch"]).or("pods on nodes that do not answer"),
+    rule(Namespace, "apps", "deployments", &["patch"]).when("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
+];
+
+/// What is free, which is not known without all pods.
+pub const FREE: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+];
+
+/// Why a job waits or died, beside finding it.
+pub const EXPLAIN: &[Rule] = &[
+    rule(Namespace, "", "pods", &["get"]).or("what a pod without a node asks for"),
+    rule(Cluster, "", "nodes", LIST).or("which nodes lack what"),
+    rule(Cluster, "", "pods", LIST).or("what is free, and who holds it"),
+    rule(Namespace, "", "resourcequotas", LIST).or("quotas, where no event tells of them"),
+    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("volumes that are not there yet"),
+    rule(Cluster, "storage.k8s.io", "storageclasses", &["get"]).or("storage classes"),
+    rule(Namespace, "batch", "jobs", &["get"]).or("when the holders of GPUs must end"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices of dynamic allocation"),
+    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", &["get"]).or("devices of dynamic allocation"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", &["get"]).or("what schedulers say of a gang"),
+    rule(Namespace, "scheduling.volcano.sh", "podgroups", &["get"]).or("what schedulers say of a gang"),
+    rule(Namespace, "scheduling.run.ai", "podgroups", &["get"]).or("what schedulers say of a gang"),
+];
+
+/// What draining a node would do.
+pub const DRAIN: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST),
+    rule(Cluster, "batch", "jobs", LIST).or("which jobs the pods are of"),
+    rule(Cluster, "", "pods/log", &["get"]).or("when trainings saved their last checkpoint"),
+];
+
+/// Whether a job fits.
+pub const FIT: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST),
+    rule(Namespace, "", "resourcequotas", LIST).or("quotas"),
+    rule(Home, "", "configmaps", &["get"]).or("the pool's quota, and the site's defaults"),
+    rule(Cluster, "", "namespaces", &["get"]).or("variables of the site's defaults"),
+    rule(Cluster, "rbac.authorization.k8s.io", "clusterroles", &["get"]).or("variables of the site's defaults"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
+    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
+    rule(Cluster, "scheduling.k8s.io", "priorityclasses", &["get"]).or("who would be preempted"),
+    rule(Namespace, "batch", "jobs", &["get"]).or("when the holders of GPUs must end"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices of dynamic allocation"),
+];
+
+pub const HOLDERS: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "", "nodes", WATCH).or(NEWS),
+    rule(Cluster, "", "pods", WATCH).or(NEWS),
+];
+
+/// Listing nodes.
+pub const NODES: &[Rule] = &[rule(Cluster, "", "nodes", LIST)];
+
+/// Hearing of changes of nodes and pods.
+pub const LIVE: &[Rule] = &[rule(Cluster, "", "nodes", WATCH).or(NEWS), rule(Cluster, "", "pods", WATCH).or(NEWS)];
+
+/// Who holds which GPU, and since when.
+pub const SCORED: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST).or("scores of pods in other namespaces"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+];
+
+/// Finding Prometheus and asking it through the API server.
+pub const METRICS: &[Rule] = &[
+    rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
+    rule(Cluster, "", "services/proxy", &["get"]).or("utilization, unless `--prometheus` names a server"),
+];
+
+/// The right to ask a Prometheus in the cluster through the API server.
+pub const PROXY: Right = Right { place: Cluster, group: "", resource: "services/proxy", verb: "get" };
+
+const SHARED: &str = "which nodes share their GPUs";
+
+/// Current nodes and devices, for comparison with past values.
+pub const PRESENT: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST).or(SHARED),
+    rule(Cluster, "", "pods", LIST).or(SHARED),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+];
+
+/// Finding a Prometheus whose Service has an unusual name.
+pub const fn service_list() -> Right {
+    Right { place: Cluster, group: "", resource: "services", verb: "list" }
+}
+
+/// Access to Prometheus, for commands that have no answer without it.
+pub const ROAD: &[Rule] = &[
+    rule(PROXY.place, PROXY.group, PROXY.resource, &["get"]),
+    rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
+];
+
+/// Owners of everybody's pods.
+pub const OWNERS: &[Rule] = &[
+    rule(Cluster, "", "pods", LIST),
+    rule(Cluster, "apps", "replicasets", LIST).or("what Deployments own"),
+    rule(Cluster, "apps", "deployments", LIST).or("Deployments at the top of a chain"),
+    rule(Cluster, "apps", "statefulsets", LIST).or("StatefulSets without pods"),
+    rule(Cluster, "apps", "daemonsets", LIST).or("DaemonSets without pods"),
+    rule(Cluster, "batch", "jobs", LIST).or("Jobs without pods"),
+    rule(Cluster, "batch", "cronjobs", LIST).or("CronJobs at the top of a chain"),
+    rule(Cluster, "", "nodes", LIST).or("how many GPUs are held"),
+];
+
+const OWNING: &str = "workloads that own pods through other objects";
+
+/// Finding a workload by the name of its topmost owner.
+pub const CHAIN: &[Rule] = &[
+    rule(Cluster, "apps", "replicasets", LIST).when(OWNING),
+    rule(Cluster, "apps", "deployments", LIST).when(OWNING),
+    rule(Cluster, "apps", "statefulsets", LIST).when(OWNING),
+    rule(Cluster, "apps", "daemonsets", LIST).when(OWNING),
+    rule(Cluster, "batch", "jobs", LIST).when(OWNING),
+    rule(Cluster, "batch", "cronjobs", LIST).when(OWNING),
+];
+
+pub const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
+
+pub const PUBLISH: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST).or("users who may not list nodes see the change later"),
+    rule(Home, "", "configmaps", MAKE).or("users who may not list nodes see the change later"),
+];
+
+pub const DEFINITION: &[Rule] = &[
+    rule(Cluster, "", "nodes", &["list", "get", "patch"]),
+    rule(Home, "", "configmaps", &["get", "create", "patch"]),
+    rule(Home, "", "configmaps", LIST).or("publishing pools to users who may not list them"),
+    rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
+];
+
+/// The first pool makes the namespace of all, with the right of everybody to read it.
+pub const FIRST: &[Rule] = &[
+    rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
+    // Nobody may grant what they may not do themselves.
+    rule(Home, "", "configmaps", &["list", "watch"]).or("opening the definitions of pools to all users"),
+    rule(Home, "rbac.authorization.k8s.io", "roles", MAKE).or("opening the definitions of pools to all users"),
+    rule(Home, "rbac.authorization.k8s.io", "rolebindings", MAKE).or("opening the definitions of pools to all users"),
+    rule(Home, "", "configmaps", &["delete"]).or("taking back what failed part way"),
+];
+
+pub const WRITE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", MAKE)];
+pub const READ_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["get"])];
+pub const DELETE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["delete"])];
+
+pub const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
+pub const MAKE_SERVICE: &[Rule] = &[
+    rule(Namespace, "apps", "deployments", MAKE),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).or(SPANNING),
+];
+/// The dry runs of `diff` for documents other than trainings.
+pub const COMPARE: &[Rule] = &[
+    rule(Namespace, "apps", "deployments", MAKE).when("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).or(SPANNING),
+    rule(Namespace, "apps", "statefulsets", MAKE).when("notebooks"),
+    rule(Namespace, "", "resourcequotas", MAKE).when("quotas"),
+    rule(Namespace, "", "limitranges", MAKE).when("quotas"),
+    rule(Home, "", "configmaps", &["get"]).when("pools and defaults"),
+    rule(Cluster, "", "nodes", LIST).when("pools"),
+];
+pub const MAKE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", MAKE)];
+pub const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).when("`--replace`")];
+pub const REPLACE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["delete"]).when("`--replace`")];
+pub const REPLACE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", &["delete"]).when("`--replace`")];
+pub const REPAIR_NOTEBOOK: &[Rule] =
+    &[rule(Namespace, "", "pods", &["get", "delete"]).or("the replacement of a pod that was never ready")];
+pub const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
+
+/// Progress, read from the newest lines of a log.
+pub const PROGRESS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("progress")];
+pub const THROUGHPUT: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")];
+pub const LOGS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])];
+pub const ALL_LOGS: &[Rule] = &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")];
+pub const EVENTS: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", LIST),
+    rule(Namespace, "", "pods", LIST),
+    rule(Namespace, "", "events", LIST),
+    rule(Namespace, "", "pods", WATCH).or(NEWS),
+    rule(Namespace, "", "events", WATCH).or(NEWS),
+];
+pub const EXEC: &[Rule] = &[rule(Namespace, "", "pods/exec", CALL)];
+pub const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
+pub const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];
+pub const SCALE: &[Rule] = &[
+    rule(Namespace, "apps", "deployments", &["list", "patch"]),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["list", "patch"]).or(SPANNING),
+    rule(Namespace, "", "pods", LIST),
+];
+pub const DELETE_JOB: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", &["delete"]),
+    rule(Namespace, "apps", "deployments", &["delete"]).when("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["delete"]).or(SPANNING),
+    rule(Namespace, "apps", "statefulsets", &["delete"]).when("notebooks"),
+    rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).when("`--purge`"),
+    rule(Namespace, "", "secrets", &["get", "delete"]).or("the token of ranks that an interrupted `create` left"),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE).or("the policy that an interrupted `create` left"),
+    rule(Namespace, "apps", "replicasets", &["list", "delete"]).when("services with `--force`"),
+    rule(Namespace, "", "pods", &["delete"]).when("`--force`, and pods that outlived their job"),
+    // `delete` searches every kind for an object with this name that gpuctl did not create.
+    rule(Namespace, "batch", "jobs", &["get"]),
+    rule(Namespace, "apps", "deployments", &["get"]).when("services"),
+    rule(Namespace, "apps", "statefulsets", &["get"]).when("notebooks"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["get"]).or(SPANNING),
+    rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),
+];
+pub const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
+const IN_POOL: &str = "how many jobs a pool has";
+pub const POOLS: &[Rule] = &[
+    rule(Home, "", "configmaps", LIST).or("descriptions and quotas"),
+    rule(Cluster, "batch", "jobs", LIST).or(IN_POOL),
+    rule(Cluster, "apps", "deployments", LIST).or(IN_POOL),
+    rule(Cluster, "apps", "statefulsets", LIST).or(IN_POOL),
+    rule(Cluster, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(IN_POOL),
+];
+pub const DELETE_POOL: &[Rule] = &[
+    rule(Home, "", "configmaps", &["get", "delete"]),
+    rule(Cluster, "batch", "jobs", LIST),
+    rule(Cluster, "apps", "deployments", LIST),
+    rule(Cluster, "apps", "statefulsets", LIST),
+    rule(Cluster, "", "pods", LIST),
+];
+pub const CLAIMS: &[Rule] = &[
+    rule(Namespace, "", "persistentvolumeclaims", LIST),
+    rule(Namespace, "", "pods", LIST).or("who uses claims"),
+    rule(Namespace, "batch", "jobs", LIST).or("whether jobs are still there"),
+];
+/// Lookups of the objects that jobs name, before they are submitted.
+pub const LOOK: &[Rule] = &[
+    rule(Namespace, "", "resourcequotas", LIST).or("the check of quotas"),
+    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("the check of claims"),
+    rule(Namespace, "", "secrets", &["get"]).or("the check of secrets"),
+    rule(Namespace, "", "configmaps", &["get"]).or("the check of ConfigMaps"),
+    rule(Namespace, "", "serviceaccounts", &["get"]).or("the check of service accounts"),
+    rule(Cluster, "storage.k8s.io", "storageclasses", LIST).or("the check of storage classes"),
+    rule(Cluster, "", "persistentvolumes", LIST).or("the check of storage classes"),
+    rule(Cluster, "", "pods", LIST).or("who holds the GPUs that a job waits for"),
+];

@@ -1,0 +1,381 @@
+//! Decides by the name of a variable, flag or key whether it holds a secret.
+
+use super::name_words::{
+    AFTER_KEYS, COUNTS, DESCRIPTIONS, EXTENSIONS, FILE_NAMES, FINAL_ONLY, KEY_LETTERS, KEY_OWNERS, NO_PLURAL, PLAIN_KEYS,
+    PLAIN_PASSES, PLAIN_TOKENS, STRONG_ENDS, WEAK,
+};
+use super::secret_values::is_number_of_tokens;
+
+/// How reliably a name announces a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NameStrength {
+    /// The name does not announce a secret.
+    None,
+    /// A secret in a flag or a variable, but an everyday word in prose and in API objects: `key`, `login`.
+    Weak,
+    /// A secret wherever it appears: `password`, `api_key`.
+    Strong,
+}
+
+/// What a name announces. It compares with a [`NameStrength`] by its strength.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// How reliably the name announces a secret.
+    pub strength: NameStrength,
+    /// Whether a number after the name is a count of tokens, as in `tokens=8388608`.
+    pub counts_tokens: bool,
+}
+
+impl From<NameStrength> for Announcement {
+    fn from(strength: NameStrength) -> Self {
+        Self { strength, counts_tokens: false }
+    }
+}
+
+impl PartialEq<NameStrength> for Announcement {
+    fn eq(&self, strength: &NameStrength) -> bool {
+        self.strength == *strength
+    }
+}
+
+/// Classifies a name: `--wandb-key`, `HF_TOKEN`, `NotebookApp.token`, `clientSecret`.
+pub fn strength_of(name: &str) -> Announcement {
+    let words = words_of(name);
+    let Some(last) = words.last() else { return NameStrength::None.into() };
+    let is_file = name.rsplit_once('.').is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
+    // The secret ID of an AppRole is its password, although other IDs are public.
+    let is_secret_id = words.len() > 1 && last == "id" && words[words.len() - 2] == "secret";
+    if is_secret_id {
+        return NameStrength::Strong.into();
+    }
+    // `secretName` and `--token-file` locate a secret; `TOKEN_1` and `password2` hold one.
+    if is_file || DESCRIPTIONS.contains(&last.as_str()) {
+        return NameStrength::None.into();
+    }
+    let strengths: Vec<NameStrength> = (0..words.len()).map(|index| strength_in(&words, index)).collect();
+    // `password_tokens` and `auth_tokens` announce a secret by another word too.
+    let counts_tokens = strengths.iter().zip(&words).enumerate().all(|(index, (strength, word))| {
+        let is_counted = word.ends_with("tokens") || (word.ends_with("token") && index + 1 < words.len());
+        *strength == NameStrength::None || is_counted
+    });
+    Announcement { strength: strengths.into_iter().max().unwrap_or(NameStrength::None), counts_tokens }
+}
+
+/// Classifies one word of a name by its neighbours.
+fn strength_in(words: &[String], index: usize) -> NameStrength {
+    let written = words[index].as_str();
+    let singular = written.strip_suffix('s').filter(|word| !word.ends_with('s') && !NO_PLURAL.contains(word));
+    let word = if WEAK.contains(&written) { written } else { singular.unwrap_or(written) };
+    let before = index.checked_sub(1).map_or("", |before| words[before].as_str());
+    let after = words.get(index + 1).map_or("", String::as_str);
+    if let Some(start) = word.strip_suffix("token") {
+        return strength_of_token(&words[..index], start, written != word, after);
+    }
+    // `imagePullSecret` and `tlsSecret` hold the name of a Secret.
+    if word == "secret" && matches!(before, "pull" | "tls") || word.ends_with("pullsecret") || word == "tlssecret" {
+        return NameStrength::None;
+    }
+    if STRONG_ENDS.iter().any(|end| word.ends_with(end)) {
+        return NameStrength::Strong;
+    }
+    match word.strip_suffix("key") {
+        Some(_) if AFTER_KEYS.contains(&after) => NameStrength::None,
+        Some("") => strength_of_key(before, false),
+        Some(start) => strength_of_key(start, true),
+        None => strength_of_word(word, before, after.is_empty()),
+    }
+}
+
+/// Classifies `token` between the words `before` and the word `after`. `start` is glued to it, as in `hftoken`.
+fn strength_of_token(before: &[String], start: &str, is_plural: bool, after: &str) -> NameStrength {
+    let owner = if start.is_empty() { before.last().map_or("", String::as_str) } else { start };
+    let is_counted = is_plural && before.iter().rev().take(4).any(|word| COUNTS.contains(&word.as_str()));
+    // `tokens_seen` is a count, and `HF_TOKENS_PROD` is a list of secrets.
+    let is_qualified = is_plural && !after.is_empty() && !KEY_OWNERS.contains(&owner);
+    match PLAIN_TOKENS.contains(&owner) || is_counted || is_qualified || after == "per" {
+        true => NameStrength::None,
+        false => NameStrength::Strong,
+    }
+}
+
+/// Classifies a key by the word before it, which can be glued to it, as in `WANDBKEY` and `monkey`.
+fn strength_of_key(owner: &str, is_glued: bool) -> NameStrength {
+    if PLAIN_KEYS.contains(&owner) || (is_glued && KEY_LETTERS.contains(&owner)) {
+        return NameStrength::None;
+    }
+    if KEY_OWNERS.contains(&owner) { NameStrength::Strong } else { NameStrength::Weak }
+}
+
+/// Classifies the remaining words, which can be glued to an owner: `pin`, `DBPASS`.
+fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
+    if word == "pass" && PLAIN_PASSES.contains(&before) || FINAL_ONLY.contains(&word) && !is_last {
+        return NameStrength::None;
+    }
+    if WEAK.contains(&word) {
+        return NameStrength::Weak;
+    }
+    if let Some(owner) = word.strip_suffix("pass") {
+        return if PLAIN_PASSES.contains(&owner) { NameStrength::None } else { NameStrength::Strong };
+    }
+    // The shell's `OLDPWD` is a directory.
+    let is_glued = (word.ends_with("pw") || word.ends_with("pwd") || word.ends_with("psk")) && word != "oldpwd";
+    if is_glued { NameStrength::Strong } else { NameStrength::None }
+}
+
+/// Whether an environment variable of this name holds a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    // Shells keep the working directory in `PWD`, which resembles a password's name.
+    !matches!(name, "PWD" | "OLDPWD") && strength_of(name) != NameStrength::None
+}
+
+/// Whether a value after a name of this strength can be a secret. A switch never is, nor is a count of
+/// tokens. A path is one only after an unambiguous name; [`holds_secret`] also considers which names take a file.
+pub fn is_secret_value(announced: impl Into<Announcement>, value: &str) -> bool {
+    const SWITCHES: [&str; 12] =
+        ["true", "false", "yes", "no", "on", "off", "none", "null", "nil", "auto", "disabled", "enabled"];
+    let value = value.trim_matches(['"', '\'']);
+    if value.is_empty() || SWITCHES.contains(&value.to_ascii_lowercase().as_str()) {
+        return false;
+    }
+    let Announcement { strength, counts_tokens } = announced.into();
+    if counts_tokens && is_number_of_tokens(value) {
+        return false;
+    }
+    match strength {
+        NameStrength::None => false,
+        NameStrength::Weak => !is_path(value),
+        NameStrength::Strong => true,
+    }
+}
+
+/// Whether a value after this name can be a secret. The name decides whether a path can be one:
+/// `--key` usually takes a file, `--auth` does not.
+pub(super) fn holds_secret(name: &str, value: &str) -> bool {
+    let announced = strength_of(name);
+    let takes_file =
+        words_of(name).last().is_some_and(|last| FILE_NAMES.iter().any(|end| last.trim_end_matches('s').ends_with(end)));
+    let strength = if takes_file { announced.strength } else { NameStrength::Strong };
+    announced != NameStrength::None && is_secret_value(Announcement { strength, ..announced }, value)
+}
+
+/// Whether a value has the shape of a path. Base64 also begins with a slash, and has `+` and `=`.
+fn is_path(value: &str) -> bool {
+    const EXTENSIONS: [&str; 10] = ["pem", "key", "crt", "cer", "lic", "json", "txt", "p12", "pub", "der"];
+    // A longer path cannot be opened.
+    const LONGEST: usize = 4096;
+    let Some(rest) = ["../", "./", "~/", "/"].iter().find_map(|start| value.strip_prefix(start)) else { return false };
+    let has_extension = rest.rsplit_once('.').is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
+    value.len() <= LONGEST && !value.contains(['+', '=']) && (rest.contains('/') || has_extension)
+}
+
+/// Splits at everything that is not a letter or digit, at changes from lower to upper case, and before trailing digits.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut last = ' ';
+    for letter in name.chars() {
+        let starts = !last.is_ascii_alphanumeric() || (last.is_ascii_lowercase() && letter.is_ascii_uppercase());
+        if letter.is_ascii_alphanumeric() {
+            match words.last_mut() {
+                Some(word) if !starts => word.push(letter.to_ascii_lowercase()),
+                _ => words.push(letter.to_ascii_lowercase().to_string()),
+            }
+        }
+        last = letter;
+    }
+    words.iter_mut().for_each(|word| word.truncate(word.trim_end_matches(|c: char| c.is_ascii_digit()).len()));
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_told_from_names_about_them() {
+        for name in [
+            "--wandb-key",
+            "--wandb_key",
+            "--auth",
+            "--passphrase",
+            "--license-key",
+            "--pat",
+            "--key",
+            "--hf-token",
+            "--aws-secret-access-key",
+            "--ngc-api-key",
+            "NotebookApp.token",
+            "PGPASSWORD",
+            "clientSecret",
+            "DB_PW",
+            "TOKEN_1",
+            "password2",
+            "MASTER_KEY",
+            "API_KEYS",
+            "--login",
+            "hftoken",
+            "OPENAI_API_KEY_PROD",
+            "HF_TOKENS",
+            "--tokens",
+            "--secrets",
+            "PASSWORDS",
+            "COOKIES",
+            "APIKEYS",
+            "PATS",
+            "CREDS",
+            "API_TOKENS",
+            "passphrases",
+            "VAULT_SECRET_ID",
+            "--secret-id",
+            "role_secret_id",
+            "secretId",
+            "SECRETID",
+            "WANDBKEY",
+            "OPENAIKEY",
+            "--hfkey",
+            "SSHKEY",
+            "PGPASS",
+            "DBPASS",
+            "--dbpass",
+            "--userpass",
+            "LDAP_BINDPW",
+            "MYSQL_ROOTPW",
+            "--passkey",
+            "PSK",
+            "--psk",
+            "--sas",
+            "pswd",
+            "SASTOKEN",
+            "ADMINPWD",
+            "storepass",
+            "SMTPPASS",
+            "wpapsk",
+            "GITHUBKEY",
+            "AZURE_CONNECTIONSTRING",
+            "HF_TOKENS_PROD",
+            "TOKEN_PROD",
+            "TOKENS_1",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in [
+            "--sort-key",
+            "--prompt_key",
+            "--max-tokens",
+            "--eos-token",
+            "--token-file",
+            "secretName",
+            "PWD",
+            "OLDPWD",
+            "TOKENIZERS_PARALLELISM",
+            "SSH_AUTH_SOCK",
+            "--author",
+            "--num-key-value-heads-size",
+            "--pattern",
+            "imagePullSecrets",
+            "MAX_TOKENS",
+            "--keyframe",
+            "automount",
+            "num_tokens",
+            "total_tokens",
+            "max_num_batched_tokens",
+            "tokens_per_second",
+            "prompt_tokens",
+            "stop_tokens",
+            "imagePullSecret",
+            "maxtokens",
+            "num_speculative_tokens",
+            "SECRET_NAME",
+            "client_id",
+            "access_key_id",
+            "AWS_ACCESS_KEY_ID",
+            "secret_ids",
+            "bypass",
+            "compass",
+            "monkey",
+            "turkey",
+            "hotkey",
+            "sortkey",
+            "primarykey",
+            "pubkey",
+            "keepass",
+            "forward_pass",
+            "lowpass",
+            "num_key_value_heads",
+            "key_padding_mask",
+            "pin_memory",
+            "pin_memory_device",
+            "sas_address",
+            "secret.go",
+            "token.py",
+            "warmup_passes",
+            "pins",
+            "tokenizer",
+            "TOKENIZERS_PARALLELISM",
+            "keyboard",
+            "passthrough",
+            "TOKENS_PER_STEP",
+            "token_per_step",
+            "tokensPerGpu",
+            "api_tokens_per_minute",
+            "tokens_seen",
+            "consumed_tokens",
+            "mean_token_accuracy",
+            "moe_token_dispatcher",
+            "--token-drop",
+            "api_key_env",
+            "secret_store",
+            "tlsSecret",
+            "password_hash_rounds",
+            "process_token_ids",
+            "",
+            "--",
+        ] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+        assert_eq!(strength_of("key"), NameStrength::Weak);
+        assert_eq!(strength_of("wandb_key"), NameStrength::Strong);
+    }
+
+    #[test]
+    fn a_number_after_a_plural_of_token_is_a_count() {
+        for (name, value) in [
+            ("TOKENS", "8388608"),
+            ("BATCH_TOKENS", "4194304"),
+            ("--tokens", "1,234,567,890"),
+            ("tokens", "1.2e9"),
+            ("tokens", "'3521.4'"),
+            ("token_window", "123456789012"),
+            ("tokens", "1.2M"),
+        ] {
+            assert!(!is_secret_value(strength_of(name), value), "{name} {value}");
+            assert!(!holds_secret(name, value), "{name} {value}");
+        }
+        for (name, value) in [
+            ("HF_TOKEN", "8388608"),
+            ("HF_TOKEN_1", "8388608"),
+            ("PASSWORD_TOKENS", "8388608"),
+            ("AUTH_TOKENS", "8388608"),
+            ("TOKENS", "x8388608"),
+            ("TOKENS", "1234567890123456"),
+            ("PASSWORD", "123456"),
+        ] {
+            assert!(is_secret_value(strength_of(name), value), "{name} {value}");
+            assert!(holds_secret(name, value), "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn switches_and_paths_are_not_secrets() {
+        assert!(!is_secret_value(NameStrength::Strong, "true"));
+        assert!(!is_secret_value(NameStrength::Weak, "/etc/tls/key.pem"));
+        assert!(is_secret_value(NameStrength::Strong, "/b64+key"));
+        assert!(is_secret_value(NameStrength::Weak, "123456"));
+        for secret in ["/CANARY+x==", "./CANARY", "~CANARY", "/x", "/a/b+c", ".CANARY"] {
+            assert!(is_secret_value(NameStrength::Weak, secret), "{secret}");
+        }
+        assert!(!holds_secret("--key", "/etc/tls/key.pem") && !holds_secret("--license", "./x.lic"));
+        assert!(!holds_secret("pwd", "/workspace/run") && !holds_secret("--sslkey", "~/client.key"));
+        assert!(holds_secret("--auth", "/etc/x/y") && holds_secret("--pat", "/a/b.txt") && !holds_secret("--auth", "off"));
+    }
+}

@@ -1,0 +1,72 @@
+//! Reduces a URL to the part that is safe to print or store: no user, password or query, and no
+//! path if the path is a secret. Works on text, because error messages contain unparsable URLs too.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::secret_text::scrubbed;
+
+/// Formats a URL without user, password, query and fragment.
+pub fn shown_url(text: &str) -> String {
+    let (scheme, rest) = split_scheme(text.trim());
+    // A password can contain unescaped `/`, `?` and `#`, so everything before the last `@` may
+    // belong to it.
+    let host_on = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    let shown = host_on.split(['?', '#']).next().unwrap_or_default();
+    format!("{scheme}{}", shown.trim_end_matches('/'))
+}
+
+/// Keeps only scheme, host and port: the path of a webhook is its password.
+pub fn shown_origin(text: &str) -> String {
+    let shown = shown_url(text);
+    let (scheme, rest) = split_scheme(&shown);
+    format!("{scheme}{}", rest.split(['/', '\\']).next().unwrap_or_default())
+}
+
+/// Shortens every URL in a library's text, which may quote a server, a proxy or a redirect with its
+/// password.
+pub fn shown_error(text: &str) -> String {
+    static URL: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>`]+"#).expect("the pattern is tested"));
+    let shown = URL.replace_all(text, |found: &Captures<'_>| {
+        let closed = found[0].trim_end_matches([')', ']', '}', ',', '.', ':']);
+        format!("{}{}", shown_url(closed), &found[0][closed.len()..])
+    });
+    scrubbed(&shown).unwrap_or_else(|| shown.into_owned())
+}
+
+/// Splits `https://` from the rest. Text before `://` that is not a scheme can be part of a
+/// password.
+fn split_scheme(text: &str) -> (&str, &str) {
+    match text.find("://") {
+        Some(at) if text[..at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) => text.split_at(at + 3),
+        _ => ("", text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_login_or_query_is_shown() {
+        for (url, shown) in [
+            ("https://user:CANARY@host:6443/base/?tok=CANARY#CANARY", "https://host:6443/base"),
+            ("https://user:CAN/ARY?x#y@z@host", "https://host"),
+            ("https://CANARY@[fd00::1]:6443", "https://[fd00::1]:6443"),
+            ("socks5h://u:CANARY@127.0.0.1:1", "socks5h://127.0.0.1:1"),
+            ("user:CANARY@host:3128", "host:3128"),
+            ("https:\\\\user:CANARY@host", "host"),
+            ("https://host/?tok=CANARY", "https://host"),
+            ("https://10.0.0.1:6443", "https://10.0.0.1:6443"),
+        ] {
+            assert_eq!(shown_url(url), shown, "{url}");
+        }
+        assert_eq!(
+            shown_error("error for url (https://u:CANARY@host/x?token=CANARY): proxy \"socks4://u:CANARY@h:1/\" fails"),
+            "error for url (https://host/x): proxy \"socks4://h:1\" fails"
+        );
+        assert_eq!(shown_origin("https://u:CANARY@hooks.example.com/CANARY/CANARY?x=CANARY"), "https://hooks.example.com");
+    }
+}

@@ -1,0 +1,99 @@
+//! Time series as Prometheus returns them: labels and points.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+/// One value at one time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Unix milliseconds.
+    pub at: i64,
+    /// As it was exported; NaN and infinities included.
+    pub value: f64,
+}
+
+/// Names and values, in order of the names. There are about ten, of which many are asked for that are not among them: looking
+/// at all of them is faster than a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Labels(Vec<(String, String)>);
+
+impl Labels {
+    /// Returns the value of a name, empty ones included.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl FromIterator<(String, String)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(labels: I) -> Self {
+        let mut labels: Vec<_> = labels.into_iter().collect();
+        labels.sort();
+        Self(labels)
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AnyLabels)
+    }
+}
+
+struct AnyLabels;
+
+impl<'de> Visitor<'de> for AnyLabels {
+    type Value = Labels;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("labels")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+        let mut labels = Vec::new();
+        while let Some(label) = map.next_entry()? {
+            labels.push(label);
+        }
+        Ok(labels.into_iter().collect())
+    }
+}
+
+/// A series: what it is of, and its points in order of time. An instant answer has one point.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// What the series is of.
+    pub labels: Labels,
+    /// In order of time.
+    pub points: Vec<Point>,
+}
+
+impl Series {
+    /// Returns a label's value; an empty one is none, as in Prometheus.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// Returns the first of these labels that has a value.
+    pub fn first<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<&str> {
+        names.into_iter().find_map(|name| self.label(name))
+    }
+
+    /// Returns the metric's name, empty where an operation took it away.
+    pub fn name(&self) -> &str {
+        self.label("__name__").unwrap_or_default()
+    }
+
+    /// Returns all labels but the metric's name.
+    pub(crate) fn without_name(&self) -> Vec<(&str, &str)> {
+        self.labels.iter().filter(|(name, _)| *name != "__name__").collect()
+    }
+
+    /// Returns the newest value.
+    pub fn last(&self) -> Option<Point> {
+        self.points.last().copied()
+    }
+}

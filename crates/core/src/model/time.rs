@@ -1,0 +1,84 @@
+//! Times as Prometheus is asked for them. What it answers is in Unix milliseconds (`Point::at`), and everything that people read
+//! or the API server tells is a `Timestamp`; this type keeps the three apart.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+use jiff::Timestamp;
+
+/// Seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnixSeconds(pub i64);
+
+impl UnixSeconds {
+    /// Later than every other time.
+    pub const NEVER: Self = Self(i64::MAX);
+
+    /// Returns the time in milliseconds.
+    pub fn millis(self) -> i64 {
+        self.0.saturating_mul(1000)
+    }
+
+    /// Returns the time as people and the API server write it; 1970 for one that no calendar has.
+    pub fn timestamp(self) -> Timestamp {
+        Timestamp::from_second(self.0).unwrap_or_default()
+    }
+
+    /// Returns the whole number of spans of so many seconds since 1970.
+    pub fn spans_of(self, seconds: i64) -> i64 {
+        self.0.div_euclid(seconds)
+    }
+}
+
+impl From<Timestamp> for UnixSeconds {
+    fn from(at: Timestamp) -> Self {
+        Self(at.as_second())
+    }
+}
+
+impl fmt::Display for UnixSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// So many seconds later.
+impl Add<i64> for UnixSeconds {
+    type Output = Self;
+
+    fn add(self, seconds: i64) -> Self {
+        Self(self.0.saturating_add(seconds))
+    }
+}
+
+/// So many seconds earlier.
+impl Sub<i64> for UnixSeconds {
+    type Output = Self;
+
+    fn sub(self, seconds: i64) -> Self {
+        Self(self.0.saturating_sub(seconds))
+    }
+}
+
+/// The seconds between two times.
+impl Sub for UnixSeconds {
+    type Output = i64;
+
+    fn sub(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_become_milliseconds_and_calendar_times() {
+        let noon = UnixSeconds(1_767_268_800);
+        assert_eq!((noon.millis(), noon.timestamp().to_string()), (1_767_268_800_000, "2026-01-01T12:00:00Z".to_owned()));
+        assert_eq!(((noon + 60) - noon, noon - 3600, noon.spans_of(3600)), (60, UnixSeconds(1_767_265_200), 490_908));
+        assert_eq!(UnixSeconds::from(noon.timestamp()), noon);
+        assert!(UnixSeconds::NEVER > noon && UnixSeconds::NEVER.millis() == i64::MAX);
+    }
+}

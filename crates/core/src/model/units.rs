@@ -1,0 +1,189 @@
+//! Units of measured values. Each is a type of its own, so that percent are never taken for a ratio, MiB for bytes, or watts for
+//! milliwatts. All serialize as the bare number.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A measured value that can be summed and averaged.
+pub trait UnitValue: Copy {
+    /// Returns the value in this unit.
+    fn value(self) -> f64;
+
+    /// Takes a value in this unit.
+    fn of(value: f64) -> Self;
+}
+
+/// Bare numbers: ratios, hours, counts.
+impl UnitValue for f64 {
+    fn value(self) -> f64 {
+        self
+    }
+
+    fn of(value: f64) -> Self {
+        value
+    }
+}
+
+macro_rules! units {
+    ($($(#[$about:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, JsonSchema, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub f64);
+
+        impl UnitValue for $name {
+            fn value(self) -> f64 {
+                self.0
+            }
+
+            fn of(value: f64) -> Self {
+                Self(value)
+            }
+        }
+
+        /// The bare number, as precise as the format asks for.
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+units! {
+    /// Percent of the whole, 0–100.
+    Percent,
+    /// Memory in MiB, 1,048,576 bytes each.
+    Mebibytes,
+    /// Power in watts.
+    Watts,
+    /// Temperature in degrees Celsius.
+    Celsius,
+}
+
+/// A number of GPUs: whole devices, or units of a resource where a node offers parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GpuCount(pub u64);
+
+/// Devices that one pod can request or one node can have, parts of devices included. A pod runs on one node, and no node
+/// offers a tenth of this. Whatever is larger is a mistake or an attack, and would spoil every sum.
+pub const MOST_PER_NODE: u64 = 10_000;
+/// Devices that all pods of one owner can request.
+pub const MOST_PER_OWNER: u64 = 1_000_000;
+
+impl GpuCount {
+    /// No GPU.
+    pub const ZERO: Self = Self(0);
+
+    /// Returns the number for arithmetic with hours and shares.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+}
+
+impl fmt::Display for GpuCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Add for GpuCount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for GpuCount {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+/// So many pods with so many GPUs each.
+impl Mul<u64> for GpuCount {
+    type Output = Self;
+
+    fn mul(self, times: u64) -> Self {
+        Self(self.0.saturating_mul(times))
+    }
+}
+
+impl Sum for GpuCount {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl Percent {
+    /// Returns the part of the whole, 0–1.
+    pub fn ratio(self) -> f64 {
+        self.0 / 100.0
+    }
+
+    /// Returns how much a part is of a whole; `None` when there is no whole.
+    pub fn of_whole<U: UnitValue>(part: U, whole: U) -> Option<Self> {
+        (whole.value() > 0.0).then(|| Self(part.value() / whole.value() * 100.0))
+    }
+}
+
+impl Mebibytes {
+    /// Returns the memory in GiB.
+    pub fn gibibytes(self) -> f64 {
+        self.0 / 1024.0
+    }
+}
+
+/// Rounds to two decimals: more than an exporter measures.
+pub fn rounded<U: UnitValue>(value: U) -> U {
+    U::of((value.value() * 100.0).round() / 100.0)
+}
+
+/// Returns the mean of what is known; `None` when nothing is.
+pub fn mean<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
+    let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value.value()));
+    (count > 0).then(|| U::of(sum / f64::from(count)))
+}
+
+/// Returns the lowest of what is known.
+pub fn lowest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
+    values.map(UnitValue::value).reduce(f64::min).map(U::of)
+}
+
+/// Returns the highest of what is known.
+pub fn highest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
+    values.map(UnitValue::value).reduce(f64::max).map(U::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_saturate() {
+        let most = GpuCount(u64::MAX);
+        let mut sum = most;
+        sum += GpuCount(3);
+        assert_eq!([sum, most + most, most * 2, [most, most].into_iter().sum()], [most; 4]);
+    }
+
+    #[test]
+    fn nothing_known_has_no_mean_and_no_share() {
+        assert_eq!(mean([Percent(90.0), Percent(30.0)].into_iter()), Some(Percent(60.0)));
+        assert_eq!(mean(std::iter::empty::<Watts>()), None);
+        assert_eq!(
+            (lowest([Watts(2.0), Watts(1.0)].into_iter()), highest([Watts(2.0), Watts(1.0)].into_iter())),
+            (Some(Watts(1.0)), Some(Watts(2.0)))
+        );
+        assert_eq!(Percent::of_whole(Mebibytes(512.0), Mebibytes(2048.0)), Some(Percent(25.0)));
+        assert_eq!(Percent::of_whole(Mebibytes(512.0), Mebibytes(0.0)), None);
+        assert_eq!((Percent(25.0).ratio(), Mebibytes(1536.0).gibibytes()), (0.25, 1.5));
+        assert_eq!(serde_json::to_string(&Some(Percent(25.5))).unwrap(), "25.5");
+    }
+}

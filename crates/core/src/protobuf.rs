@@ -1,0 +1,99 @@
+//! The bytes of protobuf: keys, numbers and lengths. It knows no names and no messages. Source: protobuf.dev, "Encoding".
+
+use serde::de::Error as _;
+use serde_json::{Error, Result};
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar<'de> {
+    Number(u64),
+    /// A text, a message, or fields of one number one after the other.
+    Bytes(&'de [u8]),
+}
+
+/// What is left of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'de>(&'de [u8]);
+
+impl<'de> Reader<'de> {
+    pub fn new(bytes: &'de [u8]) -> Self {
+        Self(bytes)
+    }
+
+    pub fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the next field and its number; `None` at the end of the message.
+    pub fn field(&mut self) -> Result<Option<(u64, Scalar<'de>)>> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let key = self.varint()?;
+        let scalar = match key & 7 {
+            0 => Scalar::Number(self.varint()?),
+            1 => Scalar::Bytes(self.take(8)?),
+            2 => {
+                let length = self.varint()?;
+                Scalar::Bytes(self.take(length)?)
+            }
+            5 => Scalar::Bytes(self.take(4)?),
+            other => return Err(Error::custom(format!("a field has the unknown wire type {other}"))),
+        };
+        Ok(Some((key >> 3, scalar)))
+    }
+
+    /// Goes on over all further fields of this number, and returns everything since `start`.
+    pub fn run_since(&mut self, start: Self, number: u64) -> Result<&'de [u8]> {
+        let mut ahead = *self;
+        while let Some((next, _)) = ahead.field()?
+            && next == number
+        {
+            *self = ahead;
+        }
+        Ok(&start.0[..start.0.len() - self.0.len()])
+    }
+
+    /// Returns a number.
+    pub fn varint(&mut self) -> Result<u64> {
+        let mut value = 0;
+        for (place, byte) in self.0.iter().enumerate().take(10) {
+            value |= u64::from(byte & 0x7f) << (7 * place);
+            if byte & 0x80 == 0 {
+                self.0 = &self.0[place + 1..];
+                return Ok(value);
+            }
+        }
+        Err(Error::custom("a number does not end"))
+    }
+
+    /// Returns so many bytes.
+    pub fn take(&mut self, length: u64) -> Result<&'de [u8]> {
+        let end = usize::try_from(length).ok().filter(|end| *end <= self.0.len());
+        let (taken, rest) = self.0.split_at(end.ok_or_else(|| Error::custom("protobuf breaks off"))?);
+        self.0 = rest;
+        Ok(taken)
+    }
+}
+
+/// Writes a number.
+pub fn put_varint(into: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        into.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    into.push(number as u8);
+}
+
+/// Writes a field that holds a number.
+pub fn put_number(into: &mut Vec<u8>, field: u64, number: u64) {
+    put_varint(into, field << 3);
+    put_varint(into, number);
+}
+
+/// Writes a field that holds a text or a message.
+pub fn put_bytes(into: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+    put_varint(into, field << 3 | 2);
+    put_varint(into, bytes.len() as u64);
+    into.extend(bytes);
+}

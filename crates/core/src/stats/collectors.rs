@@ -1,0 +1,53 @@
+//! Removes duplicate samples of a device that several collectors scraped.
+
+use std::collections::BTreeMap;
+
+use super::allocations::interval;
+use crate::model::Point;
+
+/// Milliseconds of one of the means that rows are made of: the document samples every five minutes.
+pub const WINDOW: i64 = 300_000;
+
+/// Values of one device, one per scrape, where several collectors tell of it: what comes within half a scrape of another's
+/// sample is a copy.
+pub fn once(mut told: Vec<(u32, Point)>) -> Vec<Point> {
+    told.sort_by_key(|(source, point)| (point.at, *source));
+    let first = told.first().map(|(source, _)| *source);
+    if told.iter().all(|(source, _)| Some(*source) == first) {
+        let mut points: Vec<Point> = told.into_iter().map(|(_, point)| point).collect();
+        points.dedup_by_key(|point| point.at);
+        return points;
+    }
+    let mut sources: BTreeMap<u32, Vec<Point>> = BTreeMap::new();
+    told.iter().for_each(|(source, point)| sources.entry(*source).or_default().push(*point));
+    let apart = interval(sources.values().map(Vec::as_slice)).unwrap_or(0) / 2;
+    let mut kept: Vec<(u32, Point)> = Vec::new();
+    for (source, point) in told {
+        let copy = kept.last().is_some_and(|(last, before)| *last != source && point.at - before.at < apart.max(1));
+        if !copy {
+            kept.push((source, point));
+        }
+    }
+    kept.into_iter().map(|(_, point)| point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_another_collector_count_once() {
+        let point = |at: i64| Point { at, value: 1.0 };
+        let told = |shift: i64| {
+            (0..4).flat_map(|step| [(0, point(step * 30_000)), (1, point(step * 30_000 + shift))]).collect::<Vec<_>>()
+        };
+        for shift in [0, 1, 10_000, 20_000, 29_999] {
+            let kept = once(told(shift));
+            assert!((4..=5).contains(&kept.len()), "{shift}: {kept:?}");
+        }
+        // Where one is silent the other speaks.
+        let mut gap = told(10_000);
+        gap.retain(|(source, point)| *source == 1 || point.at < 60_000);
+        assert_eq!(once(gap).len(), 4);
+    }
+}

@@ -1,0 +1,49 @@
+//! Asks which metrics of utilization a store has, before queries that join them by `or`: for each name, exported or not, the store goes
+//! through all that the names before it had.
+
+use crate::model::Series;
+
+use super::dialect::{Quantity, metric_of};
+use super::{query, recorded};
+
+/// What a store has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Metrics of utilization that it has samples of.
+    pub utilization: Vec<&'static str>,
+    /// Whether rules recorded the fatal errors of the last hour.
+    pub records_errors: bool,
+}
+
+/// Returns the query whose answer [`Known::of`] reads.
+pub fn query() -> String {
+    let names = query::pattern(&[Quantity::Utilization]);
+    format!("count by (__name__) ({{__name__=~\"{names}\"}}) or {}", recorded::is_recorded())
+}
+
+impl Known {
+    /// From the answer to [`query`].
+    pub fn of(answer: &[Series]) -> Self {
+        let names = answer.iter().filter_map(|series| metric_of(series.name()));
+        Self { utilization: names.map(|metric| metric.name).collect(), records_errors: answer.iter().any(recorded::is_mark) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_the_mark_of_rules_are_told_apart() {
+        promql_parser::parser::parse(&query()).unwrap_or_else(|error| panic!("{error}"));
+        let series = |label: &str, value: &str| Series {
+            labels: [(label.to_owned(), value.to_owned())].into_iter().collect(),
+            ..Series::default()
+        };
+        let metric = series("__name__", "DCGM_FI_DEV_GPU_UTIL");
+        let known = Known { utilization: vec!["DCGM_FI_DEV_GPU_UTIL"], records_errors: false };
+        assert_eq!(Known::of(std::slice::from_ref(&metric)), known);
+        assert_eq!(Known::of(&[metric, series("codes", "48,64")]), Known { records_errors: true, ..known });
+        assert_eq!(Known::of(&[]), Known::default());
+    }
+}

@@ -1,0 +1,124 @@
+//! Storage and network of a cluster in one query: node-exporter, kubelets and storage systems.
+//!
+//! Sources: Ceph's manager module, Longhorn's manager, the kubelet's `kubelet_volume_stats_*`, node-exporter's filesystem
+//! and InfiniBand collectors.
+
+use std::collections::BTreeMap;
+
+use crate::model::Series;
+
+/// Bytes of a cluster's storage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClusterStorage {
+    pub total: f64,
+    pub used: f64,
+    /// Whose word it is.
+    pub source: &'static str,
+}
+
+/// Ports of the fabric; what a port carries is of the fastest active one, in Gbit/s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rdma {
+    pub ports: u64,
+    pub active: u64,
+    pub gigabits: Option<f64>,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Machines {
+    pub storage: Option<ClusterStorage>,
+    pub rdma: Option<Rdma>,
+}
+
+/// Local disks are of their node; what several nodes mount is one.
+const LOCAL: &str = r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|fuse.*|autofs",device=~"/dev/.+""#;
+const MOUNTED: &str = r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|autofs|rootfs",device!~"/dev/.+""#;
+
+/// Sources of storage, the one that knows most first: total and used.
+fn storages() -> [(&'static str, String, String); 4] {
+    let volume = |what: &str| format!("sum(max by (namespace,persistentvolumeclaim) (kubelet_volume_stats_{what}_bytes))");
+    let disk = |metric: &str| {
+        format!("sum(max by (instance,node,device) ({metric}{{{LOCAL}}}) or max by (device) ({metric}{{{MOUNTED}}}))")
+    };
+    let (size, free) = (disk("node_filesystem_size_bytes"), disk("node_filesystem_free_bytes"));
+    [
+        ("ceph", "max(ceph_cluster_total_bytes)".to_owned(), "max(ceph_cluster_total_used_bytes)".to_owned()),
+        (
+            "longhorn",
+            "sum(max by (node,disk) (longhorn_node_storage_capacity_bytes))".to_owned(),
+            "sum(max by (node,disk) (longhorn_node_storage_usage_bytes))".to_owned(),
+        ),
+        ("volumes", volume("capacity"), volume("used")),
+        ("disks", size.clone(), format!("{size} - {free}")),
+    ]
+}
+
+/// One port once, however many servers scrape it.
+const PORTS: &str = "max by (instance,node,device,port) (node_infiniband_state_id)";
+
+/// Returns the query for everything; each value says what it is in the label `what`.
+pub fn query() -> String {
+    let mut parts: Vec<(String, String)> = Vec::new();
+    for (source, total, used) in storages() {
+        parts.push((format!("{source} total"), total));
+        parts.push((format!("{source} used"), used));
+    }
+    let rate = "max(node_infiniband_rate_bytes_per_second and on (instance,node,device,port) node_infiniband_state_id == 4)";
+    parts.push(("ports".to_owned(), format!("count({PORTS})")));
+    parts.push(("active".to_owned(), format!("count({PORTS} == 4)")));
+    parts.push(("rate".to_owned(), rate.to_owned()));
+    let named = |(what, expression): &(String, String)| format!(r#"label_replace({expression}, "what", "{what}", "", "")"#);
+    parts.iter().map(named).collect::<Vec<_>>().join(" or ")
+}
+
+/// Returns the answer to [`query`].
+pub fn read(answer: &[Series]) -> Machines {
+    let found: BTreeMap<&str, f64> = answer
+        .iter()
+        .filter_map(|series| Some((series.label("what")?, series.last()?.value)))
+        .filter(|(_, value)| value.is_finite() && *value >= 0.0)
+        .collect();
+    let get = |what: &str| found.get(what).copied();
+    let storage = storages().into_iter().find_map(|(source, ..)| {
+        let (total, used) = get(&format!("{source} total")).zip(get(&format!("{source} used")))?;
+        (total > 0.0 && used <= total).then_some(ClusterStorage { total, used, source })
+    });
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+    let count = |value: f64| value as u64;
+    let rdma = get("ports").map(|ports| Rdma {
+        ports: count(ports),
+        // Where ports are known and none is active, there is nothing to count.
+        active: get("active").map_or(0, count),
+        gigabits: get("rate").map(|bytes| bytes * 8.0 / 1e9),
+    });
+    Machines { storage, rdma }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Point;
+
+    fn answer(values: &[(&str, f64)]) -> Vec<Series> {
+        let series = |(what, value): &(&str, f64)| Series {
+            labels: [("what".to_owned(), (*what).to_owned())].into_iter().collect(),
+            points: vec![Point { at: 0, value: *value }],
+        };
+        values.iter().map(series).collect()
+    }
+
+    #[test]
+    fn the_query_is_promql() {
+        promql_parser::parser::parse(&query()).unwrap();
+    }
+
+    #[test]
+    fn the_source_that_knows_most_counts_and_absent_is_not_zero() {
+        let both = [("ceph total", 100.0), ("ceph used", 40.0), ("disks total", 7.0), ("disks used", 1.0)];
+        assert_eq!(read(&answer(&both)).storage, Some(ClusterStorage { total: 100.0, used: 40.0, source: "ceph" }));
+        assert_eq!(read(&answer(&[("ceph total", 100.0)])), Machines::default());
+        let rdma = read(&answer(&[("ports", 80.0), ("rate", 5e10)])).rdma.unwrap();
+        assert_eq!((rdma.ports, rdma.active, rdma.gigabits), (80, 0, Some(400.0)));
+    }
+}

@@ -1,0 +1,190 @@
+//! Why a job ended that is deleted, from what kube-state-metrics and events keep of it: reasons, and neither exit codes nor logs. It sends
+//! no request, and where the reasons do not decide it names all possible causes with the same weight.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::answer::{Answer, Cause, Coverage, Situation, weighed};
+use super::dead;
+use super::facts::EVENTS_KEPT;
+use gpuctl_core::model::state::pod_name;
+use gpuctl_core::model::{Event, Job, Pod, PodPhase};
+
+/// What is kept of a job that is deleted.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// Its pods in their last phase.
+    pub job: Job,
+    /// The Job had completed.
+    pub succeeded: bool,
+    /// The Job had failed.
+    pub failed: bool,
+    /// Why: `DeadlineExceeded`.
+    pub reason: Option<String>,
+    /// Why containers ended, by pod: `OOMKilled`, `Error`.
+    pub ends: BTreeMap<String, String>,
+    /// `None` where they may not be listed.
+    pub events: Option<Vec<Event>>,
+}
+
+/// Finds out why it ended.
+pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
+    let job = &memory.job;
+    let in_phase = |phase: PodPhase| job.pods.iter().any(|pod| pod.phase == phase);
+    let first = job.pods.iter().filter(|pod| pod.phase == PodPhase::Failed);
+    let first = first.min_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at, pod.rank));
+    let runs = in_phase(PodPhase::Running);
+    let (situation, causes) = match first {
+        _ if memory.succeeded => (Situation::Fine, Vec::new()),
+        _ if memory.reason.as_deref() == Some("DeadlineExceeded") => (Situation::Dead, vec![deadline("the job")]),
+        // Before its Job has failed, a pod that failed is tried again.
+        Some(pod) if memory.failed || !runs => (Situation::Dead, of_pod(memory, pod)),
+        None if !runs && !in_phase(PodPhase::Pending) && in_phase(PodPhase::Succeeded) => (Situation::Fine, Vec::new()),
+        _ if memory.failed => (Situation::Dead, Vec::new()),
+        _ => {
+            let what = if runs { "while it ran" } else { "before it ran" };
+            (Situation::Dead, vec![Cause::new("deleted", format!("it was deleted {what}"), "prometheus")])
+        }
+    };
+    let name = &job.name;
+    let told = causes.first().and_then(|cause| cause.evidence.first()).map(|one| one.what.as_str());
+    let sentence = match (situation, told) {
+        (Situation::Fine, _) => format!("{name} succeeded, and is deleted since"),
+        (_, None) => format!("{name} failed, and is deleted since; nothing that was kept tells why"),
+        (_, Some(told)) if causes[0].word == "deleted" => format!("{name}: {told}"),
+        (_, Some(told)) => format!("{name} failed: {told}; it is deleted since"),
+    };
+    Answer {
+        situation: if causes.is_empty() && situation == Situation::Dead { Situation::Unknown } else { situation },
+        since: first.and_then(|pod| pod.ended_at),
+        sentence,
+        causes: weighed(causes),
+        not_evaluated: vec!["exit codes and logs: they went with its pods".to_owned()],
+        coverage: Coverage { nodes: None, events: events_word(memory, now) },
+        ..Answer::default()
+    }
+}
+
+fn events_word(memory: &Memory, now: Timestamp) -> &'static str {
+    let last = memory.job.pods.iter().filter_map(|pod| pod.ended_at.or(pod.created_at)).max().or(memory.job.created_at);
+    match memory.events.as_deref() {
+        None => "forbidden",
+        Some([]) if last.is_some_and(|at| now.as_second() - at.as_second() > EVENTS_KEPT) => "expired",
+        Some([]) => "none",
+        Some(_) => "seen",
+    }
+}
+
+fn deadline(who: &str) -> Cause {
+    Cause::new("deadline", format!("{who} ran longer than it may (activeDeadlineSeconds)"), "prometheus")
+}
+
+/// Returns what ended a pod, all that are possible where the reasons do not tell one; none where there is no reason.
+fn of_pod(memory: &Memory, pod: &Pod) -> Vec<Cause> {
+    let who = pod_name(pod);
+    let place = pod.node.as_ref().map_or(String::new(), |node| format!(" on {node}"));
+    let object = format!("Pod/{}", pod.name);
+    let events = memory.events.iter().flatten().filter(|event| event.object == object);
+    let said = events.rev().find(|event| matches!(event.reason.as_str(), "Evicted" | "Preempted"));
+    let cause = |word, told: String| vec![Cause::new(word, told, "prometheus").at(pod.ended_at)];
+    if let Some(event) = said.filter(|event| event.reason == "Preempted") {
+        let told = format!("{who} was preempted{place} by a pod of higher priority: {}", event.message);
+        return vec![Cause::new("preempted", told, "events").at(event.at)];
+    }
+    match (pod.reason.as_deref(), memory.ends.get(&pod.name).map(String::as_str)) {
+        (Some("Evicted"), _) => match said {
+            Some(event) => vec![dead::evicted(pod, &event.message, "events").at(event.at)],
+            None => ["evicted-memory", "evicted-disk"]
+                .into_iter()
+                .map(|word| {
+                    let told = format!("{who} was evicted by its node{place}; whether for memory or disk was not kept");
+                    Cause { weight: 1.0, ..Cause::new(word, told, "prometheus").at(pod.ended_at) }
+                })
+                .collect(),
+        },
+        (Some("NodeLost" | "Shutdown" | "NodeShutdown" | "Terminated"), _) => {
+            cause("node-lost", format!("{who}'s node went down{place}"))
+        }
+        (Some(reason @ ("UnexpectedAdmissionError" | "NodeAffinity")), _) => {
+            cause("start-error", format!("the node of {who} refused it{place}: {reason}"))
+        }
+        (_, Some("OOMKilled")) => {
+            cause("oom-container", format!("{who} used more memory than its limit{place}: host memory, not GPU memory"))
+        }
+        (_, Some("DeadlineExceeded")) | (Some("DeadlineExceeded"), _) => vec![deadline(&who).at(pod.ended_at)],
+        (_, Some(reason @ ("ContainerCannotRun" | "StartError"))) => {
+            cause("start-error", format!("the runtime could not start {who}{place}: {reason}"))
+        }
+        (_, Some("Error")) => cause("exit-code", format!("the command of {who} ended with an error{place}")),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-11-24T12:00:00Z";
+
+    fn memory(phase: PodPhase, reason: Option<&str>, end: Option<&str>) -> Memory {
+        let pod = Pod { name: "t-0-abcde".into(), rank: Some(0), phase, reason: reason.map(Into::into), ..Pod::default() };
+        let ends = end.map(|end| (pod.name.clone(), end.to_owned())).into_iter().collect();
+        Memory {
+            job: Job { name: "t".into(), pods: vec![pod], ..Job::default() },
+            ends,
+            events: Some(Vec::new()),
+            ..Memory::default()
+        }
+    }
+
+    fn told(memory: &Memory) -> (Situation, Vec<(&'static str, f64)>, String) {
+        let answer = remembered(memory, NOW.parse().unwrap());
+        (answer.situation, answer.causes.iter().map(|cause| (cause.word, cause.weight)).collect(), answer.sentence)
+    }
+
+    #[test]
+    fn what_is_not_kept_is_not_guessed() {
+        let evicted = memory(PodPhase::Failed, Some("Evicted"), None);
+        assert_eq!(told(&evicted).1, [("evicted-memory", 0.5), ("evicted-disk", 0.5)]);
+        let event = |reason: &str, message: &str| Event {
+            reason: reason.into(),
+            message: message.into(),
+            object: "Pod/t-0-abcde".into(),
+            at: None,
+            warning: true,
+            count: 1,
+            version: 0,
+        };
+        let said = Memory { events: Some(vec![event("Evicted", "The node was low on resource: memory.")]), ..evicted };
+        assert_eq!(told(&said).1, [("evicted-memory", 1.0)]);
+        let preempted = Memory {
+            events: Some(vec![event("Preempted", "Preempted by pod 7f on node n")]),
+            ..memory(PodPhase::Failed, None, Some("Error"))
+        };
+        assert_eq!(told(&preempted).1, [("preempted", 1.0)]);
+        let unknown = told(&memory(PodPhase::Failed, None, None));
+        assert_eq!(
+            unknown,
+            (Situation::Unknown, Vec::new(), "t failed, and is deleted since; nothing that was kept tells why".into())
+        );
+    }
+
+    #[test]
+    fn a_job_that_is_tried_again_has_not_failed() {
+        let running = memory(PodPhase::Running, None, None);
+        assert_eq!(told(&running), (Situation::Dead, vec![("deleted", 1.0)], "t: it was deleted while it ran".into()));
+        assert_eq!(told(&memory(PodPhase::Pending, None, None)).2, "t: it was deleted before it ran");
+        let mut retried = memory(PodPhase::Failed, None, Some("OOMKilled"));
+        retried.job.pods.extend(running.job.pods);
+        assert_eq!(told(&retried).1, [("deleted", 1.0)]);
+        retried.failed = true;
+        assert_eq!(
+            told(&retried).2,
+            "t failed: rank 0 used more memory than its limit: host memory, not GPU memory; it is deleted since"
+        );
+        retried.succeeded = true;
+        assert_eq!(told(&retried).0, Situation::Fine);
+        assert_eq!(told(&memory(PodPhase::Succeeded, None, None)).2, "t succeeded, and is deleted since");
+    }
+}

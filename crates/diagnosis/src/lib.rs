@@ -1,0 +1,111 @@
+//! Finds out why a job waits, why it died, why it hangs or why it is slow. It is a pure function of facts that `observe/why.rs` reads, and
+//! sends no request itself. Where the facts do not decide, it names no cause, or all possible ones with the same weight. docs/why.md explains the words of the causes.
+#![warn(unreachable_pub)]
+
+mod answer;
+mod bottlenecks;
+mod by_words;
+mod candidates;
+mod causes;
+mod containers;
+mod dead;
+mod deleted;
+mod devices;
+mod facts;
+mod nodes;
+mod placement;
+mod queued;
+mod ranks;
+mod refused;
+mod running;
+mod scheduler;
+mod shortage;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+pub use answer::{Answer, Cause, Coverage, HolderTime, Situation};
+pub use deleted::{Memory, remembered};
+pub use facts::{ClaimFact, Facts, LastWord, PendingPod, RankAnswers, RunningFacts, Subject};
+pub use nodes::{insufficient, keeps_off};
+
+use gpuctl_core::model::{Job, State, Status};
+
+/// Returns true for a job that waits for others to end or to be moved.
+pub fn waits_for_room(answer: &Answer) -> bool {
+    const OTHERS: [&str; 4] = ["fragmented", "gang-incomplete", "peers-waiting", "preemption-pending"];
+    let waits = |cause: &Cause| candidates::is_shortage(cause.word) || OTHERS.contains(&cause.word);
+    answer.situation == Situation::Waiting && answer.causes.first().is_some_and(waits)
+}
+
+/// Finds out what the situation of a job is and why.
+pub fn diagnose(facts: &Facts<'_>) -> Answer {
+    let job = facts.job;
+    let state = State::of(job);
+    let (situation, causes) = match state.status {
+        Status::Succeeded => (Situation::Fine, Vec::new()),
+        Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
+        Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
+        Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
+        Status::Pending => (Situation::Waiting, waiting::causes(facts)),
+        // A service of which some pods serve, or none has ended yet, may still have something to tell.
+        Status::Running => {
+            let evicted = evicted(facts);
+            let causes = if evicted.is_empty() { waiting::of_some(facts, &state) } else { evicted };
+            match causes.is_empty() {
+                true => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
+                false => (Situation::Waiting, causes),
+            }
+        }
+    };
+    let mut answer = Answer { situation, since: since(job, situation), causes: answer::weighed(causes), ..Answer::default() };
+    if answer.causes.is_empty() && matches!(situation, Situation::Waiting | Situation::Dead) {
+        answer.situation = Situation::Unknown;
+    }
+    if let Some(pending) = &facts.pending {
+        answer.not_evaluated = pending.rules.beyond_nodes(&facts.devices);
+    }
+    // One pod of several that finds room is not the job, and what is not evaluated may keep it off.
+    let unsure = !answer.not_evaluated.is_empty()
+        || !facts.subject.ours
+        || facts.pending.as_ref().is_some_and(|pending| u64::from(job.pods_wanted) > pending.together);
+    if unsure {
+        answer.causes.iter_mut().flat_map(|cause| &mut cause.helps).for_each(|help| help.proven = false);
+    }
+    answer.not_evaluated.extend(facts.asked.silent.iter().cloned());
+    answer.stacks.clone_from(&facts.asked.stacks);
+    if state.status == Status::Running && facts.running.as_ref().is_none_or(|running| running.traces.is_empty()) {
+        answer.not_evaluated.push("what its GPUs do: no metrics".to_owned());
+    }
+    if facts.running.as_ref().is_some_and(|running| running.bottlenecks.is_none() && !running.traces.is_empty()) {
+        answer.not_evaluated.push("links, network ports and CPU limits: Prometheus did not answer".to_owned());
+    }
+    answer.coverage = Coverage { nodes: facts.known_nodes(), events: facts.events_word() };
+    answer.sentence = match running::silence(facts) {
+        Some(silence) if answer.situation == Situation::Unknown => {
+            answer.not_evaluated.extend(facts.asked.places().is_empty().then(|| running::unasked(facts)));
+            format!("{} logged {silence}; nothing that was seen tells why", job.name)
+        }
+        _ => answer::sentence(&job.name, &state, &answer),
+    };
+    answer
+}
+
+/// Returns why nodes evict pods that look as if they ran.
+fn evicted(facts: &Facts<'_>) -> Vec<Cause> {
+    let living = facts.job.current_pods().into_iter().filter(|pod| !pod.ended() && !pod.deleting);
+    living.filter_map(|pod| containers::evicted(facts, pod)).collect()
+}
+
+/// Returns since when it is so, as far as the pods tell.
+fn since(job: &Job, situation: Situation) -> Option<jiff::Timestamp> {
+    match situation {
+        Situation::Waiting => {
+            let waiting =
+                job.current_pods().into_iter().filter(|pod| !pod.ended() && !pod.ready).filter_map(|pod| pod.created_at);
+            waiting.min().or(job.created_at)
+        }
+        Situation::Dead => job.finished_at.or_else(|| job.pods.iter().filter_map(|pod| pod.ended_at).min()),
+        _ => job.ended_at().or_else(|| job.started_at()),
+    }
+}

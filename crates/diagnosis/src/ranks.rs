@@ -1,0 +1,123 @@
+//! What the ranks of a job told themselves: NCCL's RAS subsystem, and the stacks of their processes. It names the rank that the others
+//! wait for where the metrics do not, and adds to what they tell.
+
+use super::answer::Cause;
+use super::facts::Facts;
+use gpuctl_core::model::Job;
+use gpuctl_core::stats::history::Trace;
+use gpuctl_core::stats::stacks::StackGroup;
+
+/// Ranks that a line names.
+const NAMED: usize = 4;
+/// Others wait for at most one rank of so many.
+const FEW: usize = 4;
+/// Places at which ranks stand that a cause tells.
+const PLACES: usize = 4;
+
+/// Returns the processes that RAS does not reach.
+pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
+    let report = facts.asked.ras.as_ref()?;
+    let (processes, state, states) = if report.dead.is_empty() {
+        (&report.missing, "does not answer", "do not answer")
+    } else {
+        (&report.dead, "has been given up", "have been given up")
+    };
+    let first = processes.first()?;
+    let state = match processes.len() - 1 {
+        0 => state.to_owned(),
+        more => format!("and {more} more {states}"),
+    };
+    let told = format!("process {} on {} (GPU {}) {state}, says NCCL", first.process, first.node, first.gpus);
+    let mut cause = Cause::new("rank-missing", told, "ras");
+    if !report.dead.is_empty() && !report.missing.is_empty() {
+        cause = cause.and(format!("{} more do not answer", report.missing.len()), "ras");
+    }
+    if !report.missing_ranks.is_empty() {
+        let ranks: Vec<String> = report.missing_ranks.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = report.missing_ranks.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        cause = cause.and(format!("rank {}{more} of its communicator is missing", ranks.join(", ")), "ras");
+    }
+    if !facts.subject.ours {
+        return Some(cause);
+    }
+    Some(cause.helps("see what it said last", Some(format!("gpuctl logs {} --first-error", facts.full_name()))))
+}
+
+/// Returns why a job without progress stands still, as far as its ranks tell.
+pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
+    let stacks = facts.asked.places();
+    let ranks = |groups: &[&StackGroup]| groups.iter().map(|group| group.ranks.len()).sum::<usize>();
+    let all = ranks(&stacks.iter().collect::<Vec<_>>());
+    let waits = |group: &&StackGroup| group.in_collective() || group.waits_for_device();
+    let (waiting, others): (Vec<&StackGroup>, Vec<&StackGroup>) = stacks.iter().partition(waits);
+    let odd = others.iter().find(|group| group.waits_for_data()).or(others.first());
+    // Most wait, so the few elsewhere are what they wait for. Frames of the interpreter do not tell where one stands.
+    let few = ranks(&others) <= (all / FEW).max(1) && ranks(&waiting) > ranks(&others);
+    let told = match odd {
+        Some(odd) if facts.asked.unread == 0 && few && stacks.iter().all(StackGroup::is_python) => {
+            let word = if odd.waits_for_data() { "data-stall" } else { "collective-hang" };
+            let who = named(odd);
+            let what = if word == "data-stall" { "waits for data" } else { "stands elsewhere" };
+            let device = if waiting.iter().all(|group| group.in_collective()) { "" } else { " or for their GPU" };
+            let told = format!("{} of {all} processes wait in a collective{device}, and {who} {what}", ranks(&waiting));
+            Some(Cause::new(word, told, "stacks"))
+        }
+        Some(odd) if odd.waits_for_data() && odd.ranks.len() * 2 > all => {
+            Some(Cause::new("data-stall", format!("{} of {all} processes wait for data", odd.ranks.len()), "stacks"))
+        }
+        _ => None,
+    };
+    let behind = facts.asked.ras.as_ref().and_then(|report| report.behind.first());
+    let found = told.or_else(|| {
+        let one = behind?;
+        let process = one.process.as_ref().map(|process| format!(" (process {} on {})", process.process, process.node));
+        let told = format!(
+            "rank {} of its communicator{} has launched {} operations, others {}",
+            one.rank,
+            process.unwrap_or_default(),
+            one.operations,
+            one.most
+        );
+        Some(Cause::new("collective-hang", told, "ras"))
+    })?;
+    Some(with_ranks(facts, found))
+}
+
+/// Adds what the ranks told to a cause that was found in another way.
+pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
+    // The smallest groups come first: they differ.
+    let places = facts.asked.places();
+    for group in places.iter().rev().take(PLACES) {
+        cause = cause.and(format!("{}: {}", named(group), group.line()), "stacks");
+    }
+    if places.len() > PLACES {
+        let more = places.len() - PLACES;
+        cause = cause.and(format!("and {more} more {}", if more == 1 { "place" } else { "places" }), "stacks");
+    }
+    let behind = facts.asked.ras.iter().flat_map(|report| &report.behind).take(NAMED);
+    for one in behind.filter(|_| cause.evidence.first().is_none_or(|first| first.seen_in != "ras")).collect::<Vec<_>>() {
+        let told =
+            format!("rank {} of its communicator has launched {} operations, others {}", one.rank, one.operations, one.most);
+        cause = cause.and(told, "ras");
+    }
+    cause
+}
+
+fn named(group: &StackGroup) -> String {
+    match group.ranks.as_slice() {
+        [one] => one.clone(),
+        several if several.len() <= NAMED => several.join(", "),
+        several => format!("{} and {} more", several[0], several.len() - 1),
+    }
+}
+
+/// Returns «rank 12» and `gpu-b-07/gpu-3`.
+pub(super) fn rank_of(job: &Job, trace: &Trace) -> (String, String) {
+    let pod = trace.pods.iter().find_map(|(_, pod)| job.pods.iter().find(|one| one.name == *pod));
+    let who = match pod {
+        Some(pod) => pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}")),
+        None => "a pod".to_owned(),
+    };
+    (who, format!("{}/{}", trace.node, trace.id()))
+}

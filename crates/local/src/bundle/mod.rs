@@ -1,0 +1,247 @@
+//! A bundle: what the cluster and Prometheus answered within minutes, in one file, so that reading commands answer from it elsewhere.
+//! Knows neither connections nor commands: others ask it, and it tells which questions it could not answer.
+
+mod read;
+mod redact;
+mod serve;
+
+pub use gpuctl_core::model::secrets::scrubbed;
+pub use redact::{REDACTED, redact};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::files::{self, FileError};
+
+/// The version of the file's format; another one is not read.
+const FORMAT: u32 = 1;
+
+/// Why the locks are never poisoned.
+const NEVER_POISONED: &str = "nobody panics while it is held";
+
+/// What was captured, with secrets taken out.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bundle {
+    format: u32,
+    /// The version of gpuctl that made it.
+    program: String,
+    /// The moment that every answer is about.
+    pub at: Timestamp,
+    /// The context of the kubeconfig, which is the cluster's name in answers.
+    pub cluster: String,
+    /// The address of the API server.
+    pub server: String,
+    /// The namespace that commands worked in.
+    pub namespace: String,
+    /// How Prometheus is called; `None` when there was none.
+    pub prometheus: Option<String>,
+    /// Labels that narrow its queries to this cluster, with their values.
+    #[serde(default)]
+    pub matchers: Vec<(String, String)>,
+    /// A label with the values of several clusters, where it was not known which of them is this one.
+    #[serde(default)]
+    pub unclear: Option<(String, Vec<String>)>,
+    /// Collections, by their path without parameters.
+    lists: BTreeMap<String, Kept>,
+    /// Single answers. Questions that commands missed are answered later, while clients hold the bundle.
+    answers: Mutex<BTreeMap<Question, Kept>>,
+    /// True while it is made: a query that it misses is answered by no series, so that one run of a command tells most of its queries.
+    #[serde(skip)]
+    is_being_made: AtomicBool,
+    /// Questions that it could not answer.
+    #[serde(skip)]
+    missed: Mutex<BTreeSet<Question>>,
+}
+
+/// One answer of the API server or of Prometheus.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Kept {
+    pub code: u16,
+    pub body: Value,
+}
+
+/// Something that is asked word by word.
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, JsonSchema, Serialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Question {
+    /// A path of the API server.
+    Get(String),
+    /// A review of rights: path and body.
+    Review(String, String),
+    /// The last lines of a container: path and parameters.
+    Log(String),
+    /// A path of Prometheus with its parameters.
+    Query(String),
+}
+
+impl From<Question> for String {
+    fn from(question: Question) -> Self {
+        match question {
+            Question::Get(path) => format!("GET {path}"),
+            Question::Review(path, body) => format!("POST {path} {body}"),
+            Question::Log(path) => format!("LOG {path}"),
+            Question::Query(path) => format!("QUERY {path}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Question {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let (word, rest) = text.split_once(' ').ok_or("a question has a verb and a path")?;
+        let path = rest.to_owned();
+        match word {
+            "GET" => Ok(Self::Get(path)),
+            "LOG" => Ok(Self::Log(path)),
+            "QUERY" => Ok(Self::Query(path)),
+            "POST" => {
+                let (path, body) = rest.split_once(' ').ok_or("a review has a body")?;
+                Ok(Self::Review(path.to_owned(), body.to_owned()))
+            }
+            other => Err(format!("`{other}` is no verb of a question")),
+        }
+    }
+}
+
+/// Why a file is no bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{file} is no bundle of gpuctl: {cause}")]
+    NotBundle { file: String, cause: String },
+}
+
+/// A bundle does not hold this answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the bundle does not hold the answer to {what}")]
+pub struct NotInBundle {
+    pub what: String,
+}
+
+impl Bundle {
+    pub fn new(at: Timestamp, cluster: String, server: String, namespace: String) -> Self {
+        Self {
+            format: FORMAT,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            at,
+            cluster,
+            server,
+            namespace,
+            prometheus: None,
+            matchers: Vec::new(),
+            unclear: None,
+            lists: BTreeMap::new(),
+            answers: Mutex::default(),
+            is_being_made: AtomicBool::new(true),
+            missed: Mutex::default(),
+        }
+    }
+
+    /// Keeps a collection, without its secrets.
+    pub fn keep_list(&mut self, path: String, mut kept: Kept) {
+        // Of nodes it tells when their labels were written; of others it is only long.
+        if !path.ends_with("/nodes") {
+            let items = kept.body.get_mut("items").and_then(Value::as_array_mut);
+            let metadata = items.into_iter().flatten().filter_map(|item| item.get_mut("metadata")?.as_object_mut());
+            metadata.for_each(|metadata| drop(metadata.shift_remove("managedFields")));
+        }
+        redact::redact(&mut kept.body);
+        self.lists.insert(path, kept);
+    }
+
+    /// Keeps a single answer, without its secrets.
+    pub fn keep(&self, question: Question, mut kept: Kept) {
+        if matches!(&question, Question::Get(path) if path.contains("/configmaps") && !path.contains("/namespaces/gpuctl-system/"))
+        {
+            redact::hide_files(&mut kept.body);
+        }
+        redact::redact(&mut kept.body);
+        self.answers.lock().expect(NEVER_POISONED).insert(question, kept);
+    }
+
+    /// Returns the objects of a collection that was kept.
+    pub fn items(&self, path: &str) -> &[Value] {
+        self.lists.get(path).and_then(|kept| kept.body["items"].as_array()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the pods of all namespaces, or of the own one where only that may be read.
+    pub fn pods(&self) -> Vec<&Value> {
+        self.of_namespaces("/api/v1", "pods")
+    }
+
+    /// Returns the objects of a kind in all namespaces, or in the own one.
+    pub fn of_namespaces(&self, api: &str, plural: &str) -> Vec<&Value> {
+        let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
+        self.items(&format!("{api}/{plural}")).iter().chain(self.items(&own)).collect()
+    }
+
+    /// Returns a single answer.
+    pub fn answer(&self, question: &Question) -> Option<Kept> {
+        self.answers.lock().expect(NEVER_POISONED).get(question).cloned()
+    }
+
+    /// Returns the questions that it could not answer since the last call.
+    pub fn take_missed(&self) -> BTreeSet<Question> {
+        std::mem::take(&mut *self.missed.lock().expect(NEVER_POISONED))
+    }
+
+    fn miss(&self, question: Question) -> NotInBundle {
+        let what = match &question {
+            Question::Get(path) | Question::Log(path) | Question::Review(path, _) => path.clone(),
+            Question::Query(path) => form_urlencoded::parse(path.split_once('?').map_or("", |(_, rest)| rest).as_bytes())
+                .map(|(key, value)| format!("{key} {value}"))
+                .collect::<Vec<_>>()
+                .join(", "),
+        };
+        self.missed.lock().expect(NEVER_POISONED).insert(question);
+        NotInBundle { what }
+    }
+
+    /// Returns an answer of Prometheus.
+    pub fn query(&self, path: &str) -> Result<(u16, String), NotInBundle> {
+        let question = Question::Query(path.to_owned());
+        match self.answer(&question) {
+            Some(kept) => Ok((kept.code, kept.body.to_string())),
+            None => {
+                let missing = self.miss(question);
+                if !self.is_being_made() {
+                    return Err(missing);
+                }
+                let kind = if path.contains("query_range") { "matrix" } else { "vector" };
+                Ok((200, json!({"status": "success", "data": {"resultType": kind, "result": []}}).to_string()))
+            }
+        }
+    }
+
+    fn is_being_made(&self) -> bool {
+        self.is_being_made.load(Ordering::Relaxed)
+    }
+
+    /// Ends the making: from now on a query that it misses is an error.
+    pub fn close(&self) {
+        self.is_being_made.store(false, Ordering::Relaxed);
+    }
+
+    /// Writes the file, readable by its owner alone.
+    pub fn write(&self, path: &Path) -> Result<(), BundleError> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        let told = |source: std::io::Error| FileError::Write { path: path.to_path_buf(), source };
+        serde_json::to_writer(&mut packed, self).map_err(|error| told(error.into()))?;
+        packed.flush().map_err(told)?;
+        let bytes = packed.finish().map_err(told)?;
+        Ok(files::replace(path, &bytes, files::Purpose::Private)?)
+    }
+}

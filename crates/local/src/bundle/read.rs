@@ -1,0 +1,103 @@
+//! Reads a bundle from a file. Bundles come from strangers, so this bounds the compressed size, the
+//! uncompressed size and the estimated memory before it keeps any value.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::marker::PhantomData;
+use std::path::Path;
+
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde::de::DeserializeSeed;
+
+use super::{Bundle, BundleError, FORMAT};
+use crate::files::FileError;
+use gpuctl_core::model::json_weight::WithinWeight;
+
+/// Limit of the compressed file in bytes.
+const PACKED: u64 = 64 << 20;
+/// Limit of the uncompressed JSON in bytes.
+const UNPACKED: u64 = 128 << 20;
+/// Limit of the estimated memory of the values in bytes.
+const MEMORY: usize = 256 << 20;
+
+impl Bundle {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, BundleError> {
+        Self::check_size(path)?;
+        let file = open(path)?;
+        let not = |cause: String| BundleError::NotBundle { file: path.display().to_string(), cause };
+        let Head { format } = decode(&file, PhantomData).map_err(not)?;
+        match format {
+            Some(FORMAT) => decode(&file, PhantomData).map_err(not),
+            Some(other) => Err(not(format!("it has format {other}, and this program reads format {FORMAT}"))),
+            None => Err(not("it does not say its format".to_owned())),
+        }
+    }
+}
+
+impl Bundle {
+    /// Checks that `read` accepts the size of a file. This estimates the memory without allocating
+    /// it, whatever the file contains.
+    pub fn check_size(path: &Path) -> Result<(), BundleError> {
+        let file = open(path)?;
+        let not = |cause: String| BundleError::NotBundle { file: path.display().to_string(), cause };
+        decode(&file, WithinWeight(MEMORY)).map(drop).map_err(not)
+    }
+}
+
+/// Opens a regular file. Opening a pipe can block forever, and a device such as `/dev/zero` is
+/// endless.
+#[expect(clippy::disallowed_methods, reason = "a bundle is read as a stream")]
+fn open(path: &Path) -> Result<File, BundleError> {
+    let failed = |source| BundleError::File(FileError::Read { path: path.to_path_buf(), source });
+    let not = |cause: &str| BundleError::NotBundle { file: path.display().to_string(), cause: cause.to_owned() };
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(not("it is not a regular file"));
+    }
+    let file = File::open(path).map_err(failed)?;
+    let data = file.metadata().map_err(failed)?;
+    if !data.is_file() {
+        return Err(not("it is not a regular file"));
+    }
+    if data.len() > PACKED {
+        return Err(not("it is larger than 64 MiB"));
+    }
+    Ok(file)
+}
+
+/// Decompresses the file from its beginning and deserializes a value.
+fn decode<T, S: for<'de> DeserializeSeed<'de, Value = T>>(mut file: &File, seed: S) -> Result<T, String> {
+    use std::io::Seek;
+    file.rewind().map_err(|error| error.to_string())?;
+    // A file in /proc reports no length and can be endless.
+    let packed = GzDecoder::new(BufReader::new(file.take(PACKED)));
+    let reader = BufReader::new(Limited { inner: packed, left: UNPACKED });
+    let mut json = serde_json::Deserializer::from_reader(reader);
+    let read = seed.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    read.map_err(|error| match error.classify() {
+        serde_json::error::Category::Io => format!("it cannot be unpacked: {error}"),
+        _ => error.to_string(),
+    })
+}
+
+/// A reader that fails once the limit on uncompressed bytes is exceeded.
+struct Limited<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.left =
+            self.left.checked_sub(count as u64).ok_or_else(|| std::io::Error::other("its content is larger than 128 MiB"))?;
+        Ok(count)
+    }
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    format: Option<u32>,
+}

@@ -1,0 +1,188 @@
+//! Reads files of the user whole, and replaces them whole or not at all.
+
+pub mod archive;
+mod links;
+mod members;
+mod space;
+pub mod trust;
+pub mod unpack;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use aws_lc_rs::rand;
+
+use crate::platform;
+
+/// Why a file could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} is not UTF-8 text", path.display())]
+    NotText { path: PathBuf },
+    #[error("cannot write {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// Determines the mode of a file and whether to follow a symlink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Private to the user, such as a bundle: always mode 0600.
+    Private,
+    /// Readable by other users' programs, such as node-exporter.
+    Public,
+    /// Uses the mode of the umask. A file that exists keeps its mode.
+    Document,
+    /// The config file. Keeps its mode, but removes other users' write access. May be a symlink
+    /// that the user owns.
+    Config,
+}
+
+/// Limit on a file that is read whole, in bytes. Config files, tokens, certificates and prices are
+/// much smaller, and a device may have no end.
+const LARGEST: u64 = 16 << 20;
+
+/// Reads a file of at most 16 MiB, or a pipe.
+pub fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
+    open(path).and_then(whole).map_err(|source| FileError::Read { path: path.to_path_buf(), source })
+}
+
+/// Reads a file of text of at most 16 MiB, or a pipe.
+pub fn text_of(path: &Path) -> Result<String, FileError> {
+    text(bytes_of(path)?, path)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge that reads files")]
+fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+fn whole(file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > LARGEST {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB")),
+        false => Ok(bytes),
+    }
+}
+
+fn text(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
+    String::from_utf8(bytes).map_err(|_| FileError::NotText { path: path.to_path_buf() })
+}
+
+/// Fails after the user interrupted a copy. Its kind is not `ErrorKind::Interrupted`, after which
+/// readers retry.
+fn goes_on(stop: &AtomicBool) -> io::Result<()> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(io::Error::other("it was interrupted")),
+        false => Ok(()),
+    }
+}
+
+/// Creates a new file. Returns `Ok(false)` if the path exists, whatever it is.
+pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
+    let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
+    if std::fs::symlink_metadata(path).is_ok() {
+        return Ok(false);
+    }
+    let fresh = write_fresh(path, bytes, NEW_FILE, false).map_err(write_error)?;
+    // Unlike a rename, this fails when the file exists by now. Some file systems have no hard links.
+    let linked = std::fs::hard_link(&fresh, path);
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let _ = std::fs::remove_file(&fresh);
+            Ok(false)
+        }
+        Err(_) => put(&fresh, path).map(|()| true).map_err(write_error),
+        Ok(()) => std::fs::remove_file(&fresh).map(|()| true).map_err(write_error),
+    }
+}
+
+/// Replaces a file atomically, so that no reader sees a partial one.
+///
+/// Writes a new file under a random name and renames it over the old one, so the user owns it.
+/// Refuses a symlink, because another user may have planted it. Only the config file may be one.
+pub fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileError> {
+    let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
+    let target = match purpose {
+        Purpose::Config => trust::follow(path).map_err(write_error)?,
+        _ => path.to_path_buf(),
+    };
+    let existing = existing_mode(&target).map_err(write_error)?;
+    let folder_mode = if purpose == Purpose::Public { PUBLIC_FOLDER } else { PRIVATE_FOLDER };
+    let (mode, exactly) = match (purpose, existing) {
+        (Purpose::Private, _) | (Purpose::Config, None) => (PRIVATE_FILE, true),
+        (Purpose::Config, Some(mode)) => (mode & !0o022, true),
+        (Purpose::Public, None) => (PUBLIC_FILE, true),
+        (Purpose::Document, None) => (NEW_FILE, false),
+        (Purpose::Public | Purpose::Document, Some(mode)) => (mode, true),
+    };
+    platform::folders_with_mode(folder_of(&target), folder_mode).map_err(write_error)?;
+    let fresh = write_fresh(&target, bytes, mode, exactly).map_err(write_error)?;
+    put(&fresh, &target).map_err(write_error)
+}
+
+const PRIVATE_FILE: u32 = 0o600;
+const PUBLIC_FILE: u32 = 0o644;
+/// The umask restricts this mode.
+const NEW_FILE: u32 = 0o666;
+const PRIVATE_FOLDER: u32 = 0o700;
+const PUBLIC_FOLDER: u32 = 0o755;
+
+/// The mode of a regular file that the user owns. Refuses links, devices and folders.
+fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
+    let data = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        data => data?,
+    };
+    let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    match (data.is_symlink(), data.is_file()) {
+        (true, _) => refused("it is a symbolic link, which is not followed; name the file that it leads to, or remove it"),
+        (false, false) => refused("it is not a regular file"),
+        (false, true) => Ok(platform::is_own(&data).then(|| platform::mode_of(&data) & 0o777)),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes a file under a random name in the folder of `path`.
+fn write_fresh(path: &Path, bytes: &[u8], mode: u32, exactly: bool) -> io::Result<PathBuf> {
+    use std::io::Write;
+    let mut random = [0; 16];
+    rand::fill(&mut random).map_err(io::Error::other)?;
+    let fresh = folder_of(path).join(format!(".gpuctl-{:032x}.tmp", u128::from_ne_bytes(random)));
+    let mut file = platform::create_new(&fresh, mode, exactly)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
+        let _ = std::fs::remove_file(&fresh);
+    })?;
+    Ok(fresh)
+}
+
+/// Moves a new file to its final path.
+fn put(fresh: &Path, target: &Path) -> io::Result<()> {
+    std::fs::rename(fresh, target).inspect_err(|_| {
+        let _ = std::fs::remove_file(fresh);
+    })
+}
+
+#[cfg(all(test, unix))]
+mod archive_tests;
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_replaced() {
+        // Root could rename a file over a device.
+        assert!(existing_mode(Path::new("/dev/null")).is_err());
+        assert!(existing_mode(Path::new("/proc/self")).is_err());
+        assert!(existing_mode(&std::env::temp_dir()).is_err());
+        assert_eq!(existing_mode(Path::new("/nonexistent/file")).unwrap(), None);
+    }
+}

@@ -1,0 +1,352 @@
+//! Unpacks an archive from a container for `cp`.
+//!
+//! The archive is not trusted. It is unpacked into a new folder next to the target, where no link
+//! leads outside. Only a complete copy is moved into place. Every member uses an inode or counts
+//! towards a limit, so that an endless archive stops.
+#![expect(clippy::disallowed_methods, reason = "this is the edge that copies the user's files")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use tar::EntryType;
+
+use super::archive::Copied;
+use super::goes_on;
+use super::links::lead_inside;
+use super::members::{Member, Members};
+use super::space::Space;
+use crate::platform;
+
+/// Deeper folders cannot be removed by a process with a limit of 1024 open files.
+const DEEPEST: usize = 256;
+/// Longest path in bytes, as in Linux.
+const LONGEST_PATH: usize = 4096;
+/// Limit on links, which stay in memory until the end of the archive.
+const MOST_LINKS: usize = 100_000;
+const MOST_LINK_BYTES: usize = 16 << 20;
+/// Limit on folders, links and second names of files. They need space on the disk, but hardly any in
+/// the archive: two kilobytes can name 255 new folders.
+const MOST_WITHOUT_DATA: u64 = 2_000_000;
+/// Limit on skipped members, and on members that repeat an earlier name.
+const MOST_USELESS: u64 = 50_000;
+/// Bytes copied between two checks for free space and Ctrl-C.
+const PIECE: usize = 128 << 10;
+
+/// An unpacked archive in a folder next to its target. Dropping it removes the folder.
+#[derive(Debug)]
+pub struct Staged {
+    folder: PathBuf,
+    name: String,
+    copied: Copied,
+    space: Space,
+    links: Vec<(PathBuf, PathBuf)>,
+    link_bytes: usize,
+    /// Folders, links and second names of files.
+    without_data: u64,
+    /// Members that replaced an earlier one.
+    repeated: u64,
+    /// Set when the user interrupts the copy.
+    stop: Arc<AtomicBool>,
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // If removal fails, the folder's name shows that gpuctl created it.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The folder for unpacking an archive for `target`.
+pub fn staging_folder(target: &Path, unique: &str) -> PathBuf {
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    parent.join(format!(".gpuctl-cp-{unique}"))
+}
+
+/// Reads an archive with one file or folder called `name` into `folder`, which does not exist yet.
+/// `stop` ends it, and [`Staged::place`], at the next block or member.
+pub fn stage(source: impl Read, name: &str, folder: &Path, stop: &Arc<AtomicBool>) -> io::Result<Staged> {
+    let folder = folder.to_owned();
+    platform::private_folder(&folder)?;
+    let space = Space::of(&folder).inspect_err(|_| {
+        let _ = fs::remove_dir(&folder);
+    })?;
+    let mut staged = Staged {
+        folder,
+        name: name.to_owned(),
+        copied: Copied::default(),
+        space,
+        links: Vec::new(),
+        link_bytes: 0,
+        without_data: 0,
+        repeated: 0,
+        stop: Arc::clone(stop),
+    };
+    let mut members = Members::new(source);
+    while let Some(member) = members.next()? {
+        staged.take(&member, &mut members)?;
+        if staged.copied.skipped.count.max(staged.repeated) > MOST_USELESS {
+            return Err(io::Error::new(ErrorKind::InvalidData, "it has more than 50000 members that cannot be copied"));
+        }
+    }
+    let links = std::mem::take(&mut staged.links);
+    if fs::symlink_metadata(staged.folder.join(name)).is_err() {
+        return Err(match links.iter().find(|(path, _)| path == Path::new(name)) {
+            Some((_, link)) => io::Error::new(ErrorKind::InvalidInput, format!("it is a link to {}: copy that", link.display())),
+            None => io::Error::new(ErrorKind::UnexpectedEof, "nothing of it arrived"),
+        });
+    }
+    staged.link(&links)?;
+    Ok(staged)
+}
+
+impl Staged {
+    /// Unpacks one member. Links are created after all members, so no member can go through one.
+    fn take(&mut self, member: &Member, data: &mut Members<impl Read>) -> io::Result<()> {
+        let unnamed = PathBuf::new();
+        let shown = member.path.as_deref().unwrap_or(&unnamed);
+        let path = match self.place_of(shown) {
+            Ok(path) => path,
+            Err(why) => {
+                self.copied.skipped.add(shown, why);
+                return Ok(());
+            }
+        };
+        let place = self.folder.join(&path);
+        match (member.kind, &member.link) {
+            (EntryType::Directory, _) => return self.make_folder(&place),
+            (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _) if !member.has_pax_holes => {
+                self.write(member, &place, data)?;
+            }
+            (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _) => {
+                self.copied.skipped.add(shown, "it is a sparse file in a PAX format that gpuctl does not read");
+                return Ok(());
+            }
+            (EntryType::Link, link) => {
+                let first = link.as_deref().and_then(|first| inside(first, &self.name));
+                let first = first.map(|first| self.folder.join(first)).filter(|first| *first != place);
+                match first.filter(|first| fs::symlink_metadata(first).is_ok_and(|kind| kind.is_file())) {
+                    Some(first) => self.second_name(&first, &place)?,
+                    None => {
+                        self.copied.skipped.add(shown, "it is another name of a file outside the folder");
+                        return Ok(());
+                    }
+                }
+            }
+            (EntryType::Symlink, Some(link)) => {
+                self.link_bytes += path.as_os_str().len() + link.as_os_str().len();
+                match self.links.len() < MOST_LINKS && self.link_bytes <= MOST_LINK_BYTES {
+                    true => self.links.push((path, link.clone())),
+                    false => self.copied.skipped.add(shown, "the archive has too many links"),
+                }
+                return Ok(());
+            }
+            _ => {
+                self.copied.skipped.add(shown, "it is neither a file nor a folder");
+                return Ok(());
+            }
+        }
+        self.copied.files += 1;
+        Ok(())
+    }
+
+    /// The path of a member below the folder, or the reason to skip it.
+    fn place_of(&self, shown: &Path) -> Result<PathBuf, &'static str> {
+        if shown.as_os_str().is_empty() || shown.as_os_str().len() > LONGEST_PATH {
+            return Err("its name is empty, too long, or not possible on this system");
+        }
+        let path = inside(shown, &self.name).ok_or("its path leads out of the folder")?;
+        if path.components().count() > DEEPEST {
+            return Err("it is in more than 256 folders");
+        }
+        Ok(path)
+    }
+
+    fn make_folder(&mut self, place: &Path) -> io::Result<()> {
+        self.make_parents(place)?;
+        match fs::create_dir(place) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && place.is_dir() => {
+                self.repeated += 1;
+                Ok(())
+            }
+            made => made.and_then(|()| self.made_without_data()),
+        }
+    }
+
+    /// Creates the missing folders above a member that is kept. No link exists yet, so no folder is
+    /// outside.
+    fn make_parents(&mut self, place: &Path) -> io::Result<()> {
+        let missing: Vec<&Path> = place.ancestors().skip(1).take_while(|folder| !folder.is_dir()).collect();
+        missing.into_iter().rev().try_for_each(|folder| {
+            fs::create_dir(folder)?;
+            self.made_without_data()
+        })
+    }
+
+    /// Counts a folder, a link or a second name of a file, and checks the disk after some of them.
+    fn made_without_data(&mut self) -> io::Result<()> {
+        self.without_data += 1;
+        if self.without_data > MOST_WITHOUT_DATA {
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "it has more than 2000000 folders and links; copy its folders one by one",
+            ));
+        }
+        self.space.wrote(PIECE as u64)
+    }
+
+    /// Removes the file or link of an earlier member with the same name.
+    fn make_way(&mut self, place: &Path) -> io::Result<()> {
+        match fs::remove_file(place) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => {
+                self.repeated += 1;
+                removed
+            }
+        }
+    }
+
+    fn write(&mut self, member: &Member, place: &Path, data: &mut Members<impl Read>) -> io::Result<()> {
+        self.space.expect(member.size)?;
+        self.make_parents(place)?;
+        self.make_way(place)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(place)?;
+        let size = match &member.sparse {
+            None => {
+                self.copy(data, &mut file)?;
+                member.size
+            }
+            Some((segments, whole)) => {
+                for (offset, length) in segments {
+                    file.seek(SeekFrom::Start(*offset))?;
+                    self.copy(&mut data.take(*length), &mut file)?;
+                }
+                // The rest remains a hole and uses no disk space.
+                file.set_len(*whole)?;
+                *whole
+            }
+        };
+        self.copied.bytes = self.copied.bytes.saturating_add(size);
+        // Makes programs executable for every user that can read them; the umask restricts this.
+        if member.mode & 0o100 != 0 {
+            platform::may_run(&file)?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, source: &mut impl Read, file: &mut File) -> io::Result<()> {
+        let mut piece = vec![0; PIECE];
+        loop {
+            let count = source.read(&mut piece)?;
+            if count == 0 {
+                return Ok(());
+            }
+            file.write_all(&piece[..count])?;
+            self.space.wrote(count as u64)?;
+            goes_on(&self.stop)?;
+        }
+    }
+
+    /// Hard-links an unpacked file to another name. Copies would let one archive duplicate a file a
+    /// thousand times.
+    fn second_name(&mut self, first: &Path, place: &Path) -> io::Result<()> {
+        let size = fs::metadata(first)?.len();
+        self.made_without_data()?;
+        self.make_parents(place)?;
+        self.make_way(place)?;
+        if fs::hard_link(first, place).is_err() {
+            // Some file systems have no hard links.
+            self.space.expect(size)?;
+            let mut file = OpenOptions::new().write(true).create_new(true).open(place)?;
+            self.copy(&mut File::open(first)?, &mut file)?;
+        }
+        self.copied.bytes = self.copied.bytes.saturating_add(size);
+        Ok(())
+    }
+
+    /// Creates the links to targets inside the copy.
+    fn link(&mut self, links: &[(PathBuf, PathBuf)]) -> io::Result<()> {
+        let are_kept = lead_inside(links, &self.folder, &self.name, &self.stop)?;
+        for ((path, link), is_kept) in links.iter().zip(are_kept) {
+            goes_on(&self.stop)?;
+            if is_kept {
+                self.made_without_data()?;
+                platform::symlink(link, &self.folder.join(path))?;
+                self.copied.files += 1;
+            } else {
+                self.copied.skipped.add(path, "its link leads out of the folder, or nowhere");
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the copy to `target`: a file replaces a file, and a folder merges into a folder. An
+    /// interrupted merge leaves the files that it moved.
+    pub fn place(self, target: &Path) -> io::Result<Copied> {
+        merge(&self.folder.join(&self.name), target, &self.stop)?;
+        Ok(self.copied.clone())
+    }
+}
+
+/// Normalizes `path`; `None` unless it is `name` or below it.
+pub(super) fn inside(path: &Path, name: &str) -> Option<PathBuf> {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(part) => clean.push(part),
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    clean.starts_with(name).then_some(clean)
+}
+
+pub(super) fn merge(from: &Path, to: &Path, stop: &AtomicBool) -> io::Result<()> {
+    goes_on(stop)?;
+    let kind = |path: &Path| fs::symlink_metadata(path).ok().map(|kind| (kind.is_dir(), kind.is_file() || kind.is_symlink()));
+    match (kind(from), kind(to)) {
+        (Some((true, _)), Some((true, _))) => fs::read_dir(from)?.try_for_each(|entry| {
+            let entry = entry?;
+            merge(&entry.path(), &to.join(entry.file_name()), stop)
+        }),
+        (Some((false, _)), Some((_, true))) | (_, None) => fs::rename(from, to),
+        _ => Err(io::Error::new(ErrorKind::AlreadyExists, format!("{} exists and is of another kind", to.display()))),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_and_links_are_limited() {
+        let folder = std::env::temp_dir().join(format!("gpuctl-unpack-{}", std::process::id()));
+        let mut top = tar::Header::new_gnu();
+        top.as_gnu_mut().unwrap().name[..3].copy_from_slice(b"top");
+        top.set_entry_type(EntryType::Directory);
+        top.set_size(0);
+        top.set_cksum();
+        let archive = [top.as_bytes().as_slice(), &[0; 1024]].concat();
+        let mut staged = stage(archive.as_slice(), "top", &folder, &Arc::default()).unwrap();
+        let first = folder.join("top/first");
+        File::create(&first).unwrap();
+        staged.without_data = MOST_WITHOUT_DATA - 3;
+        staged.make_parents(&folder.join("a/b/x")).unwrap();
+        staged.second_name(&first, &folder.join("a/b/x")).unwrap();
+        for refused in [
+            staged.make_folder(&folder.join("c")),
+            staged.make_parents(&folder.join("d/x")),
+            staged.second_name(&first, &folder.join("y")),
+            staged.link(&[("top/link".into(), "first".into())]),
+        ] {
+            assert_eq!(
+                refused.unwrap_err().to_string(),
+                "it has more than 2000000 folders and links; copy its folders one by one"
+            );
+        }
+        drop(staged);
+        assert!(!folder.exists());
+    }
+}

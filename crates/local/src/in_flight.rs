@@ -1,0 +1,72 @@
+//! Limits the total bytes of all responses in flight. Each response has its own limit, but a
+//! command waits for several responses at once, and a server can exhaust each limit.
+//!
+//! Responses share a limit. Beyond it, one response at a time continues to its own limit, and the
+//! others wait until it ends. The one that continues needs nothing of the others, so they cannot
+//! block each other.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Limit on the bytes of all responses but the one that has the turn.
+const MOST: usize = 64 << 20;
+/// The longest wait for the turn. The program may not read the response that has it.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Describes a response that waited in vain.
+pub const NO_TURN: &str =
+    "its answer did not fit into memory beside other large answers; ask for less time, or for one namespace";
+
+static SHARED: AtomicUsize = AtomicUsize::new(0);
+static TURN: Semaphore = Semaphore::const_new(1);
+
+/// Bytes of one response, counted until this is dropped.
+#[derive(Default)]
+pub struct InFlight {
+    shared: usize,
+    turn: Option<SemaphorePermit<'static>>,
+}
+
+impl InFlight {
+    /// Counts further bytes, and waits while they do not fit. Returns false after `PATIENCE`.
+    #[must_use]
+    pub async fn add(&mut self, bytes: usize) -> bool {
+        if self.turn.is_some() {
+            return true;
+        }
+        if SHARED.fetch_add(bytes, Ordering::Relaxed) + bytes <= MOST {
+            self.shared += bytes;
+            return true;
+        }
+        SHARED.fetch_sub(bytes, Ordering::Relaxed);
+        let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, TURN.acquire()).await else { return false };
+        self.turn = Some(turn);
+        SHARED.fetch_sub(std::mem::take(&mut self.shared), Ordering::Relaxed);
+        true
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        SHARED.fetch_sub(self.shared, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_responses_wait_for_each_other_and_all_succeed() {
+        let response = async || {
+            let mut in_flight = InFlight::default();
+            for _ in 0..90 {
+                assert!(in_flight.add(1 << 20).await);
+                tokio::task::yield_now().await;
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { tokio::join!(response(), response(), response()) });
+    }
+}

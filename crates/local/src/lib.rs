@@ -1,0 +1,10 @@
+//! What gpuctl reads, writes and runs on the user's machine, and the differences between operating
+//! systems.
+#![warn(unreachable_pub)]
+
+pub mod bundle;
+pub mod cache;
+pub mod files;
+pub mod in_flight;
+pub mod platform;
+pub mod program_output;

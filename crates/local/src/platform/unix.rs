@@ -1,0 +1,249 @@
+//! Linux and macOS.
+
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::termios::{self, OptionalActions, Termios};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{FreeSpace, INTERRUPT, Others};
+
+/// Keys go to the program and not to this terminal's line editor, Ctrl-C among them. Ends when it is dropped.
+pub struct RawMode {
+    before: Termios,
+}
+
+impl RawMode {
+    /// Fails when stdin is no terminal.
+    pub fn enter() -> io::Result<Self> {
+        let before = termios::tcgetattr(io::stdin())?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        termios::tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        // Nothing is left to be done about a terminal that went away.
+        let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+/// Returns the signal that ends this process from outside, as its number. It is caught from the call on, so that whoever waits
+/// for it can tidy up first.
+pub fn ended_from_outside() -> impl Future<Output = u8> {
+    let signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    async move {
+        let [Ok(mut hangup), Ok(mut interrupt), Ok(mut terminate)] = signals else { return std::future::pending().await };
+        tokio::select! {
+            _ = hangup.recv() => 1,
+            _ = interrupt.recv() => INTERRUPT,
+            _ = terminate.recv() => 15,
+        }
+    }
+}
+
+/// Ctrl-C and the wish that the process end, each time.
+#[derive(Debug)]
+pub struct Endings(Signal);
+
+impl Endings {
+    /// Listens from now on; what cannot be heard is left out.
+    pub fn all() -> Vec<Self> {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
+        kinds.into_iter().filter_map(|kind| signal(kind).ok()).map(Self).collect()
+    }
+
+    /// Listens to Ctrl-C alone, which does not end the program any more.
+    pub fn interrupt() -> Option<Self> {
+        signal(SignalKind::interrupt()).ok().map(Self)
+    }
+
+    /// Waits for the next one; false when there will be none.
+    pub async fn next(&mut self) -> bool {
+        self.0.recv().await.is_some()
+    }
+}
+
+/// Tells each time that the size of the window has changed.
+pub struct WindowChanges(Signal);
+
+impl WindowChanges {
+    /// Listens from now on.
+    pub fn listen() -> io::Result<Self> {
+        signal(SignalKind::window_change()).map(Self)
+    }
+
+    /// Waits for the next one; false when there will be none.
+    pub async fn next(&mut self) -> bool {
+        self.0.recv().await.is_some()
+    }
+}
+
+/// Creates a file for writing. Fails if the path exists, even as a dangling symlink. With
+/// `exactly`, the mode does not depend on the umask.
+pub fn create_new(path: &Path, mode: u32, exactly: bool) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).custom_flags(flags).open(path)?;
+    if exactly {
+        file.set_permissions(Permissions::from_mode(mode)).inspect_err(|_| {
+            let _ = std::fs::remove_file(path);
+        })?;
+    }
+    Ok(file)
+}
+
+/// Opens a regular file for reading. Refuses a symlink, a pipe or a device without blocking.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    open_with(path, OFlags::NOFOLLOW)
+}
+
+/// Opens a regular file, or a symlink to one, for reading. Refuses a pipe or a device without
+/// blocking.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    open_with(path, OFlags::empty())
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
+/// The free space of the disk that holds a path.
+pub fn free_space(path: &Path) -> io::Result<Option<FreeSpace>> {
+    let disk = rustix::fs::statvfs(path)?;
+    // Some file systems have no fixed number of inodes.
+    let files = (disk.f_files > 0).then_some(disk.f_favail);
+    Ok(Some(FreeSpace { bytes: disk.f_bavail.saturating_mul(disk.f_frsize), files }))
+}
+
+/// Converts the bytes of an archive to a path.
+pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
+    Some(PathBuf::from(OsStr::from_bytes(bytes)))
+}
+
+/// How other users can change a file or folder; `None` if only its owner and root can.
+pub fn others_can(data: &Metadata) -> Option<Others> {
+    let user = rustix::process::geteuid().as_raw();
+    // An owner can always change the mode, and root can do everything anyway.
+    if data.uid() != user && data.uid() != 0 {
+        return Some(Others::Own);
+    }
+    // In a folder with the sticky bit, only owners can replace their entries.
+    let is_sticky = data.is_dir() && data.mode() & 0o1000 != 0;
+    (data.mode() & 0o022 != 0 && !is_sticky && !data.is_symlink()).then_some(Others::Write)
+}
+
+/// Whether it is a device that reads and writes characters, such as `/dev/null` or a terminal.
+pub fn is_device(data: &Metadata) -> bool {
+    data.file_type().is_char_device()
+}
+
+/// Whether it is the device `/dev/null`.
+pub fn is_null(data: &Metadata) -> bool {
+    is_device(data) && std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == data.rdev())
+}
+
+/// Whether it is a pipe, with or without a name.
+pub fn is_pipe(data: &Metadata) -> bool {
+    data.file_type().is_fifo()
+}
+
+/// Whether the user owns a file or folder.
+pub fn is_own(data: &Metadata) -> bool {
+    data.uid() == rustix::process::geteuid().as_raw()
+}
+
+/// Whether the only other writer of a file or folder is the user's private group, whose id equals
+/// the user's id.
+pub fn has_private_group(data: &Metadata) -> bool {
+    data.mode() & 0o002 == 0 && data.uid() != 0 && data.gid() == data.uid()
+}
+
+/// Whether the file system of `path` refuses all writes.
+pub fn is_mounted_read_only(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
+/// Returns the rights of a file as octal digits are written: `0o644`.
+pub fn mode_of(data: &Metadata) -> u32 {
+    data.permissions().mode() & 0o7777
+}
+
+/// Returns when a file was written last, in Unix seconds.
+pub fn modified_at(data: &Metadata) -> u64 {
+    u64::try_from(data.mtime()).unwrap_or(0)
+}
+
+/// Lets whoever may read a file run it.
+pub fn may_run(file: &File) -> io::Result<()> {
+    let mode = file.metadata()?.permissions().mode();
+    file.set_permissions(Permissions::from_mode(mode | (mode & 0o444) >> 2))
+}
+
+/// Makes a folder that nobody else may enter.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Creates a folder and its missing parents with this mode.
+pub fn folders_with_mode(path: &Path, mode: u32) -> io::Result<()> {
+    DirBuilder::new().mode(mode).recursive(true).create(path)
+}
+
+/// Sets the mode 0700.
+pub fn close_folder(path: &Path) -> io::Result<()> {
+    std::fs::set_permissions(path, Permissions::from_mode(0o700))
+}
+
+/// Makes a link at `place` that leads to `target`.
+pub fn symlink(target: &Path, place: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, place)
+}
+
+/// How a folder is opened to look up a name in it. Linux needs no right to list it.
+#[cfg(target_os = "linux")]
+const LOOKUP: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const LOOKUP: OFlags = OFlags::RDONLY;
+
+/// Opens a file for reading by an absolute path, but refuses a symlink at any part of the path.
+/// Another user can replace a folder by a symlink at any time, so this opens the folders one in
+/// the other. Does not wait for the writer of a FIFO.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let folder = LOOKUP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open("/", folder, Mode::empty())?;
+    let mut names = path.components().filter(|part| matches!(part, Component::Normal(_))).peekable();
+    while let Some(name) = names.next() {
+        let flags = if names.peek().is_some() { folder } else { file };
+        at = rustix::fs::openat(&at, name.as_os_str(), flags, Mode::empty())?;
+    }
+    Ok(File::from(at))
+}
+
+/// Whether both describe the same file.
+pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Whether the process may open the minimum number of files for a command. Otherwise the runtime
+/// aborts.
+#[expect(clippy::disallowed_methods, reason = "it is opened to be counted")]
+pub fn may_open_files(count: usize) -> bool {
+    const TOO_MANY_OPEN: [Option<i32>; 2] = [Some(23), Some(24)];
+    let files: Result<Vec<File>, _> = (0..count).map(|_| File::open("/dev/null")).collect();
+    // Assume no limit on a system without that file.
+    files.err().is_none_or(|error| !TOO_MANY_OPEN.contains(&error.raw_os_error()))
+}

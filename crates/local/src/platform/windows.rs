@@ -1,0 +1,203 @@
+//! Windows. A terminal cannot be made raw there yet, so sessions read whole lines.
+#![expect(clippy::disallowed_methods, reason = "files are written with the rights of their folder")]
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use tokio::signal::windows::{CtrlBreak, CtrlC, CtrlClose, ctrl_break, ctrl_c, ctrl_close};
+
+use super::{FreeSpace, INTERRUPT, Others};
+
+/// Keys go to the program; not to be had here.
+pub struct RawMode;
+
+impl RawMode {
+    /// Fails always.
+    pub fn enter() -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "a terminal of Windows cannot be made raw by this program"))
+    }
+}
+
+/// Returns the number of the Unix signal that stands for what ends this process from outside.
+pub fn ended_from_outside() -> impl Future<Output = u8> {
+    let (keys, breaks, closes) = (ctrl_c(), ctrl_break(), ctrl_close());
+    async move {
+        let (Ok(mut keys), Ok(mut breaks), Ok(mut closes)) = (keys, breaks, closes) else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = keys.recv() => INTERRUPT,
+            _ = breaks.recv() => 15,
+            _ = closes.recv() => 1,
+        }
+    }
+}
+
+/// Ctrl-C and the wish that the process end, each time.
+#[derive(Debug)]
+pub enum Endings {
+    Keys(CtrlC),
+    Breaks(CtrlBreak),
+    Closes(CtrlClose),
+}
+
+impl Endings {
+    /// Listens from now on; what cannot be heard is left out.
+    pub fn all() -> Vec<Self> {
+        let all = [ctrl_c().ok().map(Self::Keys), ctrl_break().ok().map(Self::Breaks), ctrl_close().ok().map(Self::Closes)];
+        all.into_iter().flatten().collect()
+    }
+
+    /// Listens to Ctrl-C alone, which does not end the program any more.
+    pub fn interrupt() -> Option<Self> {
+        ctrl_c().ok().map(Self::Keys)
+    }
+
+    /// Waits for the next one; false when there will be none.
+    pub async fn next(&mut self) -> bool {
+        match self {
+            Self::Keys(keys) => keys.recv().await.is_some(),
+            Self::Breaks(breaks) => breaks.recv().await.is_some(),
+            Self::Closes(closes) => closes.recv().await.is_some(),
+        }
+    }
+}
+
+/// Tells of no change: Windows sends none.
+pub struct WindowChanges;
+
+impl WindowChanges {
+    /// Listens from now on.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Waits for ever.
+    pub async fn next(&mut self) -> bool {
+        std::future::pending().await
+    }
+}
+
+/// Creates a file for writing. It inherits the access rights of its folder, which the user owns.
+pub fn create_new(path: &Path, _mode: u32, _exactly: bool) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// Opens a regular file for reading.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    match std::fs::symlink_metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
+/// Opens a file for reading. Pipes have no paths in folders.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Devices are opened like files.
+pub fn is_device(_data: &Metadata) -> bool {
+    false
+}
+
+/// Whether it is the null device. Windows has no file for it.
+pub fn is_null(_data: &Metadata) -> bool {
+    false
+}
+
+/// Pipes have no paths in folders.
+pub fn is_pipe(_data: &Metadata) -> bool {
+    false
+}
+
+/// Not implemented: the free space is unknown.
+pub fn free_space(_path: &Path) -> io::Result<Option<FreeSpace>> {
+    Ok(None)
+}
+
+/// Converts the bytes of an archive to a path, if they are UTF-8.
+pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
+    std::str::from_utf8(bytes).ok().map(PathBuf::from)
+}
+
+/// Not implemented: ignores access control lists.
+pub fn others_can(_data: &Metadata) -> Option<Others> {
+    None
+}
+
+/// Assumes that the user owns every file.
+pub fn is_own(_data: &Metadata) -> bool {
+    true
+}
+
+/// Windows has no such groups.
+pub fn has_private_group(_data: &Metadata) -> bool {
+    false
+}
+
+/// Returns the rights that a file gets elsewhere.
+pub fn mode_of(data: &Metadata) -> u32 {
+    match (data.is_dir(), data.permissions().readonly()) {
+        (true, _) => 0o755,
+        (false, true) => 0o444,
+        (false, false) => 0o644,
+    }
+}
+
+/// Returns when a file was written last, in Unix seconds.
+pub fn modified_at(data: &Metadata) -> u64 {
+    data.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |since| since.as_secs())
+}
+
+/// Does nothing: what runs is told by its name.
+pub fn may_run(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes a folder. Rights are those of the folder that it is in.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    std::fs::create_dir(path)
+}
+
+/// Creates a folder and its missing parents.
+pub fn folders_with_mode(path: &Path, _mode: u32) -> io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+/// Leaves the access control list unchanged.
+pub fn close_folder(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes a link at `place` that leads to `target`.
+pub fn symlink(target: &Path, place: &Path) -> io::Result<()> {
+    if place.parent().is_some_and(|parent| parent.join(target).is_dir()) {
+        return std::os::windows::fs::symlink_dir(target, place);
+    }
+    std::os::windows::fs::symlink_file(target, place)
+}
+
+/// Opens a file for reading.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).open(path)
+}
+
+/// Whether both can describe the same file. Stable Rust exposes no file id on Windows, so this
+/// compares size and times.
+pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    let seen = |data: &Metadata| (data.len(), data.created().ok(), data.modified().ok());
+    seen(one) == seen(other)
+}
+
+/// Windows has no limit that matters in practice.
+pub fn may_open_files(_: usize) -> bool {
+    true
+}
+
+/// Rights of files are not judged here, so this changes nothing.
+pub fn is_mounted_read_only(_: &Path) -> bool {
+    false
+}

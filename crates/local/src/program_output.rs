@@ -1,0 +1,42 @@
+//! Reads what a program prints, up to a limit, for programs that print credentials. A broken one
+//! may print without an end.
+
+use std::io;
+use std::process::{Output, Stdio};
+
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+
+/// Runs a program until it exits. Kills it and returns `None` if it prints more than `most` bytes.
+pub async fn output_within(command: &mut Command, most: usize) -> io::Result<Option<Output>> {
+    let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+    let mut stdout = Vec::new();
+    if let Some(pipe) = child.stdout.take() {
+        // Closing the pipe ends the program's own children, which `kill` does not reach.
+        pipe.take(most as u64 + 1).read_to_end(&mut stdout).await?;
+    }
+    if stdout.len() > most {
+        child.kill().await?;
+        return Ok(None);
+    }
+    Ok(Some(Output { status: child.wait().await?, stdout, stderr: Vec::new() }))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    async fn shell(script: &str) -> Option<Output> {
+        let mut command = Command::new("sh");
+        output_within(command.args(["-c", script]).stdin(Stdio::null()), 1000).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn output_has_a_limit() {
+        let whole = shell("yes | head -c 1000; exit 3").await.unwrap();
+        assert_eq!((whole.stdout.len(), whole.status.code()), (1000, Some(3)));
+        for script in ["yes | head -c 1001", "yes", "yes & wait", "yes | cat; exit 3"] {
+            assert!(shell(script).await.is_none(), "{script}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Converts job files of other tools into specification files, and lists what cannot be expressed.
+
+mod array;
+mod dstack;
+mod kubernetes;
+mod object;
+mod pod;
+mod refused;
+mod script;
+mod sets;
+mod skypilot;
+mod slurm;
+
+use serde_json::{Map, Value, json};
+
+/// A document of ours, with what it does not carry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Converted {
+    /// Fields of the document.
+    pub document: Value,
+    /// What it came from, as `Job/train`.
+    pub from: String,
+    /// Fields of the original that have no place, with the reason where there is one.
+    pub lost: Vec<String>,
+}
+
+/// Why a file cannot be converted at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConvertError {
+    pub message: String,
+    pub hint: String,
+}
+
+impl ConvertError {
+    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
+    }
+}
+
+/// Converts every document of a text. `image` is for scripts, which name none.
+pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
+    if text.lines().any(|line| line.trim_start().starts_with("#SBATCH")) || text.starts_with("#!") {
+        return slurm::convert(text, image);
+    }
+    let documents: Result<Vec<Value>, _> = serde_saphyr::from_multiple(text);
+    let documents = documents.map_err(|error| {
+        ConvertError::new(format!("it is no YAML: {error}"), "a Slurm script has lines that begin with #SBATCH")
+    })?;
+    // A list is its items.
+    let objects: Vec<Value> = documents
+        .into_iter()
+        .flat_map(|object| match object.get("items").and_then(Value::as_array) {
+            Some(items) => items.clone(),
+            None => vec![object],
+        })
+        .filter(|object| !object.is_null())
+        .collect();
+    if let [object] = objects.as_slice() {
+        if skypilot::is_task(object) {
+            return skypilot::convert(object, image).map(|one| vec![one]);
+        }
+        if dstack::is_configuration(object) {
+            return dstack::convert(object, image).map(|one| vec![one]);
+        }
+        if refused::is_compose(object) {
+            return Err(refused::compose(object));
+        }
+    }
+    kubernetes::convert(&objects)
+}
+
+/// A map that leaves out what is not there.
+#[derive(Default)]
+struct FieldMap(Map<String, Value>);
+
+impl FieldMap {
+    fn put(&mut self, key: &str, value: impl Into<Option<Value>>) {
+        let value: Option<Value> = value.into();
+        let empty = |value: &Value| {
+            value.is_null() || value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+        };
+        if let Some(value) = value.filter(|value| !empty(value)) {
+            self.0.insert(key.to_owned(), value);
+        }
+    }
+
+    fn value(self) -> Value {
+        Value::Object(self.0)
+    }
+}
+
+/// Parses `A100:8`, `{A100: 8}` or `A100-80GB`: the type as we call it, and how many.
+fn accelerators(value: &Value) -> Option<(String, u64)> {
+    let (kind, count) = match value {
+        Value::String(text) => {
+            let (kind, count) = text.rsplit_once(':').unwrap_or((text, "1"));
+            (kind.to_owned(), count.parse().ok()?)
+        }
+        // The first that fits is taken.
+        Value::Array(list) => return accelerators(list.first()?),
+        Value::Object(map) => match map.iter().next()? {
+            (kind, count) if kind.contains(':') || count.is_null() => return accelerators(&Value::String(kind.clone())),
+            (kind, count) => (kind.clone(), count.as_u64()?),
+        },
+        _ => return None,
+    };
+    Some((kind, count))
+}
+
+/// Fields of the original, taken one by one; what is left over is lost.
+struct SourceFields<'v> {
+    path: String,
+    map: Map<String, Value>,
+    lost: &'v mut Vec<String>,
+}
+
+impl<'v> SourceFields<'v> {
+    fn new(path: &str, value: &Value, lost: &'v mut Vec<String>) -> Self {
+        Self { path: path.to_owned(), map: value.as_object().cloned().unwrap_or_default(), lost }
+    }
+
+    fn take(&mut self, key: &str) -> Value {
+        self.map.remove(key).unwrap_or(Value::Null)
+    }
+
+    /// Says that a value has no place.
+    fn lose(&mut self, what: &str) {
+        self.lost.push(format!("{}.{what}", self.path));
+    }
+
+    /// What was not taken has no place; what says nothing is passed over.
+    fn finish(self) {
+        let says = |value: &Value| !matches!(value, Value::Null) && *value != json!({}) && *value != json!([]);
+        self.lost.extend(self.map.iter().filter(|(_, value)| says(value)).map(|(key, _)| format!("{}.{key}", self.path)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

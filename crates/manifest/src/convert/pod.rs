@@ -1,0 +1,230 @@
+//! Converts a pod template into the blocks `environment`, `resources`, `storage`, and the overlay for the rest.
+
+use serde_json::{Map, Value, json};
+
+use super::{FieldMap, SourceFields};
+use gpuctl_core::model::GpuType;
+use gpuctl_core::model::gpu::{TYPE_LABELS, WHOLE};
+use gpuctl_core::model::labels::POOL_LABEL;
+
+/// Fields of a pod spec that the overlay carries as they are.
+const OVERLAID: [&str; 16] = [
+    "tolerations",
+    "affinity",
+    "serviceAccountName",
+    "securityContext",
+    "runtimeClassName",
+    "hostNetwork",
+    "hostIPC",
+    "hostPID",
+    "schedulerName",
+    "dnsPolicy",
+    "dnsConfig",
+    "topologySpreadConstraints",
+    "hostAliases",
+    "initContainers",
+    "preemptionPolicy",
+    "shareProcessNamespace",
+];
+/// What gpuctl decides by itself, or what says nothing.
+const OURS: [&str; 4] = ["restartPolicy", "enableServiceLinks", "automountServiceAccountToken", "serviceAccount"];
+
+/// What a pod template says in our words.
+#[derive(Default)]
+pub(super) struct PodFields {
+    pub environment: Value,
+    pub resources: FieldMap,
+    pub storage: Value,
+    pub overlay: Value,
+    pub gpus: u64,
+    pub grace: Option<String>,
+    pub priority: Value,
+    /// Ports of the container.
+    pub ports: Vec<Value>,
+    pub health: Value,
+}
+
+/// Reads a template's pod spec.
+pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodFields {
+    let mut pod = PodFields::default();
+    let mut overlay = FieldMap::default();
+    let mut source = SourceFields::new(path, spec, lost);
+    let containers = source.take("containers");
+    let containers = containers.as_array().cloned().unwrap_or_default();
+    let volumes = source.take("volumes");
+    for key in OVERLAID {
+        overlay.put(key, source.take(key));
+    }
+    for key in OURS {
+        source.take(key);
+    }
+    let secrets = source.take("imagePullSecrets");
+    pod.grace = source.take("terminationGracePeriodSeconds").as_u64().map(|seconds| format!("{seconds}s"));
+    pod.priority = source.take("priorityClassName");
+    let selector = source.take("nodeSelector");
+    let mut rest = Map::new();
+    for (key, value) in selector.as_object().into_iter().flatten() {
+        let text = value.as_str().unwrap_or_default();
+        if key == POOL_LABEL {
+            pod.resources.put("pool", value.clone());
+        } else if (TYPE_LABELS.contains(&key.as_str()) || key.ends_with("/gpu-type") || key.ends_with("gpu.product"))
+            && GpuType::parse(text).is_some()
+        {
+            pod.resources.put("gpu-type", GpuType::parse(text).map(|kind| kind.to_string().into()));
+        } else {
+            rest.insert(key.clone(), value.clone());
+        }
+    }
+    overlay.put("nodeSelector", Value::Object(rest));
+    if spec["initContainers"].as_array().is_some_and(|first| first.iter().any(|one| one["volumeMounts"].is_array())) {
+        source.lose("initContainers: the volumes that they mount have other names here, so `pod:` has to be corrected");
+    }
+    for container in containers.iter().skip(1) {
+        source.lose(&format!(
+            "containers[{}]: a job has one container; `pod:` may add others",
+            container["name"].as_str().unwrap_or("?")
+        ));
+    }
+    source.finish();
+    let first = containers.first().cloned().unwrap_or_default();
+    let secrets: Vec<Value> = secrets.as_array().into_iter().flatten().map(|secret| secret["name"].clone()).collect();
+    container(&mut pod, &first, &volumes, secrets, &format!("{path}.containers[0]"), lost);
+    pod.overlay = overlay.value();
+    pod
+}
+
+fn container(pod: &mut PodFields, container: &Value, volumes: &Value, secrets: Vec<Value>, path: &str, lost: &mut Vec<String>) {
+    let mut environment = FieldMap::default();
+    let mut source = SourceFields::new(path, container, lost);
+    source.take("name");
+    environment.put("image", source.take("image"));
+    environment.put("imagePullPolicy", source.take("imagePullPolicy"));
+    environment.put("imagePullSecret", Value::Array(secrets));
+    environment.put("command", source.take("command"));
+    environment.put("args", source.take("args"));
+    environment.put("workingDir", source.take("workingDir"));
+    let variables = source.take("env");
+    let resources = source.take("resources");
+    let mounts = source.take("volumeMounts");
+    pod.ports = source.take("ports").as_array().cloned().unwrap_or_default();
+    // The check that holds requests back is what `health_check` is for; it makes the other two by itself.
+    let probes = ["readinessProbe", "livenessProbe", "startupProbe"].map(|key| source.take(key));
+    pod.health = probes.iter().find_map(health).unwrap_or_default();
+    for (key, probe) in ["readinessProbe", "livenessProbe", "startupProbe"].into_iter().zip(&probes) {
+        if !probe.is_null() && health(probe).is_none() {
+            source.lose(&format!("{key}: only checks by HTTP can be said"));
+        }
+    }
+    source.finish();
+    environment.put("env", env(&variables, path, lost));
+    pod.environment = environment.value();
+    if !resources["claims"].is_null() {
+        lost.push(format!("{path}.resources.claims"));
+    }
+    pod.resources(&resources, path, lost);
+    pod.volumes(&mounts, volumes, path, lost);
+}
+
+fn health(probe: &Value) -> Option<Value> {
+    let get = probe.get("httpGet")?;
+    let mut check = FieldMap::default();
+    check.put("path", Some(get["path"].as_str().unwrap_or("/").into()));
+    check.put("port", Some(get["port"].clone()).filter(Value::is_u64));
+    check.put("initial_delay", probe["initialDelaySeconds"].as_u64().map(|seconds| format!("{seconds}s").into()));
+    check.put("period", probe["periodSeconds"].as_u64().map(|seconds| format!("{seconds}s").into()));
+    Some(check.value())
+}
+
+fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
+    let mut found = Vec::new();
+    for variable in variables.as_array().into_iter().flatten() {
+        let name = &variable["name"];
+        let from = &variable["valueFrom"];
+        if from.is_null() {
+            found.push(json!({"name": name, "value": variable["value"].as_str().unwrap_or_default()}));
+        } else if from["secretKeyRef"].is_object() {
+            found.push(json!({"name": name, "secret": from["secretKeyRef"]["name"], "key": from["secretKeyRef"]["key"]}));
+        } else if from["configMapKeyRef"].is_object() {
+            found
+                .push(json!({"name": name, "configmap": from["configMapKeyRef"]["name"], "key": from["configMapKeyRef"]["key"]}));
+        } else {
+            lost.push(format!("{path}.env[{}]: of the pod's own fields", name.as_str().unwrap_or("?")));
+        }
+    }
+    Value::Array(found)
+}
+
+impl PodFields {
+    fn resources(&mut self, resources: &Value, path: &str, lost: &mut Vec<String>) {
+        let (limits, requests) = (&resources["limits"], &resources["requests"]);
+        let of = |key: &str| if limits[key].is_null() { &requests[key] } else { &limits[key] };
+        let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        let names = |map: &Value| map.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+        for key in names(limits).into_iter().chain(names(requests)).collect::<std::collections::BTreeSet<_>>() {
+            match key.as_str() {
+                "cpu" | "memory" => {
+                    // Requests are what a pod is placed by.
+                    let value = if key == "cpu" && !requests["cpu"].is_null() { &requests["cpu"] } else { of(&key) };
+                    self.resources.put(&key, value.clone());
+                    if !limits[&key].is_null() && !requests[&key].is_null() && limits[&key] != requests[&key] {
+                        lost.push(format!("{path}.resources: {key} is requested and limited otherwise; {value} is taken"));
+                    }
+                }
+                whole if WHOLE.contains(&whole) => {
+                    self.gpus = number(of(whole)).unwrap_or(0);
+                    self.resources.put("gpu", Some(self.gpus.into()));
+                }
+                other => lost.push(format!("{path}.resources.{other}")),
+            }
+        }
+    }
+
+    fn volumes(&mut self, mounts: &Value, volumes: &Value, path: &str, lost: &mut Vec<String>) {
+        let mut workdirs = Vec::new();
+        for mount in mounts.as_array().into_iter().flatten() {
+            let name = mount["name"].as_str().unwrap_or_default();
+            let volume =
+                volumes.as_array().into_iter().flatten().find(|volume| volume["name"] == name).cloned().unwrap_or_default();
+            let mut workdir = FieldMap::default();
+            workdir.put("path", mount["mountPath"].clone());
+            workdir.put("read_only", Some(json!(true)).filter(|_| mount["readOnly"] == true));
+            let claim = volume["persistentVolumeClaim"].is_object();
+            for key in ["subPath", "subPathExpr", "mountPropagation"] {
+                if !(mount[key].is_null() || key == "subPath" && claim) {
+                    lost.push(format!("{path}.volumeMounts[{name}].{key}"));
+                }
+            }
+            for source in ["configMap", "secret", "emptyDir", "persistentVolumeClaim"] {
+                let own = volume[source].as_object().into_iter().flatten();
+                let known = ["name", "secretName", "claimName", "sizeLimit", "medium"];
+                let more = own.filter(|(key, _)| !known.contains(&key.as_str()));
+                lost.extend(more.map(|(key, _)| format!("{path}: volume {name}.{source}.{key}")));
+            }
+            let shared_memory = mount["mountPath"] == "/dev/shm";
+            if let Some(host) = volume["hostPath"]["path"].as_str() {
+                workdir.put("host_path", Some(host.into()).filter(|_| mount["mountPath"] != host));
+                let kind = volume["hostPath"]["type"].as_str().unwrap_or_default();
+                workdir.put("type", Some(json!("file")).filter(|_| kind.starts_with("File")));
+            } else if volume["persistentVolumeClaim"].is_object() {
+                workdir.put("pvc", volume["persistentVolumeClaim"]["claimName"].clone());
+                workdir.put("sub_path", mount["subPath"].clone());
+            } else if volume["emptyDir"].is_object() && shared_memory {
+                self.resources.put("shm", volume["emptyDir"]["sizeLimit"].clone());
+                continue;
+            } else if volume["emptyDir"].is_object() {
+                workdir.put("emptyDir", Some(json!(true)));
+            } else if volume["configMap"].is_object() {
+                workdir.put("configmap", volume["configMap"]["name"].clone());
+            } else if volume["secret"].is_object() {
+                workdir.put("secret", volume["secret"]["secretName"].clone());
+            } else {
+                lost.push(format!("{path}.volumeMounts[{name}]: a volume that `pod:` would have to bring"));
+                continue;
+            }
+            workdirs.push(workdir.value());
+        }
+        if !workdirs.is_empty() {
+            self.storage = json!({"workdirs": workdirs});
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Translates the lines of a batch script: what another system tells a process, and how it starts processes, into what gpuctl's
+//! pods have. A line that means nothing outside its system is left out and named.
+//!
+//! Sources: sbatch(1) and srun(1) of Slurm 24; SkyPilot's and dstack's pages on distributed jobs. In our pods NNODES, NODE_RANK,
+//! MASTER_ADDR, MASTER_PORT and NPROC_PER_NODE are set, and the script runs once in each.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+/// How a script is read.
+pub(super) struct ScriptContext<'c> {
+    /// The job's name, which stands for the numbers of other systems.
+    pub name: &'c str,
+    /// True when each pod is one task, so that ranks of tasks are ranks of pods.
+    pub one_task_per_pod: bool,
+    pub cpus: Option<u64>,
+}
+
+/// A converted script.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Script {
+    pub text: String,
+    /// An image that the script itself names, by `docker://`.
+    pub image: Option<String>,
+    pub lost: Vec<String>,
+}
+
+static SRUN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(\s*)(?:exec\s+)?srun\s+((?:(?:-[nNcGptwxJDoeim]\s+\S+|--(?:nodes|ntasks|ntasks-per-node|cpus-per-task|gpus|gpus-per-node|gpus-per-task|gres|mem|mpi|nodelist|partition|time|job-name|output|error|chdir|container-image|container-mounts)\s+\S+|--?[A-Za-z][\w-]*(?:=\S+)?)\s+)*)")
+        .expect("the pattern is tested")
+});
+/// `singularity exec --nv -B /a:/b IMAGE COMMAND`.
+static CONTAINER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?:singularity|apptainer)\s+(?:exec|run)\s+((?:(?:(?:-B|--bind|--env|--home|-H|--pwd|-W|--overlay)[ =]\S+|--?[A-Za-z][\w-]*(?:=\S+)?)\s+)*)(\S+)\s*",
+    )
+    .expect("the pattern is tested")
+});
+/// The first host of a list: of `scontrol`, of SkyPilot's addresses.
+static FIRST_HOST: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"\$\(\s*(?:scontrol\s+show\s+hostnames?[^)|]*|echo\s+"?\$\{?SKYPILOT_NODE_IPS\}?"?)\s*\|\s*head\s+-n?\s*1\s*\)"#)
+        .expect("the pattern is tested")
+});
+/// Asking the first node for its address, as PyTorch's own tutorial does.
+static ADDRESS_BY_SRUN: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\$\(\s*srun\s[^)]*hostname[^)]*\)").expect("the pattern is tested"));
+static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\$(?:\{((?:SLURM|SKYPILOT|DSTACK)_\w+|RANDOM)([^}]*)\}|((?:SLURM|SKYPILOT|DSTACK)_\w+|RANDOM)\b)")
+        .expect("the pattern is tested")
+});
+static ENVIRONMENT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"^\s*(?:(?:source|\.)\s+\S*(?:bin/activate|conda\.sh|bashrc|profile)\b.*|(?:conda|mamba|micromamba)\s+(?:activate|deactivate)\b.*|eval\s+"?\$\((?:conda|mamba|micromamba)\s.*|(?:module|ml)\s.*)$"#)
+        .expect("the pattern is tested")
+});
+static CONTINUED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\\n\s*").expect("the pattern is tested"));
+static SRUN_WITHIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bsrun\b").expect("the pattern is tested"));
+static ONLY_THERE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b(scontrol|sbatch|squeue|sacct|scancel|sstat|sbcast)\b").expect("the pattern is tested"));
+static LOCAL_FILE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?:^|[\s=])((?:\./|\.\./|~/|/home/|\$HOME/)[\w./-]+|[\w-][\w./-]*\.(?:py|sh|yaml|yml|json|toml|txt))(?:\s|$|")"#,
+    )
+    .expect("the pattern is tested")
+});
+
+/// Translates a script line by line.
+pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
+    let mut script = Script::default();
+    let mut lines = Vec::new();
+    // A command over several lines is one; a comment never goes on.
+    let joined = CONTINUED.replace_all(text, " ");
+    for line in joined.lines() {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with('#') || (trimmed.is_empty() && lines.is_empty()) {
+            continue;
+        }
+        let line = without_environment(line, &mut script.lost);
+        if line.is_empty() {
+            continue;
+        }
+        let line = ADDRESS_BY_SRUN.replace_all(&line, "$$MASTER_ADDR");
+        let line = FIRST_HOST.replace_all(&line, "$$MASTER_ADDR");
+        let line = without_srun(&line, &mut script.lost);
+        let line = without_container(&line, &mut script);
+        let line = VARIABLE.replace_all(&line, |found: &Captures<'_>| {
+            let text = |index: usize| found.get(index).map_or("", |one| one.as_str());
+            let name = if text(1).is_empty() { text(3) } else { text(1) };
+            variable(name, text(2), &found[0], context, &mut script.lost)
+        });
+        if let Some(own) = ["MASTER_ADDR", "MASTER_PORT"].into_iter().find(|own| assigns(&line, own)) {
+            script.lost.push(format!("{}: gpuctl sets {own} in every pod", line.trim()));
+            continue;
+        }
+        if let Some(found) = ONLY_THERE.find(&line) {
+            script.lost.push(format!("{}: {} is only there on a Slurm cluster", line.trim(), found.as_str()));
+            continue;
+        }
+        if SRUN_WITHIN.is_match(&line) {
+            script.lost.push(format!("{}: take `srun` out, each pod runs the script once", line.trim()));
+        }
+        lines.push(line.into_owned());
+    }
+    while lines.last().is_some_and(|line| line.trim().is_empty()) {
+        lines.pop();
+    }
+    script.text = lines.join("\n");
+    let mut files: Vec<&str> =
+        LOCAL_FILE.captures_iter(&script.text).map(|found| found.get(1).map_or("", |one| one.as_str())).collect();
+    files.sort_unstable();
+    files.dedup();
+    if !files.is_empty() {
+        script.lost.push(format!(
+            "{}: pods do not see the folder that the script was submitted from; bring it by the image, `files:` or a workdir",
+            files.join(", ")
+        ));
+    }
+    script.lost.dedup();
+    script
+}
+
+/// Returns true for a script that sh cannot run and bash can.
+pub(super) fn needs_bash(text: &str) -> bool {
+    static BASH: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"\[\[|=\s*\(|\$\{\w+\[|\bsource\s|<\(|\bset -o pipefail|\bset -\w*o pipefail|\bfunction\s|\(\(")
+            .expect("the pattern is tested")
+    });
+    BASH.is_match(text)
+}
+
+/// Leaves out what sets up modules and virtual environments, and keeps the command behind it on the same line.
+fn without_environment(line: &str, lost: &mut Vec<String>) -> String {
+    let mut rest = line;
+    while ENVIRONMENT.is_match(rest) {
+        let behind = ["&&", ";"].iter().filter_map(|mark| rest.find(mark).map(|at| (at, mark.len()))).min();
+        let (own, next) = match behind {
+            Some((at, length)) => (&rest[..at], &rest[at + length..]),
+            None => (rest, ""),
+        };
+        lost.push(format!("{}: the image has to bring it", own.trim()));
+        rest = next;
+    }
+    if rest.len() == line.len() { line.to_owned() } else { rest.trim_start().to_owned() }
+}
+
+fn assigns(line: &str, name: &str) -> bool {
+    let line = line.trim_start();
+    let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
+    // Several assignments on a line, or a command behind one, are not thrown away.
+    let Some(value) = line.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) else { return false };
+    // `NAME=value command` is a command.
+    let simple = !value.trim_end().contains(char::is_whitespace);
+    let quoted = value.starts_with(['"', '\'', '$', '`']) && value.trim_end().ends_with(['"', '\'', ')', '`']);
+    (simple || quoted) && !line.contains(';') && !line.contains("&&")
+}
+
+fn without_srun(line: &str, lost: &mut Vec<String>) -> String {
+    let Some(found) = SRUN.captures(line) else { return line.to_owned() };
+    let flags = found[2].trim();
+    if !flags.is_empty() {
+        lost.push(format!("srun {flags}: each pod runs the command once"));
+    }
+    format!("{}{}", &found[1], &line[found[0].len()..])
+}
+
+fn without_container(line: &str, script: &mut Script) -> String {
+    let Some(found) = CONTAINER.captures(line) else { return line.to_owned() };
+    let (flags, image) = (found[1].trim(), &found[2]);
+    match image.strip_prefix("docker://") {
+        Some(image) => script.image = Some(image.to_owned()),
+        None => script.lost.push(format!("{image}: pods run images of a registry; say which one with `--image IMAGE`")),
+    }
+    let flags = flags.replace("--nv", "").trim().to_owned();
+    if !flags.is_empty() {
+        script.lost.push(format!("{flags}: mount folders with `storage.workdirs`"));
+    }
+    CONTAINER.replace(line, "").into_owned()
+}
+
+/// Returns what stands for a variable of another system; one without a counterpart stays and is named.
+fn variable(name: &str, operator: &str, written: &str, context: &ScriptContext<'_>, lost: &mut Vec<String>) -> String {
+    let rank_of_tasks = || if context.one_task_per_pod { Some("$NODE_RANK") } else { None };
+    let ours = match name {
+        "SLURM_NNODES" | "SLURM_JOB_NUM_NODES" | "SKYPILOT_NUM_NODES" | "DSTACK_NODES_NUM" => Some("$NNODES"),
+        "SLURM_NODEID" | "SKYPILOT_NODE_RANK" | "DSTACK_NODE_RANK" => Some("$NODE_RANK"),
+        "SLURM_PROCID" => rank_of_tasks(),
+        "SLURM_LOCALID" if context.one_task_per_pod => Some("0"),
+        "SLURM_NTASKS" | "SLURM_NPROCS" if context.one_task_per_pod => Some("$NNODES"),
+        "SLURM_GPUS_ON_NODE" | "SLURM_GPUS_PER_NODE" | "SKYPILOT_NUM_GPUS_PER_NODE" | "DSTACK_GPUS_PER_NODE" => {
+            Some("$NPROC_PER_NODE")
+        }
+        "SLURM_LAUNCH_NODE_IPADDR" | "DSTACK_MASTER_NODE_IP" => Some("$MASTER_ADDR"),
+        // One number for all pods: here each pod would draw its own.
+        "SLURM_JOB_ID" | "SLURM_JOBID" | "SLURM_JOB_NAME" | "RANDOM" => return context.name.to_owned(),
+        "SLURM_ARRAY_TASK_ID"
+        | "SLURM_ARRAY_TASK_COUNT"
+        | "SLURM_ARRAY_TASK_MIN"
+        | "SLURM_ARRAY_TASK_MAX"
+        | "SLURM_ARRAY_JOB_ID" => return written.to_owned(),
+        "SLURM_CPUS_PER_TASK" | "SLURM_CPUS_ON_NODE" => match context.cpus {
+            Some(cpus) => return cpus.to_string(),
+            None => None,
+        },
+        _ => None,
+    };
+    let Some(ours) = ours else {
+        lost.push(format!("${name} is not set"));
+        return written.to_owned();
+    };
+    // `${NAME:-1}` keeps what stands behind the name, and `${NAME}_x` its braces.
+    match ours.strip_prefix('$') {
+        Some(name) if written.starts_with("${") => format!("${{{name}{operator}}}"),
+        _ => ours.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTEXT: ScriptContext<'_> = ScriptContext { name: "sft", one_task_per_pod: true, cpus: Some(16) };
+
+    fn lines(text: &str) -> (String, Vec<String>) {
+        let script = translate(text, &CONTEXT);
+        (script.text, script.lost)
+    }
+
+    #[test]
+    fn what_the_system_tells_a_process_is_translated() {
+        for (theirs, ours) in [
+            ("srun torchrun --nnodes=$SLURM_NNODES t", "torchrun --nnodes=$NNODES t"),
+            ("torchrun --node_rank ${SLURM_PROCID}", "torchrun --node_rank ${NODE_RANK}"),
+            ("HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)", "HEAD=$MASTER_ADDR"),
+            ("head_ip=$(srun --nodes=1 --ntasks=1 -w \"$head_node\" hostname --ip-address)", "head_ip=$MASTER_ADDR"),
+            ("torchrun --rdzv_id $RANDOM", "torchrun --rdzv_id sft"),
+            ("x --id $SLURM_JOB_ID -c $SLURM_CPUS_PER_TASK", "x --id sft -c 16"),
+            ("A=$(echo \"$SKYPILOT_NODE_IPS\" | head -n1)", "A=$MASTER_ADDR"),
+            ("t --rank $DSTACK_NODE_RANK --of $DSTACK_NODES_NUM", "t --rank $NODE_RANK --of $NNODES"),
+            ("t --n=${SLURM_NNODES:-1} log_${SLURM_NODEID}_x", "t --n=${NNODES:-1} log_${NODE_RANK}_x"),
+            ("OUT=/o/${SLURM_JOB_ID:-local}", "OUT=/o/sft"),
+            ("MASTER_PORT=29500 torchrun t", "MASTER_PORT=29500 torchrun t"),
+            ("run $SLURM_ARRAY_TASK_ID", "run $SLURM_ARRAY_TASK_ID"),
+        ] {
+            assert_eq!(lines(theirs), (ours.to_owned(), vec![]), "{theirs}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_meaning_here_is_named() {
+        for (theirs, ours, lost) in [
+            ("source venv/bin/activate\npython3 -V", "python3 -V", "source venv/bin/activate: the image has to bring it"),
+            ("conda activate x && torchrun t", "torchrun t", "conda activate x: the image has to bring it"),
+            ("module load cuda; srun a", "a", "module load cuda: the image has to bring it"),
+            (
+                "srun --nodes 2 --ntasks-per-node 1 torchrun t",
+                "torchrun t",
+                "srun --nodes 2 --ntasks-per-node 1: each pod runs the command once",
+            ),
+            ("srun \\\n  --ntasks=1 \\\n  torchrun t", "torchrun t", "srun --ntasks=1: each pod runs the command once"),
+            (
+                "OMP_NUM_THREADS=8 srun a",
+                "OMP_NUM_THREADS=8 srun a",
+                "OMP_NUM_THREADS=8 srun a: take `srun` out, each pod runs the script once",
+            ),
+            ("eval \"$(conda shell.bash hook)\"\nconda activate x\na", "a", "conda activate x: the image has to bring it"),
+            ("module load cuda\na", "a", "module load cuda: the image has to bring it"),
+            (
+                "export MASTER_PORT=$(expr 10000 + 1)\na",
+                "a",
+                "export MASTER_PORT=$(expr 10000 + 1): gpuctl sets MASTER_PORT in every pod",
+            ),
+            (
+                "nodes=$(scontrol show hostnames x)\na",
+                "a",
+                "nodes=$(scontrol show hostnames x): scontrol is only there on a Slurm cluster",
+            ),
+            ("a $SLURM_TOPOLOGY_ADDR", "a $SLURM_TOPOLOGY_ADDR", "$SLURM_TOPOLOGY_ADDR is not set"),
+            ("srun --mpi=pmix a", "a", "srun --mpi=pmix: each pod runs the command once"),
+            (
+                "python train.py",
+                "python train.py",
+                "train.py: pods do not see the folder that the script was submitted from; bring it by the image, `files:` or a workdir",
+            ),
+        ] {
+            let (text, found) = lines(theirs);
+            assert_eq!(text, ours);
+            assert!(found.iter().any(|line| line == lost), "{found:#?}");
+        }
+    }
+
+    #[test]
+    fn containers_of_the_script_become_the_image() {
+        let script =
+            translate("srun singularity exec --nv -B /data:/data docker://nvcr.io/nvidia/pytorch:25.01-py3 python -V", &CONTEXT);
+        assert_eq!((script.image.as_deref(), script.text.as_str()), (Some("nvcr.io/nvidia/pytorch:25.01-py3"), "python -V"));
+        assert!(script.lost.iter().any(|line| line.contains("-B /data:/data")), "{script:#?}");
+        let file = translate("apptainer exec img.sif python -V", &CONTEXT);
+        assert!(file.image.is_none() && file.lost[0].starts_with("img.sif: pods run images of a registry"), "{file:#?}");
+    }
+
+    #[test]
+    fn bash_is_told_from_sh() {
+        assert!(needs_bash("nodes=( a b )") && needs_bash("if [[ -n $a ]]; then") && needs_bash("set -euo pipefail"));
+        assert!(!needs_bash("set -e\ntorchrun --nnodes=$NNODES t"));
+    }
+}

@@ -1,0 +1,29 @@
+//! Builds the object in which a site keeps its defaults: the file as it was written, and what readers need without parsing it.
+
+use serde_json::{Value, json};
+
+use super::Object;
+use crate::spec::SiteDefaults;
+use gpuctl_core::model::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, USER};
+
+/// The key of the file.
+pub const DEFAULTS_FILE: &str = "defaults.yaml";
+/// The key of the labels that tell the type of GPUs, one a line.
+pub const DEFAULTS_TYPE_LABELS: &str = "gpu-type-labels";
+
+/// Returns the object of the defaults, written by `user`.
+pub fn defaults(site: &SiteDefaults, user: Option<&str>) -> Object {
+    let mut metadata = json!({
+        "name": SiteDefaults::NAME, "namespace": HOME,
+        "labels": {MANAGED_BY: MANAGED_BY_US, KIND: "defaults"},
+    });
+    if let Some(user) = user {
+        metadata["annotations"] = json!({USER: user});
+    }
+    let mut data = json!({DEFAULTS_FILE: site.source});
+    if !site.gpu_type_labels.is_empty() {
+        data[DEFAULTS_TYPE_LABELS] = Value::from(site.gpu_type_labels.join("\n"));
+    }
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+    Object { body, plural: "configmaps", shared: true, kept: true }
+}

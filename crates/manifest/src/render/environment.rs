@@ -1,0 +1,160 @@
+//! Builds the container's environment variables: the job's figures, the rendezvous of its ranks, the model. A variable that
+//! the user sets replaces ours.
+
+use k8s_openapi::api::core::v1::{ConfigMapKeySelector, EnvVar, EnvVarSource, ObjectFieldSelector, SecretKeySelector};
+
+use crate::spec::{EnvValue, JobDocument};
+use gpuctl_core::model::JobKind;
+
+use super::command::Launcher;
+use super::fabric::ports;
+use super::storage::CACHE;
+use super::supervisor::{self, RANK};
+use super::{Target, servers};
+
+/// Where libraries keep what they download, with a folder of the cache each: huggingface_hub, modelscope, torch.hub, vLLM's
+/// compiled graphs, Triton's kernels.
+pub const CACHES: [(&str, &str); 5] = [
+    ("HF_HOME", "huggingface"),
+    ("MODELSCOPE_CACHE", "modelscope"),
+    ("TORCH_HOME", "torch"),
+    ("VLLM_CACHE_ROOT", "vllm"),
+    ("TRITON_CACHE_DIR", "triton"),
+];
+
+/// Returns all variables, the made ones first so that the user's may refer to them.
+pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
+    let mut made = Variables::default();
+    if job.kind == JobKind::Training {
+        figures(&mut made, job);
+        rendezvous(&mut made, job, target, launcher);
+        made.set("PYTHONUNBUFFERED", "1");
+    }
+    if servers::spans_nodes(job) {
+        // LeaderWorkerSet sets what these refer to.
+        made.set("NNODES", &job.resources.node_count.to_string());
+        made.set("NODE_RANK", "$(LWS_WORKER_INDEX)");
+        made.set("MASTER_ADDR", "$(LWS_LEADER_ADDRESS)");
+        made.set("MASTER_PORT", &servers::PORT.to_string());
+    }
+    if let Some(model) = &job.model {
+        let texts = [
+            ("SOURCE", &model.source),
+            ("NAME", &model.name),
+            ("VERSION", &model.version),
+            ("FORMAT", &model.format),
+            ("PATH", &model.path),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                made.set(&format!("MODEL_{name}"), text);
+            }
+        }
+    }
+    if job.model.as_ref().is_some_and(|model| model.cache) {
+        for (name, folder) in CACHES {
+            made.set(name, &format!("{CACHE}/{folder}"));
+        }
+    }
+    if job.resources.gpu == 0 {
+        // CUDA images say `all`, and some node runtimes obey.
+        made.set("NVIDIA_VISIBLE_DEVICES", "void");
+    }
+    made.list.retain(|variable| !job.env.iter().any(|own| own.name == variable.name));
+    made.list.extend(job.env.iter().map(|own| user_variable(&own.name, &own.value)));
+    made.list
+}
+
+#[derive(Default)]
+struct Variables {
+    list: Vec<EnvVar>,
+}
+
+impl Variables {
+    fn set(&mut self, name: &str, value: &str) {
+        self.list.push(EnvVar { name: name.to_owned(), value: Some(value.to_owned()), ..EnvVar::default() });
+    }
+
+    fn set_from_pod(&mut self, name: &str, path: &str) {
+        let source = EnvVarSource {
+            field_ref: Some(ObjectFieldSelector { api_version: None, field_path: path.to_owned() }),
+            ..EnvVarSource::default()
+        };
+        self.list.push(EnvVar { name: name.to_owned(), value_from: Some(source), ..EnvVar::default() });
+    }
+}
+
+/// `batch_size` is per GPU; the global one is what all GPUs take in a step.
+fn figures(made: &mut Variables, job: &JobDocument) {
+    let training = &job.training;
+    if let Some(epochs) = training.epochs {
+        made.set("EPOCHS", &epochs.to_string());
+        made.set("TRAIN_EPOCHS", &epochs.to_string());
+    }
+    if let Some(batch) = training.batch_size {
+        let devices = u64::from(job.resources.gpu.max(1)) * u64::from(job.resources.node_count);
+        made.set("BATCH_SIZE", &batch.to_string());
+        made.set("TRAIN_BATCH_SIZE", &batch.to_string());
+        made.set("GLOBAL_BATCH_SIZE", &(u64::from(batch) * devices).to_string());
+    }
+}
+
+/// What torchrun, accelerate and torch's env:// rendezvous read. `RANK` and `WORLD_SIZE` count processes, so they are set
+/// only where a pod is one process and no launcher starts more.
+fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher: Launcher) {
+    let nodes = job.resources.node_count.to_string();
+    let processes = job.resources.gpu.max(1).to_string();
+    let name = job.id();
+    let address = format!("{name}-0.{name}.{}.svc", target.namespace);
+    let port = ports(job, target).master.to_string();
+    made.set("MASTER_ADDR", &address);
+    made.set("MASTER_PORT", &port);
+    made.set("NNODES", &nodes);
+    made.set_from_pod("NODE_RANK", RANK);
+    if supervisor::supervises(job) {
+        made.set("GPUCTL_HOST", &address);
+        for (name, field) in supervisor::pod_facts() {
+            made.set_from_pod(name, field);
+        }
+    }
+    if let Some(checkpoint) = &job.training.checkpoint {
+        made.set("CHECKPOINT_PATH", &checkpoint.path.value);
+    }
+    made.set("NPROC_PER_NODE", &processes);
+    made.set("PET_MASTER_ADDR", &address);
+    made.set("PET_MASTER_PORT", &port);
+    // For those who choose the c10d backend; the static one takes the same place.
+    made.set("PET_RDZV_ENDPOINT", &format!("{address}:{port}"));
+    made.set("PET_NNODES", &nodes);
+    made.set_from_pod("PET_NODE_RANK", RANK);
+    made.set("PET_NPROC_PER_NODE", &processes);
+    if job.resources.node_count == 1 {
+        return;
+    }
+    match launcher {
+        Launcher::None if job.resources.gpu <= 1 => {
+            made.set("WORLD_SIZE", &nodes);
+            made.set_from_pod("RANK", RANK);
+            made.set("LOCAL_RANK", "0");
+        }
+        // It starts torchrun by itself only for several GPUs in one pod.
+        Launcher::LlamaFactory => made.set("FORCE_TORCHRUN", "1"),
+        _ => {}
+    }
+}
+
+fn user_variable(name: &str, value: &EnvValue) -> EnvVar {
+    let mut variable = EnvVar { name: name.to_owned(), ..EnvVar::default() };
+    match value {
+        EnvValue::Text(text) => variable.value = Some(text.clone()),
+        EnvValue::Secret { name, key } => {
+            let selector = SecretKeySelector { name: name.clone(), key: key.clone(), optional: None };
+            variable.value_from = Some(EnvVarSource { secret_key_ref: Some(selector), ..EnvVarSource::default() });
+        }
+        EnvValue::ConfigMap { name, key } => {
+            let selector = ConfigMapKeySelector { name: name.clone(), key: key.clone(), optional: None };
+            variable.value_from = Some(EnvVarSource { config_map_key_ref: Some(selector), ..EnvVarSource::default() });
+        }
+    }
+    variable
+}

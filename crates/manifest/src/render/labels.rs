@@ -1,0 +1,98 @@
+//! Sets the names, labels and annotations of objects, by which describe, list and delete find them later.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::Target;
+use crate::spec::{JobDocument, Priority};
+use gpuctl_core::model::GpuType;
+use gpuctl_core::model::labels::{
+    DEFAULTS, DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, POOL_LABEL, SOURCE, USER, VERSION,
+};
+
+type LabelMap = BTreeMap<String, String>;
+
+/// Labels of every object and pod of a job.
+pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&GpuType>) -> LabelMap {
+    let mut labels: LabelMap = job.labels.iter().cloned().collect();
+    let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
+    put(MANAGED_BY, MANAGED_BY_US);
+    put(JOB, job.id());
+    put(KIND, job.kind.word());
+    if let Some(pool) = &job.resources.pool {
+        put(POOL_LABEL, &pool.value);
+    }
+    if let Some(user) = target.user.as_deref().map(label_value).filter(|user| !user.is_empty()) {
+        put(USER, &user);
+    }
+    if let Some(gpu_type) = gpu_type {
+        put(GPU_TYPE, &label_value(&gpu_type.to_string()));
+    }
+    labels
+}
+
+/// Returns the user's annotations, for every object and pod.
+pub(super) fn annotations(job: &JobDocument) -> LabelMap {
+    job.annotations.iter().cloned().collect()
+}
+
+/// Annotations of the root object alone.
+pub(super) fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
+    let mut annotations = annotations(job);
+    let mut put = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
+    put(SOURCE, &job.source);
+    put(VERSION, &job.version);
+    if !job.site.inherited.is_empty() {
+        let values: BTreeMap<&str, &str> = job.site.inherited.iter().map(|one| (one.field.as_str(), one.mark.as_str())).collect();
+        put(DEFAULTS, &serde_json::to_string(&values).expect("text is JSON"));
+    }
+    if let Some(description) = &job.description {
+        put(DESCRIPTION, description);
+    }
+    if let Some(user) = &target.user {
+        put(USER, user);
+    }
+    if job.generated.is_some() {
+        put(NAME, &job.name.value);
+    }
+    annotations
+}
+
+/// Metadata of an object of the job's own.
+pub(super) fn metadata(job: &JobDocument, target: &Target, name: &str, labels: &LabelMap) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(target.namespace.clone()),
+        labels: Some(labels.clone()),
+        annotations: Some(annotations(job)).filter(|map| !map.is_empty()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Any text as the value of a label: `@` and `:` of user names are not allowed there.
+pub fn label_value(text: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
+    let value: String = text.chars().map(allowed).take(63).collect();
+    value.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
+}
+
+/// Returns the PriorityClass that a priority asks for.
+pub fn priority_class_name(priority: &Priority) -> &str {
+    match priority {
+        Priority::High => "gpuctl-high",
+        Priority::Medium => "gpuctl-medium",
+        Priority::Low => "gpuctl-low",
+        Priority::Class(name) => name,
+    }
+}
+
+/// Returns its value, when the class is ours to make.
+pub(super) fn priority_value(priority: &Priority) -> Option<i32> {
+    match priority {
+        Priority::High => Some(1000),
+        Priority::Medium => Some(0),
+        Priority::Low => Some(-10),
+        Priority::Class(_) => None,
+    }
+}

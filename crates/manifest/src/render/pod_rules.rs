@@ -1,0 +1,251 @@
+//! Compares a pod with a node as the scheduler does, as far as selectors, required node affinity and taints go; and names the rules
+//! of a pod that are about more than nodes.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodSchedulingGate, Toleration};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::tolerations::tolerates;
+use gpuctl_core::model::device_demand::DeviceClaims;
+use gpuctl_core::model::{Node, Taint};
+
+/// The taint that says what `spec.unschedulable` says.
+const CORDON: &str = "node.kubernetes.io/unschedulable";
+
+/// What a pod asks of nodes.
+#[derive(Clone, Debug, Default)]
+pub struct PodRules {
+    spec: PodPlacement,
+}
+
+/// The fields of a pod's specification that a scheduler reads, but for what its containers need.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodPlacement {
+    node_selector: Option<BTreeMap<String, String>>,
+    affinity: Option<PodAffinities>,
+    tolerations: Option<Vec<Toleration>>,
+    topology_spread_constraints: Option<Vec<PodSpread>>,
+    scheduler_name: Option<String>,
+    scheduling_gates: Option<Vec<PodSchedulingGate>>,
+    priority: Option<i32>,
+    preemption_policy: Option<String>,
+    volumes: Option<Vec<PodVolume>>,
+    host_network: Option<bool>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodAffinities {
+    node_affinity: Option<NodeAffinity>,
+    pod_affinity: Option<OtherPodsAffinity>,
+    pod_anti_affinity: Option<OtherPodsAffinity>,
+}
+
+/// Only whether something is required of other pods.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OtherPodsAffinity {
+    required_during_scheduling_ignored_during_execution: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpread {
+    when_unsatisfiable: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodVolume {
+    persistent_volume_claim: Option<MountedClaim>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MountedClaim {
+    claim_name: String,
+}
+
+impl PodRules {
+    /// Reads the specification of a pod; one that is none asks for nothing.
+    pub fn of(spec: &Value) -> Self {
+        Self { spec: PodPlacement::deserialize(spec).unwrap_or_default() }
+    }
+
+    /// Returns the label by which a node is not one of the pod's.
+    pub fn off_selector(&self, node: &Node) -> Option<String> {
+        let wrong = |(key, value): (&String, &String)| (node.labels.get(key) != Some(value)).then(|| format!("{key}={value}"));
+        if let Some(label) = self.spec.node_selector.iter().flatten().find_map(wrong) {
+            return Some(label);
+        }
+        let affinity = self.spec.affinity.as_ref()?.node_affinity.as_ref()?;
+        let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
+        let unmet: Vec<Option<String>> = terms.iter().map(|term| unmet(term, node)).collect();
+        // One term is enough; the first tells what is missing.
+        if unmet.iter().any(Option::is_none) { None } else { unmet.into_iter().next().unwrap_or(None) }
+    }
+
+    /// Returns the taint that keeps the pod off a node, cordons aside.
+    pub fn not_tolerated<'n>(&self, node: &'n Node) -> Option<&'n Taint> {
+        let keeps_off = |taint: &&Taint| {
+            let tolerated = self.spec.tolerations.iter().flatten().any(|one| tolerates(one, taint));
+            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !tolerated && taint.key != CORDON
+        };
+        node.taints.iter().find(keeps_off)
+    }
+
+    /// Returns the same pod as if it did not ask for node labels with these keys.
+    #[must_use]
+    pub fn without(&self, drop: impl Fn(&str) -> bool) -> Self {
+        let mut spec = self.spec.clone();
+        if let Some(selector) = &mut spec.node_selector {
+            selector.retain(|key, _| !drop(key));
+        }
+        let affinity = spec.affinity.as_mut().and_then(|affinity| affinity.node_affinity.as_mut());
+        if let Some(affinity) = affinity
+            && let Some(required) = &mut affinity.required_during_scheduling_ignored_during_execution
+        {
+            for term in &mut required.node_selector_terms {
+                if let Some(expressions) = &mut term.match_expressions {
+                    expressions.retain(|one| !drop(&one.key));
+                }
+            }
+            let is_empty = |term: &NodeSelectorTerm| {
+                term.match_expressions.as_ref().is_none_or(Vec::is_empty) && term.match_fields.as_ref().is_none_or(Vec::is_empty)
+            };
+            // A term that asks for nothing more is met by every node.
+            if required.node_selector_terms.iter().any(is_empty) {
+                affinity.required_during_scheduling_ignored_during_execution = None;
+            }
+        }
+        Self { spec }
+    }
+
+    /// Returns the labels that nodes must have, by key.
+    pub fn selector_keys(&self) -> Vec<&str> {
+        let selector = self.spec.node_selector.iter().flatten().map(|(key, _)| key.as_str());
+        let affinity = self.spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+        let required = affinity.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
+        let terms = required.into_iter().flat_map(|required| &required.node_selector_terms);
+        let expressions = terms.flat_map(|term| term.match_expressions.iter().flatten().map(|one| one.key.as_str()));
+        selector.chain(expressions).collect()
+    }
+
+    /// Returns who is to place the pod.
+    pub fn scheduler(&self) -> &str {
+        self.spec.scheduler_name.as_deref().unwrap_or("default-scheduler")
+    }
+
+    /// Returns what holds the pod back from its scheduler.
+    pub fn gates(&self) -> Vec<&str> {
+        self.spec.scheduling_gates.iter().flatten().map(|gate| gate.name.as_str()).collect()
+    }
+
+    pub fn priority(&self) -> i64 {
+        i64::from(self.spec.priority.unwrap_or(0))
+    }
+
+    /// Returns whether the scheduler ends pods of lower priority for it.
+    pub fn preempts(&self) -> bool {
+        self.spec.preemption_policy.as_deref() != Some("Never")
+    }
+
+    /// Returns the volume claims that it mounts.
+    pub fn volume_claims(&self) -> Vec<&str> {
+        let volumes = self.spec.volumes.iter().flatten();
+        volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.as_str())).collect()
+    }
+
+    /// Returns what decides beside the nodes themselves and the devices that were compared.
+    pub fn beyond_nodes(&self, devices: &DeviceClaims) -> Vec<String> {
+        let spec = &self.spec;
+        let mut found = Vec::new();
+        if let DeviceClaims::NotEvaluated(why) = devices {
+            found.push(why.clone());
+        }
+        let mut add = |there: bool, what: &str| found.extend(there.then(|| what.to_owned()));
+        let volumes = spec.volumes.as_deref().unwrap_or_default();
+        add(volumes.iter().any(|volume| volume.persistent_volume_claim.is_some()), "where its volumes can be mounted");
+        let affinity = spec.affinity.as_ref();
+        let beside = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+        let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+        let beside = beside.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
+        let apart = apart.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
+        add(beside.is_some() || apart.is_some(), "required affinity to other pods");
+        let spread = spec.topology_spread_constraints.as_deref().unwrap_or_default();
+        add(spread.iter().any(|one| one.when_unsatisfiable == "DoNotSchedule"), "topology spread");
+        add(spec.host_network == Some(true), "ports of the node");
+        found
+    }
+}
+
+/// Returns the first requirement of a term that the node does not meet. An empty term selects nothing.
+fn unmet(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
+    let fields = term.match_fields.iter().flatten();
+    let (mut any, mut missing) = (false, None);
+    for one in term.match_expressions.iter().flatten() {
+        any = true;
+        missing = missing.or_else(|| (!holds(one, node.labels.get(&one.key))).then(|| one.key.clone()));
+    }
+    for one in fields {
+        any = true;
+        missing = missing.or_else(|| (!holds(one, Some(&node.name))).then(|| one.key.clone()));
+    }
+    if any { missing } else { Some("an empty term".to_owned()) }
+}
+
+/// Compares as the scheduler does. Source: k8s.io/apimachinery/pkg/labels (Requirement.Matches).
+fn holds(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let number = |text: &String| text.parse::<i64>().ok();
+    match requirement.operator.as_str() {
+        "In" => value.is_some_and(|value| values.contains(value)),
+        "NotIn" => value.is_none_or(|value| !values.contains(value)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => value.and_then(number).zip(values.first().and_then(number)).is_some_and(|(value, than)| value > than),
+        "Lt" => value.and_then(number).zip(values.first().and_then(number)).is_some_and(|(value, than)| value < than),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn requirements_are_compared_as_the_scheduler_does() {
+        let labels = [("zone", "z1"), ("size", "8")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let one = Node { name: "a".to_owned(), labels: labels.into(), ..Node::default() };
+        let meets = |expression: serde_json::Value| {
+            let term = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
+            let spec =
+                json!({"containers": [], "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
+            PodRules::of(&spec).off_selector(&one).is_none()
+        };
+        let of = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
+        for (expression, expected) in [
+            (of("zone", "In", &["z1", "z2"]), true),
+            (of("zone", "In", &["z2"]), false),
+            (of("rack", "NotIn", &["r1"]), true),
+            (of("zone", "NotIn", &["z1"]), false),
+            (of("zone", "Exists", &[]), true),
+            (of("rack", "DoesNotExist", &[]), true),
+            (of("size", "Gt", &["7"]), true),
+            (of("size", "Lt", &["8"]), false),
+            (of("zone", "Gt", &["1"]), false),
+        ] {
+            assert_eq!(meets(expression.clone()), expected, "{expression}");
+        }
+        assert_eq!(
+            PodRules::of(&json!({"containers": [], "nodeSelector": {"zone": "z2"}})).off_selector(&one).unwrap(),
+            "zone=z2"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! Builds the objects of pools: a definition each, the namespace of the definitions, a role that lets everybody read
+//! them, and the facts published for users who may not read nodes.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::Object;
+use crate::spec::SiteDefaults;
+use gpuctl_core::model::gpu::is_type_label;
+use gpuctl_core::model::labels::{HOME, HOME_UID, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, PRIVATE};
+use gpuctl_core::model::node::is_group_label;
+use gpuctl_core::model::{Node, PoolDefinition};
+
+/// The value of the kind's label.
+pub const POOL_KIND: &str = "pool";
+const FACTS_NAME: &str = "gpuctl-facts";
+/// The key of the published definitions.
+pub const FACTS_POOLS: &str = "pools";
+
+fn object(plural: &'static str, body: Value) -> Object {
+    Object { body, plural, shared: true, kept: true }
+}
+
+/// Returns the definition of a pool.
+pub fn definition(pool: &PoolDefinition) -> Object {
+    let text = serde_json::to_string_pretty(pool).expect("a definition is JSON");
+    object(
+        "configmaps",
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": format!("pool-{}", pool.name), "namespace": HOME,
+                "labels": {MANAGED_BY: MANAGED_BY_US, KIND: POOL_KIND, POOL_LABEL: pool.name},
+            },
+            "data": {"pool": text},
+        }),
+    )
+}
+
+/// Every user can read two objects: the published facts and the site's defaults. RBAC cannot limit
+/// a list to names, so the facts repeat the definitions of pools, and other objects in the
+/// namespace stay hidden.
+pub fn reader_rules() -> Value {
+    json!([{
+        "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [FACTS_NAME, SiteDefaults::NAME], "verbs": ["get"],
+    }])
+}
+
+/// Whether a role lets every user read all ConfigMaps of the namespace, as roles of earlier
+/// versions did.
+pub fn reads_everything(rules: &Value) -> bool {
+    *rules == json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}])
+}
+
+/// Returns the namespace, and unless `private` the right of every user to read what is in it.
+pub fn home(private: bool) -> Vec<Object> {
+    let ours = json!({MANAGED_BY: MANAGED_BY_US});
+    let mut objects =
+        vec![object("namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME, "labels": ours}}))];
+    if private {
+        objects[0].body["metadata"]["annotations"] = json!({PRIVATE: "true"});
+        return objects;
+    }
+    objects.push(object(
+        "roles",
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": ours},
+            "rules": reader_rules(),
+        }),
+    ));
+    objects.push(object(
+        "rolebindings",
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": ours},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "gpuctl-reader"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}],
+        }),
+    ));
+    objects
+}
+
+/// The ClusterRole that marks the namespace of definitions.
+pub const HOME_ROLE: &str = "gpuctl-home";
+
+/// Builds the administrator's mark for the namespace with this UID. Unless `private`, every user
+/// can read the mark and the namespace.
+pub fn home_mark(uid: &str, private: bool) -> Vec<Object> {
+    let group = "rbac.authorization.k8s.io";
+    let metadata = json!({"name": HOME_ROLE, "labels": {MANAGED_BY: MANAGED_BY_US}, "annotations": {HOME_UID: uid}});
+    let role = object(
+        "clusterroles",
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": metadata,
+            "rules": [
+                {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [HOME], "verbs": ["get"]},
+                {"apiGroups": [group], "resources": ["clusterroles"], "resourceNames": [HOME_ROLE], "verbs": ["get"]},
+            ],
+        }),
+    );
+    let binding = object(
+        "clusterrolebindings",
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": {"name": HOME_ROLE, "labels": {MANAGED_BY: MANAGED_BY_US}},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": HOME_ROLE},
+            "subjects": [{"apiGroup": group, "kind": "Group", "name": "system:authenticated"}],
+        }),
+    );
+    if private { vec![role] } else { vec![role, binding] }
+}
+
+/// Returns true for labels that users who may not read nodes are told.
+pub fn is_published(key: &str) -> bool {
+    is_type_label(key) || key == POOL_LABEL || key == "nvidia.com/gpu.replicas" || is_group_label(key)
+}
+
+/// Builds the facts for users who cannot read nodes: GPUs, types, pools and taints, but no other
+/// labels. With `pools`, it also includes the definitions of pools.
+pub fn facts<'n>(nodes: impl Iterator<Item = &'n Node>, pools: Option<&[PoolDefinition]>) -> Object {
+    let slim: Vec<Node> = nodes
+        .map(|node| {
+            let labels: BTreeMap<String, String> = node
+                .labels
+                .iter()
+                .filter(|(key, _)| is_published(key) || node.site_type_label.as_ref() == Some(key))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
+            Node { labels, slim: true, ..node.clone() }
+        })
+        .collect();
+    let mut data = json!({"nodes": serde_json::to_string(&slim).expect("nodes are JSON")});
+    if let Some(pools) = pools {
+        // Readers do not need the earlier labels of nodes, which serve only the deletion of a pool.
+        let plain = |pool: &PoolDefinition| PoolDefinition { labels: BTreeMap::default(), ..pool.clone() };
+        let pools: Vec<PoolDefinition> = pools.iter().map(plain).collect();
+        data[FACTS_POOLS] = json!(serde_json::to_string(&pools).expect("definitions are JSON"));
+    }
+    object(
+        "configmaps",
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": FACTS_NAME, "namespace": HOME, "labels": {MANAGED_BY: MANAGED_BY_US}},
+            "data": data,
+        }),
+    )
+}

@@ -1,0 +1,64 @@
+//! Renders Secrets for tokens of model hubs and logins of registries.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+
+use super::Object;
+use gpuctl_core::model::labels::{MANAGED_BY, MANAGED_BY_US};
+
+/// A login of an image registry.
+pub struct Registry<'a> {
+    /// As images name it: `registry.example.com`.
+    pub host: &'a str,
+    /// The user at the registry.
+    pub username: &'a str,
+    /// The password or token.
+    pub password: &'a str,
+}
+
+/// Returns a Secret with these keys and values.
+pub fn opaque(namespace: &str, name: &str, values: BTreeMap<String, Vec<u8>>) -> Object {
+    secret(namespace, name, "Opaque", values)
+}
+
+/// Returns a Secret that `imagePullSecret` can name.
+pub fn registry(namespace: &str, name: &str, login: &Registry<'_>) -> Object {
+    let auth = ByteString(format!("{}:{}", login.username, login.password).into_bytes());
+    let entry = json!({"username": login.username, "password": login.password, "auth": auth});
+    let config = json!({"auths": {login.host: entry}}).to_string().into_bytes();
+    secret(namespace, name, "kubernetes.io/dockerconfigjson", [(".dockerconfigjson".to_owned(), config)].into())
+}
+
+fn secret(namespace: &str, name: &str, kind: &str, values: BTreeMap<String, Vec<u8>>) -> Object {
+    let body = Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            labels: Some([(MANAGED_BY.to_owned(), MANAGED_BY_US.to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        type_: Some(kind.to_owned()),
+        data: Some(values.into_iter().map(|(key, value)| (key, ByteString(value))).collect()),
+        ..Secret::default()
+    };
+    Object::new(&body, "secrets")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_what_the_kubelet_reads() {
+        let object = registry("team-a", "pull", &Registry { host: "r.example.com", username: "u", password: "p:w" });
+        let data = object.text("/data/.dockerconfigjson");
+        let decoded: ByteString = serde_json::from_value(json!(data)).unwrap();
+        let config: serde_json::Value = serde_json::from_slice(&decoded.0).unwrap();
+        // `echo -n u:p:w | base64`
+        assert_eq!(config, json!({"auths": {"r.example.com": {"username": "u", "password": "p:w", "auth": "dTpwOnc="}}}));
+    }
+}

@@ -1,0 +1,157 @@
+//! Renders `kind: inference` and `kind: compute`: a Deployment (or what spans several nodes) behind a Service, with probes that leave a model time to load
+//! and a rollout that does not wait for GPUs which only its own old pods can free.
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::{Value, json};
+
+use super::labels::{metadata, root_annotations};
+use super::pod::{RenderedTemplate, probe, template};
+use super::queue::queue;
+use super::servers::spans_nodes;
+use super::{Object, Refusal, Rendered, Target, autoscaler, exposure, groups};
+use crate::spec::{JobDocument, Service, VolumeAccess, WorkdirSource, port};
+use gpuctl_core::model::JobKind;
+use gpuctl_core::model::labels::JOB;
+
+/// Seconds that a model may take until its server answers; weights come over the network at some 100 MB/s.
+const MODEL_START: u64 = 1800;
+/// The same without a model.
+const PLAIN_START: u64 = 600;
+/// What scheduling and pulling the image may take before the rollout counts as failed.
+const PLACEMENT: u64 = 900;
+const PERIOD: u64 = 10;
+
+/// Returns the objects of a service.
+pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
+    let service = job.service.as_ref().expect("the reader demands a service of this kind");
+    let mut warnings = Vec::new();
+    let listens = listens(job, service, &mut warnings);
+    let autoscaling = job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled);
+    let most = autoscaling.map_or(service.replicas, |autoscaling| autoscaling.max_replicas).max(1);
+    let more = json!({"containers": [container(job, service, listens)], "terminationGracePeriodSeconds": grace(job, service)});
+    if replicas(job) != service.replicas {
+        warnings.push(format!(
+            "replicas: {} is outside what autoscaling allows; it begins with {}",
+            service.replicas,
+            replicas(job)
+        ));
+    }
+    let template = template(job, target, most * job.resources.node_count, more)?;
+    warnings.splice(0..0, template.warnings.clone());
+    let mut root = if spans_nodes(job) {
+        groups::leader_worker_set(job, target, &template, replicas(job))?
+    } else {
+        let mut deployment = Object::new(&deployment(job, service, target, &template, most), "deployments");
+        deployment.body["spec"]["template"]["spec"] = template.spec.clone();
+        deployment
+    };
+    queue(job, target, &mut root)?;
+    let probe = probe(job, target, &template);
+    let RenderedTemplate { labels, mut objects, choice, .. } = template;
+    objects.push(exposure::service(job, target, &labels, service, listens));
+    objects.extend(exposure::ingress(job, target, &labels, service, &mut warnings));
+    if let Some(autoscaling) = autoscaling {
+        objects.push(autoscaler::autoscaler(job, target, &labels, autoscaling, &mut warnings));
+    }
+    objects.push(root);
+    Ok(Rendered { objects, probe, choice, warnings })
+}
+
+/// Replicas to begin with: what the file says, within what its autoscaler may do.
+pub(super) fn replicas(job: &JobDocument) -> u32 {
+    let said = job.service.as_ref().map_or(1, |service| service.replicas);
+    match job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled && said > 0) {
+        Some(autoscaling) => said.clamp(autoscaling.min_replicas, autoscaling.max_replicas),
+        None => said,
+    }
+}
+
+/// Returns true when only one pod at a time may have what it mounts or holds, so that the old one has to go first.
+fn exclusive(job: &JobDocument, pods: u32) -> bool {
+    let one_node = |access: VolumeAccess| matches!(access, VolumeAccess::ReadWriteOnce | VolumeAccess::ReadWriteOncePod);
+    job.resources.gpu > 0
+        || job.workdirs.iter().any(|workdir| match &workdir.source {
+            WorkdirSource::Claim { .. } => !workdir.read_only,
+            WorkdirSource::Size { access, .. } => access.map_or(pods <= 1, one_node),
+            _ => false,
+        })
+}
+
+/// Returns the container's port: what the file says, for a program may be told its port in many ways.
+fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
+    let said = service.target_port.or(service.port).expect("the reader demands a port");
+    if let Some(other) = port::of_command(job).filter(|other| *other != said && service.target_port.is_none()) {
+        warnings.push(format!(
+            "the command names port {other} and `service.port` is {said}: say `targetPort: {other}` if it listens there"
+        ));
+    }
+    said
+}
+
+/// Returns the seconds that a request in progress gets to end: the service's own timeout, at least Kubernetes' default.
+fn grace(job: &JobDocument, service: &Service) -> u64 {
+    let timeout = service.timeout.map_or(30, |timeout| timeout.as_secs().max(30));
+    job.grace_period.map_or(timeout, |period| period.as_secs())
+}
+
+fn start_budget(job: &JobDocument) -> u64 {
+    if job.kind == JobKind::Inference { MODEL_START } else { PLAIN_START }
+}
+
+/// Ports and probes. Nothing is known of a program without a health check but that it listens when it is ready; it is
+/// not restarted for that.
+fn container(job: &JobDocument, service: &Service, listens: u16) -> Value {
+    let protocol = service.protocol.unwrap_or("TCP");
+    let mut container =
+        json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listens, "protocol": protocol}]});
+    let Some(check) = &service.health_check else {
+        if protocol == "TCP" {
+            container["readinessProbe"] = json!({"tcpSocket": {"port": listens}, "periodSeconds": PERIOD, "timeoutSeconds": 5});
+        }
+        return container;
+    };
+    let get = json!({"path": check.path, "port": check.port.unwrap_or(listens)});
+    let period = check.period.map_or(PERIOD, |period| period.as_secs().max(1));
+    let probe = |timeout: u64, failures: u64| json!({"httpGet": get, "periodSeconds": period, "timeoutSeconds": timeout, "failureThreshold": failures});
+    let mut startup = probe(5, start_budget(job).div_ceil(period));
+    if let Some(delay) = check.initial_delay {
+        startup["initialDelaySeconds"] = json!(delay.as_secs());
+    }
+    container["startupProbe"] = startup;
+    container["readinessProbe"] = probe(5, 3);
+    // A server that is busy with a long batch answers late and is not dead.
+    container["livenessProbe"] = probe(10, 6);
+    container
+}
+
+fn deployment(job: &JobDocument, service: &Service, target: &Target, template: &RenderedTemplate, most: u32) -> Deployment {
+    let mut meta = metadata(job, target, job.id(), &template.labels);
+    meta.annotations = Some(root_annotations(job, target));
+    let delay = service.health_check.as_ref().and_then(|check| check.initial_delay).map_or(0, |delay| delay.as_secs());
+    let deadline = start_budget(job) + delay + PLACEMENT;
+    Deployment {
+        metadata: meta,
+        spec: Some(DeploymentSpec {
+            replicas: Some(i32::try_from(replicas(job)).expect("at most 10,000 replicas")),
+            selector: LabelSelector {
+                match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()),
+                ..LabelSelector::default()
+            },
+            // On full GPUs, and beside a volume for one node, a pod above the number of replicas would wait for ever for one
+            // that goes only after it is ready.
+            strategy: exclusive(job, most).then(|| DeploymentStrategy {
+                type_: Some("RollingUpdate".to_owned()),
+                rolling_update: Some(RollingUpdateDeployment {
+                    max_surge: Some(IntOrString::Int(0)),
+                    max_unavailable: Some(IntOrString::Int(1)),
+                }),
+            }),
+            progress_deadline_seconds: Some(i32::try_from(deadline).unwrap_or(i32::MAX)),
+            template: template.body(),
+            ..DeploymentSpec::default()
+        }),
+        status: None,
+    }
+}

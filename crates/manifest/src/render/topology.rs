@@ -1,0 +1,84 @@
+//! Prefers to place the ranks of a training near each other (`job.topology`). Which label of nodes says what is near differs from
+//! cluster to cluster; the known ones come from clouds' documents and from NVIDIA's topograph. Kueue places by the levels of its
+//! Topologies itself.
+
+use k8s_openapi::api::core::v1::{PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::{Value, json};
+
+use super::{Refusal, Target};
+use crate::spec::JobDocument;
+use gpuctl_core::model::labels::JOB;
+use gpuctl_core::model::{Gang, Nodes};
+
+/// Labels of what is behind one switch.
+const RACKS: [&str; 6] = [
+    "topology.kubernetes.io/rack",
+    "cloud.provider.com/topology-rack",
+    "network.topology.nvidia.com/leaf",
+    "topology.k8s.aws/network-node-layer-3",
+    "cloud.google.com/gce-topology-subblock",
+    "oci.oraclecloud.com/rdma.local_block_id",
+];
+/// Labels of what is a switch further.
+const BLOCKS: [&str; 6] = [
+    "topology.kubernetes.io/block",
+    "cloud.provider.com/topology-block",
+    "network.topology.nvidia.com/spine",
+    "topology.k8s.aws/network-node-layer-2",
+    "cloud.google.com/gce-topology-block",
+    "oci.oraclecloud.com/rdma.network_block_id",
+];
+
+/// Returns the label whose values say what is near.
+pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>, Refusal> {
+    let Some(wanted) = job.training.topology.as_ref().filter(|_| job.resources.node_count > 1) else { return Ok(None) };
+    let key = match wanted.value.as_str() {
+        "rack" => known(&RACKS, "rack", target).map_err(|refusal| refusal.at(Some(wanted.at)))?,
+        "block" => known(&BLOCKS, "block", target).map_err(|refusal| refusal.at(Some(wanted.at)))?,
+        label => label.to_owned(),
+    };
+    Ok(Some(key))
+}
+
+/// Returns true for a label by which Kueue itself places the pods.
+pub(super) fn is_kueues(key: &str, target: &Target) -> bool {
+    target.gang == Some(Gang::Kueue) && target.kueue_levels.contains(key)
+}
+
+/// Returns the fields of the pod by which the scheduler places it near its peers, as far as there is room.
+pub(super) fn pod_fields(job: &JobDocument, key: Option<&str>) -> Value {
+    let Some(key) = key else { return json!({}) };
+    let term = PodAffinityTerm {
+        topology_key: key.to_owned(),
+        label_selector: Some(LabelSelector {
+            match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()),
+            ..LabelSelector::default()
+        }),
+        ..PodAffinityTerm::default()
+    };
+    let near = PodAffinity {
+        preferred_during_scheduling_ignored_during_execution: Some(vec![WeightedPodAffinityTerm {
+            weight: 100,
+            pod_affinity_term: term,
+        }]),
+        ..PodAffinity::default()
+    };
+    json!({"affinity": {"podAffinity": near}})
+}
+
+fn known(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> {
+    if let Some(level) = keys.iter().find(|key| is_kueues(key, target)) {
+        return Ok((*level).to_owned());
+    }
+    let hint = "write the label itself: `job.topology: LABEL`; `gpuctl describe node NAME` shows a node's labels";
+    let Nodes::Listed(nodes) = &target.nodes else {
+        let message = format!("which label says what is one {word} is not known: you may not list nodes");
+        return Err(Refusal::new("TopologyNotFound", message, hint));
+    };
+    let there = |key: &&&str| nodes.iter().any(|node| node.labels.contains_key(**key));
+    keys.iter().find(there).map(|key| (*key).to_owned()).ok_or_else(|| {
+        let message = format!("no node has a label that says what is one {word}: {}", keys.join(", "));
+        Refusal::new("TopologyNotFound", message, hint)
+    })
+}

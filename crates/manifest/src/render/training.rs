@@ -1,0 +1,95 @@
+//! Renders `kind: training`: an Indexed Job behind a headless Service, one pod per node.
+
+use k8s_openapi::api::batch::v1::{Job as BatchJob, JobSpec};
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use serde_json::{Value, json};
+
+use super::labels::{metadata, root_annotations};
+use super::pod::{RenderedTemplate, probe, template};
+use super::{Object, Refusal, Rendered, Target, overlay, queue, supervisor, topology};
+use crate::spec::JobDocument;
+use gpuctl_core::model::labels::{JOB, KUEUE_TOPOLOGY, RETRIES, SUPERVISOR_HASH};
+use gpuctl_core::model::{Gang, GangWish};
+
+/// Returns the objects of a training.
+pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
+    let nodes = job.resources.node_count;
+    let supervised = supervisor::supervises(job);
+    let near = topology::label(job, target)?;
+    let mut fields = pod_fields(job, target);
+    overlay::merge(&mut fields, &topology::pod_fields(job, near.as_deref().filter(|key| !topology::is_kueues(key, target))));
+    let template = template(job, target, nodes, fields)?;
+    let mut root = Object::new(&batch_job(job, target, &template), "jobs");
+    root.body["spec"]["template"]["spec"] = template.spec.clone();
+    queue::queue(job, target, &mut root)?;
+    if let Some(key) = near.filter(|key| topology::is_kueues(key, target)) {
+        root.body["spec"]["template"]["metadata"]["annotations"][KUEUE_TOPOLOGY] = key.into();
+    }
+    let mut warnings = template.warnings.clone();
+    if nodes == 1 && !matches!(job.training.gang, GangWish::Auto | GangWish::None) {
+        warnings.push("`job.gang` has no effect with one node".to_owned());
+    }
+    let placed_together = target.gang.as_ref().is_some_and(|gang| *gang != Gang::Kueue);
+    warnings.extend(supervisor::told(job, supervised, placed_together));
+    let probe = probe(job, target, &template);
+    let mut objects = template.objects;
+    objects.extend(queue::pod_group(job, target, &template.labels));
+    objects.push(Object::new(&service(job, target, &template.labels), "services"));
+    objects.push(root);
+    Ok(Rendered { objects, probe, choice: template.choice, warnings })
+}
+
+/// Returns what only the pods of a training have.
+fn pod_fields(job: &JobDocument, target: &Target) -> Value {
+    let mut fields = json!({"restartPolicy": "Never", "subdomain": job.id()});
+    if let Some(limit) = job.training.max_runtime.filter(|_| !supervisor::supervises(job)) {
+        // The Job's own deadline counts waiting too; a pod's counts from its node on.
+        fields["activeDeadlineSeconds"] = json!(limit.as_secs());
+    }
+    overlay::merge(&mut fields, &queue::pod_fields(job, target));
+    fields
+}
+
+fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> BatchJob {
+    let nodes = i32::try_from(job.resources.node_count).expect("at most 10,000 nodes");
+    let retries = i32::try_from(job.training.retries).expect("at most 100 retries");
+    let mut meta = metadata(job, target, job.id(), &template.labels);
+    let mut annotations = root_annotations(job, target);
+    annotations.insert(RETRIES.to_owned(), job.training.retries.to_string());
+    if supervisor::supervises(job) {
+        annotations.insert(SUPERVISOR_HASH.to_owned(), supervisor::program_hash());
+    }
+    meta.annotations = Some(annotations);
+    BatchJob {
+        metadata: meta,
+        spec: Some(JobSpec {
+            completion_mode: Some("Indexed".to_owned()),
+            completions: Some(nodes),
+            parallelism: Some(nodes),
+            // One count for all ranks would be used up by ranks that crash together.
+            backoff_limit_per_index: Some(retries),
+            max_failed_indexes: Some(0),
+            pod_failure_policy: Some(supervisor::failure_policy(supervisor::supervises(job))),
+            // Never two pods of one rank at the same checkpoint.
+            pod_replacement_policy: Some("Failed".to_owned()),
+            ttl_seconds_after_finished: job.training.keep_for.map(|time| i32::try_from(time.as_secs()).unwrap_or(i32::MAX)),
+            template: template.body(),
+            ..JobSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Gives each rank a name before it is ready: rank 0 is looked up while it starts.
+fn service(job: &JobDocument, target: &Target, labels: &std::collections::BTreeMap<String, String>) -> Service {
+    Service {
+        metadata: metadata(job, target, job.id(), labels),
+        spec: Some(ServiceSpec {
+            cluster_ip: Some("None".to_owned()),
+            publish_not_ready_addresses: Some(true),
+            selector: Some([(JOB.to_owned(), job.id().to_owned())].into()),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}

@@ -1,0 +1,297 @@
+//! Lists the checks of a document that need no cluster. Each has an id and a reason, and a comment in the file can silence
+//! it.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::document::{Document, JobDocument};
+use super::meaning::{self, Finding};
+use super::tree::{self, YamlNode, YamlValue};
+use gpuctl_core::error::{FilePosition, Problem, Problems, Severity};
+
+/// One thing that is looked at.
+#[derive(Debug)]
+pub struct Check {
+    /// The name by which a file silences it.
+    pub id: &'static str,
+    /// Whether it fails validation.
+    pub severity: Severity,
+    /// What is found, in a few words.
+    pub title: &'static str,
+    /// Why it matters, and what to do.
+    pub why: &'static str,
+    /// `None` for what the reader of the file, or the cluster, finds.
+    find: Option<fn(&JobDocument) -> Option<Finding>>,
+}
+
+const fn check(
+    id: &'static str,
+    severity: Severity,
+    title: &'static str,
+    why: &'static str,
+    find: fn(&JobDocument) -> Option<Finding>,
+) -> Check {
+    Check { id, severity, title, why, find: Some(find) }
+}
+
+const fn elsewhere(id: &'static str, severity: Severity, title: &'static str, why: &'static str) -> Check {
+    Check { id, severity, title, why, find: None }
+}
+
+use Severity::{Error, Warning};
+
+/// Every check, in the order of the table.
+pub const CHECKS: [Check; 20] = [
+    elsewhere(
+        "form",
+        Error,
+        "a field that is unknown, missing, or of another type",
+        "What is not understood is not guessed: a misspelt field would silently do nothing. The message names the nearest field.",
+    ),
+    elsewhere(
+        "version",
+        Warning,
+        "`version` is missing",
+        "Without it v0.1 is taken. Say which version a file is written for, so that a later gpuctl reads it the same way.",
+    ),
+    elsewhere("unit", Error, "an amount of bytes without a unit", "128 would be 128 bytes. Write 128Gi for gibibytes."),
+    elsewhere("replica-range", Error, "`minReplicas` above `maxReplicas`", "No number of replicas satisfies both."),
+    elsewhere("duplicate-mount", Error, "two workdirs at one path", "One would hide the other."),
+    elsewhere(
+        "name-length",
+        Error,
+        "a name too long for what gets appended",
+        "Pods of a training get `-` and their rank, a notebook's get a hash: Kubernetes accepts the longer object and never makes its pods.",
+    ),
+    check(
+        "nproc-per-node",
+        Error,
+        "`--nproc_per_node` other than `resources.gpu`",
+        "torchrun starts one process per GPU of a pod. More processes than GPUs fail at once with an invalid device; fewer leave GPUs idle.",
+        meaning::nproc,
+    ),
+    check(
+        "num-processes",
+        Error,
+        "`--num_processes` other than all GPUs",
+        "accelerate counts processes over all nodes: GPUs per pod times `node_count`. Leave the flag out and gpuctl adds it.",
+        meaning::num_processes,
+    ),
+    check(
+        "tensor-parallel",
+        Error,
+        "a tensor-parallel size other than `resources.gpu`",
+        "A server splits its model over as many GPUs as it is told. With more than the pod has it does not start; with fewer the rest is idle.",
+        meaning::tensor_parallel,
+    ),
+    check(
+        "port",
+        Warning,
+        "a port in the command other than `service.port`",
+        "The Service would send requests to a port on which nothing listens. Say `targetPort` if the difference is meant.",
+        meaning::port,
+    ),
+    check(
+        "file-as-directory",
+        Warning,
+        "a path that looks like a file and is mounted as a folder",
+        "A host path that does not exist is made as a folder, so the program finds an empty folder where it wants a file. Say `type: file` or `type: directory`.",
+        meaning::file_as_directory,
+    ),
+    check(
+        "request-limit",
+        Warning,
+        "`request_limit` that nothing enforces",
+        "Only an ingress can limit requests; without `service.host` there is none.",
+        meaning::request_limit,
+    ),
+    check(
+        "image-tag",
+        Warning,
+        "an image without a fixed tag on several pods",
+        "Pods that start at different times may run different images, and their ranks disagree. Name a version or a digest.",
+        meaning::image_tag,
+    ),
+    check(
+        "deprecated-launcher",
+        Warning,
+        "a launcher that is no longer developed",
+        "`torch.distributed.launch` is torchrun with old defaults and will go. `torchrun` takes the same script.",
+        meaning::deprecated_launcher,
+    ),
+    check(
+        "plain-secret",
+        Warning,
+        "a token or password in plain sight",
+        "It is readable by everybody who may read jobs. `gpuctl create secret` keeps it apart, and `env` takes it by `{name, secret, key}`.",
+        meaning::plain_secret,
+    ),
+    check(
+        "memory-target",
+        Warning,
+        "`targetMemoryUtilization` on a server that takes all memory at once",
+        "vLLM and its like take 90 % of the GPU memory when they start, and the autoscaler follows its highest metric: it would stay at the most replicas for ever.",
+        meaning::memory_target,
+    ),
+    check(
+        "health-check",
+        Warning,
+        "an inference service without `health_check`",
+        "A port that accepts connections is not a model that is loaded: requests would reach it too early.",
+        meaning::health_check,
+    ),
+    elsewhere(
+        "unfit",
+        Error,
+        "what cannot be made into objects",
+        "A launcher that cannot meet its peers, a folder of the node that may not be mounted, a queue that nobody serves: the message says what to write.",
+    ),
+    elsewhere(
+        "cluster",
+        Error,
+        "what the cluster refuses (`--server`)",
+        "A dry run of every object and of a pod, the pool and its quota, the GPU type: what `create` would be told.",
+    ),
+    elsewhere(
+        "cluster-note",
+        Warning,
+        "what the cluster remarks (`--server`)",
+        "Image pull secrets that are missing, priorities that may not be used, sharing that nobody provides.",
+    ),
+];
+
+/// Returns the check of this id.
+pub fn by_id(id: &str) -> Option<&'static Check> {
+    CHECKS.iter().find(|check| check.id == id)
+}
+
+/// Ids that a comment of the text silences: `# gpuctl: ignore port, image-tag`. Only warnings and checks of meaning can be.
+pub fn silenced(text: &str) -> Vec<String> {
+    static COMMENT: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?m)(?:^|\s)#\s*gpuctl:\s*ignore\s+([\w, -]+)").expect("the pattern is tested"));
+    let ids = COMMENT
+        .captures_iter(text)
+        .flat_map(|found| found[1].split([',', ' ']).filter(|id| !id.is_empty()).map(ToOwned::to_owned).collect::<Vec<_>>());
+    ids.collect()
+}
+
+/// Returns true for what a comment may silence.
+pub fn can_be_silenced(check: &Check) -> bool {
+    check.find.is_some() || check.severity == Warning
+}
+
+/// Returns what the checks find in the documents of one file, silenced ones left out.
+pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
+    let trees = tree::read(text, &mut Vec::new());
+    let mut all = Vec::new();
+    for (tree, document) in trees.iter().zip(documents) {
+        let Document::Job(job) = document else { continue };
+        let silent = silenced(&tree.source);
+        for check in CHECKS.iter().filter(|check| !silent.iter().any(|id| id == check.id)) {
+            let Some(Finding { field, message, note }) = check.find.and_then(|find| find(job)) else { continue };
+            all.push(Problem { at: place(&tree.root, field), severity: check.severity, message, note, id: check.id });
+        }
+    }
+    all
+}
+
+/// The warnings about plain-text secrets. Writing commands print them as `validate` does.
+pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<Problems> {
+    let list: Vec<Problem> = found(text, documents).into_iter().filter(|problem| problem.id == "plain-secret").collect();
+    (!list.is_empty()).then(|| Problems { file: file.to_owned(), text: text.to_owned(), list })
+}
+
+/// Returns where a field stands, or the nearest field above it that is there. Spellings do not matter.
+fn place(root: &YamlNode, field: &str) -> FilePosition {
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
+    let mut at = FilePosition { width: 1, ..root.at };
+    let mut node = root;
+    for part in field.split('.') {
+        let YamlValue::Map(entries) = &node.value else { break };
+        let Some(entry) = entries.iter().find(|entry| plain(&entry.key) == plain(part)) else { break };
+        at = entry.key_at;
+        node = &entry.value;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A document in which the check finds something, and one in which it does not.
+    const CASES: [(&str, &str, &str); 11] = [
+        ("nproc-per-node", "training: torchrun --nproc_per_node=8 t.py", "training: torchrun --nproc-per-node=4 t.py"),
+        (
+            "num-processes",
+            "training: accelerate launch --num_processes 4 t.py",
+            "training: accelerate launch --num_processes 8 t.py",
+        ),
+        (
+            "tensor-parallel",
+            "inference: vllm serve m -tp 2",
+            "inference: vllm serve m --tensor-parallel-size=2 --pipeline-parallel-size 2",
+        ),
+        ("port", "inference: serve --port 9000", "inference: serve --port 8000"),
+        ("deprecated-launcher", "training: python -m torch.distributed.launch t.py", "training: torchrun t.py"),
+        ("plain-secret", "training: train --hub-token hf_abcdef", "training: train --hub-token $HF_TOKEN"),
+        ("image-tag", "image: repo:5000/image", "image: repo:5000/image@sha256:00"),
+        ("file-as-directory", "workdir: {path: /src/train.py}", "workdir: {path: /models/qwen2.5-7b}"),
+        (
+            "request-limit",
+            "service: {port: 8000, health_check: /h, request_limit: 5}",
+            "service: {port: 8000, health_check: /h, request_limit: 5, host: a.example.com}",
+        ),
+        ("health-check", "service: {port: 8000}", "service: {port: 8000, health_check: /health}"),
+        (
+            "memory-target",
+            "autoscaling: {enabled: true, maxReplicas: 2, targetMemoryUtilization: 80}",
+            "autoscaling: {enabled: true, maxReplicas: 2, targetGPUUtilization: 80}",
+        ),
+    ];
+
+    fn document(case: &str) -> String {
+        let (what, text) = case.split_once(": ").unwrap();
+        let (mut kind, mut command, mut image) = ("inference", "vllm serve m", "i:1");
+        let (mut service, mut more) = ("service: {port: 8000, health_check: /health}".to_owned(), String::new());
+        match what {
+            "training" | "inference" => (kind, command) = (what, text),
+            "image" => (kind, image) = ("training", text),
+            "service" => service = case.to_owned(),
+            "workdir" => more = format!("storage: {{workdirs: [{text}]}}\n"),
+            _ => more = format!("{case}\n"),
+        }
+        let (nodes, service) = if kind == "training" { (", node_count: 2", String::new()) } else { ("", format!("{service}\n")) };
+        format!(
+            "kind: {kind}\nversion: v0.1\njob: {{name: a}}\nenvironment:\n  image: {image}\n  command: {command}\n{service}resources: {{gpu: 4{nodes}}}\n{more}"
+        )
+    }
+
+    fn ids(text: &str) -> Vec<&'static str> {
+        let documents = super::super::parse("", text).unwrap_or_else(|problems| panic!("{text}{:?}", problems.list)).documents;
+        found(text, &documents).iter().map(|problem| problem.id).collect()
+    }
+
+    #[test]
+    fn every_check_finds_what_it_is_for_and_nothing_else() {
+        for (id, bad, good) in CASES {
+            assert_eq!(ids(&document(bad)), [id], "{}", document(bad));
+            assert!(ids(&document(good)).is_empty(), "{id}: {:?}", ids(&document(good)));
+        }
+        let tried: Vec<&str> = CASES.iter().map(|(id, ..)| *id).collect();
+        for check in CHECKS.iter().filter(|check| check.find.is_some()) {
+            assert!(tried.contains(&check.id), "nothing tries {}", check.id);
+        }
+    }
+
+    #[test]
+    fn a_comment_silences_and_places_are_those_of_the_field() {
+        let bad = document(CASES[0].1);
+        assert!(ids(&format!("# gpuctl: ignore port, nproc-per-node\n{bad}")).is_empty());
+        assert_eq!(ids(&format!("# gpuctl: ignore port\n{bad}")), ["nproc-per-node"]);
+        let documents = super::super::parse("", &bad).unwrap().documents;
+        let at = found(&bad, &documents)[0].at;
+        assert_eq!((at.line, at.column, at.width), (6, 3, 7));
+    }
+}

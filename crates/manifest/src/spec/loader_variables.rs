@@ -1,0 +1,319 @@
+//! Lists the variables and labels that a site's defaults cannot set silently. One person writes a
+//! default, and it reaches the pods of all users. It must not change the program in a pod or the
+//! senders of its traffic.
+//!
+//! Proxies (`HTTPS_PROXY`) are not in the list: sites set them for all users, and they do not
+//! change which code is loaded. `create` lists them like every other variable of the site.
+
+/// Variables that change the code that the loader, a shell, an interpreter, a package manager or a
+/// communication library runs. Sources: ld.so(8), bash(1), the manuals of the interpreters, NCCL's
+/// documentation of plugins, Open MPI's of MCA parameters. No such list is complete.
+const NAMES: [&str; 122] = [
+    "AWS_CONFIG_FILE",
+    "BASHOPTS",
+    "BASH_ENV",
+    "BROWSER",
+    "CC",
+    "CDPATH",
+    "CFLAGS",
+    "CLASSPATH",
+    "CMAKE_PREFIX_PATH",
+    "CMAKE_TOOLCHAIN_FILE",
+    "COMPILER_PATH",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "CPPFLAGS",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CXX",
+    "CXXFLAGS",
+    "C_INCLUDE_PATH",
+    "DOCKER_CONFIG",
+    "DOTNET_STARTUP_HOOKS",
+    "EDITOR",
+    "ENV",
+    "ERL_AFLAGS",
+    "ERL_FLAGS",
+    "ERL_LIBS",
+    "ERL_ZFLAGS",
+    "FI_PROVIDER_PATH",
+    "FLEXIBLAS",
+    "GCC_EXEC_PREFIX",
+    "GCONV_PATH",
+    "GIO_EXTRA_MODULES",
+    "GLIBC_TUNABLES",
+    "GOFLAGS",
+    "GRADLE_OPTS",
+    "GST_PLUGIN_PATH",
+    "GTK_PATH",
+    "HADOOP_CLASSPATH",
+    "HADOOP_CONF_DIR",
+    "HF_ENDPOINT",
+    "HF_MODULES_CACHE",
+    "HIP_PATH",
+    "HOME",
+    "HOSTALIASES",
+    "HSA_TOOLS_LIB",
+    "ICD_PATH",
+    "IFS",
+    "INPUTRC",
+    "IPYTHONDIR",
+    "JAVA_HOME",
+    "JAVA_OPTS",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "JULIA_DEPOT_PATH",
+    "JULIA_LOAD_PATH",
+    "KRB5_CONFIG",
+    "KUBECONFIG",
+    "LDFLAGS",
+    "LESSCLOSE",
+    "LESSOPEN",
+    "LIBRARY_PATH",
+    "LOCPATH",
+    "MAKEFLAGS",
+    "MANPAGER",
+    "MAVEN_OPTS",
+    "NCCL_CONF_FILE",
+    "NCCL_ENV_PLUGIN",
+    "NCCL_GIN_PLUGIN",
+    "NCCL_NET_PLUGIN",
+    "NCCL_PROFILER_PLUGIN",
+    "NCCL_TUNER_PLUGIN",
+    "NLSPATH",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "NVCC_APPEND_FLAGS",
+    "NVCC_PREPEND_FLAGS",
+    "NVSHMEM_BOOTSTRAP_PLUGIN",
+    "NVSHMEM_REMOTE_TRANSPORT",
+    "OBJC_INCLUDE_PATH",
+    "OCL_ICD_FILENAMES",
+    "OCL_ICD_VENDORS",
+    "OMP_TOOL",
+    "OMP_TOOL_LIBRARIES",
+    "OPAL_PREFIX",
+    "OPENCV_IO_PLUGINS",
+    "OPENSSL_CONF",
+    "OPENSSL_ENGINES",
+    "OPENSSL_MODULES",
+    "PAGER",
+    "PATH",
+    "PERLLIB",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
+    "PJRT_PLUGIN_LIBRARY_PATH",
+    "PROMPT_COMMAND",
+    "PS4",
+    "PYSPARK_DRIVER_PYTHON",
+    "PYSPARK_PYTHON",
+    "QT_PLUGIN_PATH",
+    "RAY_RUNTIME_ENV_HOOK",
+    "ROCM_HOME",
+    "ROCM_PATH",
+    "ROCP_TOOL_LIB",
+    "RUSTC_WRAPPER",
+    "SASL_PATH",
+    "SCALA_HOME",
+    "SHELL",
+    "SHELLOPTS",
+    "SPARK_CONF_DIR",
+    "SSH_ASKPASS",
+    "SUDO_ASKPASS",
+    "TCLLIBPATH",
+    "TERMINFO",
+    "TPU_LIBRARY_PATH",
+    "UCX_MODULE_DIR",
+    "VIRTUAL_ENV",
+    "VISUAL",
+    "VK_ADD_LAYER_PATH",
+    "VK_DRIVER_FILES",
+    "VK_ICD_FILENAMES",
+    "VK_LAYER_PATH",
+    "_JAVA_OPTIONS",
+];
+const PREFIXES: [&str; 33] = [
+    "BASH_FUNC_",
+    "BUNDLE_",
+    "CARGO_",
+    "CONDA_",
+    "CORECLR_",
+    "CUDA_INJECTION",
+    "DYLD_",
+    "GEM_",
+    "GIT_",
+    "JUPYTER_",
+    "LD_",
+    "LUA_CPATH",
+    "LUA_INIT",
+    "LUA_PATH",
+    "NPM_CONFIG_",
+    "NVTX_INJECTION",
+    "OMPI_MCA_",
+    "PERL5",
+    "PIP_",
+    "PMIX_MCA_",
+    "PRTE_MCA_",
+    "PYTHON",
+    "RUBY",
+    "R_ENVIRON",
+    "R_LIBS",
+    "R_PROFILE",
+    "TF_PLUGGABLE",
+    "TORCHINDUCTOR_",
+    "TORCH_EXTENSIONS",
+    "TRITON_",
+    "UV_",
+    "XDG_",
+    "ZDOTDIR",
+];
+
+/// Whether a variable changes which programs or libraries run.
+pub(super) fn changes_what_runs(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a pattern of `allow_env` matches a variable: an exact name, or a prefix followed by `*`.
+pub(super) fn allows(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |beginning| !beginning.is_empty() && name.starts_with(beginning))
+}
+
+/// Label keys that Services, policies and monitors often select pods by.
+const SELECTORS: [&str; 23] = [
+    "app",
+    "application",
+    "chart",
+    "component",
+    "controller-uid",
+    "deployment",
+    "heritage",
+    "instance",
+    "job",
+    "job-name",
+    "k8s-app",
+    "microservice",
+    "name",
+    "pod-template-hash",
+    "release",
+    "role",
+    "run",
+    "service",
+    "statefulset",
+    "svc",
+    "tier",
+    "version",
+    "workload",
+];
+
+/// Whether a label of the defaults could make a Service or a policy select the pods of all users.
+pub(super) fn is_selector(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    let is_reserved = prefix == "gpuctl" || ["kubernetes.io", "k8s.io"].iter().any(|domain| prefix.ends_with(domain));
+    let key = key.to_ascii_lowercase();
+    is_reserved || acts(&key) || SELECTORS.contains(&key.as_str())
+}
+
+/// Whether a label or annotation makes a webhook or a runtime change the pod: it injects a
+/// container, an identity, a device or a network. Sources: the documentation of Istio, Linkerd,
+/// Azure Workload Identity, Vault's agent injector, CDI, CRI-O and Multus.
+fn acts(key: &str) -> bool {
+    const DOMAINS: [&str; 12] = [
+        "istio.io",
+        "linkerd.io",
+        "azure.workload.identity",
+        "hashicorp.com",
+        "cdi.k8s.io",
+        "cri-o.io",
+        "io.kubernetes.cri-o",
+        "k8s.v1.cni.cncf.io",
+        "nri.io",
+        "dapr.io",
+        "kuma.io",
+        "amazonaws.com",
+    ];
+    let prefix = key.split_once('/').map_or(key, |(prefix, _)| prefix);
+    DOMAINS
+        .iter()
+        .any(|domain| prefix == *domain || prefix.ends_with(&format!(".{domain}")) || prefix.starts_with(&format!("{domain}.")))
+}
+
+/// Whether an annotation of the defaults disables a protection of the container, makes a webhook or
+/// a runtime change the pod, or belongs to gpuctl.
+pub(super) fn weakens(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    prefix == "gpuctl"
+        || prefix.contains("apparmor.security")
+        || prefix.contains("seccomp.security")
+        || acts(&key.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_loads_programs_is_known_by_name() {
+        for name in [
+            "LD_PRELOAD",
+            "LD_LIBRARY_PATH",
+            "BASH_ENV",
+            "ENV",
+            "PYTHONSTARTUP",
+            "PYTHONPATH",
+            "PATH",
+            "PERL5OPT",
+            "RUBYOPT",
+            "GIT_SSH_COMMAND",
+            "npm_config_prefix",
+            "PIP_INDEX_URL",
+            "NCCL_NET_PLUGIN",
+            "BASH_FUNC_ls%%",
+            "R_LIBS_USER",
+            "TORCHINDUCTOR_CACHE_DIR",
+            "NCCL_CONF_FILE",
+            "MAKEFLAGS",
+            "HF_ENDPOINT",
+            "OMP_TOOL_LIBRARIES",
+            "NVTX_INJECTION64_PATH",
+            "HSA_TOOLS_LIB",
+            "LUA_PATH_5_4",
+            "NVCC_APPEND_FLAGS",
+            "RAY_RUNTIME_ENV_HOOK",
+        ] {
+            assert!(changes_what_runs(name), "{name}");
+        }
+        for name in
+            ["NCCL_IB_HCA", "HTTPS_PROXY", "NO_PROXY", "HF_HOME", "TORCH_HOME", "TZ", "OMP_NUM_THREADS", "MY_PATH", "ENVIRONMENT"]
+        {
+            assert!(!changes_what_runs(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_a_name_or_a_beginning() {
+        assert!(allows("LD_PRELOAD", "LD_PRELOAD") && allows("PYTHON*", "PYTHONPATH") && allows("LD_*", "LD_"));
+        assert!(!allows("LD_PRELOAD", "LD_PRELOADX") && !allows("*", "PATH") && !allows("*PATH", "PATH") && !allows("", "PATH"));
+    }
+
+    #[test]
+    fn labels_that_select_pods_are_known() {
+        for key in [
+            "app",
+            "App",
+            "run",
+            "k8s-app",
+            "app.kubernetes.io/name",
+            "gpuctl/pool",
+            "batch.kubernetes.io/job-name",
+            "sidecar.istio.io/inject",
+            "azure.workload.identity/use",
+        ] {
+            assert!(is_selector(key), "{key}");
+        }
+        assert!(!is_selector("site") && !is_selector("example.com/team"));
+        assert!(weakens("container.apparmor.security.beta.kubernetes.io/main") && weakens("gpuctl/source"));
+        assert!(weakens("cdi.k8s.io/gpu") && weakens("k8s.v1.cni.cncf.io/networks") && weakens("io.kubernetes.cri-o.Devices"));
+        assert!(!weakens("cost-center") && !weakens("prometheus.io/scrape"));
+    }
+}

@@ -1,0 +1,216 @@
+//! Applies `--set path=value` to a document before it is read, so that such a value is checked like a written one.
+
+use super::tree::{self, Entry, YamlNode, YamlValue};
+use gpuctl_core::error::{FilePosition, Problem};
+
+/// A path of keys and what to put there.
+#[derive(Clone, Debug)]
+pub struct Override {
+    path: Vec<String>,
+    value: YamlValue,
+}
+
+/// Why a `--set` cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidOverride {
+    #[error("expected a field and its value, such as resources.gpu=4")]
+    NoValue,
+    #[error("expected a field, its parts joined by dots, before the `=`")]
+    Path,
+    #[error("{0}")]
+    Value(String),
+}
+
+impl Override {
+    /// Reads `resources.gpu=4`; the value is YAML. Keys that hold a dot cannot be named.
+    pub fn parse(text: &str) -> Result<Self, InvalidOverride> {
+        let (path, value) = text.split_once('=').ok_or(InvalidOverride::NoValue)?;
+        let path: Vec<String> = path.trim().split('.').map(ToOwned::to_owned).collect();
+        if path.iter().any(|part| part.is_empty() || part.contains(char::is_whitespace)) {
+            return Err(InvalidOverride::Path);
+        }
+        let mut problems = Vec::new();
+        let trees = tree::read(value, &mut problems);
+        if let Some(problem) = problems.first() {
+            return Err(InvalidOverride::Value(problem.message.clone()));
+        }
+        let value = trees.into_iter().next().map_or(YamlValue::Null, |tree| tree.root.value);
+        Ok(Self { path, value })
+    }
+
+    /// Returns the same for a value that is text whatever it looks like.
+    pub fn text(path: &[&str], text: &str) -> Self {
+        let path = path.iter().map(ToString::to_string).collect();
+        Self { path, value: YamlValue::Scalar { text: text.to_owned(), plain: false } }
+    }
+}
+
+/// Puts the values of `overrides` into the document.
+pub(super) fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut Vec<Problem>) {
+    for change in overrides {
+        if let Err(part) = put(root, &change.path, &change.value, true) {
+            let message = format!("`--set {}`: `{part}` is inside a value that has no fields", change.path.join("."));
+            problems.push(Problem::error(FilePosition::default(), message, "name a field of the document"));
+        }
+    }
+}
+
+/// Keys below these are the user's own, in which every letter counts.
+const THEIR_OWN: [&str; 7] = ["env", "labels", "annotations", "files", "pod", "nodes", "namespace"];
+
+fn put<'p>(node: &mut YamlNode, path: &'p [String], value: &YamlValue, ours: bool) -> Result<(), &'p str> {
+    let Some((key, rest)) = path.split_first() else {
+        *node = nowhere(value.clone());
+        return Ok(());
+    };
+    if matches!(node.value, YamlValue::Null) {
+        *node = nowhere(YamlValue::Map(Vec::new()));
+    }
+    match &mut node.value {
+        YamlValue::Map(entries) => {
+            let exact = entries.iter().position(|entry| entry.key == *key);
+            let spelled = || entries.iter().position(|entry| ours && plain(&entry.key) == plain(key));
+            let index = exact.or_else(spelled).unwrap_or_else(|| {
+                entries.push(Entry { key: key.clone(), key_at: FilePosition::default(), value: nowhere(YamlValue::Null) });
+                entries.len() - 1
+            });
+            put(&mut entries[index].value, rest, value, ours && !THEIR_OWN.contains(&key.as_str()))
+        }
+        YamlValue::List(items) => {
+            if let Some(item) = key.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
+                return put(item, rest, value, ours);
+            }
+            // `environment.env.LR=0.1` where variables are a list.
+            let named = |item: &YamlNode| matches!(field(item, "name"), Some(YamlValue::Scalar { text, .. }) if text == key);
+            let index = items.iter().position(named).unwrap_or_else(|| {
+                let name = YamlValue::Scalar { text: key.clone(), plain: false };
+                let entry = Entry { key: "name".to_owned(), key_at: FilePosition::default(), value: nowhere(name) };
+                items.push(nowhere(YamlValue::Map(vec![entry])));
+                items.len() - 1
+            });
+            match rest {
+                [] => put(&mut items[index], &["value".to_owned()], value, ours).map_err(|_| key.as_str()),
+                rest => put(&mut items[index], rest, value, ours),
+            }
+        }
+        YamlValue::Scalar { .. } | YamlValue::Null => Err(key),
+    }
+}
+
+fn nowhere(value: YamlValue) -> YamlNode {
+    YamlNode { at: FilePosition::default(), value }
+}
+
+/// `gpu_type`, `gpu-type` and `gpuType` are one field.
+fn plain(key: &str) -> String {
+    key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn field<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlValue> {
+    let YamlValue::Map(entries) = &node.value else { return None };
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value.value)
+}
+
+/// Returns the document as YAML again: what was submitted, without the comments.
+pub(super) fn write(root: &YamlNode) -> String {
+    let mut text = String::new();
+    block(root, 0, &mut text);
+    text
+}
+
+fn block(node: &YamlNode, depth: usize, text: &mut String) {
+    let indent = "  ".repeat(depth);
+    match &node.value {
+        YamlValue::Map(entries) if !entries.is_empty() => {
+            for entry in entries {
+                text.push_str(&format!("{indent}{}:", quoted(&entry.key, true)));
+                inside(&entry.value, depth, text);
+            }
+        }
+        YamlValue::List(items) if !items.is_empty() => {
+            for item in items {
+                text.push_str(&format!("{indent}-"));
+                inside(item, depth, text);
+            }
+        }
+        _ => text.push_str(&format!("{indent}{}\n", inline(node))),
+    }
+}
+
+fn inside(node: &YamlNode, depth: usize, text: &mut String) {
+    match &node.value {
+        YamlValue::Map(entries) if !entries.is_empty() => {
+            text.push('\n');
+            block(node, depth + 1, text);
+        }
+        YamlValue::List(items) if !items.is_empty() => {
+            text.push('\n');
+            block(node, depth + 1, text);
+        }
+        _ => text.push_str(&format!(" {}\n", inline(node))),
+    }
+}
+
+fn inline(node: &YamlNode) -> String {
+    match &node.value {
+        YamlValue::Null => "null".to_owned(),
+        YamlValue::Scalar { text, plain } => quoted(text, *plain),
+        YamlValue::List(_) => "[]".to_owned(),
+        YamlValue::Map(_) => "{}".to_owned(),
+    }
+}
+
+/// Text as YAML: as it was written where it needs no quotes, else as JSON, which YAML reads.
+fn quoted(text: &str, plain: bool) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    let word = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && text.chars().all(bare);
+    if plain && word { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(text: &str, sets: &[&str]) -> String {
+        let mut problems = Vec::new();
+        let mut root = tree::read(text, &mut problems).remove(0).root;
+        let overrides: Vec<Override> = sets.iter().map(|set| Override::parse(set).unwrap()).collect();
+        apply(&mut root, &overrides, &mut problems);
+        assert!(problems.is_empty(), "{problems:?}");
+        write(&root)
+    }
+
+    #[test]
+    fn a_field_is_found_under_any_spelling_and_made_where_it_is_missing() {
+        let text = "resources:\n  gpu: 1\n  gpuType: a10\n";
+        assert_eq!(changed(text, &["resources.gpu=4"]), "resources:\n  gpu: 4\n  gpuType: a10\n");
+        assert_eq!(changed(text, &["resources.gpu-type=h100"]), "resources:\n  gpu: 1\n  gpuType: h100\n");
+        assert_eq!(changed(text, &["job.name=x"]), "resources:\n  gpu: 1\n  gpuType: a10\njob:\n  name: x\n");
+        assert_eq!(changed("a: [1, 2]", &["a.1=3", "b=[x, \"5\"]"]), "a:\n  - 1\n  - 3\nb:\n  - x\n  - \"5\"\n");
+        assert_eq!(changed("env: {http_proxy: a}", &["env.HTTP_PROXY=b"]), "env:\n  http_proxy: a\n  HTTP_PROXY: b\n");
+        let env = "env: [{name: A, value: \"1\"}]";
+        assert_eq!(
+            changed(env, &["env.A=2", "env.B=c d"]),
+            "env:\n  -\n    name: A\n    value: 2\n  -\n    name: \"B\"\n    value: \"c d\"\n"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_set_says_so() {
+        assert!(Override::parse("gpu").is_err() && Override::parse("a..b=1").is_err() && Override::parse("a=[1").is_err());
+        let mut problems = Vec::new();
+        let mut root = tree::read("a: 1", &mut problems).remove(0).root;
+        apply(&mut root, &[Override::parse("a.b=1").unwrap()], &mut problems);
+        assert_eq!(problems[0].message, "`--set a.b`: `b` is inside a value that has no fields");
+    }
+
+    #[test]
+    fn written_text_reads_as_the_same_values() {
+        let text = "a: \"1\"\nb: 1.10\nc: yes please\nd: |\n  two\n  lines\ne: [{f: null}, {}, []]\n\"g h\": 'true'\nt: true\n";
+        let mut problems = Vec::new();
+        let root = tree::read(text, &mut problems).remove(0).root;
+        let again = tree::read(&write(&root), &mut problems).remove(0).root;
+        assert_eq!(again.to_json(), root.to_json());
+        assert!(write(&root).contains("b: 1.10\n") && problems.is_empty());
+    }
+}

@@ -1,0 +1,392 @@
+//! Makes the JSON Schema (draft 2020-12) of the specification file from the table of fields.
+//!
+//! Note: it accepts what the readers accept, except for rules that compare two values, which no schema can express; they are
+//! listed in `BEYOND`.
+
+use serde_json::{Map, Value, json};
+
+use gpuctl_core::model::gpu;
+
+use super::reference::{
+    AUTOSCALING, HEALTH_CHECK, KINDS, POOL_NODE, QUOTA, RESOURCES, SECURITY, SECURITY_LEVELS, VARIABLE, of_kind,
+};
+use super::shape::{Field, Shape, spellings};
+
+/// What the readers refuse beside the schema.
+pub const BEYOND: [&str; 11] = [
+    "minReplicas above maxReplicas",
+    "shm above memory",
+    "qos without whole CPUs and memory",
+    "root under the restricted level",
+    "two workdirs, two files or two variables of one name",
+    "a node in two pools",
+    "a field that is enforced and not set",
+    "a pool in the defaults of a pool",
+    "a placeholder that names nothing",
+    "a delay of several units that comes to more than an hour",
+    "numbers in scientific notation, with a sign, or whole ones with a fraction such as 1.0",
+];
+
+/// Returns the schema of one kind, or of all.
+pub fn schema(kind: Option<&str>) -> Value {
+    let mut schema = match kind {
+        Some(kind) => of(kind),
+        None => json!({"oneOf": KINDS.iter().map(|(kind, _)| of(kind)).collect::<Vec<_>>()}),
+    };
+    let title = kind.map_or_else(|| "gpuctl".to_owned(), |kind| format!("gpuctl {kind}"));
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = title.into();
+    without_empty_rules(&mut schema);
+    schema
+}
+
+/// Removes empty lists of rules: JSON Schema requires at least one rule in `allOf`.
+fn without_empty_rules(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            if map.get("allOf").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+                map.remove("allOf");
+            }
+            map.values_mut().for_each(without_empty_rules);
+        }
+        Value::Array(list) => list.iter_mut().for_each(without_empty_rules),
+        _ => {}
+    }
+}
+
+fn of(kind: &str) -> Value {
+    let mut schema = block(of_kind(kind), kind);
+    let words = if matches!(kind, "pool" | "resource") { json!(["pool", "resource"]) } else { json!([kind]) };
+    schema["properties"]["kind"] = json!({"enum": words, "description": "What the document describes."});
+    schema["required"].as_array_mut().expect("a block has a list").insert(0, "kind".into());
+    let rules = schema["allOf"].as_array_mut().expect("a block has a list");
+    rules.extend(match kind {
+        "quota" => quota_rules(),
+        "pool" | "resource" | "defaults" => Vec::new(),
+        kind => job_rules(kind),
+    });
+    schema
+}
+
+/// Returns a map with these fields and no others.
+fn block(fields: &[Field], kind: &str) -> Value {
+    let (mut properties, mut required, mut rules) = (Map::new(), Vec::new(), Vec::new());
+    for field in fields.iter().filter(|field| field.is_of(kind)) {
+        let needed = field.is_needed(kind);
+        let mut value = shape(&field.shape, field.name(), kind);
+        // A version that is written is one.
+        if !needed && !matches!((field.name(), &field.shape), ("version", Shape::Word(_))) {
+            value = nullable(value);
+        }
+        value["description"] = field.about.into();
+        for name in field.names {
+            properties.insert((*name).to_owned(), value.clone());
+        }
+        if needed {
+            required.push(Value::from(field.name()));
+        }
+        for (index, one) in field.names.iter().enumerate() {
+            rules.extend(field.names[index + 1..].iter().map(|other| json!({"not": {"required": [one, other]}})));
+        }
+    }
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false, "allOf": rules})
+}
+
+fn nullable(value: Value) -> Value {
+    json!({"anyOf": [value, {"type": "null"}]})
+}
+
+fn text() -> Value {
+    json!({"type": ["string", "number", "boolean"]})
+}
+
+fn pattern(pattern: &str) -> Value {
+    json!({"type": "string", "pattern": pattern})
+}
+
+/// Returns a schema for text with a pattern, or for a number that is not negative.
+fn also_number(pattern: &str) -> Value {
+    json!({"anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]})
+}
+
+const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
+const AMOUNT: &str = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][0-9]{1,2})?";
+const UNITS: &str = "(?:[KMGTP]i|[kMGTPE])";
+const OBJECT: &str = r"^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$";
+const LABEL_VALUE: &str = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
+
+fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
+    match shape {
+        Shape::Text => text(),
+        Shape::Image => json!({"anyOf": [pattern(r"^\S+$"), {"type": ["number", "boolean"]}]}),
+        Shape::Label => {
+            let longest = if kind == "notebook" {
+                52
+            } else if kind == "training" {
+                61
+            } else {
+                63
+            };
+            json!({"type": "string", "pattern": "^[a-z](?:[-a-z0-9]*[a-z0-9])?$", "maxLength": longest})
+        }
+        Shape::ObjectName => also_number(OBJECT),
+        Shape::Word(words) => {
+            let words: Vec<String> = words.iter().map(|word| any_case(word)).collect();
+            pattern(&format!("^(?:{})$", words.join("|")))
+        }
+        // A notebook is one pod.
+        Shape::Whole(_, _) if name == "replicas" && kind == "notebook" => whole(1, 1),
+        Shape::Whole(low, high) => whole(*low, *high),
+        Shape::Boolean => {
+            json!({"anyOf": [{"type": "boolean"}, pattern(&format!("^(?:{}|{})$", any_case("true"), any_case("false")))]})
+        }
+        Shape::Bytes => pattern(&format!("^{AMOUNT}{UNITS}$")),
+        Shape::Cpu => json!({"anyOf": [{"type": "number", "minimum": 0}, pattern(&format!("^{AMOUNT}m?$"))]}),
+        Shape::Duration => pattern("^(?:[0-9]+[smhd])+$"),
+        Shape::ShortDuration => {
+            let single = format!("0*(?:{}s|{}m|[01]h|0d)", up_to(3600), up_to(60));
+            pattern(&format!("^(?:{single}|0*{}m0*{}s)$", up_to(59), up_to(60)))
+        }
+        Shape::AbsolutePath if name == "host_path" => pattern(&host_path()),
+        Shape::AbsolutePath => pattern(&absolute()),
+        Shape::ModelPath => json!({"anyOf": [{"type": ["number", "boolean"]}, pattern("^(?!/)"), pattern(&host_path())]}),
+        Shape::UrlPath => pattern("^/"),
+        Shape::Share => {
+            let fraction = json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1});
+            let written = pattern(r"^(?:0*\.[0-9]*[1-9][0-9]*|0*1(?:\.0*)?)$");
+            json!({"anyOf": [fraction, written, pattern(&format!("^(?=[^eE]*[1-9]){AMOUNT}(?:{UNITS}|m)$"))]})
+        }
+        Shape::Rdma => pattern(RDMA),
+        Shape::GpuType => gpu_type(),
+        Shape::Command => json!({"anyOf": [text(), {"type": "array", "items": text()}]}),
+        Shape::Variables => variables(),
+        Shape::Security => json!({"anyOf": [{"enum": SECURITY_LEVELS}, block(SECURITY, kind)]}),
+        Shape::HealthCheck => json!({"anyOf": [pattern("^/"), block(HEALTH_CHECK, kind)]}),
+        Shape::Files => files(),
+        Shape::Labels => labels(),
+        Shape::TextMap => json!({"type": "object", "additionalProperties": nullable(text())}),
+        Shape::OneOrMany(one) => {
+            let one = self::shape(one, name, kind);
+            json!({"anyOf": [one, {"type": "array", "items": one}]})
+        }
+        Shape::Workdirs(fields) => json!({"type": "array", "items": {"anyOf": [pattern(&host_path()), workdir(fields, kind)]}}),
+        Shape::Block(fields) => block(fields, kind),
+        Shape::Overlay => json!({"type": "object"}),
+        Shape::PoolNodes => {
+            let names = POOL_NODE.iter().flat_map(|field| field.names);
+            let properties: Map<String, Value> = names.map(|name| ((*name).to_owned(), nullable(gpu_type()))).collect();
+            let one = json!({"type": "object", "additionalProperties": false, "properties": properties, "maxProperties": 1});
+            let map = json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": nullable(one)});
+            json!({"anyOf": [map, {"type": "array", "items": also_number(OBJECT), "uniqueItems": true}]})
+        }
+        Shape::ByName(fields) => {
+            json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": block(fields, kind)})
+        }
+        Shape::ListOf(fields) => json!({"type": "array", "items": item(fields, kind)}),
+        Shape::LabelKey => json!({"anyOf": [pattern(&label_key()), {"type": "number", "minimum": 0}, {"type": "boolean"}]}),
+        Shape::NodeLabels => {
+            json!({"type": "object", "propertyNames": {"pattern": label_key()}, "additionalProperties": label_text()})
+        }
+    }
+}
+
+/// `auto`, or the name of an extended resource and how many.
+pub(super) const RDMA: &str =
+    "^(?:auto|[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(?::[1-9][0-9]{0,3})?)$";
+
+/// Returns a word in whatever case: a schema has no flag for that.
+fn any_case(word: &str) -> String {
+    let one = |c: char| match c {
+        '.' => r"\.".to_owned(),
+        c if c.is_ascii_alphabetic() => format!("[{}{}]", c.to_ascii_lowercase(), c.to_ascii_uppercase()),
+        c => c.to_string(),
+    };
+    word.chars().map(one).collect()
+}
+
+/// Returns a whole number, or its digits in quotes.
+fn whole(low: u32, high: u32) -> Value {
+    let below = if low == 0 { String::new() } else { format!("(?!0*{}$)", up_to(low - 1)) };
+    json!({"anyOf": [{"type": "integer", "minimum": low, "maximum": high}, pattern(&format!(r"^\+?{below}0*{}$", up_to(high)))]})
+}
+
+/// Digits of the numbers from 0 to this one, without leading zeros but for 0 itself.
+fn up_to(most: u32) -> String {
+    let digits = most.to_string();
+    let mut ways = vec![digits.clone()];
+    for (index, digit) in digits.bytes().enumerate() {
+        let (before, rest) = (&digits[..index], digits.len() - index - 1);
+        let low = if index == 0 && rest > 0 { b'1' } else { b'0' };
+        if digit > low {
+            let class = format!("[{}-{}]", char::from(low), char::from(digit - 1));
+            ways.push(format!("{before}{class}[0-9]{{{rest}}}"));
+        }
+    }
+    if digits.len() > 1 {
+        ways.push(format!("[0-9]{{1,{}}}", digits.len() - 1));
+    }
+    format!("(?:{})", ways.join("|"))
+}
+
+/// Returns a path from the root that does not go up.
+fn absolute() -> String {
+    format!(r"^(?!(?:.*/)?\.\.(?:/|$))/[^:{CONTROL}]*$")
+}
+
+/// Returns the same, of the node, without what would give the node away.
+fn host_path() -> String {
+    // Slashes and dots that mean nothing.
+    const SEP: &str = r"/(?:\.?/)*";
+    let own = "etc|proc|sys|dev|root|boot|run";
+    let of_var = format!("run|lib{SEP}(?:kubelet|containerd|docker|crio|etcd)");
+    let end = r"(?:/|$)";
+    let whole = format!(r"{SEP}(?:\.$|$|(?:{own}|var{SEP}(?:{of_var})){end}|var(?:{SEP}lib)?(?:/(?:\.?/)*)?\.?$)");
+    format!(r"^(?!{whole})(?!.*\.sock(?:/(?:\.?/)*)?\.?$){}", absolute().trim_start_matches('^'))
+}
+
+/// Some word must be left that is neither a vendor nor noise.
+fn gpu_type() -> Value {
+    let noise: Vec<String> = gpu::NOISE.iter().map(|word| any_case(word)).collect();
+    let noise = noise.join("|");
+    let only_noise = format!("(?:[^A-Za-z0-9/]*(?:{noise})(?![A-Za-z0-9]))*[^A-Za-z0-9/]*$");
+    json!({"anyOf": [{"type": "number"}, {"type": "boolean"}, pattern(&format!("^(?:.*/)?(?!{only_noise})[^/]*$"))]})
+}
+
+fn variables() -> Value {
+    let name = format!("^[^={CONTROL}]+$");
+    let value = nullable(text());
+    let spelled = VARIABLE.iter().flat_map(|field| field.names).map(|name| ((*name).to_owned(), value.clone()));
+    let mut properties: Map<String, Value> = spelled.collect();
+    properties.insert("name".to_owned(), json!({"anyOf": [{"type": ["number", "boolean"]}, pattern(&name)]}));
+    let maps = spellings(VARIABLE, "configmap");
+    let rules = [one_spelling(maps), at_most_one(&[&["value"], &["secret"], maps])].concat();
+    let item = json!({"type": "object", "properties": properties, "required": ["name"], "additionalProperties": false,
+        "allOf": rules});
+    let map = json!({"type": "object", "propertyNames": {"pattern": name}, "additionalProperties": value});
+    json!({"anyOf": [map, {"type": "array", "items": item}]})
+}
+
+fn one_spelling(names: &[&str]) -> Vec<Value> {
+    let pairs = names.iter().enumerate().flat_map(|(index, one)| names[index + 1..].iter().map(move |other| (*one, *other)));
+    pairs.map(|(one, other)| json!({"not": {"required": [one, other]}})).collect()
+}
+
+/// Requires that one of these spellings is there and is not empty.
+fn says(names: &[&str]) -> Value {
+    let one = |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
+    json!({"anyOf": names.iter().map(one).collect::<Vec<_>>()})
+}
+
+/// Allows one of these fields at most.
+fn at_most_one(fields: &[&[&str]]) -> Vec<Value> {
+    let pairs = fields.iter().enumerate().flat_map(|(index, one)| fields[index + 1..].iter().map(move |other| (*one, *other)));
+    pairs.map(|(one, other)| json!({"not": {"allOf": [says(one), says(other)]}})).collect()
+}
+
+fn workdir(fields: &[Field], kind: &str) -> Value {
+    let mut schema = block(fields, kind);
+    let names = |name: &'static str| spellings(fields, name);
+    let empty = names("emptyDir");
+    // `emptyDir: false` is none.
+    let is_empty = {
+        let truth = json!({"anyOf": [{"const": true}, pattern(&format!("^{}$", any_case("true")))]});
+        let one = |name: &&str| json!({"required": [name], "properties": {*name: truth}});
+        json!({"anyOf": empty.iter().map(one).collect::<Vec<_>>()})
+    };
+    let sources = [names("host_path"), names("pvc"), names("size"), names("configmap"), names("secret")];
+    let rules = schema["allOf"].as_array_mut().expect("a block has a list");
+    rules.extend(at_most_one(&sources));
+    rules.extend(sources.iter().map(|source| json!({"not": {"allOf": [says(source), is_empty]}})));
+    // Without a source the path is the node's.
+    let mut any: Vec<Value> = sources.iter().map(|source| says(source)).collect();
+    any.push(is_empty);
+    rules.push(json!({"if": {"not": {"anyOf": any}}, "then": {"properties": {"path": pattern(&host_path())}}}));
+    schema
+}
+
+fn files() -> Value {
+    let local = json!({"anyOf": [{"type": ["number", "boolean"]}, pattern(&format!(r"^(?:.*/)?(?!\.\.$)[^/:{CONTROL}]*$"))]});
+    let target = format!(r"^(?!(?:.*/)?\.\.(?:/|$))[^:{CONTROL}]*$");
+    let map = json!({"type": "object", "propertyNames": {"pattern": target}, "additionalProperties": nullable(text())});
+    json!({"anyOf": [map, local, {"type": "array", "items": local}]})
+}
+
+fn labels() -> Value {
+    let key = format!(r"^(?!(?:gpuctl|[^/]*kubernetes\.io)/){}", label_key().trim_start_matches('^'));
+    json!({"type": "object", "propertyNames": {"pattern": key}, "additionalProperties": label_text()})
+}
+
+fn label_key() -> String {
+    format!("^(?:[-.a-z0-9]{{1,253}}/)?{LABEL_VALUE}$")
+}
+
+fn label_text() -> Value {
+    json!({"anyOf": [pattern(&format!("^(?:{LABEL_VALUE})?$")), {"type": "number", "minimum": 0}, {"type": ["boolean", "null"]}]})
+}
+
+/// Returns a map of a list. Of a toleration only `Equal` has a value.
+fn item(fields: &[Field], kind: &str) -> Value {
+    let mut schema = block(fields, kind);
+    let exists = json!({"required": ["operator"], "properties": {"operator": pattern(&format!("^{}$", any_case("Exists")))}});
+    let rules = schema["allOf"].as_array_mut().expect("a block has a list");
+    rules.push(json!({"not": {"allOf": [exists, says(&["value"])]}}));
+    schema
+}
+
+/// Something is below a field of the document.
+fn below(field: &str, what: &Value) -> Value {
+    json!({"required": [field], "properties": {field: {"allOf": [{"type": "object"}, what]}}})
+}
+
+fn job_rules(kind: &str) -> Vec<Value> {
+    let some_gpu = json!({"required": ["gpu"], "properties": {"gpu": {"not": {"anyOf": [{"type": "null"}, {"const": 0}, pattern(r"^\+?0+$")]}}}});
+    // A share without a number of GPUs is of one.
+    let no_number = json!({"not": {"required": ["gpu"], "properties": {"gpu": {"not": {"type": "null"}}}}});
+    let some_or_one = json!({"anyOf": [no_number, &some_gpu]});
+    let shares = spellings(RESOURCES, "gpu_share");
+    let type_alone = json!({"allOf": [says(spellings(RESOURCES, "gpu-type")), {"not": says(shares)}]});
+    let mut rules = vec![
+        json!({"if": below("resources", &type_alone), "then": below("resources", &some_gpu)}),
+        json!({"if": below("resources", &says(shares)), "then": below("resources", &some_or_one)}),
+    ];
+    if kind == "training" {
+        // The highest rank stands behind the name of its pod.
+        for (nodes, longest) in [(11, 60), (101, 59), (1001, 58)] {
+            let many = |name: &&str| json!({"required": [name], "properties": {*name: whole(nodes, 10_000)}});
+            let many = json!({"anyOf": spellings(RESOURCES, "node_count").iter().map(many).collect::<Vec<_>>()});
+            let short = json!({"properties": {"name": {"maxLength": longest}}});
+            rules.push(json!({"if": below("resources", &many), "then": below("job", &short)}));
+        }
+    }
+    if kind == "inference" {
+        let many = |name: &&str| json!({"required": [name], "properties": {*name: whole(2, 10_000)}});
+        let many = json!({"anyOf": spellings(RESOURCES, "node_count").iter().map(many).collect::<Vec<_>>()});
+        rules.push(
+            json!({"if": below("resources", &many), "then": below("job", &json!({"properties": {"name": {"maxLength": 46}}}))}),
+        );
+    }
+    if matches!(kind, "inference" | "compute") {
+        let off = json!({"anyOf": [{"const": false}, pattern(&format!("^{}$", any_case("false")))]});
+        let on = json!({"not": {"required": ["enabled"], "properties": {"enabled": off}}});
+        let target = |name: &'static str| says(spellings(AUTOSCALING, name));
+        let gpu = target("targetGPUUtilization");
+        let memory = target("targetMemoryUtilization");
+        let cpu = target("targetCPUUtilization");
+        let queue = target("targetQueueLength");
+        let whole = json!({"allOf": [target("maxReplicas"), {"anyOf": [gpu, memory, cpu, queue]}]});
+        rules.push(json!({"if": below("autoscaling", &on), "then": below("autoscaling", &whole)}));
+        let on_gpus = below("autoscaling", &json!({"allOf": [on, {"anyOf": [gpu, memory]}]}));
+        rules.push(json!({"if": on_gpus, "then": below("resources", &some_gpu)}));
+        let on_cpu = below("autoscaling", &json!({"allOf": [on, cpu]}));
+        rules.push(json!({"if": on_cpu, "then": below("resources", &says(&["cpu"]))}));
+    }
+    rules
+}
+
+fn quota_rules() -> Vec<Value> {
+    let spaces = spellings(QUOTA, "namespace");
+    let named = |space: &&str| below(space, &json!({"required": ["default"]}));
+    let named = json!({"anyOf": spaces.iter().map(named).collect::<Vec<_>>()});
+    let some = json!({"anyOf": [says(spaces), says(&["default"])]});
+    vec![some, json!({"not": {"allOf": [named, says(&["default"])]}})]
+}

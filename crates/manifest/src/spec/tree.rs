@@ -1,0 +1,307 @@
+//! Parses YAML into a tree in which every key and value has its place.
+//!
+//! Note: aliases are refused, and size and depth are bounded, so that no file can exhaust memory.
+
+use serde_saphyr::granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan};
+
+use gpuctl_core::error::{FilePosition, Problem};
+
+/// Values deeper than this are nobody's job file.
+const DEPTH: usize = 32;
+/// Values in one file.
+const NODES: usize = 10_000;
+/// Bytes of one document; the rest of the 262,144 bytes of annotations is for others.
+pub(super) const DOCUMENT_BYTES: usize = 200 * 1024;
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct YamlNode {
+    pub at: FilePosition,
+    pub value: YamlValue,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum YamlValue {
+    Null,
+    /// `plain` is false for quoted text, which is never a number or a boolean.
+    Scalar {
+        text: String,
+        plain: bool,
+    },
+    List(Vec<YamlNode>),
+    Map(Vec<Entry>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub key: String,
+    pub key_at: FilePosition,
+    pub value: YamlNode,
+}
+
+/// One document of a file.
+#[derive(Clone, Debug)]
+pub(super) struct YamlDocument {
+    pub root: YamlNode,
+    /// The document's own text, comments included.
+    pub source: String,
+}
+
+impl YamlNode {
+    /// Returns what the value is, for messages.
+    pub(super) fn what(&self) -> &'static str {
+        match self.value {
+            YamlValue::Null => "nothing",
+            YamlValue::Scalar { .. } => "a single value",
+            YamlValue::List(_) => "a list",
+            YamlValue::Map(_) => "a map",
+        }
+    }
+
+    /// Returns the value as JSON, typed as YAML's core schema types it.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            YamlValue::Null => serde_json::Value::Null,
+            YamlValue::Scalar { text, plain: false } => text.clone().into(),
+            YamlValue::Scalar { text, plain: true } => plain_json(text),
+            YamlValue::List(items) => items.iter().map(Self::to_json).collect(),
+            YamlValue::Map(entries) => {
+                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect::<serde_json::Map<_, _>>().into()
+            }
+        }
+    }
+}
+
+fn plain_json(text: &str) -> serde_json::Value {
+    match text {
+        "true" | "True" | "TRUE" => return true.into(),
+        "false" | "False" | "FALSE" => return false.into(),
+        _ => {}
+    }
+    let numeric = text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');
+    if let Some(number) = numeric.then(|| text.parse::<i64>().ok()).flatten() {
+        return number.into();
+    }
+    let float = numeric.then(|| text.parse::<f64>().ok()).flatten().filter(|number| number.is_finite());
+    float.map_or_else(|| text.into(), Into::into)
+}
+
+/// Reads the documents of `text`. Empty documents are left out. What is wrong goes into `problems`.
+pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument> {
+    let tabs = indenting_tabs(text);
+    let mut builder = Builder { parser: None, text, nodes: 0, depth: 0, blocks: Vec::new(), problems };
+    let (trees, failed) = builder.documents();
+    let blocks = std::mem::take(&mut builder.blocks);
+    for (line, column) in tabs {
+        let inside_text = blocks.iter().any(|(first, last)| *first < line && line <= *last);
+        if !inside_text && failed.is_none_or(|place: FilePosition| line <= place.line) {
+            problems.retain(|problem| failed.is_none_or(|place| problem.at != place));
+            problems.push(Problem::error(
+                FilePosition { line, column, width: 1 },
+                "a tab indents this line; YAML knows only spaces",
+                "replace the tab by spaces, or empty the line",
+            ));
+        }
+    }
+    trees
+}
+
+/// Lines whose indentation holds a tab, as (line, column).
+fn indenting_tabs(text: &str) -> Vec<(usize, usize)> {
+    let leading = |line: &str| line.chars().take_while(|c| c.is_whitespace()).position(|c| c == '\t');
+    text.lines().enumerate().filter_map(|(index, line)| Some((index + 1, leading(line)? + 1))).collect()
+}
+
+struct Builder<'t, 'p> {
+    parser: Option<YamlEvents<'t>>,
+    text: &'t str,
+    nodes: usize,
+    depth: usize,
+    /// First and last lines of scalars that span several.
+    blocks: Vec<(usize, usize)>,
+    problems: &'p mut Vec<Problem>,
+}
+
+type YamlEvents<'t> = std::iter::Peekable<Box<dyn Iterator<Item = Result<(Event<'t>, RawSpan), ScanError>> + 't>>;
+
+/// Reading stopped; the problem is already noted.
+struct StopReading(FilePosition);
+
+impl<'t> Builder<'t, '_> {
+    fn documents(&mut self) -> (Vec<YamlDocument>, Option<FilePosition>) {
+        let mut options = Options::default();
+        options.set_emit_comments(false);
+        (options.flow_nesting_limit, options.block_nesting_limit) = (DEPTH, DEPTH);
+        options.emit_unresolved_aliases = true;
+        let parser = Parser::new_from_str_with_options(self.text, options);
+        self.parser = Some((Box::new(parser) as Box<dyn Iterator<Item = _>>).peekable());
+        let mut trees = Vec::new();
+        loop {
+            match self.document() {
+                Ok(Some(tree)) => trees.push(tree),
+                Ok(None) => return (trees, None),
+                Err(StopReading(place)) => return (trees, Some(place)),
+            }
+        }
+    }
+
+    /// Returns the next document that is not empty.
+    fn document(&mut self) -> Result<Option<YamlDocument>, StopReading> {
+        loop {
+            let Some((event, span)) = self.next()? else { return Ok(None) };
+            let Event::DocumentStart(explicit, _) = event else { continue };
+            let start = if explicit { byte(span.end.byte_offset()) } else { 0 };
+            let root = self.node()?;
+            let mut end = self.text.len();
+            while let Some((event, _)) = self.next()? {
+                if matches!(event, Event::DocumentEnd) {
+                    break;
+                }
+            }
+            if let Some(Ok((Event::DocumentStart(true, _), span))) = self.parser.as_mut().and_then(|events| events.peek()) {
+                end = byte(span.start.byte_offset());
+            }
+            let source = self.text.get(start..end).unwrap_or_default().trim_start_matches(['\n', '\r', ' ']).to_owned();
+            if source.len() > DOCUMENT_BYTES {
+                let message = format!("the document has {} KiB; at most {} are kept", source.len() / 1024, DOCUMENT_BYTES / 1024);
+                return Err(self.stop(root.at, message, "move large text into `files:`"));
+            }
+            if !matches!(root.value, YamlValue::Null) {
+                return Ok(Some(YamlDocument { root, source }));
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<(Event<'t>, RawSpan)>, StopReading> {
+        match self.parser.as_mut().and_then(Iterator::next) {
+            None => Ok(None),
+            Some(Ok(event)) => Ok(Some(event)),
+            Some(Err(error)) => Err(self.syntax(&error)),
+        }
+    }
+
+    fn node(&mut self) -> Result<YamlNode, StopReading> {
+        let Some((event, span)) = self.next()? else {
+            return Ok(YamlNode { at: FilePosition::default(), value: YamlValue::Null });
+        };
+        let at = place(&span);
+        self.nodes += 1;
+        if self.nodes > NODES {
+            return Err(self.stop(at, format!("more than {NODES} values in one file"), "split the file"));
+        }
+        let value = match event {
+            Event::Scalar(text, style, _, _) => {
+                if span.end.line() > span.start.line() {
+                    self.blocks.push((span.start.line(), span.end.line()));
+                }
+                let plain = style == ScalarStyle::Plain;
+                if plain && matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL") {
+                    YamlValue::Null
+                } else {
+                    YamlValue::Scalar { text: text.into_owned(), plain }
+                }
+            }
+            Event::SequenceStart(..) => {
+                self.deeper(at)?;
+                let mut items = Vec::new();
+                while !self.ends(&Event::SequenceEnd)? {
+                    items.push(self.node()?);
+                }
+                YamlValue::List(items)
+            }
+            Event::MappingStart(..) => {
+                self.deeper(at)?;
+                let mut entries: Vec<Entry> = Vec::new();
+                while !self.ends(&Event::MappingEnd)? {
+                    let entry = self.entry()?;
+                    if let Some(first) = entries.iter().find(|other| other.key == entry.key) {
+                        self.problems.push(Problem::error(
+                            entry.key_at,
+                            format!("`{}` stands twice; first in line {}", entry.key, first.key_at.line),
+                            "keep one of them",
+                        ));
+                    } else {
+                        entries.push(entry);
+                    }
+                }
+                YamlValue::Map(entries)
+            }
+            // Output masks secrets as `***`, which YAML parses as an alias. The field's parser
+            // explains the mask.
+            Event::UnresolvedAlias(name) if name == "**" => YamlValue::Scalar { text: "***".to_owned(), plain: true },
+            Event::Alias(_) | Event::UnresolvedAlias(_) => {
+                return Err(self.stop(at, "aliases (`*name`) are not read", "write the value out"));
+            }
+            _ => YamlValue::Null,
+        };
+        Ok(YamlNode { at, value })
+    }
+
+    fn entry(&mut self) -> Result<Entry, StopReading> {
+        let key = self.node()?;
+        let text = match key.value {
+            YamlValue::Scalar { text, .. } => text,
+            YamlValue::Null => "null".to_owned(),
+            YamlValue::List(_) | YamlValue::Map(_) => return Err(self.stop(key.at, "a key must be one word", "quote it")),
+        };
+        Ok(Entry { key: text, key_at: key.at, value: self.node()? })
+    }
+
+    fn deeper(&mut self, at: FilePosition) -> Result<(), StopReading> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err(self.too_deep(at));
+        }
+        Ok(())
+    }
+
+    fn too_deep(&mut self, at: FilePosition) -> StopReading {
+        self.stop(at, format!("nested more than {DEPTH} deep"), "close the brackets that were opened")
+    }
+
+    /// Consumes the event if it ends the collection.
+    fn ends(&mut self, end: &Event<'_>) -> Result<bool, StopReading> {
+        let found = match self.parser.as_mut().and_then(|events| events.peek()) {
+            Some(Ok((event, _))) => std::mem::discriminant(event) == std::mem::discriminant(end),
+            Some(Err(_)) => false,
+            None => true,
+        };
+        if found {
+            self.depth -= 1;
+            self.next()?;
+        }
+        Ok(found)
+    }
+
+    fn stop(&mut self, at: FilePosition, message: impl Into<String>, note: &str) -> StopReading {
+        self.problems.push(Problem::error(at, message, note));
+        StopReading(at)
+    }
+
+    fn syntax(&mut self, error: &ScanError) -> StopReading {
+        let marker = error.marker();
+        let at = FilePosition { line: marker.line().max(1), column: marker.col() + 1, width: 1 };
+        let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
+        let found = line.chars().nth(at.column - 1);
+        let tick = line.chars().position(|c| c == '`').filter(|_| found != Some('\t'));
+        if let Some(tick) = tick {
+            let at = FilePosition { column: tick + 1, ..at };
+            return self.stop(at, "a stray back-tick: no value may begin or end with one", "remove the `");
+        }
+        if *error.kind() == ErrorKind::RecursionLimitExceeded {
+            return self.too_deep(at);
+        }
+        let text = error.info().replace('\n', " ");
+        let text = text.strip_suffix('.').unwrap_or(&text).to_owned();
+        self.stop(at, format!("this is not YAML: {text}"), "compare the indentation and brackets with the lines above")
+    }
+}
+
+fn byte(offset: Option<usize>) -> usize {
+    offset.expect("events of a string have byte offsets")
+}
+
+fn place(span: &RawSpan) -> FilePosition {
+    let width = if span.end.line() == span.start.line() { span.end.col().saturating_sub(span.start.col()) } else { 1 };
+    FilePosition { line: span.start.line(), column: span.start.col() + 1, width: width.max(1) }
+}

@@ -1,0 +1,168 @@
+//! Removes the values of environment variables from a document, for agents and other readers that
+//! may share it.
+
+use super::tree::{YamlNode, YamlValue, read};
+use super::{Problem, Severity, overrides};
+use gpuctl_core::model::secrets::is_secret_name;
+
+/// Placeholder for a value.
+const HIDDEN: &str = "[redacted]";
+/// Fields that contain variables, in lower case and without separators: those of gpuctl, Kubernetes
+/// and Ray.
+const ENVIRONMENTS: [&str; 4] = ["env", "envvars", "runtimeenv", "runtimeenvyaml"];
+/// Fields that name a Secret and hold nothing of it, and the key of a Secret, a label or a taint.
+const NAMES: [&str; 6] = ["secret", "secretname", "imagepullsecret", "imagepullsecrets", "key", "keys"];
+
+/// Removes the values of variables and the comments from a document, and passes every other text
+/// through `mask`. Returns `None` for text that cannot be parsed, because its variables cannot be
+/// located.
+pub fn without_variables(source: &str, mask: &dyn Fn(&str) -> String) -> Option<String> {
+    let mut problems: Vec<Problem> = Vec::new();
+    let trees = read(source, &mut problems);
+    if trees.is_empty() || problems.iter().any(|problem| problem.severity == Severity::Error) {
+        return None;
+    }
+    let written = trees.into_iter().map(|mut tree| {
+        hide(&mut tree.root, mask);
+        overrides::write(&tree.root)
+    });
+    Some(written.collect::<Vec<_>>().join("---\n"))
+}
+
+fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
+    match &mut node.value {
+        YamlValue::Null => {}
+        YamlValue::Scalar { text, .. } => *text = mask(text),
+        YamlValue::List(items) => {
+            let secrets: Vec<bool> = items.iter().map(announces_a_secret).collect();
+            items.iter_mut().for_each(|item| hide(item, mask));
+            let after = items.iter_mut().skip(1).zip(secrets).filter(|(_, is_secret)| *is_secret);
+            after.filter(|(item, _)| !is_flag(item)).for_each(|(item, _)| blank(item));
+        }
+        YamlValue::Map(entries) => {
+            for entry in entries {
+                let name = plain_name(&entry.key);
+                match &entry.value.value {
+                    _ if ENVIRONMENTS.contains(&name.as_str()) => variables(&mut entry.value, mask),
+                    YamlValue::Scalar { .. }
+                        if !NAMES.contains(&name.as_str()) && is_secret_name(&entry.key.replace('-', "_")) =>
+                    {
+                        blank(&mut entry.value);
+                    }
+                    _ => hide(&mut entry.value, mask),
+                }
+            }
+        }
+    }
+}
+
+/// Hides the values in a map, in a list of `name:` and `value:`, in a list of `NAME=value`, and in
+/// one text.
+fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
+    match &mut node.value {
+        YamlValue::Map(entries) => entries.iter_mut().for_each(|entry| variable(&mut entry.value, mask)),
+        YamlValue::List(items) => {
+            for item in items {
+                match &mut item.value {
+                    YamlValue::Scalar { text, .. } => {
+                        let name = text.split('=').next().unwrap_or_default();
+                        *text = format!("{name}={HIDDEN}");
+                    }
+                    _ => variable(item, mask),
+                }
+            }
+        }
+        YamlValue::Scalar { .. } => blank(node),
+        YamlValue::Null => {}
+    }
+}
+
+/// Fields of a variable that name where its value comes from.
+const SOURCES: [&str; 5] = ["name", "secret", "key", "valuefrom", "value"];
+
+/// Hides one value; where it comes from a Secret, its source stays.
+fn variable(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
+    match &mut node.value {
+        // Ray nests one environment in another.
+        YamlValue::Map(entries) if !entries.iter().any(|one| SOURCES.contains(&plain_name(&one.key).as_str())) => {
+            variables(node, mask);
+        }
+        YamlValue::Map(entries) => {
+            for entry in entries {
+                match plain_name(&entry.key).as_str() {
+                    "value" => blank(&mut entry.value),
+                    _ => hide(&mut entry.value, mask),
+                }
+            }
+        }
+        YamlValue::Null => {}
+        YamlValue::Scalar { .. } | YamlValue::List(_) => blank(node),
+    }
+}
+
+fn blank(node: &mut YamlNode) {
+    node.value = YamlValue::Scalar { text: HIDDEN.to_owned(), plain: false };
+}
+
+fn plain_name(key: &str) -> String {
+    key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn is_flag(node: &YamlNode) -> bool {
+    matches!(&node.value, YamlValue::Scalar { text, .. } if text.starts_with('-'))
+}
+
+/// For `--token` or `login`, the next word of the command is the secret.
+fn announces_a_secret(node: &YamlNode) -> bool {
+    let YamlValue::Scalar { text, .. } = &node.value else { return false };
+    let flag = text.strip_prefix('-').map(|flag| flag.trim_start_matches('-'));
+    text == "login" || flag.is_some_and(|flag| !flag.contains('=') && is_secret_name(&flag.replace('-', "_")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(environment: &str) -> String {
+        let text = format!("kind: training\nenvironment:\n  image: i\n  {environment}\n");
+        without_variables(&text, &|text| text.to_owned()).unwrap_or_else(|| panic!("{text}"))
+    }
+
+    #[test]
+    fn every_form_of_variables_is_hidden() {
+        for environment in [
+            "env: {A: CANARY, B: {secret: hub, key: K}}",
+            "env: [{name: A, value: CANARY}, {name: B, secret: hub}]",
+            "env: [A=CANARY]",
+            "env: {A: [CANARY, CANARY]}",
+            "Env: CANARY",
+            "env:\n    A: |\n      CANARY\n      CANARY",
+            "env:\n    ? A\n    : >-\n      CANARY",
+            "env: {A: \"CAN\\u0041RY\"}",
+            "name: x # CANARY",
+            "command: [wandb, login, CANARY]",
+            "command: [wandb, login, --relogin, x, --token, CANARY]",
+            "api_token: CANARY",
+            "runtime_env: {env_vars: {A: CANARY}}",
+            "env: {A: {B: {C: CANARY}}}",
+            "pod: {containers: [{name: main, env: [{name: A, value: CANARY}]}]}",
+        ] {
+            let shown = shown(environment);
+            assert!(!shown.contains("CANARY") && shown.contains("image: i"), "{environment}: {shown}");
+            assert_eq!(shown.contains("secret: hub"), environment.contains("hub"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn other_values_stay_as_they_are_written() {
+        let shown =
+            shown("version: 1.10\n  name: N\n  on: 010\n  imagePullSecret: registry\n  key: nvidia.com/gpu\n  text: 'yes'");
+        assert_eq!(
+            shown,
+            "kind: training\nenvironment:\n  image: i\n  version: 1.10\n  name: N\n  on: 010\n  imagePullSecret: registry\n  \
+             key: nvidia.com/gpu\n  text: \"yes\"\n"
+        );
+        assert_eq!(without_variables("env: {A: b", &|text| text.to_owned()), None);
+        assert_eq!(without_variables("", &|text| text.to_owned()), None);
+    }
+}

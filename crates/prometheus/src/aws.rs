@@ -1,0 +1,113 @@
+//! Signs requests for Amazon's managed Prometheus (SigV4). The signature is computed by AWS' own library; keys come from the
+//! environment or from AWS' own command, which knows profiles, single sign-on and roles. Keys are never shown.
+
+use std::time::SystemTime;
+
+use aws_credential_types::Credentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4;
+use prometheus_http_query::reqwest::{Client, Request};
+use serde::Deserialize;
+
+use super::request::{Ask, FORM, HttpReply, QueryRequest, received, unreachable};
+use super::{QueryError, token};
+
+/// The name of the service in signatures.
+const SERVICE: &str = "aps";
+/// Prints keys of whatever kind of login the user has.
+const COMMAND: &str = "aws configure export-credentials --format process";
+
+/// Keys of an AWS account, as the command prints them.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct AwsKeys {
+    pub access_key_id: String,
+    pub secret_access_key: String,
+    pub session_token: Option<String>,
+}
+
+/// Where and as whom requests are signed.
+#[derive(Clone)]
+pub(crate) struct Signing {
+    pub region: String,
+    /// From the environment; else AWS' command is asked.
+    pub keys: Option<AwsKeys>,
+}
+
+impl Signing {
+    /// Returns the region of an address of Amazon's service.
+    pub(super) fn region_of(host: &str) -> Option<&str> {
+        let host = host.strip_suffix(".cn").unwrap_or(host);
+        let region = host.strip_prefix("aps-workspaces.")?.strip_suffix(".amazonaws.com")?;
+        (!region.is_empty() && !region.contains('.')).then_some(region)
+    }
+
+    /// Returns the same with keys.
+    pub(super) async fn with_keys(mut self) -> Result<Self, QueryError> {
+        if self.keys.is_none() {
+            let failed = |cause: String| QueryError::AwsKeys { cause };
+            let printed = token::printed_by(COMMAND).await.map_err(|cause| failed(format!("`{COMMAND}`: {cause}")))?;
+            let keys = serde_json::from_str(&printed).map_err(|_| failed(format!("`{COMMAND}` printed no keys")))?;
+            self.keys = Some(keys);
+        }
+        Ok(self)
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a signature is good for minutes from when the request is sent, which no caller knows"
+    )]
+    fn signed(&self, server: &str, question: &QueryRequest) -> Result<Request, String> {
+        let keys = self.keys.as_ref().ok_or("there are no keys")?;
+        let keys = Credentials::new(&keys.access_key_id, &keys.secret_access_key, keys.session_token.clone(), None, "gpuctl");
+        let identity = keys.into();
+        let parameters = v4::SigningParams::builder()
+            .identity(&identity)
+            .region(&self.region)
+            .name(SERVICE)
+            .time(SystemTime::now())
+            .settings(SigningSettings::default())
+            .build()
+            .map_err(|error| error.to_string())?
+            .into();
+        // A plus is a space in forms alone, and a signature is about the path.
+        let url = format!("{server}/{}", question.path.replace('+', "%20"));
+        let body = question.form.clone().unwrap_or_default();
+        let method = if question.form.is_some() { "POST" } else { "GET" };
+        let signable = SignableRequest::new(method, &url, std::iter::empty(), SignableBody::Bytes(body.as_bytes()));
+        let (instructions, _) =
+            sign(signable.map_err(|error| error.to_string())?, &parameters).map_err(|error| error.to_string())?.into_parts();
+        let request = http::Request::builder().method(method).uri(&url);
+        let request = if question.form.is_some() { request.header("content-type", FORM) } else { request };
+        let mut request = request.body(body).map_err(|error| error.to_string())?;
+        instructions.apply_to_request_http1x(&mut request);
+        Request::try_from(request).map_err(|error| error.to_string())
+    }
+}
+
+/// Returns a way to a server by which each request is signed.
+pub(super) fn signing<'a>(client: Client, server: String, signing: Signing) -> Ask<'a> {
+    Box::new(move |question| {
+        let (client, server) = (client.clone(), server.clone());
+        let request = signing.signed(&server, &question);
+        Box::pin(async move {
+            let request = request.map_err(|cause| QueryError::AwsKeys { cause })?;
+            let response = client.execute(request).await.map_err(|error| unreachable(&server, &error))?;
+            received(&server, response).await as Result<HttpReply, QueryError>
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_region_is_a_part_of_the_address() {
+        assert_eq!(Signing::region_of("aps-workspaces.eu-west-1.amazonaws.com"), Some("eu-west-1"));
+        assert_eq!(Signing::region_of("aps-workspaces.cn-north-1.amazonaws.com.cn"), Some("cn-north-1"));
+        for other in ["prometheus.example.com", "aps-workspaces..amazonaws.com", "aps-workspaces.x.amazonaws.com.evil.com"] {
+            assert_eq!(Signing::region_of(other), None, "{other}");
+        }
+    }
+}

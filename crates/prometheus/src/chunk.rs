@@ -1,0 +1,169 @@
+//! Decodes chunks of samples as Prometheus keeps and sends them: times as differences of differences, values as differences in bits.
+//! It knows no labels. Source: Prometheus, `tsdb/docs/format/chunks.md` ("XOR chunk data").
+//!
+//! It is our own code because no crate reads these chunks, and because of what it saves: samples come in a fifth of the bytes and a
+//! quarter of the time (`cargo bench --bench history`).
+
+use gpuctl_core::model::series::Point;
+
+/// The bits by which Prometheus marks the end of a series (`model/value`, `StaleNaN`).
+const END_OF_SERIES: u64 = 0x7ff0_0000_0000_0002;
+
+/// The last value and how the one before was cut.
+#[derive(Default)]
+struct Value {
+    bits: u64,
+    leading: u32,
+    length: u32,
+}
+
+/// Bits that are read from the highest of each byte on.
+struct Bits<'b> {
+    bytes: &'b [u8],
+    /// In bits.
+    at: usize,
+}
+
+impl Bits<'_> {
+    /// Returns so many bits, at most 64; `None` where fewer are left.
+    fn take(&mut self, count: u32) -> Option<u64> {
+        let end = self.at + count as usize;
+        if end > self.bytes.len() * 8 {
+            return None;
+        }
+        let (mut value, mut left) = (0_u64, count);
+        while left > 0 {
+            let inside = (self.at % 8) as u32;
+            let taken = left.min(8 - inside);
+            let byte = u64::from(self.bytes[self.at / 8]) >> (8 - inside - taken) & ((1 << taken) - 1);
+            value = value << taken | byte;
+            self.at += taken as usize;
+            left -= taken;
+        }
+        Some(value)
+    }
+
+    /// Returns a number whose bytes hold seven bits each, the lowest first.
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for place in 0..10 {
+            let byte = self.take(8)?;
+            value |= (byte & 0x7f) << (7 * place);
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// Returns how much longer or shorter this distance of two times is than the one before.
+    fn change_of_distance(&mut self) -> Option<i64> {
+        const LENGTHS: [u32; 3] = [14, 17, 20];
+        let mut ones = 0;
+        while ones < 4 && self.take(1)? == 1 {
+            ones += 1;
+        }
+        match ones {
+            0 => Some(0),
+            4 => Some(self.take(64)? as i64),
+            some => {
+                let length = LENGTHS[some - 1];
+                let bits = self.take(length)? as i64;
+                // The highest of all is positive.
+                Some(if bits > 1 << (length - 1) { bits - (1 << length) } else { bits })
+            }
+        }
+    }
+
+    fn next_value(&mut self, value: &mut Value) -> Option<()> {
+        if self.take(1)? == 0 {
+            return Some(());
+        }
+        if self.take(1)? == 1 {
+            value.leading = self.take(5)? as u32;
+            value.length = match self.take(6)? as u32 {
+                0 => 64,
+                some => some,
+            };
+        }
+        let below = 64_u32.checked_sub(value.leading + value.length)?;
+        value.bits ^= self.take(value.length)?.checked_shl(below).unwrap_or(0);
+        Some(())
+    }
+}
+
+/// Adds the samples of a chunk between two times, both included, in Unix milliseconds. `None` when it is no such chunk.
+pub(super) fn read(chunk: &[u8], from: i64, to: i64, into: &mut Vec<Point>) -> Option<()> {
+    let (count, bytes) = chunk.split_first_chunk::<2>()?;
+    let count = u16::from_be_bytes(*count);
+    let mut bits = Bits { bytes, at: 0 };
+    let (mut at, mut distance, mut value) = (0_i64, 0_i64, Value::default());
+    for number in 0..count {
+        match number {
+            0 => {
+                let zigzag = bits.varint()?;
+                at = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+                value.bits = bits.take(64)?;
+            }
+            1 => {
+                distance = i64::try_from(bits.varint()?).ok()?;
+                at = at.checked_add(distance)?;
+                bits.next_value(&mut value)?;
+            }
+            _ => {
+                distance = distance.checked_add(bits.change_of_distance()?)?;
+                at = at.checked_add(distance)?;
+                bits.next_value(&mut value)?;
+            }
+        }
+        if (from..=to).contains(&at) && value.bits != END_OF_SERIES {
+            into.push(Point { at, value: f64::from_bits(value.bits) });
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::encode::written;
+
+    proptest! {
+        #[test]
+        fn samples_are_those_that_were_written(
+            start in -5_i64..2_000_000_000_000,
+            steps in prop::collection::vec((prop_oneof![Just(15_000_i64), 1_i64..40_000, 1_i64..5_000_000_000], prop_oneof![Just(97.0), -1e3..1e3, any::<f64>()]), 0..150),
+        ) {
+            let mut at = start;
+            let points: Vec<(i64, f64)> = steps.into_iter().map(|(step, value)| { at += step; (at, value) }).collect();
+            let (from, to) = (start + 20_000, at - 20_000);
+            let mut read_back = Vec::new();
+            prop_assert!(read(&written(&points), from, to, &mut read_back).is_some());
+            let expected: Vec<(i64, u64)> = points
+                .iter()
+                .filter(|(at, value)| *at >= from && *at <= to && value.to_bits() != END_OF_SERIES)
+                .map(|(at, value)| (*at, value.to_bits()))
+                .collect();
+            let found: Vec<(i64, u64)> = read_back.iter().map(|point| (point.at, point.value.to_bits())).collect();
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn no_bytes_make_it_fall(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut points = Vec::new();
+            let _ = read(&bytes, i64::MIN, i64::MAX, &mut points);
+            prop_assert!(u16::try_from(points.len()).is_ok());
+        }
+    }
+
+    #[test]
+    fn marks_of_ended_series_are_no_samples() {
+        let chunk = written(&[(1000, 1.0), (2000, f64::from_bits(END_OF_SERIES)), (3000, f64::NAN)]);
+        let mut points = Vec::new();
+        read(&chunk, 0, 9000, &mut points).unwrap();
+        assert_eq!(points.iter().map(|point| point.at).collect::<Vec<_>>(), [1000, 3000]);
+        assert!(read(&chunk[..chunk.len() - 1], 0, 9000, &mut points).is_none(), "it breaks off");
+    }
+}

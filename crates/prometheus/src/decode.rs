@@ -1,0 +1,302 @@
+//! Decodes the envelope of Prometheus' answers: status, warnings and series.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use gpuctl_core::model::excerpt::{SERVER_MESSAGE, excerpt};
+use gpuctl_core::model::json_weight::WithinWeight;
+use gpuctl_core::model::series::{Labels, Point, Series};
+
+use super::samples::Cut;
+
+/// Responses up to this size without their samples need no estimate: they cannot use much memory.
+const UNWEIGHED: usize = 4 << 20;
+/// Limit on the estimated memory of a response without its samples, in bytes.
+const MEMORY: usize = 192 << 20;
+
+/// Limit on the displayed warnings of one response.
+const MOST_WARNINGS: usize = 20;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Envelope {
+    pub status: String,
+    #[serde(default)]
+    data: Option<Data>,
+    #[serde(default)]
+    pub error_type: String,
+    #[serde(default)]
+    pub error: String,
+    /// Go writes `null` for an empty list.
+    #[serde(default)]
+    warnings: Option<Vec<String>>,
+    /// How VictoriaMetrics says that a part of its stores did not answer.
+    #[serde(default)]
+    is_partial: bool,
+    /// Samples that are no part of the rest.
+    #[serde(skip)]
+    lists: Vec<Option<Vec<Point>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Data {
+    #[serde(default)]
+    result_type: String,
+    result: Option<QueryResult>,
+}
+
+/// `[1609459200.123, "97"]`.
+struct OnePoint(Point);
+
+fn point(seconds: f64, text: &str) -> Point {
+    #[expect(clippy::cast_possible_truncation, reason = "a time in milliseconds fits")]
+    let at = (seconds * 1000.0).round() as i64;
+    // What is no number at all is as good as NaN: both are refused later, and counted.
+    Point { at, value: text.parse().unwrap_or(f64::NAN) }
+}
+
+impl<'de> Deserialize<'de> for OnePoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_tuple(2, PairOfNumbers)
+    }
+}
+
+struct PairOfNumbers;
+
+impl<'de> Visitor<'de> for PairOfNumbers {
+    type Value = OnePoint;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a time and a number in quotes")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<OnePoint, A::Error> {
+        let short = || de::Error::invalid_length(0, &self);
+        let seconds: f64 = pair.next_element()?.ok_or_else(short)?;
+        // Numbers are written without escapes.
+        let text: &str = pair.next_element()?.ok_or_else(short)?;
+        Ok(OnePoint(point(seconds, text)))
+    }
+}
+
+#[derive(Deserialize)]
+struct WireSeries {
+    #[serde(default)]
+    metric: Labels,
+    value: Option<OnePoint>,
+    values: Option<Points>,
+}
+
+/// Samples, or the number of the list that they are in.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Points {
+    Cut(usize),
+    Here(Vec<OnePoint>),
+}
+
+/// What stands under `result`: series, or the time and the text of one number.
+#[derive(Default)]
+struct QueryResult {
+    series: Vec<WireSeries>,
+    scalar: (Option<f64>, Option<String>),
+}
+
+impl<'de> Deserialize<'de> for QueryResult {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Self::default())
+    }
+}
+
+impl<'de> Visitor<'de> for QueryResult {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of series")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Self, A::Error> {
+        while let Some(item) = list.next_element::<ResultItem>()? {
+            match item {
+                ResultItem::Series(series) => self.series.push(series),
+                ResultItem::Number(number) => self.scalar.0 = Some(number),
+                ResultItem::Text(text) => self.scalar.1 = Some(text),
+            }
+        }
+        Ok(self)
+    }
+}
+
+enum ResultItem {
+    Series(WireSeries),
+    Number(f64),
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for ResultItem {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyItem)
+    }
+}
+
+struct AnyItem;
+
+impl<'de> Visitor<'de> for AnyItem {
+    type Value = ResultItem;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a series")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ResultItem, A::Error> {
+        WireSeries::deserialize(MapAccessDeserializer::new(map)).map(ResultItem::Series)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<ResultItem, E> {
+        Ok(ResultItem::Number(number as f64))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<ResultItem, E> {
+        Ok(ResultItem::Number(number))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<ResultItem, E> {
+        Ok(ResultItem::Text(text.to_owned()))
+    }
+}
+
+impl WireSeries {
+    /// As the program knows it; `None` when it names a list that there is not, or that is another's.
+    fn series(self, lists: &mut [Option<Vec<Point>>]) -> Option<Series> {
+        let mut points = match self.values {
+            None => Vec::new(),
+            Some(Points::Cut(number)) => lists.get_mut(number)?.take()?,
+            Some(Points::Here(points)) => points.into_iter().map(|OnePoint(point)| point).collect(),
+        };
+        points.extend(self.value.map(|OnePoint(point)| point));
+        Some(Series { labels: self.metric, points })
+    }
+}
+
+/// An answer that is not what the query asked for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DecodeError {
+    #[error("an answer without data")]
+    NoData,
+    #[error("an answer without a result")]
+    NoResult,
+    #[error("an answer whose samples are no list")]
+    NoList,
+    #[error("an answer of the type `{0}`")]
+    Type(String),
+}
+
+impl Envelope {
+    /// Reads an answer; `None` when it is not one of Prometheus.
+    pub(super) fn read(answer: &str) -> Option<Self> {
+        let Cut { rest, lists } = Cut::of(answer);
+        if rest.len() > UNWEIGHED {
+            let mut json = serde_json::Deserializer::from_str(&rest);
+            WithinWeight(MEMORY).deserialize(&mut json).ok()?;
+        }
+        let envelope: Self = serde_json::from_str(&rest).ok()?;
+        Some(Self { lists: lists.into_iter().map(Some).collect(), ..envelope })
+    }
+
+    /// Returns what the server says of its own answer.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> + '_ {
+        let partial = self.is_partial.then(|| "the answer is partial: not every store took part".to_owned());
+        let own = self.warnings.iter().flatten().take(MOST_WARNINGS);
+        own.map(|text| excerpt(text, SERVER_MESSAGE).into_owned()).chain(partial)
+    }
+
+    /// Returns the series of a successful answer.
+    pub(super) fn series(mut self) -> Result<Vec<Series>, DecodeError> {
+        let data = self.data.ok_or(DecodeError::NoData)?;
+        let answer = data.result.ok_or(DecodeError::NoResult)?;
+        match (data.result_type.as_str(), answer.scalar) {
+            ("vector" | "matrix", (None, None)) => {
+                let series = answer.series.into_iter().map(|series| series.series(&mut self.lists));
+                series.collect::<Option<_>>().ok_or(DecodeError::NoList)
+            }
+            ("scalar", (Some(seconds), Some(text))) => {
+                Ok(vec![Series { labels: Labels::default(), points: vec![point(seconds, &text)] }])
+            }
+            (other, _) => Err(DecodeError::Type(other.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// What is cut out is what would have been read.
+        #[test]
+        fn samples_are_the_same_whoever_reads_them(
+            lists in prop::collection::vec(prop::collection::vec((0_u32..2_000_000_000, 0_u32..1000, any::<f64>(), 0_u8..4), 0..6), 0..4),
+            space in prop::bool::weighted(0.2),
+        ) {
+            let pair = |(seconds, part, value, form): &(u32, u32, f64, u8)| match form {
+                0 => format!("[{seconds},\"{value}\"]"),
+                1 => format!("[{seconds}.{part:03},\"{}\"]", part % 101),
+                2 => format!("[{seconds}.{part},\"{value:e}\"]"),
+                _ => format!("[{seconds}.5,\"{}\"]", ["NaN", "+Inf", "-Inf", "0.5"][*part as usize % 4]),
+            };
+            let series = |list: &Vec<_>| {
+                let pairs: Vec<String> = list.iter().map(pair).collect();
+                format!("{{\"metric\":{{\"a\":\"\\\"values\\\":[[1,\"}},\"values\":[{}]}}", pairs.join(if space { ", " } else { "," }))
+            };
+            let all: Vec<String> = lists.iter().map(series).collect();
+            let text = format!("{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{}]}}}}", all.join(","));
+            let cut = Envelope::read(&text).unwrap().series().unwrap();
+            let whole = serde_json::from_str::<Envelope>(&text).unwrap().series().unwrap();
+            let points = |all: &[Series]| -> Vec<(i64, u64)> {
+                all.iter().flat_map(|one| &one.points).map(|point| (point.at, point.value.to_bits())).collect()
+            };
+            prop_assert_eq!(points(&cut), points(&whole));
+            prop_assert!(cut.iter().zip(&whole).all(|(a, b)| a.labels == b.labels));
+        }
+    }
+
+    #[test]
+    fn every_type_of_answer_is_series() {
+        let vector = r#"{"status":"success","data":{"resultType":"vector","result":[
+            {"metric":{"gpu":"0","model\u0041":"x"},"value":[1700000000.5,"97"]},{"metric":{},"value":[1,"NaN"]},
+            {"metric":{},"value":[1,"+Inf"]}]},"warnings":["partial"]}"#;
+        let envelope = Envelope::read(vector).unwrap();
+        assert_eq!(envelope.warnings().collect::<Vec<_>>(), ["partial"]);
+        let found = envelope.series().unwrap();
+        assert_eq!((found[0].label("gpu"), found[0].label("modelA")), (Some("0"), Some("x")));
+        assert_eq!(found[0].points, [Point { at: 1_700_000_000_500, value: 97.0 }]);
+        assert!(found[1].points[0].value.is_nan() && found[2].points[0].value.is_infinite());
+
+        let matrix = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"],[3,"4"]]}]}}"#;
+        let envelope = Envelope::read(matrix).unwrap();
+        let point = |at: i64, value: f64| Point { at, value };
+        assert_eq!(envelope.series().unwrap()[0].points, [point(1000, 2.0), point(3000, 4.0)]);
+        // Other servers write with spaces, or times as Python does.
+        let spaced = matrix.replace(",[", ", [").replace("[3,", "[3.0000001,");
+        assert_eq!(Envelope::read(&spaced).unwrap().series().unwrap()[0].points, [point(1000, 2.0), point(3000, 4.0)]);
+        let number = matrix.replace(r#"[[1,"2"],[3,"4"]]"#, "7");
+        assert!(Envelope::read(&number).unwrap().series().is_err());
+        let taken = matrix.replace(r#"{"metric":{},"#, r#"{"metric":{},"values":0},{"metric":{},"#);
+        assert!(Envelope::read(&taken).unwrap().series().is_err(), "it is another's");
+        let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2.5"]}}"#;
+        let envelope = Envelope::read(scalar).unwrap();
+        assert_eq!(envelope.series().unwrap()[0].points[0].value, 2.5);
+        let partial = r#"{"status":"success","isPartial":true,"warnings":null,"data":{"resultType":"vector","result":[]}}"#;
+        let envelope = Envelope::read(partial).unwrap();
+        assert_eq!((envelope.warnings().count(), envelope.series().unwrap().len()), (1, 0));
+        let error = Envelope::read(r#"{"status":"error","errorType":"execution","error":"too many"}"#).unwrap();
+        assert_eq!(error.error_type, "execution");
+        assert!(error.series().is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! Encodes chunks and remote-read frames for tests and fuzzers.
+
+use gpuctl_core::protobuf::{put_bytes, put_number, put_varint};
+
+/// Writes a chunk as the format says it, a text of zeros and ones first.
+pub(crate) fn written(points: &[(i64, f64)]) -> Vec<u8> {
+    let mut text = String::new();
+    let (mut distance, mut window) = (0, None::<(u32, u32)>);
+    for (number, (at, value)) in points.iter().enumerate() {
+        let before = number.checked_sub(1).map(|before| points[before]);
+        let Some((earlier, previous)) = before else {
+            let mut zigzag = Vec::new();
+            put_varint(&mut zigzag, ((at << 1) ^ (at >> 63)) as u64);
+            zigzag.iter().for_each(|byte| text += &format!("{byte:08b}"));
+            text += &format!("{:064b}", value.to_bits());
+            continue;
+        };
+        let now = at - earlier;
+        if number == 1 {
+            let mut varint = Vec::new();
+            put_varint(&mut varint, now as u64);
+            varint.iter().for_each(|byte| text += &format!("{byte:08b}"));
+        } else {
+            let change = now - distance;
+            text += &match change {
+                0 => "0".to_owned(),
+                -8191..=8192 => format!("10{:014b}", change & 0x3fff),
+                -65_535..=65_536 => format!("110{:017b}", change & 0x1_ffff),
+                -524_287..=524_288 => format!("1110{:020b}", change & 0xf_ffff),
+                _ => format!("1111{change:064b}"),
+            };
+        }
+        distance = now;
+        let differs = previous.to_bits() ^ value.to_bits();
+        if differs == 0 {
+            text += "0";
+            continue;
+        }
+        let (leading, trailing) = (differs.leading_zeros().min(31), differs.trailing_zeros());
+        if let Some((front, back)) = window.filter(|(front, back)| leading >= *front && trailing >= *back) {
+            let length = (64 - front - back) as usize;
+            text += &format!("10{:0length$b}", differs >> back);
+        } else {
+            let length = (64 - leading - trailing) as usize;
+            text += &format!("11{leading:05b}{:06b}{:0length$b}", length % 64, differs >> trailing);
+            window = Some((leading, trailing));
+        }
+    }
+    while !text.len().is_multiple_of(8) {
+        text.push('0');
+    }
+    let mut bytes = u16::try_from(points.len()).unwrap().to_be_bytes().to_vec();
+    bytes.extend((0..text.len()).step_by(8).map(|place| u8::from_str_radix(&text[place..place + 8], 2).unwrap()));
+    bytes
+}
+
+/// A frame with one series of these chunks.
+pub(crate) fn frame(labels: &[(&str, &str)], chunks: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let (mut series, mut response, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, value) in labels {
+        let mut label = Vec::new();
+        put_bytes(&mut label, 1, name.as_bytes());
+        put_bytes(&mut label, 2, value.as_bytes());
+        put_bytes(&mut series, 1, &label);
+    }
+    for (encoding, data) in chunks {
+        let mut chunk = Vec::new();
+        put_number(&mut chunk, 1, 0);
+        put_number(&mut chunk, 3, *encoding);
+        put_bytes(&mut chunk, 4, data);
+        put_bytes(&mut series, 2, &chunk);
+    }
+    put_bytes(&mut response, 1, &series);
+    put_number(&mut response, 2, 0);
+    put_varint(&mut all, response.len() as u64);
+    all.extend([0; 4]);
+    all.extend(response);
+    all
+}

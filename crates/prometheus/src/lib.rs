@@ -1,0 +1,332 @@
+//! The Prometheus API: sends queries directly or through a transport of the caller, and reads the answers.
+#![warn(unreachable_pub)]
+
+mod address;
+mod aws;
+mod chunk;
+mod decode;
+#[cfg(any(test, feature = "testing"))]
+mod encode;
+mod error;
+mod exact_names;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzz;
+mod matchers;
+mod remote_read;
+mod request;
+mod road;
+mod samples;
+mod token;
+
+pub use address::{Credentials, PrometheusAddress};
+pub use aws::AwsKeys;
+pub use error::QueryError;
+pub use matchers::Matchers;
+#[cfg(any(test, feature = "testing"))]
+pub use matchers::judge;
+pub use remote_read::SampleRange;
+pub use request::{Ask, FORM, HttpReply, QueryRequest};
+
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::excerpt::{SERVER_MESSAGE, excerpt, shortened};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::join;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::OnceCell;
+
+use gpuctl_core::model::series::{Labels, Series};
+
+use decode::Envelope;
+use remote_read::{Trust, Way};
+use road::{Moment, Road};
+
+/// A Prometheus, or what speaks its language.
+pub struct Prometheus<'a> {
+    road: Road<'a>,
+    /// As people know it, without credentials.
+    pub server: String,
+    timeout: Duration,
+    warnings: RefCell<BTreeSet<String>>,
+    /// What narrows every query to one cluster.
+    matchers: Matchers,
+    /// Whether it returns the marks of ended series as samples; `None` before that was asked.
+    keeps_marks: Cell<Option<bool>>,
+    /// Whether the store takes no pattern of names of metrics.
+    wants_exact_names: bool,
+    /// The names that it has, once somebody needed them.
+    names: OnceCell<Vec<String>>,
+    /// Whether its chunks are taken for its answers.
+    chunks: Trust,
+}
+
+/// A window of time; both ends belong to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub start: UnixSeconds,
+    pub end: UnixSeconds,
+    /// Seconds between two points.
+    pub step: i64,
+}
+
+/// Limit on the displayed characters of a web page's title.
+const TITLE: usize = 200;
+/// Points that Prometheus gives per series and query.
+const MOST_POINTS: i64 = 11_000;
+/// Pieces of a long window that are asked for at the same time.
+const AT_ONCE: usize = 4;
+
+impl Window {
+    /// Pieces that a server answers; each begins one step after the last point of the one before.
+    fn pieces(self) -> Vec<Self> {
+        let step = self.step.max(1);
+        let mut pieces = Vec::new();
+        let mut start = self.start;
+        while start <= self.end {
+            let end = (start + (MOST_POINTS - 1).saturating_mul(step)).min(self.end);
+            pieces.push(Self { start, end, step });
+            start = start + MOST_POINTS.saturating_mul(step);
+            if start == UnixSeconds::NEVER {
+                break;
+            }
+        }
+        pieces
+    }
+}
+
+impl<'a> Prometheus<'a> {
+    /// Asks an address directly.
+    pub fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
+        Ok(Self::by(Road::to(address)?, address.shown(), timeout))
+    }
+
+    /// Asks through a function of the caller's.
+    pub fn through(server: String, timeout: Duration, ask: Ask<'a>) -> Self {
+        Self::by(Road::Through(ask), server, timeout)
+    }
+
+    fn by(road: Road<'a>, server: String, timeout: Duration) -> Self {
+        Self {
+            road,
+            server,
+            timeout,
+            warnings: RefCell::default(),
+            matchers: Matchers::default(),
+            keeps_marks: Cell::default(),
+            wants_exact_names: false,
+            names: OnceCell::new(),
+            chunks: Trust::default(),
+        }
+    }
+
+    /// Asks for a path below the API whose parameters may be long, and returns whatever is answered.
+    pub async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
+        if self.wants_exact_names && exact_names::are_wanted(path) {
+            let names = self.names.get_or_try_init(|| self.listed_names()).await?;
+            return self.within(self.road.relay(&exact_names::path(path, names))).await;
+        }
+        self.within(self.road.relay(path)).await
+    }
+
+    /// Tells every metric by its exact name from now on, as stores want it that know no patterns of names.
+    #[must_use]
+    pub fn by_exact_names(self) -> Self {
+        Self { wants_exact_names: true, ..self }
+    }
+
+    /// Narrows every further query to series with these labels.
+    #[must_use]
+    pub fn narrowed_to(self, matchers: Matchers) -> Self {
+        Self { matchers, ..self }
+    }
+
+    /// Returns what narrows its queries.
+    pub fn matchers(&self) -> &Matchers {
+        &self.matchers
+    }
+
+    /// Returns true when it warned of something: its answers may be partial.
+    pub fn has_warned(&self) -> bool {
+        !self.warnings.borrow().is_empty()
+    }
+
+    /// Returns what the server warned of so far, each once.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.borrow_mut()).into_iter().collect()
+    }
+
+    /// Returns the series of a query as of now, by the server's own clock.
+    pub async fn now(&self, query: &str) -> Result<Vec<Series>, QueryError> {
+        self.all(query, Moment::Now).await
+    }
+
+    /// Returns the series of a query at a time; of a range its samples as they were scraped.
+    pub async fn at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
+        self.without_marks(self.all(query, Moment::At(time)).await?).await
+    }
+
+    /// Returns samples as they were scraped, of which the caller asks for many stretches: by a query or, where that is served and tells
+    /// the same, by remote read.
+    pub async fn samples(&self, range: &SampleRange) -> Result<Vec<Series>, QueryError> {
+        let by_query = || self.at(&range.query, range.end);
+        if self.wants_exact_names {
+            return by_query().await;
+        }
+        match self.chunks.next() {
+            Way::Query => by_query().await,
+            Way::Both => {
+                let (queried, chunks) = join(by_query(), self.chunks_of(range, &Labels::default())).await;
+                self.chunks.judge(queried.as_deref().unwrap_or_default(), chunks.as_deref());
+                queried
+            }
+            Way::Chunks(added) => {
+                if let Some(found) = self.chunks_of(range, &added).await {
+                    return Ok(found);
+                }
+                self.chunks.refuse();
+                by_query().await
+            }
+        }
+    }
+
+    /// Asks by remote read; `None` where it is not served.
+    async fn chunks_of(&self, range: &SampleRange, added: &Labels) -> Option<Vec<Series>> {
+        let asked = self.road.remote_read(remote_read::question(range, &self.matchers));
+        let reply = self.within(asked).await.ok()??;
+        (reply.code == 200).then(|| remote_read::series(&reply.media, &reply.body, range, added)).flatten()
+    }
+
+    /// Returns the series of a query over a window, whatever its length.
+    pub async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
+        let pieces = stream::iter(window.pieces()).map(|piece| self.all(query, Moment::Within(piece))).buffered(AT_ONCE);
+        let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
+        Ok(joined(pieces))
+    }
+
+    /// Asks as often as the store needs it, in the words that it takes.
+    async fn all(&self, query: &str, moment: Moment) -> Result<Vec<Series>, QueryError> {
+        let query = self.matchers.narrowed(query);
+        if !self.wants_exact_names || !exact_names::are_wanted(&query) {
+            return self.once(&query, moment).await;
+        }
+        let names = self.names.get_or_try_init(|| self.listed_names()).await?;
+        let queries = stream::iter(exact_names::queries(&query, names));
+        let answers = queries.map(async |query| self.once(&query, moment).await).buffered(AT_ONCE);
+        Ok(exact_names::united(answers.try_collect().await?))
+    }
+
+    async fn once(&self, query: &str, moment: Moment) -> Result<Vec<Series>, QueryError> {
+        self.read(&self.within(self.road.send(query, moment)).await?)
+    }
+
+    /// Returns the names of the metrics that the store has.
+    async fn listed_names(&self) -> Result<Vec<String>, QueryError> {
+        let reply = self.within(self.road.relay("api/v1/label/__name__/values")).await?;
+        exact_names::listed(&reply).ok_or_else(|| {
+            self.read(&reply).err().unwrap_or_else(|| QueryError::NotPrometheus {
+                server: self.server.clone(),
+                found: "it lists no names of metrics".to_owned(),
+            })
+        })
+    }
+
+    /// Takes away the marks of ended series, which Prometheus leaves out of ranges of samples and VictoriaMetrics returns as NaN.
+    async fn without_marks(&self, mut found: Vec<Series>) -> Result<Vec<Series>, QueryError> {
+        if !found.iter().flat_map(|series| &series.points).any(|point| point.value.is_nan()) {
+            return Ok(found);
+        }
+        if self.keeps_marks.get().is_none() {
+            // A function of MetricsQL that PromQL has not.
+            let is_victoria = match self.now("now()").await {
+                Ok(_) => true,
+                Err(QueryError::Refused { .. }) => false,
+                Err(other) => return Err(other),
+            };
+            self.keeps_marks.set(Some(is_victoria));
+        }
+        if self.keeps_marks.get() == Some(true) {
+            found.iter_mut().for_each(|series| series.points.retain(|point| !point.value.is_nan()));
+        }
+        Ok(found)
+    }
+
+    async fn within<T>(&self, reply: impl Future<Output = Result<T, QueryError>>) -> Result<T, QueryError> {
+        let late = || QueryError::TimedOut { server: self.server.clone(), seconds: self.timeout.as_secs() };
+        tokio::time::timeout(self.timeout, reply).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Series of a reply, by its status first: what stands between us and Prometheus answers in its own ways.
+    fn read(&self, reply: &HttpReply) -> Result<Vec<Series>, QueryError> {
+        let server = || self.server.clone();
+        let text = std::str::from_utf8(&reply.body).ok();
+        let Some(envelope) = text.and_then(Envelope::read) else {
+            let text = String::from_utf8_lossy(&reply.body);
+            let title = text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+            let first: String = text.lines().next().unwrap_or_default().chars().take(120).collect();
+            let found = match title {
+                Some((title, _)) => format!("it answers with the web page «{}»", excerpt(title.trim(), TITLE)),
+                None if reply.media.contains("html") => "it answers with a web page".to_owned(),
+                None if first.is_empty() => format!("it answers {} without text", reply.code),
+                None => format!("it answers {}: {first}", reply.code),
+            };
+            return Err(match reply.code {
+                401 | 403 => QueryError::Forbidden { server: server(), told: found },
+                502..=504 => QueryError::Unreachable { server: server(), cause: found },
+                _ => QueryError::NotPrometheus { server: server(), found },
+            });
+        };
+        if envelope.status != "success" {
+            if matches!(reply.code, 401 | 403) {
+                return Err(QueryError::Forbidden { server: server(), told: shortened(envelope.error, SERVER_MESSAGE) });
+            }
+            return Err(QueryError::Refused {
+                server: server(),
+                code: reply.code,
+                kind: shortened(envelope.error_type, SERVER_MESSAGE),
+                told: shortened(envelope.error, SERVER_MESSAGE),
+            });
+        }
+        self.warnings.borrow_mut().extend(envelope.warnings());
+        envelope.series().map_err(|found| QueryError::NotPrometheus { server: server(), found: found.to_string() })
+    }
+}
+
+/// Asks once for a path below an address.
+pub async fn fetch(address: &PrometheusAddress, question: QueryRequest) -> Result<HttpReply, QueryError> {
+    let path = question.form.map_or_else(|| question.path.clone(), |form| format!("{}?{form}", question.path));
+    // The caller has a time limit of its own.
+    Prometheus::straight_to(address, LONG)?.relay(&path).await
+}
+
+/// As good as no limit.
+const LONG: Duration = Duration::from_secs(24 * 3600);
+
+/// Pieces of a window as one answer: series of the same labels are one.
+fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {
+    let mut all = std::collections::BTreeMap::new();
+    for series in pieces.into_iter().flatten() {
+        all.entry(series.labels).or_insert_with(Vec::new).extend(series.points);
+    }
+    all.into_iter().map(|(labels, points)| Series { labels, points }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_windows_are_asked_for_in_pieces_without_a_gap() {
+        let window = Window { start: UnixSeconds(100), end: UnixSeconds(100 + 25_000 * 15), step: 15 };
+        let pieces = window.pieces();
+        assert_eq!(pieces.len(), 3);
+        let points: Vec<i64> =
+            pieces.iter().flat_map(|piece| (piece.start.0..=piece.end.0).step_by(usize::try_from(piece.step).unwrap())).collect();
+        let whole: Vec<i64> = (window.start.0..=window.end.0).step_by(15).collect();
+        assert_eq!(points, whole);
+        assert!(pieces.iter().all(|piece| (piece.end - piece.start) / piece.step < MOST_POINTS));
+        let moment = Window { start: UnixSeconds(5), end: UnixSeconds(5), step: 60 };
+        assert_eq!(moment.pieces(), [moment]);
+    }
+}

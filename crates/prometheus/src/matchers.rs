@@ -1,0 +1,292 @@
+//! Narrows queries to the series of one cluster: adds label matchers to every selector of a query. It knows the queries that
+//! gpuctl writes, and a PromQL parser judges what comes out in the tests.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Labels with the values that every series must have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matchers(Vec<(String, String)>);
+
+/// A matcher that is not `LABEL=VALUE`.
+#[derive(Debug, thiserror::Error)]
+pub enum NoMatcher {
+    #[error("a matcher is LABEL=VALUE, such as cluster=prod, and not `{0}`")]
+    NotAPair(String),
+    #[error("`{0}` would replace the metrics that queries ask for; match a label of the cluster, such as cluster=prod")]
+    MetricName(String),
+}
+
+/// Words of PromQL that stand where a metric could and are none.
+const KEYWORDS: [&str; 15] = [
+    "by",
+    "without",
+    "on",
+    "ignoring",
+    "group_left",
+    "group_right",
+    "offset",
+    "or",
+    "and",
+    "unless",
+    "bool",
+    "atan2",
+    "start",
+    "end",
+    "inf",
+];
+/// Those that a list of labels follows.
+const BEFORE_LABELS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
+
+impl Matchers {
+    pub fn new(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs)
+    }
+
+    /// Returns what a message about missing data adds: ` with cluster=prod`.
+    pub fn suffix(&self) -> String {
+        if self.is_empty() { String::new() } else { format!(" with {self}") }
+    }
+
+    /// Returns the labels with their values.
+    pub fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns a query that only series with these labels answer.
+    pub fn narrowed(&self, query: &str) -> String {
+        if self.is_empty() {
+            return query.to_owned();
+        }
+        let own: Vec<String> = self.0.iter().map(|(label, value)| format!("{label}={}", quoted(value))).collect();
+        let own = own.join(",");
+        let bytes = query.as_bytes();
+        let (mut text, mut at) = (String::with_capacity(query.len() * 2), 0);
+        while at < bytes.len() {
+            let rest = &query[at..];
+            let length = match bytes[at] {
+                quote @ (b'"' | b'\'' | b'`') => of_text(rest, quote),
+                b'{' => {
+                    // Up to the closing brace, outside of texts.
+                    let selector = of_braces(rest);
+                    let inner = &rest[1..selector];
+                    let inner = inner.strip_suffix('}').unwrap_or(inner).trim().trim_end_matches(',');
+                    let comma = if inner.is_empty() { "" } else { "," };
+                    text.extend(["{", inner, comma, &own, "}"]);
+                    at += selector;
+                    continue;
+                }
+                b'[' => rest.find(']').map_or(rest.len(), |end| end + 1),
+                // A number may have letters: 1e3, 5m.
+                byte if byte.is_ascii_digit() => {
+                    rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len())
+                }
+                byte if byte.is_ascii_alphabetic() || matches!(byte, b'_' | b':') => {
+                    let word = rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | ':')).unwrap_or(rest.len());
+                    let (name, after) = rest.split_at(word);
+                    let next = after.trim_start();
+                    if BEFORE_LABELS.contains(&name.to_ascii_lowercase().as_str()) && next.starts_with('(') {
+                        // The list of labels goes over as it is.
+                        word + after.find(')').map_or(after.len(), |end| end + 1)
+                    } else {
+                        let is_metric = !next.starts_with(['(', '{']) && !is_before_group(name, next) && !is_keyword(name);
+                        text.push_str(name);
+                        if is_metric {
+                            text.extend(["{", &own, "}"]);
+                        }
+                        at += word;
+                        continue;
+                    }
+                }
+                _ => rest.chars().next().map_or(1, char::len_utf8),
+            };
+            text.push_str(&rest[..length]);
+            at += length;
+        }
+        text
+    }
+}
+
+/// An aggregation may have its labels before its argument: `sum by (node) (…)`.
+fn is_before_group(name: &str, next: &str) -> bool {
+    const AGGREGATIONS: [&str; 12] =
+        ["sum", "min", "max", "avg", "group", "count", "stddev", "stdvar", "topk", "bottomk", "quantile", "count_values"];
+    AGGREGATIONS.contains(&name.to_ascii_lowercase().as_str()) && ["by", "without"].iter().any(|word| next.starts_with(word))
+}
+
+fn is_keyword(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    KEYWORDS.contains(&name.as_str()) || name == "nan"
+}
+
+/// Returns the length of a text with its quotes.
+fn of_text(rest: &str, quote: u8) -> usize {
+    let bytes = rest.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() && bytes[at] != quote {
+        at += if bytes[at] == b'\\' && quote != b'`' { 2 } else { 1 };
+    }
+    (at + 1).min(bytes.len())
+}
+
+/// Returns the length of a selector with its braces.
+fn of_braces(rest: &str) -> usize {
+    let bytes = rest.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() && bytes[at] != b'}' {
+        at += match bytes[at] {
+            quote @ (b'"' | b'\'' | b'`') => of_text(&rest[at..], quote),
+            _ => 1,
+        };
+    }
+    (at + 1).min(bytes.len())
+}
+
+fn quoted(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}
+
+impl FromStr for Matchers {
+    type Err = NoMatcher;
+
+    fn from_str(text: &str) -> Result<Self, NoMatcher> {
+        let wrong = || NoMatcher::NotAPair(text.to_owned());
+        if text.contains("__name__") {
+            return Err(NoMatcher::MetricName(text.to_owned()));
+        }
+        let (label, value) = text.split_once('=').ok_or_else(wrong)?;
+        let (label, value) = (label.trim(), value.trim());
+        let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+        let is_label = |label: &str| {
+            !label.is_empty()
+                && !label.starts_with(|c: char| c.is_ascii_digit())
+                && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        if !is_label(label) || value.is_empty() || value.starts_with(['=', '~']) {
+            return Err(wrong());
+        }
+        Ok(Self(vec![(label.to_owned(), value.to_owned())]))
+    }
+}
+
+impl FromIterator<Self> for Matchers {
+    fn from_iter<T: IntoIterator<Item = Self>>(all: T) -> Self {
+        Self(all.into_iter().flat_map(|one| one.0).collect())
+    }
+}
+
+impl fmt::Display for Matchers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each: Vec<String> = self.0.iter().map(|(label, value)| format!("{label}={value}")).collect();
+        f.write_str(&each.join(","))
+    }
+}
+
+/// What tests of queries hold them against.
+#[cfg(any(test, feature = "testing"))]
+pub mod judge {
+    use promql_parser::parser::{Expr, parse};
+
+    use super::Matchers;
+
+    /// Counts the selectors of a query, and those among them that have the matcher.
+    fn selectors(expression: &Expr, label: &str, value: &str) -> (usize, usize) {
+        let both =
+            |parts: &[&Expr]| parts.iter().map(|part| selectors(part, label, value)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let of = |found: &promql_parser::parser::VectorSelector| {
+            let has = found.matchers.matchers.iter().any(|one| one.name == label && one.value == value);
+            (1, usize::from(has))
+        };
+        match expression {
+            Expr::VectorSelector(found) => of(found),
+            Expr::MatrixSelector(found) => of(&found.vs),
+            Expr::Aggregate(found) => {
+                let parts: Vec<&Expr> = std::iter::once(found.expr.as_ref()).chain(found.param.as_deref()).collect();
+                both(&parts)
+            }
+            Expr::Unary(found) => both(&[&found.expr]),
+            Expr::Binary(found) => both(&[&found.lhs, &found.rhs]),
+            Expr::Paren(found) => both(&[&found.expr]),
+            Expr::Subquery(found) => both(&[&found.expr]),
+            Expr::Call(found) => both(&found.args.args.iter().map(AsRef::as_ref).collect::<Vec<_>>()),
+            _ => (0, 0),
+        }
+    }
+
+    /// Asserts that a PromQL parser finds the matcher in every selector of a narrowed query, and that metrics can be told exactly in it.
+    #[track_caller]
+    pub fn holds(query: &str) {
+        let before = selectors(&parse(query).unwrap_or_else(|error| panic!("{error}: {query}")), "cluster", "a\"}b");
+        let narrowed = Matchers::new(vec![("cluster".to_owned(), "a\"}b".to_owned())]).narrowed(query);
+        let after = selectors(&parse(&narrowed).unwrap_or_else(|error| panic!("{error}: {narrowed}")), "cluster", "a\"}b");
+        assert_eq!((after.0, after.1), (before.0, before.0), "{query}\n{narrowed}");
+        let mut patterns: Vec<&str> = super::super::exact_names::patterns(query).collect();
+        patterns.dedup();
+        assert!(patterns.len() <= 1, "a store that wants exact names gets one query for each name: {query}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use promql_parser::parser::parse;
+    use proptest::prelude::*;
+
+    use super::judge::holds;
+    use super::*;
+
+    #[test]
+    fn a_selector_gets_one_more_label() {
+        let one = |query: &str| Matchers::from_str("cluster=prod").unwrap().narrowed(query);
+        assert_eq!(one("up"), r#"up{cluster="prod"}"#);
+        assert_eq!(one("up{}"), r#"up{cluster="prod"}"#);
+        assert_eq!(
+            one(r#"sum by (a, b) (rate(x{y="}",}[5m] offset 1ms)) > 1e3"#),
+            r#"sum by (a, b) (rate(x{y="}",cluster="prod"}[5m] offset 1ms)) > 1e3"#
+        );
+        assert_eq!(one("time() - timestamp(x)"), r#"time() - timestamp(x{cluster="prod"})"#);
+        assert_eq!(Matchers::default().narrowed("up"), "up");
+    }
+
+    proptest! {
+        #[test]
+        fn selectors_in_any_place_are_narrowed(
+            name in "[a-z_:][a-z0-9_:]{0,8}x",
+            value in "[ -~]{0,12}",
+            form in 0_usize..8,
+        ) {
+            let value = quoted(&value);
+            let selector = format!("{name}{{l={value}}}");
+            let query = match form {
+                0 => selector,
+                1 => name,
+                2 => format!("max by (by, on) ({selector}) or min({name}) by (x)"),
+                3 => format!("sum without(x) (rate({selector}[5m:1m] offset 1d)) / on(a) group_left(b) {name}"),
+                4 => format!("label_replace({selector}, \"a\", {value}, \"b\", \"(.*)\")"),
+                5 => format!("{name} unless on(node) {selector} == 3 or {name} @ end()"),
+                6 => format!("topk(3, {{__name__=~{value}, a!=\"b\"}})"),
+                _ => format!("quantile_over_time(0.5, {name}[1h]) > bool 0x1f and NaN != {name}"),
+            };
+            if parse(&query).is_ok() {
+                holds(&query);
+            }
+        }
+    }
+
+    #[test]
+    fn matchers_are_read_as_people_write_them() {
+        for text in ["cluster=prod", "cluster = \"prod\"", "cluster=\"prod\""] {
+            assert_eq!(text.parse::<Matchers>().unwrap().to_string(), "cluster=prod");
+        }
+        for text in ["__name__=up", "__name__ = \"up\"", "__name__=~up.*", "{__name__=~\"up\"}", "{__name__=\"up\",a=\"b\"}"] {
+            let error = text.parse::<Matchers>().unwrap_err().to_string();
+            assert!(error.ends_with("match a label of the cluster, such as cluster=prod"), "{error}");
+        }
+        for text in ["cluster", "cluster=", "=prod", "2x=y", "cluster=~p.*", "a-b=c"] {
+            assert!(text.parse::<Matchers>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Remote read: encodes the request for samples as Prometheus keeps them, in chunks, and decodes the answer. It sends nothing
+//! itself. Source: Prometheus, "Remote Read API" and `prompb/remote.proto`, `prompb/types.proto`.
+//!
+//! A store is trusted once it answered a query and remote read alike, so that neither what it adds (external labels) nor what it
+//! leaves out changes a number.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::series::{Labels, Point, Series};
+use gpuctl_core::protobuf::{Reader, Scalar, put_bytes, put_number, put_varint};
+
+use super::Matchers;
+use super::chunk;
+
+/// What is asked for: samples between two times, whose begin belongs to it and whose end does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleRange {
+    /// The same as PromQL.
+    pub query: String,
+    /// A pattern of all of the names of metrics.
+    pub names: String,
+    pub start: UnixSeconds,
+    pub end: UnixSeconds,
+}
+
+/// The media type of what is sent.
+pub(super) const MEDIA_TYPE: &str = "application/x-protobuf";
+/// How the media type of streamed chunks begins.
+const CHUNKS: &str = "application/x-streamed-protobuf";
+/// Stretches that are asked for by queries before remote read is tried: it is for long ranges.
+const BEFORE_TRIAL: usize = 4;
+
+/// Whether a store's chunks are taken for what it answers to queries.
+#[derive(Debug, Default)]
+pub(super) struct Trust(RefCell<State>);
+
+#[derive(Debug)]
+enum State {
+    /// After so many stretches that were asked for by queries.
+    Untried(usize),
+    /// One stretch is asked for in both ways now.
+    OnTrial,
+    /// It adds these labels to every series.
+    Trusted(Labels),
+    Refused,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Untried(0)
+    }
+}
+
+/// How a stretch is asked for.
+pub(super) enum Way {
+    Query,
+    /// In both ways, and they are compared.
+    Both,
+    /// By remote read, which adds these labels.
+    Chunks(Labels),
+}
+
+impl Trust {
+    /// Returns how the next stretch is asked for.
+    pub(super) fn next(&self) -> Way {
+        let mut state = self.0.borrow_mut();
+        match &mut *state {
+            State::Untried(asked) if *asked < BEFORE_TRIAL => *asked += 1,
+            State::Untried(_) => {
+                *state = State::OnTrial;
+                return Way::Both;
+            }
+            State::Trusted(added) => return Way::Chunks(added.clone()),
+            State::OnTrial | State::Refused => {}
+        }
+        Way::Query
+    }
+
+    /// Compares what both ways answered; an empty answer tells nothing.
+    pub(super) fn judge(&self, queried: &[Series], chunks: Option<&[Series]>) {
+        *self.0.borrow_mut() = match chunks {
+            None => State::Refused,
+            Some([]) if queried.is_empty() => State::Untried(BEFORE_TRIAL),
+            Some(chunks) => added(queried, chunks).map_or(State::Refused, State::Trusted),
+        };
+    }
+
+    /// Asks by queries alone from now on.
+    pub(super) fn refuse(&self) {
+        *self.0.borrow_mut() = State::Refused;
+    }
+}
+
+/// Returns the labels that every series of the one answer has more than the same series of the other; `None` when they differ in
+/// anything else.
+fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
+    let (first, other) = (queried.first()?, chunks.iter());
+    let more = |own: &Series, other: &Series| -> Labels {
+        let is_more = |(name, _): &(&str, &str)| own.label(name).is_none();
+        let pairs = other.labels.iter().filter(is_more);
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    let sizes = |series: &Series| series.labels.iter().count();
+    let same = |other: &&Series| first.labels.iter().all(|(name, value)| other.label(name) == Some(value));
+    // The same series may have different labels added only if it was another one.
+    let added = other.filter(same).min_by_key(|series| sizes(series)).map(|other| more(first, other))?;
+    let bare: BTreeMap<Labels, &[Point]> =
+        chunks.iter().map(|series| (without(&series.labels, &added), series.points.as_slice())).collect();
+    let bits = |points: &[Point]| -> Vec<(i64, u64)> { points.iter().map(|one| (one.at, one.value.to_bits())).collect() };
+    let is_alike = |one: &Series| bare.get(&one.labels).is_some_and(|points| bits(points) == bits(&one.points));
+    (bare.len() == queried.len() && chunks.len() == queried.len() && queried.iter().all(is_alike)).then_some(added)
+}
+
+fn without(labels: &Labels, added: &Labels) -> Labels {
+    let own = labels.iter().filter(|(name, value)| added.get(name) != Some(value));
+    own.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Writes the question, compressed as it has to be: Snappy may consist of pieces that are copied.
+pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
+    const PATTERN: u64 = 2;
+    const STREAMED_CHUNKS: u64 = 1;
+    const PIECE: usize = 1 << 16;
+    let mut query = Vec::new();
+    put_number(&mut query, 1, range.start.millis() as u64);
+    put_number(&mut query, 2, (range.end.millis() - 1) as u64);
+    let names = ("__name__", range.names.as_str(), PATTERN);
+    let own = matchers.pairs().iter().map(|(label, value)| (label.as_str(), value.as_str(), 0));
+    for (label, value, how) in std::iter::once(names).chain(own) {
+        let mut matcher = Vec::new();
+        put_number(&mut matcher, 1, how);
+        put_bytes(&mut matcher, 2, label.as_bytes());
+        put_bytes(&mut matcher, 3, value.as_bytes());
+        put_bytes(&mut query, 3, &matcher);
+    }
+    let mut request = Vec::new();
+    put_bytes(&mut request, 1, &query);
+    put_number(&mut request, 2, STREAMED_CHUNKS);
+    let mut body = Vec::new();
+    put_varint(&mut body, request.len() as u64);
+    for piece in request.chunks(PIECE) {
+        body.push(61 << 2);
+        body.extend(((piece.len() - 1) as u16).to_le_bytes());
+        body.extend(piece);
+    }
+    body
+}
+
+/// Returns the series of an answer without the labels that the store adds; `None` when it is none of chunks that are known here.
+pub(super) fn series(media: &str, body: &[u8], range: &SampleRange, added: &Labels) -> Option<Vec<Series>> {
+    if !media.starts_with(CHUNKS) {
+        return None;
+    }
+    let (from, to) = (range.start.millis(), range.end.millis() - 1);
+    let mut all: Vec<Series> = Vec::new();
+    let mut frames = Reader::new(body);
+    while !frames.is_at_end() {
+        let length = frames.varint().ok()?;
+        // The check sum of a frame: what breaks off or is no chunk is found without it.
+        frames.take(4).ok()?;
+        let mut response = Reader::new(frames.take(length).ok()?);
+        while let Some(field) = response.field().ok()? {
+            let (1, Scalar::Bytes(one)) = field else { continue };
+            let one = one_series(one, from, to)?;
+            match all.last_mut() {
+                // A long series comes in several frames.
+                Some(last) if last.labels == one.labels => last.points.extend(one.points),
+                _ => all.push(one),
+            }
+        }
+    }
+    let is_in_order = |series: &Series| series.points.windows(2).all(|two| two[0].at < two[1].at);
+    if !all.iter().all(is_in_order) {
+        return None;
+    }
+    // A series whose chunks reach into the time and whose samples do not.
+    all.retain(|series| !series.points.is_empty());
+    if added.iter().next().is_some() {
+        all.iter_mut().for_each(|series| series.labels = without(&series.labels, added));
+    }
+    Some(all)
+}
+
+fn one_series(message: &[u8], from: i64, to: i64) -> Option<Series> {
+    const XOR: u64 = 1;
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(ToOwned::to_owned);
+    let (mut labels, mut points) = (Vec::new(), Vec::new());
+    let mut fields = Reader::new(message);
+    while let Some(field) = fields.field().ok()? {
+        let (number, Scalar::Bytes(inner)) = field else { continue };
+        let mut inner = Reader::new(inner);
+        match number {
+            1 => {
+                let (mut name, mut value) = (String::new(), String::new());
+                while let Some((number, Scalar::Bytes(bytes))) = inner.field().ok()? {
+                    match number {
+                        1 => name = text(bytes)?,
+                        2 => value = text(bytes)?,
+                        _ => {}
+                    }
+                }
+                labels.push((name, value));
+            }
+            2 => {
+                let (mut encoding, mut data) = (0, &[][..]);
+                while let Some(field) = inner.field().ok()? {
+                    match field {
+                        (3, Scalar::Number(number)) => encoding = number,
+                        (4, Scalar::Bytes(bytes)) => data = bytes,
+                        _ => {}
+                    }
+                }
+                if encoding != XOR {
+                    return None;
+                }
+                chunk::read(data, from, to, &mut points)?;
+            }
+            _ => {}
+        }
+    }
+    Some(Series { labels: labels.into_iter().collect(), points })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::encode::{frame, written};
+
+    fn range() -> SampleRange {
+        SampleRange { query: String::new(), names: "a|b".to_owned(), start: UnixSeconds(10), end: UnixSeconds(20) }
+    }
+
+    fn told(labels: &[(&str, &str)], points: &[(i64, f64)]) -> Series {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Series { labels, points: points.iter().map(|(at, value)| Point { at: *at, value: *value }).collect() }
+    }
+
+    #[test]
+    fn frames_are_put_together() {
+        let labels = [("__name__", "a"), ("cluster", "x")];
+        let mut body = frame(&labels, &[(1, written(&[(9_999, 1.0), (10_000, 2.0)])), (1, written(&[(19_999, 3.0)]))]);
+        body.extend(frame(&labels, &[(1, written(&[(20_000, 4.0)]))]));
+        body.extend(frame(&[("__name__", "b"), ("cluster", "x")], &[(1, written(&[(5, 4.0)]))]));
+        let none = Labels::default();
+        let found = series("application/x-streamed-protobuf; proto=x", &body, &range(), &none).unwrap();
+        assert_eq!(found, [told(&labels, &[(10_000, 2.0), (19_999, 3.0)])]);
+        let added: Labels = [("cluster".to_owned(), "x".to_owned())].into_iter().collect();
+        let bare = series(CHUNKS, &body, &range(), &added).unwrap();
+        assert_eq!(bare, [told(&[("__name__", "a")], &[(10_000, 2.0), (19_999, 3.0)])]);
+        assert_eq!(series("text/html", &body, &range(), &none), None);
+        assert_eq!(series(CHUNKS, &body[..body.len() - 1], &range(), &none), None, "it breaks off");
+        let histogram = frame(&labels, &[(2, written(&[(10_000, 2.0)]))]);
+        assert_eq!(series(CHUNKS, &histogram, &range(), &none), None);
+        let twice = frame(&labels, &[(1, written(&[(11_000, 1.0)])), (1, written(&[(11_000, 1.0)]))]);
+        assert_eq!(series(CHUNKS, &twice, &range(), &none), None, "samples overlap");
+    }
+
+    #[test]
+    fn a_store_is_trusted_that_answers_alike() {
+        let queried =
+            [told(&[("__name__", "a"), ("gpu", "0")], &[(1, 1.0)]), told(&[("__name__", "a"), ("gpu", "1")], &[(1, f64::NAN)])];
+        let with = |more: &[(&str, &str)], value: f64| {
+            let of = |gpu: &'static str, value: f64| told(&[&[("__name__", "a"), ("gpu", gpu)], more].concat(), &[(1, value)]);
+            [of("0", value), of("1", f64::NAN)]
+        };
+        let judged = |chunks: Option<&[Series]>| {
+            let trust = Trust::default();
+            for _ in 0..BEFORE_TRIAL {
+                assert!(matches!(trust.next(), Way::Query));
+            }
+            assert!(matches!(trust.next(), Way::Both) && matches!(trust.next(), Way::Query), "one is tried at a time");
+            trust.judge(&queried, chunks);
+            match trust.next() {
+                Way::Chunks(added) => Some(added.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()),
+                Way::Query => None,
+                Way::Both => panic!("an answer tells something"),
+            }
+        };
+        assert_eq!(judged(Some(&with(&[], 1.0))), Some(Vec::new()));
+        assert_eq!(
+            judged(Some(&with(&[("cluster", "x"), ("zone", "y")], 1.0))),
+            Some(vec!["cluster=x".to_owned(), "zone=y".to_owned()])
+        );
+        assert_eq!(judged(Some(&with(&[], 2.0))), None, "another value");
+        assert_eq!(judged(Some(&with(&[], 1.0)[..1])), None, "a series less");
+        assert_eq!(judged(Some(&[])), None);
+        assert_eq!(judged(None), None);
+        let mut mixed = with(&[("cluster", "x")], 1.0);
+        mixed[1] = with(&[("cluster", "z")], 1.0)[1].clone();
+        assert_eq!(judged(Some(&mixed)), None, "each has another label");
+        let trust = Trust::default();
+        trust.judge(&[], Some(&[]));
+        assert!(matches!(trust.next(), Way::Both), "nothing tells nothing");
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_makes_it_fall(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0_usize..60) {
+            let _ = series(CHUNKS, &bytes, &range(), &Labels::default());
+            let mut whole = frame(&[("__name__", "a")], &[(1, written(&[(10_000, 2.0), (15_000, 3.0)]))]);
+            let place = cut.min(whole.len() - 1);
+            whole[place] ^= bytes.first().copied().unwrap_or(1);
+            let _ = series(CHUNKS, &whole, &range(), &Labels::default());
+        }
+    }
+}

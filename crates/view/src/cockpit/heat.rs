@@ -1,0 +1,62 @@
+//! The heat map of the cockpit: every GPU as one cell, its node's name before it. Height and color are its utilization.
+
+use std::collections::BTreeMap;
+
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::rows::{Tint, style, tint_of};
+use super::snapshot::gpu_name;
+use crate::text::clean;
+use gpuctl_core::model::{Percent, Reading};
+
+/// Returns what stands for a GPU: `▁` to `█` by its utilization, `·` where nobody holds it, `!` where it is broken, `?` unknown.
+fn cell(gpu: &Reading, color: bool) -> (char, Style) {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let (letter, tint) = match (&gpu.fault, gpu.held, gpu.utilization) {
+        (Some(_), ..) => ('!', Tint::Bad),
+        (None, Some(false), _) => ('·', Tint::Dim),
+        (None, _, None) => ('?', Tint::Dim),
+        (None, _, Some(Percent(value))) => {
+            let step = ((value.clamp(0.0, 100.0) / 100.0 * 8.0) as usize).min(7);
+            (BLOCKS[step], tint_of(gpu.utilization))
+        }
+    };
+    (letter, style(tint, color))
+}
+
+/// Returns the map in lines of `width`, at most `height` of them, those around the selected GPU.
+pub(super) fn map<'g>(
+    gpus: impl Iterator<Item = &'g Reading>,
+    selected: Option<&str>,
+    (width, height): (usize, usize),
+    color: bool,
+) -> Vec<Line<'static>> {
+    let mut nodes: BTreeMap<&str, Vec<&Reading>> = BTreeMap::new();
+    gpus.for_each(|gpu| nodes.entry(&gpu.node).or_default().push(gpu));
+    let name_width = nodes.keys().map(|name| clean(name).chars().count()).max().unwrap_or(0).min(32);
+    let cells = nodes.values().map(Vec::len).max().unwrap_or(0);
+    let block = name_width + 1 + cells + 2;
+    let beside = (width.saturating_sub(1) / block.max(1)).max(1);
+    let (mut lines, mut of_selected) = (Vec::new(), 0);
+    let nodes: Vec<(&str, Vec<&Reading>)> = nodes.into_iter().collect();
+    for row in nodes.chunks(beside) {
+        let mut spans = vec![Span::raw(" ")];
+        for (name, gpus) in row {
+            let shown: String = clean(name).chars().take(name_width).collect();
+            spans.push(Span::raw(format!("{shown:<name_width$} ")));
+            for gpu in gpus {
+                let (letter, mut style) = cell(gpu, color);
+                if selected == Some(gpu_name(gpu).as_str()) {
+                    style = style.add_modifier(Modifier::REVERSED);
+                    of_selected = lines.len();
+                }
+                spans.push(Span::styled(letter.to_string(), style));
+            }
+            spans.push(Span::raw(" ".repeat(cells - gpus.len() + 2)));
+        }
+        lines.push(Line::from(spans));
+    }
+    let first = of_selected.saturating_sub(height / 2).min(lines.len().saturating_sub(height));
+    lines.into_iter().skip(first).take(height).collect()
+}

@@ -1,0 +1,201 @@
+//! What each key and each click does.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use super::rows::Tab;
+use super::{Cockpit, Wish};
+
+/// Every key, for the page that `?` shows.
+pub(super) const HELP: [(&str, &str); 15] = [
+    ("1 … 6, Tab", "jobs, nodes, GPUs, queues, waiting, overview"),
+    ("↑ ↓ k j", "select; PgUp, PgDn, Home and End go further"),
+    ("Enter", "step into it: type → nodes → GPUs → job → logs"),
+    ("Esc, q", "go back; at the beginning q ends the program"),
+    ("/", "filter: rows that have these letters in a cell"),
+    ("s", "sort by the next key: utilization, GPUs, memory, power, age, name"),
+    ("w", "why the job waits, died or is slow"),
+    ("d", "describe what is selected"),
+    ("l", "logs of the job, followed; of jobs that gpuctl made, as are e and o"),
+    ("g", "GPUs of the node or the job"),
+    ("e", "a shell in the job (exec); the cockpit comes back when it ends"),
+    ("o", "open the notebook or the service of the job; Ctrl-C ends it"),
+    ("mouse", "a click selects or chooses a list, the wheel scrolls"),
+    ("?", "this page"),
+    ("Ctrl-C", "end the program"),
+];
+
+impl Cockpit {
+    /// Takes what was typed or clicked.
+    pub fn take(&mut self, event: &Event) -> Option<Wish> {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => {
+                self.remark = None;
+                self.key(*key)
+            }
+            Event::Mouse(mouse) => {
+                self.mouse(*mouse);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Wish::Quit);
+        }
+        if self.is_helping {
+            self.is_helping = false;
+            return None;
+        }
+        if self.is_typing {
+            self.type_filter(key.code);
+            return None;
+        }
+        if self.pane.is_some() {
+            return self.key_of_pane(key.code);
+        }
+        match key.code {
+            KeyCode::Char('q') => return if self.leave() { None } else { Some(Wish::Quit) },
+            KeyCode::Esc | KeyCode::Backspace => {
+                self.leave();
+            }
+            KeyCode::Char('?') => self.is_helping = true,
+            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Char('s') if matches!(self.tab, Tab::Queues | Tab::Overview) => {
+                self.remark = Some("this list has one order".to_owned());
+            }
+            KeyCode::Char('s') => {
+                self.order = self.order.next();
+                self.remark = Some(format!("sorted by {}", self.order.title()));
+            }
+            KeyCode::Char(digit @ '1'..='6') => self.show(Tab::ALL[digit as usize - '1' as usize]),
+            KeyCode::Tab | KeyCode::Right => self.turn(1),
+            KeyCode::BackTab | KeyCode::Left => self.turn(Tab::ALL.len() - 1),
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+            KeyCode::PageUp => self.move_by(-self.page()),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.move_by(self.page()),
+            KeyCode::Home => self.move_by(isize::MIN + 1),
+            KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX),
+            KeyCode::Enter => return self.enter(),
+            KeyCode::Char('d') => return self.describe(),
+            KeyCode::Char('g') => self.gpus(),
+            KeyCode::Char('w') => return self.of_job("why"),
+            KeyCode::Char('l') => return self.of_job("logs"),
+            KeyCode::Char('e') => return self.of_job("exec"),
+            KeyCode::Char('o') => return self.of_job("open"),
+            _ => {}
+        }
+        None
+    }
+
+    /// Takes away the filter, else goes a step back; false when there is nothing to leave.
+    fn leave(&mut self) -> bool {
+        if self.filter.is_empty() {
+            return self.step_back();
+        }
+        self.filter.clear();
+        true
+    }
+
+    fn turn(&mut self, by: usize) {
+        let place = Tab::ALL.iter().position(|tab| *tab == self.tab).unwrap_or(0);
+        self.show(Tab::ALL[(place + by) % Tab::ALL.len()]);
+    }
+
+    fn page(&self) -> isize {
+        isize::try_from(self.sight.1.max(2) - 1).unwrap_or(1)
+    }
+
+    fn type_filter(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Char(letter) => self.filter.push(letter),
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.is_typing = false;
+            }
+            KeyCode::Enter | KeyCode::Up | KeyCode::Down => self.is_typing = false,
+            _ => {}
+        }
+    }
+
+    fn key_of_pane(&mut self, code: KeyCode) -> Option<Wish> {
+        let pane = self.pane.as_mut()?;
+        match code {
+            KeyCode::Esc | KeyCode::Backspace | KeyCode::Char('q') => {
+                self.pane = None;
+                return Some(Wish::Stop);
+            }
+            KeyCode::Up | KeyCode::Char('k') => pane.scroll(-1),
+            KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => pane.scroll(1),
+            KeyCode::PageUp => pane.scroll(-pane.page()),
+            KeyCode::PageDown | KeyCode::Char(' ') => pane.scroll(pane.page()),
+            KeyCode::Home => pane.show_start(),
+            KeyCode::End | KeyCode::Char('G') => pane.show_end(),
+            KeyCode::Char('?') => self.is_helping = true,
+            _ => {}
+        }
+        None
+    }
+
+    fn mouse(&mut self, mouse: MouseEvent) {
+        let by = match mouse.kind {
+            MouseEventKind::ScrollUp => -3,
+            MouseEventKind::ScrollDown => 3,
+            MouseEventKind::Down(MouseButton::Left) => return self.click(mouse.column, mouse.row),
+            _ => return,
+        };
+        match &mut self.pane {
+            Some(pane) => pane.scroll(by),
+            None => self.move_by(by),
+        }
+    }
+
+    fn click(&mut self, column: u16, row: u16) {
+        if self.pane.is_some() || self.is_helping {
+            return;
+        }
+        if row == 1 {
+            let chosen = self.tabs().into_iter().find(|(_, _, from, to)| (*from..*to).contains(&column));
+            if let Some((tab, ..)) = chosen {
+                self.show(tab);
+            }
+        } else if let Some(below) = row.checked_sub(self.list_row).map(usize::from).filter(|below| *below < self.sight.1) {
+            let rows = self.rows();
+            self.select(self.sight.0 + below, &rows);
+        }
+    }
+
+    /// Returns what the second line says of each list, and the columns where it stands.
+    pub(super) fn tabs(&self) -> Vec<(Tab, String, u16, u16)> {
+        let mut at = 1;
+        let title = |(place, tab): (usize, Tab)| {
+            let count = match tab {
+                Tab::Waiting => format!(" {}", self.snapshot.waiting().0),
+                _ => String::new(),
+            };
+            let text = format!("{} {}{count}", place + 1, tab.title());
+            let from = at;
+            at += u16::try_from(text.chars().count()).unwrap_or(0) + 2;
+            (tab, text, from, at - 2)
+        };
+        Tab::ALL.into_iter().enumerate().map(title).collect()
+    }
+
+    /// Shows the GPUs of the selected node or job.
+    fn gpus(&mut self) {
+        use super::rows::{Place, Scope};
+        let rows = self.rows();
+        match rows.get(self.place(&rows)).map(|row| row.place.clone()) {
+            Some(Place::Node(name) | Place::Gpu { node: name, .. }) => self.step(Tab::Gpus, Scope::Node(name)),
+            Some(Place::Job { namespace, kind, name }) => {
+                self.step(Tab::Gpus, Scope::Job(format!("{namespace}/{kind}/{name}")));
+            }
+            _ => self.remark = Some("`g` shows the GPUs of a node or a job".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What `gpuctl top` shows on a terminal, and what keys do to it: lists of jobs, nodes, GPUs and queues, steps from one into
+//! the other, and answers of other commands beside them. Snapshots and keys go in, screens and wishes come out; it knows no
+//! cluster, no stream and no clock.
+
+mod columns;
+mod draw;
+mod heat;
+mod keys;
+mod pane;
+mod past;
+mod rows;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+pub use draw::draw;
+pub use pane::Pane;
+pub use rows::Tab;
+use snapshot::JobLine;
+use snapshot::gpu_name;
+pub use snapshot::{Curves, Snapshot};
+
+use crate::TextStyle;
+use crate::top::TopOrder;
+use rows::{Order, Place, Row, Scope};
+
+/// What a key asks for beyond the screen itself. Words are arguments of gpuctl.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Quit,
+    /// Show in the pane what this command answers.
+    Show(Vec<String>),
+    /// End the command that the pane shows.
+    Stop,
+    /// Give the terminal to this command until it ends.
+    Hand(Vec<String>),
+}
+
+/// Where somebody came from.
+#[derive(Clone, Debug)]
+struct Step {
+    tab: Tab,
+    scope: Option<Scope>,
+    filter: String,
+}
+
+/// The cockpit.
+pub struct Cockpit {
+    /// Name of the context or of the server.
+    title: String,
+    look: TextStyle,
+    /// True when nothing may be changed: `exec` is not offered.
+    is_read_only: bool,
+    pub snapshot: Snapshot,
+    pub curves: Curves,
+    /// Why the snapshot is not of now.
+    pub trouble: Option<String>,
+    pub pane: Option<Pane>,
+    tab: Tab,
+    scope: Option<Scope>,
+    back: Vec<Step>,
+    /// Key of the selected row of each list.
+    selected: BTreeMap<Tab, String>,
+    order: Order,
+    filter: String,
+    /// True while the filter is typed.
+    is_typing: bool,
+    is_helping: bool,
+    /// Said in the last line until the next key.
+    remark: Option<String>,
+    /// Rows of the list that are in sight: the first, and how many; what the mouse points at.
+    sight: (usize, usize),
+    /// Row of the screen where the list begins.
+    list_row: u16,
+    /// Columns of the screen.
+    width: usize,
+}
+
+impl Cockpit {
+    pub fn new(title: String, look: TextStyle, (tab, order): (Tab, TopOrder), is_read_only: bool, snapshot: Snapshot) -> Self {
+        let mut curves = Curves::default();
+        snapshot.note(&mut curves);
+        Self {
+            title,
+            look,
+            is_read_only,
+            snapshot,
+            curves,
+            trouble: None,
+            pane: None,
+            tab,
+            scope: None,
+            back: Vec::new(),
+            selected: BTreeMap::new(),
+            order: order.into(),
+            filter: String::new(),
+            is_typing: false,
+            is_helping: false,
+            remark: None,
+            sight: (0, 0),
+            list_row: 0,
+            width: look.width.unwrap_or(80),
+        }
+    }
+
+    /// Shows another moment.
+    pub fn update(&mut self, snapshot: Snapshot) {
+        snapshot.note(&mut self.curves);
+        self.snapshot = snapshot;
+        self.trouble = None;
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        rows::rows(self.tab, &self.snapshot, &self.curves, self.scope.as_ref(), &self.filter, self.order, self.look)
+    }
+
+    /// Returns the place of the selected row. A row that is gone gives way to the first.
+    fn place(&self, rows: &[Row]) -> usize {
+        let key = self.selected.get(&self.tab);
+        key.and_then(|key| rows.iter().position(|row| row.key == *key)).unwrap_or(0)
+    }
+
+    fn select(&mut self, place: usize, rows: &[Row]) {
+        if let Some(row) = rows.get(place.min(rows.len().saturating_sub(1))) {
+            self.selected.insert(self.tab, row.key.clone());
+        }
+    }
+
+    fn move_by(&mut self, by: isize) {
+        let rows = self.rows();
+        let place = self.place(&rows).saturating_add_signed(by);
+        self.select(place, &rows);
+    }
+
+    fn show(&mut self, tab: Tab) {
+        (self.tab, self.scope) = (tab, None);
+        self.back.clear();
+        self.filter.clear();
+    }
+
+    /// Steps into something; `back` leads out again.
+    fn step(&mut self, tab: Tab, scope: Scope) {
+        self.back.push(Step { tab: self.tab, scope: self.scope.take(), filter: std::mem::take(&mut self.filter) });
+        (self.tab, self.scope) = (tab, Some(scope));
+    }
+
+    /// Goes back where somebody came from; false when this is the beginning.
+    fn step_back(&mut self) -> bool {
+        let Some(step) = self.back.pop() else { return false };
+        (self.tab, self.scope, self.filter) = (step.tab, step.scope, step.filter);
+        true
+    }
+
+    /// Opens what the selected row stands for: a type's nodes, a node's GPUs, a GPU's job, a job's logs.
+    fn enter(&mut self) -> Option<Wish> {
+        let rows = self.rows();
+        let place = rows.get(self.place(&rows))?.place.clone();
+        match place {
+            Place::GpuType(kind) => self.step(Tab::Nodes, Scope::GpuType(kind)),
+            Place::Node(name) => self.step(Tab::Gpus, Scope::Node(name)),
+            Place::Queue { namespace: Some(namespace), .. } => self.step(Tab::Jobs, Scope::Namespace(namespace)),
+            Place::Queue { namespace: None, name } => return self.answer(&["describe", "queue", &name], false),
+            Place::Gpu { holder, .. } => {
+                let job = holder.and_then(|(namespace, pod)| self.snapshot.job_of(&namespace, &pod).map(JobLine::full_name));
+                match job {
+                    Some(job) => self.step(Tab::Jobs, Scope::Job(job)),
+                    None => self.remark = Some("nobody that may be seen holds this GPU".to_owned()),
+                }
+            }
+            Place::Job { .. } => return self.of_job("logs"),
+        }
+        None
+    }
+
+    /// Asks a verb about the selected row.
+    fn describe(&mut self) -> Option<Wish> {
+        let rows = self.rows();
+        let place = rows.get(self.place(&rows))?.place.clone();
+        match place {
+            Place::Job { namespace, kind, name } => {
+                self.answer(&["describe", "workload", "-n", &namespace, &format!("{namespace}/{kind}/{name}")], false)
+            }
+            Place::Node(name) | Place::Gpu { node: name, .. } => self.answer(&["describe", "node", &name], false),
+            Place::Queue { namespace, name } => {
+                let name = namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
+                self.answer(&["describe", "queue", &name], false)
+            }
+            Place::GpuType(kind) if kind.is_empty() || kind.contains(',') => {
+                self.remark = Some("these nodes have no one type; Enter lists them".to_owned());
+                None
+            }
+            Place::GpuType(kind) => self.answer(&["get", "nodes", "--gpu-type", &kind], false),
+        }
+    }
+
+    /// Returns the selected job, or the job that holds the selected GPU.
+    fn job(&self) -> Option<(String, String, String)> {
+        let rows = self.rows();
+        match rows.get(self.place(&rows))?.place.clone() {
+            Place::Job { namespace, kind, name } => Some((namespace, kind, name)),
+            Place::Gpu { holder: Some((namespace, pod)), .. } => {
+                let job = self.snapshot.job_of(&namespace, &pod)?;
+                Some((namespace, job.kind.clone(), job.name.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Runs a verb that takes a job.
+    fn of_job(&mut self, verb: &str) -> Option<Wish> {
+        let Some((namespace, kind, name)) = self.job() else {
+            self.remark = Some(format!("`{verb}` is for a job; Enter leads from a node to its GPUs and from a GPU to its job"));
+            return None;
+        };
+        let full = format!("{namespace}/{kind}/{name}");
+        let is_ours = self.snapshot.jobs.iter().find(|job| job.full_name() == full).and_then(|job| job.is_ours);
+        match verb {
+            "why" => self.answer(&["why", "-n", &namespace, &full], false),
+            _ if is_ours == Some(false) => {
+                self.remark = Some(format!("`{verb}` is for jobs that gpuctl made; `w` and `d` tell of every workload"));
+                None
+            }
+            "logs" => self.answer(&["logs", "-n", &namespace, &name, "-f", "--tail", "500"], true),
+            "exec" if self.is_read_only => {
+                self.remark = Some("read-only mode: `exec` is refused".to_owned());
+                None
+            }
+            "exec" => Some(Wish::Hand(["exec", "-n", &namespace, &name, "-it"].map(ToOwned::to_owned).to_vec())),
+            _ => Some(Wish::Hand([verb, "-n", &namespace, &name].map(ToOwned::to_owned).to_vec())),
+        }
+    }
+
+    /// Asks gpuctl itself. `follows` stays at the end of what comes.
+    fn answer(&mut self, words: &[&str], follows: bool) -> Option<Wish> {
+        self.pane = Some(Pane::new(format!("gpuctl {}", words.join(" ")), self.width, follows));
+        Some(Wish::Show(words.iter().map(ToString::to_string).collect()))
+    }
+}

@@ -1,0 +1,390 @@
+//! The rows of each list of the cockpit: what is in scope, matches the filter, and in which order.
+
+use std::cmp::Ordering;
+
+use jiff::Timestamp;
+use ratatui::style::{Color, Style};
+
+use super::snapshot::{Curves, JobLine, PAST, Snapshot, gpu_name};
+use crate::TextStyle;
+use crate::chart::{ChartFrame, spark};
+use crate::coverage::{memory_of, percent};
+use crate::text::{age, clean, joined, or_dash};
+use crate::top::TopOrder;
+use gpuctl_core::model::units::UnitValue;
+use gpuctl_core::model::workload::Standing;
+use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Percent, Queue, Reading, Watts};
+
+/// The lists, as the keys 1 to 6 choose them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tab {
+    #[default]
+    Jobs,
+    Nodes,
+    Gpus,
+    Queues,
+    Waiting,
+    Overview,
+}
+
+impl Tab {
+    pub const ALL: [Self; 6] = [Self::Jobs, Self::Nodes, Self::Gpus, Self::Queues, Self::Waiting, Self::Overview];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::Nodes => "nodes",
+            Self::Gpus => "GPUs",
+            Self::Queues => "queues",
+            Self::Waiting => "waiting",
+            Self::Overview => "overview",
+        }
+    }
+}
+
+/// What a list is sorted by, the highest first; names from A to Z.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Order {
+    #[default]
+    Utilization,
+    Gpus,
+    Memory,
+    Power,
+    Age,
+    Name,
+}
+
+impl From<TopOrder> for Order {
+    fn from(order: TopOrder) -> Self {
+        match order {
+            TopOrder::Utilization => Self::Utilization,
+            TopOrder::Memory => Self::Memory,
+            TopOrder::Power => Self::Power,
+            TopOrder::Gpus => Self::Gpus,
+            TopOrder::Name => Self::Name,
+        }
+    }
+}
+
+impl Order {
+    const ALL: [Self; 6] = [Self::Utilization, Self::Gpus, Self::Memory, Self::Power, Self::Age, Self::Name];
+
+    pub(crate) fn next(self) -> Self {
+        let place = Self::ALL.iter().position(|order| *order == self).unwrap_or(0);
+        Self::ALL[(place + 1) % Self::ALL.len()]
+    }
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Utilization => "utilization",
+            Self::Gpus => "GPUs",
+            Self::Memory => "memory",
+            Self::Power => "power",
+            Self::Age => "age",
+            Self::Name => "name",
+        }
+    }
+
+    fn number(self, figures: &Figures, gpus: Option<u64>, since: Option<Timestamp>) -> Option<f64> {
+        match self {
+            Self::Utilization => figures.utilization.map(UnitValue::value),
+            Self::Gpus => gpus.map(|gpus| gpus as f64),
+            Self::Memory => figures.memory_used.map(UnitValue::value),
+            Self::Power => figures.power_in_all.map(UnitValue::value),
+            Self::Age => since.map(|since| -(since.as_second() as f64)),
+            Self::Name => None,
+        }
+    }
+}
+
+/// What a list is narrowed to after a step into something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Node(String),
+    /// A job by its full name.
+    Job(String),
+    /// Jobs in a queue's namespace.
+    Namespace(String),
+    GpuType(String),
+}
+
+impl Scope {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Node(name) | Self::Job(name) | Self::Namespace(name) | Self::GpuType(name) => name,
+        }
+    }
+}
+
+/// What a row stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Job { namespace: String, kind: String, name: String },
+    Node(String),
+    Gpu { node: String, holder: Option<(String, String)> },
+    Queue { namespace: Option<String>, name: String },
+    GpuType(String),
+}
+
+/// How a cell looks where there are colors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Tint {
+    #[default]
+    Usual,
+    Good,
+    Waiting,
+    Bad,
+    Dim,
+}
+
+/// Returns how a tint is drawn; without colors all look alike.
+pub(super) fn style(tint: Tint, color: bool) -> Style {
+    match tint {
+        _ if !color => Style::new(),
+        Tint::Usual => Style::new(),
+        Tint::Good => Style::new().fg(Color::Green),
+        Tint::Waiting => Style::new().fg(Color::Yellow),
+        Tint::Bad => Style::new().fg(Color::Red),
+        Tint::Dim => Style::new().fg(Color::DarkGray),
+    }
+}
+
+/// A row of a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub key: String,
+    pub place: Place,
+    pub cells: Vec<(String, Tint)>,
+    number: Option<f64>,
+}
+
+/// Cells of a curve.
+const CURVE_WIDTH: usize = 12;
+
+/// Returns the rows of a list.
+pub(crate) fn rows(
+    tab: Tab,
+    snapshot: &Snapshot,
+    curves: &Curves,
+    scope: Option<&Scope>,
+    filter: &str,
+    order: Order,
+    look: TextStyle,
+) -> Vec<Row> {
+    let curve = |line: &str| {
+        let to = snapshot.at.as_millisecond();
+        let frame = ChartFrame { from: to - PAST, to, top: 100.0, height: 2, width: CURVE_WIDTH };
+        (spark(curves.of(line), frame, look), Tint::Usual)
+    };
+    let mut rows: Vec<Row> = match tab {
+        Tab::Jobs | Tab::Waiting => {
+            let meant = snapshot.jobs.iter().filter(|job| (tab == Tab::Jobs || job.waits()) && in_scope(job, scope));
+            meant.map(|job| of_job(tab, job, snapshot, order, &curve)).collect()
+        }
+        Tab::Nodes => {
+            let meant = snapshot.nodes.iter().filter(|node| match scope {
+                Some(Scope::GpuType(kind)) => kind_of(node) == *kind,
+                _ => true,
+            });
+            meant.map(|node| of_node(node, order, &curve)).collect()
+        }
+        Tab::Gpus => {
+            let job = scope.and_then(|scope| match scope {
+                Scope::Job(name) => snapshot.jobs.iter().find(|job| job.full_name() == *name),
+                _ => None,
+            });
+            let meant = snapshot.gpus.iter().filter(|gpu| match scope {
+                Some(Scope::Node(name)) => gpu.node == *name,
+                Some(Scope::Job(_)) => job.is_some_and(|job| {
+                    gpu.holders.iter().any(|(namespace, pod)| *namespace == job.namespace && job.pods.contains(pod))
+                }),
+                _ => true,
+            });
+            meant.map(|gpu| of_gpu(gpu, order, &curve)).collect()
+        }
+        Tab::Queues => snapshot.queues.iter().flatten().map(of_queue).collect(),
+        Tab::Overview => of_types(snapshot),
+    };
+    let wanted = filter.to_lowercase();
+    rows.retain(|row| wanted.is_empty() || row.cells.iter().any(|(text, _)| text.to_lowercase().contains(&wanted)));
+    // Known ones first, whatever the order; equal ones by name.
+    rows.sort_by(|a, b| match (a.number, b.number) {
+        (Some(a_number), Some(b_number)) => b_number.total_cmp(&a_number).then_with(|| a.key.cmp(&b.key)),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.key.cmp(&b.key),
+    });
+    rows
+}
+
+fn in_scope(job: &JobLine, scope: Option<&Scope>) -> bool {
+    match scope {
+        Some(Scope::Job(name)) => job.full_name() == *name,
+        Some(Scope::Namespace(namespace)) => job.namespace == *namespace,
+        Some(Scope::Node(_) | Scope::GpuType(_)) | None => true,
+    }
+}
+
+/// Returns the color of a utilization: red for idle, yellow for low, green above.
+pub(super) fn tint_of(utilization: Option<Percent>) -> Tint {
+    match utilization {
+        None => Tint::Dim,
+        Some(Percent(value)) if value < 5.0 => Tint::Bad,
+        Some(Percent(value)) if value < 40.0 => Tint::Waiting,
+        Some(_) => Tint::Good,
+    }
+}
+
+fn utilization(figures: &Figures) -> (String, Tint) {
+    (percent(figures.utilization), tint_of(figures.utilization))
+}
+
+fn watts(figures: &Figures) -> (String, Tint) {
+    (figures.power_in_all.map_or_else(|| "-".to_owned(), |Watts(watts)| format!("{watts:.0}")), Tint::Usual)
+}
+
+fn memory(figures: &Figures) -> (String, Tint) {
+    (memory_of(figures).unwrap_or_else(|| "-".to_owned()), Tint::Usual)
+}
+
+fn plain(text: impl Into<String>) -> (String, Tint) {
+    (text.into(), Tint::Usual)
+}
+
+fn of_job(tab: Tab, job: &JobLine, snapshot: &Snapshot, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
+    let key = job.full_name();
+    let word = job.standing.word().to_lowercase();
+    let status = job.reason.as_ref().map_or_else(|| word.clone(), |reason| format!("{word} {}", clean(reason)));
+    let tint = match job.standing {
+        _ if job.reason.is_some() && !job.waits() => Tint::Bad,
+        Standing::Running => Tint::Good,
+        Standing::Pending => Tint::Waiting,
+        Standing::Failed => Tint::Bad,
+        Standing::Completed | Standing::Unknown => Tint::Dim,
+    };
+    let name = plain(format!("{}/{}", clean(&job.namespace), clean(&job.name)));
+    let kind = plain(clean(&job.kind));
+    let since = plain(age(job.since, snapshot.at));
+    let cells = if tab == Tab::Waiting {
+        vec![name, kind, (status, tint), plain(job.requested.to_string()), plain(job.held.to_string()), since]
+    } else {
+        let gpus = if job.held == job.requested { job.held.to_string() } else { format!("{}/{}", job.held, job.requested) };
+        let curve = curve(&key);
+        vec![
+            name,
+            kind,
+            (status, tint),
+            plain(gpus),
+            plain(clean(&job.types)),
+            utilization(&job.figures),
+            curve,
+            memory(&job.figures),
+            watts(&job.figures),
+            since,
+        ]
+    };
+    // Whoever has waited longest comes first.
+    let order = if tab == Tab::Waiting && order == Order::Utilization { Order::Age } else { order };
+    let number = order.number(&job.figures, Some(job.requested.0), job.since);
+    Row {
+        key,
+        place: Place::Job { namespace: job.namespace.clone(), kind: job.kind.clone(), name: job.name.clone() },
+        cells,
+        number,
+    }
+}
+
+fn of_node(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
+    let figures = node.figures();
+    let tint = match node.health {
+        NodeHealth::Active => Tint::Good,
+        NodeHealth::Maintaining => Tint::Waiting,
+        NodeHealth::Faulty => Tint::Bad,
+        NodeHealth::Unknown => Tint::Dim,
+    };
+    let status = node
+        .reason
+        .as_ref()
+        .map_or_else(|| node.health.word().to_owned(), |reason| format!("{} {}", node.health.word(), clean(reason)));
+    let cells = vec![
+        plain(clean(node.name())),
+        (status, tint),
+        plain(clean(&kind_of(node))),
+        plain(or_dash(node.details.node.pool().map(clean))),
+        plain(format!("{}/{}", or_dash(node.gpus.used), node.gpus.total)),
+        utilization(&figures),
+        curve(node.name()),
+        memory(&figures),
+        watts(&figures),
+    ];
+    let number = order.number(&figures, node.gpus.used, node.details.created_at);
+    Row { key: node.name().to_owned(), place: Place::Node(node.name().to_owned()), cells, number }
+}
+
+/// The types of a node's GPUs.
+fn kind_of(node: &NodeUsage) -> String {
+    joined(&node.kinds())
+}
+
+fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
+    let figures = Figures::of(std::iter::once(gpu));
+    let holder = gpu.holders.first().cloned();
+    let told = match (&holder, gpu.held, &gpu.fault) {
+        (_, _, Some(fault)) => (clean(fault).into_owned(), Tint::Bad),
+        (Some((namespace, pod)), _, None) => plain(format!("{}/{}", clean(namespace), clean(pod))),
+        (None, Some(false), None) => ("free".to_owned(), Tint::Dim),
+        (None, _, None) => ("-".to_owned(), Tint::Dim),
+    };
+    let key = gpu_name(gpu);
+    // What nobody holds need not work.
+    let use_of = if gpu.held == Some(false) { (percent(gpu.utilization), Tint::Dim) } else { utilization(&figures) };
+    let cells = vec![
+        plain(clean(&key)),
+        told,
+        use_of,
+        curve(&key),
+        memory(&figures),
+        watts(&figures),
+        plain(gpu.temperature.map_or_else(|| "-".to_owned(), |celsius| format!("{celsius:.0}℃"))),
+    ];
+    let number = order.number(&figures, gpu.held.map(u64::from), None);
+    Row { key, place: Place::Gpu { node: gpu.node.clone(), holder }, cells, number }
+}
+
+fn of_queue(queue: &Queue) -> Row {
+    let key = queue.namespace.as_ref().map_or_else(|| queue.name.clone(), |namespace| format!("{namespace}/{}", queue.name));
+    let tint = if queue.waiting > Some(0) { Tint::Waiting } else { Tint::Usual };
+    let cells = vec![
+        (clean(&key).into_owned(), if queue.active { Tint::Usual } else { Tint::Bad }),
+        plain(queue.system.word()),
+        plain(or_dash(queue.quota)),
+        plain(or_dash(queue.used)),
+        plain(or_dash(queue.borrowed)),
+        plain(or_dash(queue.running)),
+        (or_dash(queue.waiting), tint),
+    ];
+    let number = queue.waiting.map(|waiting| waiting as f64);
+    Row { key, place: Place::Queue { namespace: queue.namespace.clone(), name: queue.name.clone() }, cells, number }
+}
+
+fn of_types(snapshot: &Snapshot) -> Vec<Row> {
+    let mut kinds: Vec<String> = snapshot.nodes.iter().map(kind_of).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let row = |kind: String| {
+        let nodes: Vec<&NodeUsage> = snapshot.nodes.iter().filter(|node| kind_of(node) == kind).collect();
+        let count = gpuctl_core::model::inventory::total(nodes.iter().map(|node| node.gpus));
+        let names: std::collections::BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
+        let figures = Figures::of(snapshot.gpus.iter().filter(|gpu| names.contains(gpu.node.as_str())));
+        let cells = vec![
+            plain(clean(&kind)),
+            plain(nodes.len().to_string()),
+            plain(count.total.to_string()),
+            plain(or_dash(count.used)),
+            plain(or_dash(count.free())),
+            utilization(&figures),
+        ];
+        Row { key: kind.clone(), place: Place::GpuType(kind), cells, number: Some(count.total as f64) }
+    };
+    kinds.into_iter().map(row).collect()
+}

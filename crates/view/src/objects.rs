@@ -1,0 +1,20 @@
+//! Objects of Kubernetes as one document, as `kubectl apply -f` takes them.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The answer of what prints objects: `create --dry-run=client`, `auth check --emit-role`.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectList<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    items: Vec<&'a Value>,
+}
+
+impl<'a> ObjectList<'a> {
+    pub fn of(items: impl IntoIterator<Item = &'a Value>) -> Self {
+        Self { api_version: "v1", kind: "List", items: items.into_iter().collect() }
+    }
+}

@@ -1,0 +1,345 @@
+//! Renders the table of fields: `explain` and `init`.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_manifest::spec::reference::{HEALTH_CHECK, KINDS, SECURITY, of_kind};
+use gpuctl_manifest::spec::shape::{Field, Shape};
+
+use super::defaults::DefaultsList;
+
+/// A field that was looked up.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldLookup {
+    /// The document itself.
+    Document(&'static str),
+    Field(&'static str, &'static Field),
+}
+
+/// Returns the paths of all fields, each once, without the kind before them.
+pub fn paths() -> Vec<String> {
+    fn walk(fields: &[Field], kind: &str, before: &str, found: &mut Vec<String>) {
+        for field in fields.iter().filter(|field| field.is_of(kind)) {
+            let path = if before.is_empty() { field.name().to_owned() } else { format!("{before}.{}", field.name()) };
+            if let Shape::Block(inner) = field.shape {
+                walk(inner, kind, &path, found);
+            }
+            if !found.contains(&path) {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (kind, _) in KINDS {
+        walk(of_kind(kind), kind, "", &mut found);
+    }
+    found
+}
+
+/// Looks a path up, with or without the kind before it: `training.resources.gpu`, `resources.gpu`. The error says which part
+/// is not known, and what is known there.
+pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
+    let mut parts: Vec<&str> = path.split('.').collect();
+    let kinds = KINDS.map(|(kind, _)| kind);
+    let given = kinds.into_iter().find(|kind| *kind == parts[0]).or((parts[0] == "resource").then_some("pool"));
+    // `quota.name` and `pool.name` are fields of the kinds of these names.
+    let named_alike = |kind: &&str| below(of_kind(kind), kind, kind) && !below(of_kind(kind), parts.get(1).unwrap_or(kind), kind);
+    let nested = given.as_ref().is_some_and(|kind| parts.len() > 1 && named_alike(kind));
+    let kind = match given {
+        Some(kind) => {
+            if !nested {
+                parts.remove(0);
+            }
+            kind
+        }
+        None => kinds.into_iter().find(|kind| below(of_kind(kind), parts[0], kind)).unwrap_or("training"),
+    };
+    let (mut fields, mut found) = (of_kind(kind), FieldLookup::Document(kind));
+    for part in parts {
+        let Some(field) = fields.iter().find(|field| field.is_of(kind) && field.names.contains(&part)) else {
+            let mut known: Vec<&str> = fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect();
+            if matches!(found, FieldLookup::Document(_)) && given.is_none() {
+                known.extend(kinds);
+            }
+            return Err((part.to_owned(), known));
+        };
+        found = FieldLookup::Field(kind, field);
+        fields = inner(field);
+    }
+    Ok(found)
+}
+
+fn below(fields: &[Field], name: &str, kind: &str) -> bool {
+    fields.iter().any(|field| field.is_of(kind) && field.names.contains(&name))
+}
+
+fn inner(field: &Field) -> &'static [Field] {
+    match field.shape {
+        Shape::Block(fields) | Shape::Workdirs(fields) | Shape::ByName(fields) | Shape::ListOf(fields) => fields,
+        Shape::HealthCheck => HEALTH_CHECK,
+        Shape::Security => SECURITY,
+        _ => &[],
+    }
+}
+
+fn what(shape: &Shape) -> String {
+    match shape {
+        Shape::Text | Shape::Image => "text".to_owned(),
+        Shape::Label => "name: lower-case letters, digits, `-`".to_owned(),
+        Shape::ObjectName => "name of an object".to_owned(),
+        Shape::Word(words) => words.join(" | "),
+        Shape::Whole(low, u32::MAX) => format!("whole number from {low}"),
+        Shape::Whole(low, high) => format!("whole number {low} to {high}"),
+        Shape::Boolean => "true | false".to_owned(),
+        Shape::Bytes => "bytes with their unit, such as 64Gi".to_owned(),
+        Shape::Cpu => "CPUs, such as 8 or 500m".to_owned(),
+        Shape::Duration => "duration, such as 30s, 12h".to_owned(),
+        Shape::ShortDuration => "duration of at most 1h".to_owned(),
+        Shape::AbsolutePath => "absolute path".to_owned(),
+        Shape::ModelPath => "absolute path, or text".to_owned(),
+        Shape::UrlPath => "path that begins with /".to_owned(),
+        Shape::Share => "fraction up to 1, or bytes".to_owned(),
+        Shape::GpuType => "type of GPU".to_owned(),
+        Shape::Command => "list of words, or one string".to_owned(),
+        Shape::Variables => "map, or list of {name, …}".to_owned(),
+        Shape::HealthCheck => "path, or map".to_owned(),
+        Shape::Security => "restricted, or map".to_owned(),
+        Shape::Files => "list of files, or map path: file".to_owned(),
+        Shape::Labels | Shape::NodeLabels | Shape::TextMap | Shape::Block(_) | Shape::Overlay => "map".to_owned(),
+        Shape::OneOrMany(one) => format!("{}, or a list", what(one)),
+        Shape::Workdirs(_) => "list of maps, or of paths".to_owned(),
+        Shape::PoolNodes => "list of nodes, or map node: {gpu-type}".to_owned(),
+        Shape::ByName(_) => "map of maps, by name".to_owned(),
+        Shape::ListOf(_) => "list of maps".to_owned(),
+        Shape::Rdma => "auto, or NAME:COUNT of a node's resource".to_owned(),
+        Shape::LabelKey => "key of a label".to_owned(),
+    }
+}
+
+fn list(fields: &[Field], kind: &str) -> String {
+    let mut text = "\nFIELDS:\n".to_owned();
+    for field in fields.iter().filter(|field| field.is_of(kind)) {
+        let needed = if field.is_needed(kind) { " -required-" } else { "" };
+        text.push_str(&format!("  {} <{}>{needed}\n    {}\n", field.name(), what(&field.shape), field.about));
+    }
+    text
+}
+
+/// As `kubectl explain` shows a field.
+pub fn explained(path: &str, found: FieldLookup) -> String {
+    match found {
+        FieldLookup::Document(kind) => {
+            let about = KINDS.iter().find(|(own, _)| *own == kind).map_or("", |(_, about)| about);
+            format!("KIND:  {kind}\n\nDESCRIPTION:\n  {about}\n{}", list(of_kind(kind), kind))
+        }
+        FieldLookup::Field(kind, field) => {
+            let needed = if field.is_needed(kind) { " -required-" } else { "" };
+            let mut text =
+                format!("KIND:  {kind}\nFIELD: {path} <{}>{needed}\n\nDESCRIPTION:\n  {}\n", what(&field.shape), field.about);
+            if field.names.len() > 1 {
+                text.push_str(&format!("\nALSO WRITTEN: {}\n", field.names[1..].join(", ")));
+            }
+            if !field.sample.is_empty() {
+                text.push_str(&format!("\nEXAMPLE:\n  {}: {}\n", field.name(), sample(field, kind, path)));
+            }
+            if !inner(field).is_empty() {
+                text.push_str(&list(inner(field), kind));
+            }
+            text
+        }
+    }
+}
+
+/// The answer of `explain`.
+#[derive(JsonSchema, Serialize)]
+pub struct Explanation<'a> {
+    kind: &'a str,
+    /// The path that was asked for; null for a whole document.
+    field: Option<&'a str>,
+    /// What it says of the field itself.
+    #[serde(flatten)]
+    about: Option<FieldItem<'a>>,
+    /// Names of the fields below it.
+    fields: Vec<&'a str>,
+    /// Values of the site's defaults for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<DefaultsList<'a>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct FieldItem<'a> {
+    r#type: String,
+    required: bool,
+    description: &'a str,
+    /// Names under which it is known.
+    spellings: &'a [&'a str],
+    example: Option<String>,
+}
+
+/// Returns the same for programs.
+pub fn document(path: &str, found: FieldLookup) -> Explanation<'_> {
+    let names = |fields: &'static [Field], kind: &str| {
+        fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect::<Vec<_>>()
+    };
+    match found {
+        FieldLookup::Document(kind) => {
+            Explanation { kind, field: None, about: None, fields: names(of_kind(kind), kind), defaults: None }
+        }
+        FieldLookup::Field(kind, field) => Explanation {
+            kind,
+            field: Some(path),
+            about: Some(FieldItem {
+                r#type: what(&field.shape),
+                required: field.is_needed(kind),
+                description: field.about,
+                spellings: field.names,
+                example: Some(sample(field, kind, path)).filter(|text| !text.is_empty()),
+            }),
+            fields: names(inner(field), kind),
+            defaults: None,
+        },
+    }
+}
+
+fn sample(field: &Field, kind: &str, path: &str) -> String {
+    // A starter file must run without changes.
+    let own = match (kind, path) {
+        ("training", "environment.command") => "[python, -c, \"import torch; print(torch.cuda.get_device_name(0))\"]",
+        ("training", "environment.image") => "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime",
+        ("inference", "environment.image") => "vllm/vllm-openai:v0.11.0",
+        ("inference", "environment.command") => "[vllm, serve, Qwen/Qwen2.5-0.5B-Instruct, --port, \"8000\"]",
+        ("notebook", "environment.image") => "quay.io/jupyter/pytorch-notebook:cuda12-python-3.12",
+        ("compute", "environment.image") => "python:3.12-slim",
+        ("compute", "environment.command") => "[python, -m, http.server, \"8000\"]",
+        ("pool", "nodes") => "[] # names, as `gpuctl get nodes` lists them",
+        _ => field.sample,
+    };
+    own.replace("NAME", &format!("my-{kind}"))
+}
+
+/// Fields that a starter sets although they need not be.
+fn begins_with(kind: &str, path: &str) -> bool {
+    match path {
+        "resources" | "resources.gpu" => !matches!(kind, "compute"),
+        "service.health_check" => kind == "inference",
+        "environment.command" => kind != "notebook",
+        "namespace" => kind == "quota",
+        "nodes" => kind == "pool",
+        "all" | "all.env" => kind == "defaults",
+        _ => false,
+    }
+}
+
+/// Returns a file to begin with: what is needed is set, everything else stands there as a comment.
+pub fn starter(kind: &str) -> String {
+    let about = KINDS.iter().find(|(own, _)| *own == kind).map_or("", |(_, about)| about);
+    let mut text = format!(
+        "# yaml-language-server: $schema=gpuctl.schema.json\n# {about}. Editors complete and check it: gpuctl schema > gpuctl.schema.json\nkind: {kind}\n"
+    );
+    fill(&mut text, of_kind(kind), kind, "", 0, true);
+    text
+}
+
+fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: usize, on: bool) {
+    let indent = "  ".repeat(depth);
+    for field in fields.iter().filter(|field| field.is_of(kind)) {
+        let path = if before.is_empty() { field.name().to_owned() } else { format!("{before}.{}", field.name()) };
+        let on = on && (field.is_needed(kind) || field.name() == "version" && depth == 0 || begins_with(kind, &path));
+        let mark = if on { "" } else { "# " };
+        if depth > 0 || field.name() != "version" {
+            text.push_str(&format!("{indent}# {}\n", field.about));
+        }
+        match field.shape {
+            Shape::Block(inner) => {
+                text.push_str(&format!("{indent}{mark}{}:\n", field.name()));
+                fill(text, inner, kind, &path, depth + 1, on);
+            }
+            _ => text.push_str(&format!("{indent}{mark}{}: {}\n", field.name(), sample(field, kind, &path))),
+        }
+    }
+}
+
+/// Returns the reference of all fields as Markdown.
+pub fn markdown() -> String {
+    const JOBS: [&str; 4] = ["training", "inference", "notebook", "compute"];
+    let mut text = String::from(
+        "# The specification file\n\nThis page is made from the table of fields behind `gpuctl explain`, `gpuctl init` and `gpuctl \
+         schema`; `gpuctl explain FIELD` prints one of them with an example. Several documents may stand in a file, separated by \
+         `---`.\n",
+    );
+    for (title, kinds) in
+        [("Jobs", &JOBS[..]), ("Pools", &["pool"][..]), ("Quotas", &["quota"][..]), ("Site defaults", &["defaults"][..])]
+    {
+        text.push_str(&format!("\n## {title}\n\n"));
+        for (kind, about) in KINDS.iter().filter(|(kind, _)| kinds.contains(kind)) {
+            text.push_str(&format!("- `kind: {kind}`: {about}\n"));
+        }
+        text.push_str("\n| Field | Value | Meaning |\n|---|---|---|\n");
+        let mut seen = BTreeSet::new();
+        for kind in kinds {
+            rows(of_kind(kind), "", kind, kinds, &mut seen, &mut text);
+        }
+    }
+    text
+}
+
+/// A row for each field that `seen` does not have yet, and below it those that it holds.
+fn rows(
+    fields: &[Field],
+    prefix: &str,
+    kind: &'static str,
+    kinds: &[&'static str],
+    seen: &mut BTreeSet<String>,
+    text: &mut String,
+) {
+    for field in fields.iter().filter(|field| field.is_of(kind)) {
+        let path = format!("{prefix}{}", field.name());
+        if seen.insert(path.clone()) {
+            let only: Vec<&str> = kinds.iter().copied().filter(|kind| field.is_of(kind)).collect();
+            let only = if only.len() == kinds.len() { String::new() } else { format!(" Only {}.", only.join(", ")) };
+            let others = &field.names[1..];
+            let also = if others.is_empty() { String::new() } else { format!(" (also `{}`)", others.join("`, `")) };
+            let cell = |text: &str| text.replace('|', "\\|");
+            let about = cell(field.about);
+            text.push_str(&format!("| `{path}`{also} | {} | {about}{only} |\n", cell(&what(&field.shape))));
+        }
+        rows(inner(field), &format!("{path}."), kind, kinds, seen, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuctl_manifest::spec::{checks, parse};
+
+    #[test]
+    fn a_starter_is_a_file_without_a_problem() {
+        for (kind, _) in KINDS {
+            let text = starter(kind);
+            let parsed = parse("", &text).unwrap_or_else(|problems| panic!("{kind}: {:?}\n{text}", problems.list));
+            assert!(parsed.warnings.list.is_empty() && checks::found(&text, &parsed.documents).is_empty(), "{kind}");
+            assert_eq!(parsed.documents[0].kind(), kind);
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_any_spelling_and_misses_are_named() {
+        let name = |path: &str| match find(path) {
+            Ok(FieldLookup::Field(kind, field)) => format!("{kind} {}", field.name()),
+            Ok(FieldLookup::Document(kind)) => kind.to_owned(),
+            Err((part, _)) => format!("? {part}"),
+        };
+        assert_eq!(name("training.resources.gpu"), "training gpu");
+        assert_eq!(name("resources.gpuType"), "training gpu-type");
+        assert_eq!(name("service.health_check.path"), "inference path");
+        assert_eq!(name("training"), "training");
+        assert_eq!(name("quota.name"), "quota name");
+        assert_eq!(name("quota.namespace.cpu"), "quota cpu");
+        assert_eq!(name("pool.quota.maxJobs"), "pool maxJobs");
+        assert_eq!(name("storage.workdirs.size"), "training size");
+        assert_eq!(name("training.resources.gpus"), "? gpus");
+        assert_eq!(name("training.service"), "? service");
+    }
+}
