@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::kube_state::{self, About};
-use gpuctl_core::stats::query;
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::exporters::kube_state::About;
+use gpuctl_core::stats::exporters::query;
 use gpuctl_sandbox::{Cluster, Options, Persona};
 
 const NODES: usize = 125;

@@ -11,7 +11,7 @@ use crate::config::{Config, KubeContexts, MetricsFlags, MetricsSource, Origin, f
 use crate::terminal::Terminal;
 use gpuctl_cluster::{Access, Connection, ReadOnly};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::left_out;
+use gpuctl_core::model::values::left_out;
 use gpuctl_local::bundle::Bundle;
 
 /// What a command works with.

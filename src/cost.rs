@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use gpuctl_cluster::fuzz::{consumers_in, protobuf_seed};
 use gpuctl_core::model::{Consumers, Inventory, Node, NodeDetails, Point, Series};
-use gpuctl_core::stats::devices::{self, Moment};
-use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_core::stats::exporters::devices;
+use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_prometheus::fuzz::points_in;
-use gpuctl_view::table::{Cell, Table, left};
+use gpuctl_view::format::table::{Cell, Table, left};
 use gpuctl_view::{Format, TextStyle};
 
 /// A path, and what it may cost: millions of instructions of a build for tests, a few times those of a release.

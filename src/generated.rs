@@ -8,7 +8,8 @@ use crate::cli::program::completion::Shell;
 use crate::commands::program::{completion, man};
 use crate::config;
 pub use crate::config::{KEYS, SettingKey, ValueKind};
-use gpuctl_view::{answers, reference};
+use gpuctl_view::files::reference;
+use gpuctl_view::program::answers;
 
 /// Returns the command line that clap parses.
 pub fn command() -> clap::Command {
@@ -48,5 +49,5 @@ pub fn schemas_of_answers() -> String {
 
 /// Returns the words that clap is given for those that a person types: `pause job x` for `pause x`.
 pub fn spelled_out(words: &[&str]) -> Vec<std::ffi::OsString> {
-    crate::cli::spoken::spelled_out(words.iter().map(std::ffi::OsString::from).collect())
+    crate::cli::shorthand::spelled_out(words.iter().map(std::ffi::OsString::from).collect())
 }

@@ -13,6 +13,7 @@ mod verbs;
 
 mod cli;
 mod commands;
+mod concurrent;
 mod config;
 mod context;
 #[cfg(test)]
@@ -27,7 +28,6 @@ mod mcp;
 mod observe;
 mod outbound;
 mod serve;
-mod side_by_side;
 mod terminal;
 
 use std::ffi::OsString;
@@ -37,7 +37,7 @@ use std::sync::Arc;
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::plugin::{self, CalledAs};
-use crate::cli::spoken::{self, spelled_out};
+use crate::cli::shorthand::{self, spelled_out};
 use crate::cli::{Cli, When, complete, help, misuse, next, search, topics};
 use crate::config::Environment;
 use crate::context::Context;
@@ -48,7 +48,7 @@ use gpuctl_local::bundle::Bundle;
 use gpuctl_local::platform;
 use gpuctl_prometheus::Matchers;
 use gpuctl_view::Format;
-use gpuctl_view::text::{as_plugin, clean};
+use gpuctl_view::format::text::{as_plugin, clean};
 
 /// Minimum number of open files for a command: six for the runtime, one or two for a connection,
 /// and one for a config file.
@@ -66,8 +66,8 @@ pub fn run() -> ExitCode {
     }
     let page = |word: &str| topics::text(word).or_else(|| search::found(&Cli::command(), &clean(word)));
     // Scripts ask for the version, and most of its time would go into making the tree of commands.
-    let version = (called == CalledAs::Program && spoken::asks_for_version(&words)).then(|| cli::VERSION.to_owned());
-    if let Some(page) = version.or_else(|| spoken::topic(&words).and_then(page)) {
+    let version = (called == CalledAs::Program && shorthand::asks_for_version(&words)).then(|| cli::VERSION.to_owned());
+    if let Some(page) = version.or_else(|| shorthand::topic(&words).and_then(page)) {
         let page = if called == CalledAs::Plugin { as_plugin(&page) } else { page };
         return match Terminal::new(Environment::read().wishes()).print(&page) {
             Ok(()) => ExitCode::SUCCESS,

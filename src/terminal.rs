@@ -16,7 +16,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use indicatif::ProgressBar;
 
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_view::text::{as_plugin, harmless};
+use gpuctl_view::format::text::{as_plugin, harmless};
 use gpuctl_view::{Format, TextStyle};
 
 use frame::frame;

@@ -1,10 +1,11 @@
 //! The table of verbs. A row says what is typed, which arguments it takes (a path below `cli`), what runs it (a path below
-//! `commands`), and which rights in the cluster it needs (lists of `model/rights.rs`).
+//! `commands`), and which rights in the cluster it needs (lists of `model/contract/rights.rs`).
 //!
 //! The enums that clap parses, the dispatch and the list behind `auth check` are all made from this table, so a verb is
 //! listed here once and nowhere else. The order is the order of `--help`.
 
-use gpuctl_core::model::rights::{self, Task};
+use gpuctl_core::model::contract::rights;
+use gpuctl_core::model::contract::rights::Task;
 
 /// Hands every row to the macro `$make`.
 ///

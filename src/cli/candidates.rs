@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::config::Environment;
 use gpuctl_cluster::{Access, Connection, OtherPods, Wanted};
 use gpuctl_core::model::{Inventory, Job, Node, Workload};
-use gpuctl_view::reference;
+use gpuctl_view::files::reference;
 
-use super::kept_names::KeptNames;
+use super::completion_cache::KeptNames;
 
 /// A person waits for the next keystroke.
 pub(crate) const WITHIN: Duration = Duration::from_millis(300);
@@ -143,7 +143,7 @@ pub(crate) fn queues() -> Vec<CompletionCandidate> {
     candidates("queues", async |connection| {
         let served = connection.served_queueing().await.ok()?;
         let (found, _) = connection.queues(&served, None).await.ok()?;
-        Some(found.iter().map(gpuctl_view::queues::name).collect())
+        Some(found.iter().map(gpuctl_view::queues::list::name).collect())
     })
 }
 

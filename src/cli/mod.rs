@@ -4,16 +4,16 @@
 pub(crate) mod access;
 pub(crate) mod args;
 pub(crate) mod candidates;
-pub(crate) mod carried;
 pub(crate) mod claims;
 pub(crate) mod command;
 pub(crate) mod complete;
+mod completion_cache;
 pub(crate) mod defaults;
 pub(crate) mod files;
 pub(crate) mod help;
 pub(crate) mod history;
+pub(crate) mod inherited_options;
 pub(crate) mod jobs;
-mod kept_names;
 pub(crate) mod metrics;
 pub(crate) mod misuse;
 pub(crate) mod next;
@@ -26,7 +26,7 @@ pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod score;
 pub(crate) mod search;
-pub(crate) mod spoken;
+pub(crate) mod shorthand;
 pub(crate) mod topics;
 pub(crate) mod workloads;
 

@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::cli::Cli;
-    use crate::cli::spoken::spelled_out;
+    use crate::cli::shorthand::spelled_out;
 
     fn leaves(command: &Command, name: &str, found: &mut Vec<String>) {
         for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {

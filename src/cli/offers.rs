@@ -11,7 +11,7 @@ use clap::Command;
 use clap_complete::engine::{self, CompletionCandidate};
 use unicode_width::UnicodeWidthChar;
 
-use gpuctl_view::text::clean;
+use gpuctl_view::format::text::clean;
 
 /// Longest candidate, in bytes; an owner reference can hold a megabyte.
 const LONGEST: usize = 1024;

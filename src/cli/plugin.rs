@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 
-use gpuctl_view::text::as_plugin;
+use gpuctl_view::format::text::as_plugin;
 
 use super::offers::{Inserter, Offer, offers};
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Environment;
 use super::file::{ConfigFile, KubeContexts};
 use super::keys::SettingKey;
-use gpuctl_core::model::quantity;
+use gpuctl_core::model::values::quantity;
 
 /// Who gave a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

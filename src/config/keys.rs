@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use gpuctl_core::model::quantity;
+use gpuctl_core::model::values::quantity;
 
 /// What a key may hold.
 #[derive(Clone, Copy, Debug, PartialEq)]

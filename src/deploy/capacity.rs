@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use crate::deploy::plan::{Plan, job};
 use gpuctl_cluster::requests;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::capacity::{Amounts, Shortage, pods_held, shortage};
-use gpuctl_core::model::gpu::is_device;
-use gpuctl_core::model::room::Room;
-use gpuctl_core::model::{Gang, Node, Nodes, quantity};
+use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::capacity::{Amounts, Shortage, pods_held, shortage};
+use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::values::quantity;
+use gpuctl_core::model::{Gang, Node, Nodes};
 use gpuctl_manifest::render::{Refusal, pods_in_all};
-use gpuctl_view::text::count;
+use gpuctl_view::format::text::count;
 
 /// Resources of HAMi's own scheduler, which no node reports.
 const NOT_ON_NODES: [&str; 3] = ["nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"];

@@ -5,18 +5,19 @@ use serde_json::Value;
 
 use crate::deploy::defaults::replaced;
 use crate::deploy::errors::{as_warning, combined, conflicting, in_the_way, lost_companion};
+use crate::deploy::feasibility::Surroundings;
 use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules::{self, JobsOfPools};
-use crate::deploy::possible::Surroundings;
 use gpuctl_cluster::{Connection, Effect, Effects, Failure, Obstacle, SITE_DEFAULTS_WAIT, with_warnings};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::labels::{SOURCE, USER};
+use gpuctl_core::model::contract::labels::{SOURCE, USER};
 use gpuctl_core::model::{GpuCount, Job, JobKind, State};
 use gpuctl_manifest::render::{Refusal, Rendered, namespace, render};
-use gpuctl_view::changes::{self, Masks};
-use gpuctl_view::text::count;
+use gpuctl_view::files::changes;
+use gpuctl_view::files::changes::Masks;
+use gpuctl_view::format::text::count;
 
 /// How a document is compared with what is there.
 #[derive(Clone, Copy, Debug, Default)]

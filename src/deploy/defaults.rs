@@ -5,11 +5,11 @@ use crate::deploy::inputs::InputDocument;
 use crate::deploy::pools::tell_home;
 use gpuctl_cluster::{Connection, HomeMark, StoredDefaults};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::labels::PRIVATE;
+use gpuctl_core::model::contract::labels::PRIVATE;
 use gpuctl_local::cache::Cache;
 use gpuctl_manifest::render::{self, Object, claim_name};
 use gpuctl_manifest::spec::{self, Document, JobDocument, Problems, SiteDefaults, WorkdirSource, inherit, over_limits};
-use gpuctl_view::created::{FromSite, Made};
+use gpuctl_view::jobs::created::{FromSite, Made};
 
 /// Why a user cannot read the defaults of a marked namespace.
 const FORBIDDEN: &str = "you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system";

@@ -10,7 +10,7 @@ use crate::lookup::{self, Purpose};
 use gpuctl_cluster::{Connection, Deletion, OutageRetry, OwnedObject, PendingDeletion, Wanted};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::{GpuCount, Job};
-use gpuctl_view::deleted::Deleted;
+use gpuctl_view::jobs::deleted::Deleted;
 
 /// How a job is deleted.
 #[derive(Clone, Debug)]
@@ -235,7 +235,7 @@ pub(crate) async fn end(
             warn_of_lost(job, how, context);
             return Ok(answer("deleted", freed));
         }
-        line.set_message(format!("{}: {} ending", job.name, gpuctl_view::text::count(left.len() as u64, "object")));
+        line.set_message(format!("{}: {} ending", job.name, gpuctl_view::format::text::count(left.len() as u64, "object")));
         if start.elapsed() >= how.timeout {
             line.finish_and_clear();
             let message = format!("job `{}` is still there after {} s", job.name, start.elapsed().as_secs());

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Action, Decision, Judging, lost, masks};
@@ -17,13 +18,12 @@ use crate::deploy::errors::{broken, half_changed, with_left};
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::namesakes::Namesakes;
 use crate::deploy::plan::{Plan, job};
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::{Connection, Effect, Progress, label};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::GpuCount;
 use gpuctl_manifest::render::pods_in_all;
-use gpuctl_view::changes;
-use gpuctl_view::created::{Created, DocumentName, FailedDocument};
+use gpuctl_view::files::changes;
+use gpuctl_view::jobs::created::{Created, DocumentName, FailedDocument};
 
 /// What became of the documents of a run.
 #[derive(Default)]

@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::deploy::feasibility::Surroundings;
 use crate::deploy::plan::{Plan, job};
-use crate::deploy::possible::Surroundings;
 use gpuctl_cluster::{Connection, requests};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::capacity::{Amounts, lacking, pods_held};
-use gpuctl_core::model::device_demand::{DeviceClaims, device_class};
-use gpuctl_core::model::fit::{Domain, Fit, FitVerdict, NodeGroup};
-use gpuctl_core::model::gpu::is_device;
-use gpuctl_core::model::room::Room;
-use gpuctl_core::model::victims::{NodeLoad, Victim, victims};
+use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::capacity::{Amounts, lacking, pods_held};
+use gpuctl_core::model::counting::device_demand::{DeviceClaims, device_class};
+use gpuctl_core::model::counting::fit::{Domain, Fit, FitVerdict, NodeGroup};
+use gpuctl_core::model::counting::victims::{NodeLoad, Victim, victims};
+use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::{Node, Nodes};
 use gpuctl_diagnosis::insufficient;
 use gpuctl_manifest::render::{PodRules, pods_in_all};

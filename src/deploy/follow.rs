@@ -10,8 +10,9 @@ use crate::lookup::{self, Purpose};
 use gpuctl_cluster::{Connection, LogEvent, LogQuery, Wanted};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
-use gpuctl_view::created::Created;
-use gpuctl_view::logs::{self, PodLogLine, Prefix};
+use gpuctl_view::jobs::created::Created;
+use gpuctl_view::jobs::logs;
+use gpuctl_view::jobs::logs::{PodLogLine, Prefix};
 
 /// Prints the log of all pods as it is written and waits for the end of the job.
 pub(crate) async fn follow(

@@ -10,7 +10,8 @@ use crate::deploy::local_files::{Attached, FileAccess, attach};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_manifest::spec::checks::plain_secrets;
 use gpuctl_manifest::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
-use gpuctl_view::created::{self, DocumentName, FailedDocument};
+use gpuctl_view::jobs::created;
+use gpuctl_view::jobs::created::{DocumentName, FailedDocument};
 use gpuctl_view::{Format, document};
 
 /// Files of one folder.

@@ -7,6 +7,7 @@ pub(crate) mod defaults;
 pub(crate) mod delete;
 pub(crate) mod errors;
 pub(crate) mod execute;
+mod feasibility;
 pub(crate) mod fit;
 mod follow;
 pub(crate) mod inputs;
@@ -22,7 +23,6 @@ pub(crate) mod pool_labels;
 mod pool_rules;
 pub(crate) mod pool_taints;
 pub(crate) mod pools;
-mod possible;
 mod queueing;
 pub(crate) mod quotas;
 mod references;
@@ -30,7 +30,7 @@ pub(crate) mod shared;
 pub(crate) mod size;
 pub(crate) mod submit;
 pub(crate) mod wait;
-pub(crate) mod warned;
+pub(crate) mod warnings;
 
 /// Documents of one run that are judged, written or deleted at the same time.
 pub(crate) const AT_ONCE: usize = 16;

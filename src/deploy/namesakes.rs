@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::concurrent::SideBySide;
 use crate::deploy::plan::Plan;
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::{Connection, Failure, NAMES_AT_ONCE, Wanted};
 use gpuctl_core::model::Job;
 

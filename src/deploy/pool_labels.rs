@@ -7,8 +7,8 @@ use crate::lookup;
 use crate::terminal::Terminal;
 use gpuctl_cluster::{Connection, LabelOverwrite, Labelling};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::labels::POOL_LABEL;
-use gpuctl_core::model::pool::leaving;
+use gpuctl_core::model::contract::labels::POOL_LABEL;
+use gpuctl_core::model::facts::pool::leaving;
 use gpuctl_core::model::{GpuType, Inventory, Node, NodeUsage, Noted, Notes, PoolDefinition};
 
 /// Returns the labels of a node that comes into `pool`: the pool's own, and what the pool that it comes from set on it.

@@ -3,7 +3,7 @@
 use crate::lookup;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::{Inventory, Node, NodeUsage, PoolDefinition};
 
 /// A taint that a node gets or loses.

@@ -8,12 +8,12 @@ use crate::deploy::pool_labels::{self, find, fits, leave_other, set_label, taken
 use crate::deploy::pool_taints::{self, TaintChange};
 use gpuctl_cluster::{Connection, LabelOverwrite, PoolNamespace, Wanted};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::gpu::TYPE_LABELS;
-use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::contract::labels::POOL_LABEL;
+use gpuctl_core::model::facts::gpu::TYPE_LABELS;
 use gpuctl_core::model::{Inventory, Noted, PoolDefinition, State};
 use gpuctl_manifest::spec::Pool;
-use gpuctl_view::created::Made;
-use gpuctl_view::text::count;
+use gpuctl_view::format::text::count;
+use gpuctl_view::jobs::created::Made;
 
 /// How a pool is made.
 #[derive(Clone, Copy, Debug, Default)]

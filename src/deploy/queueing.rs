@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpuctl_cluster::{Connection, Failure, ServedQueueing};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::rights::{Right, RightScope};
+use gpuctl_core::model::contract::rights::{Right, RightScope};
 use gpuctl_core::model::{Gang, GangWish, JobKind, QueueSystem};
 use gpuctl_manifest::spec::JobDocument;
 

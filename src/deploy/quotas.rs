@@ -7,10 +7,10 @@ use crate::deploy::errors::conflict;
 use gpuctl_cluster::{Connection, Deletion, Effect, Failure, Namespace, QuotaPart};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::QuotaUse;
-use gpuctl_core::model::gpu::{WHOLE, mig_profile};
+use gpuctl_core::model::facts::gpu::{WHOLE, mig_profile};
 use gpuctl_manifest::render::{Object, namespace, quota};
 use gpuctl_manifest::spec::Quota;
-use gpuctl_view::created::Made;
+use gpuctl_view::jobs::created::Made;
 
 /// How a quota is written.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,7 @@ async fn resources(connection: &Connection, wanted: &Quota, context: &Context) -
         return Ok(resources);
     }
     let nodes = connection.nodes().await?;
-    resources.extend(nodes.all().iter().filter_map(gpuctl_core::model::node::Node::whole_resource).map(ToOwned::to_owned));
+    resources.extend(nodes.all().iter().filter_map(gpuctl_core::model::facts::node::Node::whole_resource).map(ToOwned::to_owned));
     if resources.is_empty() {
         resources.insert(WHOLE[0].to_owned());
         context.terminal.warn(&format!("no node with GPUs was found: the quota is written for {}", WHOLE[0]));
@@ -167,8 +167,8 @@ async fn plan(connection: &Connection, wanted: &Quota, making: QuotaOptions, con
         }
         for object in objects {
             if let Some(live) = connection.live(&object).await? {
-                let ours = live["metadata"]["labels"][gpuctl_core::model::labels::MANAGED_BY]
-                    == gpuctl_core::model::labels::MANAGED_BY_US;
+                let ours = live["metadata"]["labels"][gpuctl_core::model::contract::labels::MANAGED_BY]
+                    == gpuctl_core::model::contract::labels::MANAGED_BY_US;
                 if ours && change {
                     plan.there = true;
                     match connection.effect(&object, force).await? {

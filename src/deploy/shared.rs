@@ -12,10 +12,10 @@ use crate::deploy::quotas;
 use crate::terminal::Verbosity;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind};
-use gpuctl_core::model::rights::Task;
+use gpuctl_core::model::contract::rights::Task;
 use gpuctl_manifest::spec::Document;
 use gpuctl_view::Format;
-use gpuctl_view::created::{Created, FailedDocument, Made};
+use gpuctl_view::jobs::created::{Created, FailedDocument, Made};
 
 /// What became of them.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use crate::lookup::{self, Purpose};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::Job;
-use gpuctl_view::scaled::{Scaled, text};
+use gpuctl_view::jobs::scaled::{Scaled, text};
 use gpuctl_view::{Format, document};
 
 /// Finds the job, and refuses one that is being deleted.

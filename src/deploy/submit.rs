@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Action, Decision, Judging};
@@ -18,14 +19,14 @@ use crate::deploy::options::{DocumentKind, DryRun, Mode, SubmitOptions, WaitGoal
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::deploy::shared;
 use crate::deploy::wait::wait;
-use crate::deploy::warned::Warned;
-use crate::side_by_side::SideBySide;
+use crate::deploy::warnings::Warned;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::rights::Task;
-use gpuctl_view::created::{self, Created, DocumentName, FailedDocument, site_lines};
-use gpuctl_view::local_files;
-use gpuctl_view::objects::ObjectList;
+use gpuctl_core::model::contract::rights::Task;
+use gpuctl_view::format::objects::ObjectList;
+use gpuctl_view::jobs::created;
+use gpuctl_view::jobs::created::{Created, DocumentName, FailedDocument, site_lines};
+use gpuctl_view::jobs::local_files;
 use gpuctl_view::{Format, document, json, yaml};
 
 /// Submits the documents, or shows what would be submitted.

@@ -13,8 +13,8 @@ use gpuctl_cluster::{Connection, OutageRetry, Wanted};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::{Job, Pod, PodPhase, State, Status, cannot_start};
 use gpuctl_manifest::spec::{Document, parse};
-use gpuctl_view::created::Created;
-use gpuctl_view::text;
+use gpuctl_view::format::text;
+use gpuctl_view::jobs::created::Created;
 
 /// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are brought up to date.
 pub(crate) async fn wait(

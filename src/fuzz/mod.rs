@@ -4,16 +4,17 @@
 use jiff::Timestamp;
 
 use gpuctl_cluster::fuzz::{json_page, kubeconfig, log, protobuf_page, watch};
-use gpuctl_core::model::quantity;
-use gpuctl_core::stats::query::quoted;
-use gpuctl_core::stats::training::throughput;
-use gpuctl_core::stats::{exposition, progress};
+use gpuctl_core::model::values::quantity;
+use gpuctl_core::stats::exporters::exposition;
+use gpuctl_core::stats::exporters::query::quoted;
+use gpuctl_core::stats::logs::progress;
+use gpuctl_core::stats::logs::training::throughput;
 use gpuctl_manifest::convert;
 use gpuctl_manifest::spec;
 use gpuctl_prometheus as prometheus;
 use gpuctl_prometheus::Matchers;
 use gpuctl_prometheus::fuzz::{answer, chunks};
-use gpuctl_view::fuzz::shown;
+use gpuctl_view::format::fuzz::shown;
 
 /// A function of any bytes.
 pub type Target = fn(&[u8]);

@@ -3,7 +3,7 @@
 use gpuctl_cluster::Failure;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, Pod, PodPhase, State};
-use gpuctl_view::text;
+use gpuctl_view::format::text;
 
 /// Which container of a job is meant; without rank or pod the first that runs, without container the job's own.
 #[derive(Clone, Copy, Debug, Default)]

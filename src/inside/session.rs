@@ -10,7 +10,7 @@ use crate::lookup::{self, Purpose};
 use crate::terminal::raw;
 use gpuctl_cluster::{ExecRequest, Failure, SessionEnd, SessionInput, SessionStream, names_no_container};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::refusal::ContainerComplaint;
+use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_core::model::{Job, Pod};
 use gpuctl_local::platform::{self, RawMode, WindowChanges};
 

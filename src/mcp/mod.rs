@@ -29,7 +29,7 @@ mod tests {
 
     use super::SKILL;
     use crate::cli::Cli;
-    use crate::cli::spoken::spelled_out;
+    use crate::cli::shorthand::spelled_out;
 
     #[test]
     fn the_skill_has_commands_that_there_are() {

@@ -10,8 +10,8 @@ use crate::context::Context;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_view::at_time as view;
-use gpuctl_view::snapshot::At;
+use gpuctl_view::history::at_time as view;
+use gpuctl_view::history::snapshot::At;
 
 /// Seconds before a moment in which something must have been recorded.
 const BEFORE: i64 = 300;

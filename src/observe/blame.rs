@@ -6,12 +6,12 @@ use super::history::{ClusterHistory, clusters, pieces};
 use super::list::{self, ListOptions, Listing, Round};
 use super::metrics::tell_warnings;
 use super::times;
+use crate::concurrent::SideBySide;
 use crate::context::Context;
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::stats::blame::BlameLedger;
-use gpuctl_view::blame as view;
+use gpuctl_core::stats::history::blame::BlameLedger;
+use gpuctl_view::history::blame as view;
 
 /// Hours that are read at the same time.
 const AT_ONCE: usize = 4;

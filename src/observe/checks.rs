@@ -7,18 +7,18 @@ use futures::future::{join, join3};
 use jiff::Timestamp;
 
 use crate::context::Context;
-use crate::observe::moment::OF_DEVICES;
+use crate::observe::live::OF_DEVICES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::sharing::of_sharing;
-use crate::observe::which_cluster::{StoreClusters, which};
+use crate::observe::store_identity::{StoreClusters, which};
 use gpuctl_cluster::{Connection, InventorySnapshot};
-use gpuctl_core::model::gpu_stack::{NodeMetrics, broken, has_gpus};
+use gpuctl_core::model::facts::gpu_stack::{NodeMetrics, broken, has_gpus};
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings, UnixSeconds};
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::{query, recorded};
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
-use gpuctl_view::health::{Check, CheckStatus};
-use gpuctl_view::text::count;
+use gpuctl_view::format::text::count;
+use gpuctl_view::program::health::{Check, CheckStatus};
 
 /// Seconds without a sample after which a device's metrics are gone.
 const STALE: f64 = 300.0;

@@ -10,11 +10,13 @@ use crate::observe::metrics::{self, StoreUse};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{Job, Pod, Series, UnixSeconds};
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::history::{self, History, Lifetimes};
-use gpuctl_core::stats::identity::ApiFacts;
-use gpuctl_core::stats::kube_state;
-use gpuctl_core::stats::query::{self, Pods};
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::identity::ApiFacts;
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::exporters::query::Pods;
+use gpuctl_core::stats::history::curves as history;
+use gpuctl_core::stats::history::curves::{History, Lifetimes};
 use gpuctl_prometheus::{Prometheus, Window};
 
 /// Finds the store that has the curves since a time.

@@ -1,12 +1,12 @@
 //! Plans a drain: which pods a node has, what each would lose, and which node would take it, the largest first. It changes nothing.
 
+use crate::concurrent::SideBySide;
 use crate::lookup::missing_node;
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::{Connection, LogQuery, PodOnNode, Wanted};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::drain::DrainedPod;
+use gpuctl_core::model::counting::drain::DrainedPod;
 use gpuctl_core::model::{Job, JobKind, Node, Nodes, Pod};
-use gpuctl_core::stats::first_error::LogScan;
+use gpuctl_core::stats::logs::first_error::LogScan;
 use gpuctl_diagnosis::keeps_off;
 use gpuctl_manifest::render::PodRules;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::concurrent::SideBySide;
 use crate::context::Context;
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::{Connection, ExporterPod};
-use gpuctl_core::stats::devices::Moment;
-use gpuctl_core::stats::exposition;
+use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_core::stats::exporters::exposition;
 
 /// Most nodes whose exporters are asked.
 pub(crate) const MOST: usize = 50;

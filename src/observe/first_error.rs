@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::side_by_side::SideBySide;
+use crate::concurrent::SideBySide;
 use gpuctl_cluster::{Connection, Failure, LogQuery};
 use gpuctl_core::model::Pod;
-use gpuctl_core::stats::first_error::{LogError, LogScan, earliest};
+use gpuctl_core::stats::logs::first_error::{LogError, LogScan, earliest};
 
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;

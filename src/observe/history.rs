@@ -6,24 +6,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::{join, try_join, try_join3, try_join4};
 use tokio::sync::OnceCell;
 
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::which_cluster;
-use crate::side_by_side::SideBySide;
+use crate::observe::store_identity;
 use gpuctl_cluster::{Access, Connection, OtherPods};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::reading::PodKey;
-use gpuctl_core::model::workload::OwnerObject;
+use gpuctl_core::model::facts::reading::PodKey;
+use gpuctl_core::model::facts::workload::OwnerObject;
 use gpuctl_core::model::{NodeUsage, Series, UnixSeconds};
-use gpuctl_core::stats::allocations::{AllocationHistory, Stretch, Witness};
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::kube_state::{self, About};
-use gpuctl_core::stats::parts::NodeParts;
-use gpuctl_core::stats::query;
-use gpuctl_core::stats::requested;
-use gpuctl_core::stats::serving_hours::{self, Servers};
-use gpuctl_core::stats::top_owner::{LiveOwners, OwnerSeries};
-use gpuctl_core::stats::usage::{NodeNames, Usage};
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::exporters::kube_state::About;
+use gpuctl_core::stats::exporters::parts::NodeParts;
+use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::history::allocations::{AllocationHistory, Stretch, Witness};
+use gpuctl_core::stats::history::requested;
+use gpuctl_core::stats::history::serving_hours;
+use gpuctl_core::stats::history::serving_hours::Servers;
+use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
+use gpuctl_core::stats::history::usage::{NodeNames, Usage};
 use gpuctl_prometheus::{Prometheus, SampleRange};
 
 /// A cluster whose history is read.
@@ -111,7 +113,7 @@ impl<'c> ClusterHistory<'c> {
         let (prometheus, told) = found?;
         let told: BTreeSet<&str> = told.iter().filter_map(|series| series.label("node")).collect();
         let own: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
-        if let Some(warning) = which_cluster::foreign(&told, &own, &prometheus.server, &cluster) {
+        if let Some(warning) = store_identity::foreign(&told, &own, &prometheus.server, &cluster) {
             context.terminal.warn(&warning);
         }
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();

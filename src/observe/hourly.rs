@@ -10,13 +10,14 @@ use crate::observe::history::{ClusterHistory, HistoryScope, uids};
 use gpuctl_cluster::{Access, Connection};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::stats::allocations::{Allocation, AllocationHistory};
-use gpuctl_core::stats::hourly::{sum, workloads};
-use gpuctl_core::stats::kube_state;
-use gpuctl_core::stats::query;
-use gpuctl_core::stats::usage::Usage;
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
+use gpuctl_core::stats::history::hourly::{sum, workloads};
+use gpuctl_core::stats::history::usage::Usage;
 use gpuctl_local::cache::Cache;
-use gpuctl_view::hourly::{self as view, Hour, HourlyRow, RowKind};
+use gpuctl_view::history::hourly as view;
+use gpuctl_view::history::hourly::{Hour, HourlyRow, RowKind};
 
 /// When there is no such label.
 pub(crate) const NONE_SERVED: &str = "no pod with GPUs has it; kube-state-metrics must serve labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";

@@ -13,8 +13,9 @@ use crate::context::Context;
 use gpuctl_cluster::{Failure, OutageRetry};
 use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::nearest;
-use gpuctl_view::columns::{self, CustomColumn};
-use gpuctl_view::text::clean;
+use gpuctl_view::format::columns;
+use gpuctl_view::format::columns::CustomColumn;
+use gpuctl_view::format::text::clean;
 use gpuctl_view::{Format, document};
 
 /// How a list is printed.

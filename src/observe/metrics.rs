@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::config::{MetricsSource, Origin};
 use crate::context::Context;
-use crate::observe::which_cluster::{StoreClusters, which};
+use crate::observe::store_identity::{StoreClusters, which};
 use gpuctl_cluster::{Connection, Failure, PrometheusService, ProxiedResponse};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::stats::query;
+use gpuctl_core::stats::exporters::query;
 use gpuctl_local::bundle::Bundle;
 use gpuctl_local::cache::Cache;
 use gpuctl_prometheus::{

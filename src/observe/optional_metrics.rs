@@ -9,14 +9,15 @@ use tokio::sync::OnceCell;
 
 use crate::context::Context;
 use crate::observe::exporters::{self, Exposed};
+use crate::observe::live;
 use crate::observe::metrics::{StoreUse, find, tell_warnings};
-use crate::observe::moment;
 use gpuctl_cluster::{Connection, InventorySnapshot};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{NodeUsage, Readings, UnixSeconds};
-use gpuctl_core::stats::devices::{self, Moment};
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_core::stats::exporters::devices;
+use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_prometheus::{Prometheus, QueryError};
 
 /// Longest time for cells of an inventory: without them it is an answer too.
@@ -91,7 +92,7 @@ impl<'c> OptionalMetrics<'c> {
         if quantities.is_empty() {
             return Ok(None);
         }
-        self.optional(async |prometheus| moment::read(prometheus, quantities, None).await).await
+        self.optional(async |prometheus| live::read(prometheus, quantities, None).await).await
     }
 
     /// Asks with a time limit of its own. A failure leaves cells empty.

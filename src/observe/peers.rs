@@ -11,9 +11,12 @@ use crate::observe::progress::tail_of;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{Job, PodPhase, UnixSeconds};
-use gpuctl_core::stats::identity::{ApiFacts, IdentityReader};
-use gpuctl_core::stats::query::{self, Pods};
-use gpuctl_core::stats::{bottlenecks, history, peers, progress};
+use gpuctl_core::stats::exporters::identity::{ApiFacts, IdentityReader};
+use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::exporters::query::Pods;
+use gpuctl_core::stats::history::curves as history;
+use gpuctl_core::stats::logs::progress;
+use gpuctl_core::stats::score::{bottlenecks, peers};
 use gpuctl_diagnosis::RunningFacts;
 use gpuctl_prometheus::Window;
 

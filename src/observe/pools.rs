@@ -9,9 +9,9 @@ use crate::observe::nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::{Connection, Failure, InventorySnapshot, Wanted, unless_forbidden};
 use gpuctl_core::model::{GpuCount, Job, NodeUsage, Pod, PoolDefinition, State};
-use gpuctl_core::stats::devices::Moment;
-use gpuctl_view::coverage::Coverage;
-use gpuctl_view::pools::PoolUse;
+use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_view::format::coverage::Coverage;
+use gpuctl_view::nodes::pools::PoolUse;
 
 /// Pools, and what of them could not be seen.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 
 use gpuctl_cluster::{Connection, LogLine, LogQuery};
 use gpuctl_core::model::{Job, JobKind, Percent, State, Status};
-use gpuctl_core::stats::progress;
+use gpuctl_core::stats::logs::progress;
 
 /// All log tails of one page together.
 const PROGRESS_WITHIN: Duration = Duration::from_secs(1);

@@ -1,10 +1,10 @@
 //! What the GPUs of the jobs in a queue do. Only gpuctl's jobs are known here: the GPUs of others count as used and not as sampled.
 
-use super::moment;
+use super::live;
 use gpuctl_cluster::{Connection, Failure, Wanted};
 use gpuctl_core::model::Queue;
-use gpuctl_core::stats::devices::Moment;
-use gpuctl_view::queues::QueueRow;
+use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_view::queues::list::QueueRow;
 
 /// Puts the means of its jobs' devices beside each queue; without metrics no job is asked for, and who may not list
 /// jobs does not learn them.
@@ -23,12 +23,12 @@ pub(crate) async fn rows(
         Err(failure) => return Err(failure),
     };
     let jobs = &selection.jobs;
-    let readings = moment::of_jobs(moment, jobs.iter());
+    let readings = live::of_jobs(moment, jobs.iter());
     let home = namespace.or(selection.narrowed_to.as_deref());
     let row = |queue: Queue| {
         // A mean over a part of a queue's jobs would not be the queue's.
         let all = selection.unreadable.is_empty() && home.is_none_or(|home| queue.namespace.as_deref() == Some(home));
-        let figures = all.then(|| moment::figures_of_all(&readings, jobs.iter().filter(|job| job.is_in(&queue))));
+        let figures = all.then(|| live::figures_of_all(&readings, jobs.iter().filter(|job| job.is_in(&queue))));
         QueueRow { queue, figures }
     };
     Ok(queues.into_iter().map(row).collect())

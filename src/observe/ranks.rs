@@ -7,12 +7,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use crate::side_by_side::SideBySide;
+use crate::concurrent::SideBySide;
 use gpuctl_cluster::{Connection, ExecRequest, SessionEnd, SessionStream};
 use gpuctl_core::model::{Job, Pod, PodPhase};
-use gpuctl_core::stats::{ras, stacks};
+use gpuctl_core::stats::logs::{ras, stacks};
 use gpuctl_diagnosis::RankAnswers;
-use gpuctl_view::text::count;
+use gpuctl_view::format::text::count;
 
 /// What is to be asked.
 #[derive(Clone, Copy, Debug, Default)]

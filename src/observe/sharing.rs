@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpuctl_core::model::inventory::Device;
+use gpuctl_core::model::counting::inventory::Device;
 use gpuctl_core::model::{Inventory, NodeUsage};
-use gpuctl_view::health::{Check, CheckStatus};
-use gpuctl_view::text::count;
+use gpuctl_view::format::text::count;
+use gpuctl_view::program::health::{Check, CheckStatus};
 
 /// What the MIG manager of NVIDIA's operator says of a node: `success`, `failed`, `pending`, `rebooting`.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
@@ -59,7 +59,7 @@ fn hami(host: &NodeUsage) -> Option<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpuctl_core::model::inventory::Count;
+    use gpuctl_core::model::counting::inventory::Count;
     use gpuctl_core::model::{Node, NodeDetails, NodeHealth};
 
     fn host(name: &str, labels: &[(&str, &str)], handshake: Option<&str>, slices: &[(&str, u64)]) -> NodeUsage {

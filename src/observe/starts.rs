@@ -8,9 +8,11 @@ use crate::context::Context;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::start::StartForecast;
-use gpuctl_core::stats::kube_state::{self, OfStart};
-use gpuctl_core::stats::starts::{self, StartSeries};
+use gpuctl_core::model::counting::start::StartForecast;
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::exporters::kube_state::OfStart;
+use gpuctl_core::stats::history::starts;
+use gpuctl_core::stats::history::starts::StartSeries;
 
 /// Days of history that are looked at.
 const DAYS: i64 = 7;

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::model::quantity;
+use gpuctl_core::model::values::quantity;
 use gpuctl_prometheus::Window;
 
 /// Points of a curve when no step was asked for.

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use gpuctl_cluster::{Connection, LogQuery};
-use gpuctl_core::model::work_pod::WorkPod;
+use gpuctl_core::model::facts::work_pod::WorkPod;
 use gpuctl_core::model::{GpuCount, Job, Point, Series, UnixSeconds, Workload};
-use gpuctl_core::stats::training::{self, Measure};
+use gpuctl_core::stats::logs::training;
+use gpuctl_core::stats::logs::training::Measure;
 use gpuctl_prometheus::Window;
-use gpuctl_view::metrics::TrainingCurves;
+use gpuctl_view::history::metrics::TrainingCurves;
 
 pub(crate) fn speakers(job: &Job) -> Vec<LogSource> {
     let speaker = |pod: &&gpuctl_core::model::Pod| LogSource {
@@ -81,7 +82,7 @@ pub(crate) fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> Trai
     for (measure, curves) in found {
         let finite: Vec<Vec<Point>> =
             curves.iter().map(|curve| curve.iter().filter(|point| point.value.is_finite()).copied().collect()).collect();
-        let points = gpuctl_core::stats::history::mean(finite.iter().map(Vec::as_slice));
+        let points = gpuctl_core::stats::history::curves::mean(finite.iter().map(Vec::as_slice));
         if !points.is_empty() {
             told.insert(measure, points);
         }

@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use futures::future::{join, join_all, join4};
 
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::lookup::{self, Purpose};
 use crate::observe::first_error::first_error;
 use crate::observe::ranks::{self, Questions};
 use crate::observe::{peers, starts, workloads};
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::{Connection, LogQuery, OtherPods, requests, unless_forbidden};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::capacity::Amounts;
-use gpuctl_core::model::device_demand::DeviceClaims;
-use gpuctl_core::model::labels::{MANAGED_BY, MANAGED_BY_US};
-use gpuctl_core::model::room::Room;
-use gpuctl_core::model::start::StartForecast;
+use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::capacity::Amounts;
+use gpuctl_core::model::counting::device_demand::DeviceClaims;
+use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::{Inventory, Job, JobKind, Node, Nodes, Pod, PodPhase, Queue, QueueSystem, State, Status};
 use gpuctl_diagnosis::{
     Answer, ClaimFact, Facts, HolderTime, LastWord, PendingPod, RankAnswers, Situation, Subject, diagnose, waits_for_room,
 };
 use gpuctl_manifest::render::PodRules;
-use gpuctl_view::text::count;
+use gpuctl_view::format::text::count;
 
 /// A job with the answer about it.
 pub(crate) struct Found {

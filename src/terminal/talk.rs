@@ -4,10 +4,10 @@ use std::io::{self, BufRead};
 
 use super::{Terminal, Verbosity};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::excerpt::{LINE, excerpt};
+use gpuctl_core::model::values::excerpt::{LINE, excerpt};
 use gpuctl_manifest::spec::Problems;
-use gpuctl_view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
-use gpuctl_view::text::{clean, paint};
+use gpuctl_view::format::errors::{error_json, error_text, problem_text, warning_json, warning_text};
+use gpuctl_view::format::text::{clean, paint};
 
 impl Terminal {
     pub(super) fn is_document(&self) -> bool {

@@ -81,7 +81,7 @@ fn a_watch_in_a_pipe_prints_an_object_per_change() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     scene.create("a", "");
     let mut seen = Vec::new();
-    let schema = jsonschema::draft202012::new(&gpuctl_view::answers::line("get-jobs").unwrap()).unwrap();
+    let schema = jsonschema::draft202012::new(&gpuctl_view::program::answers::line("get-jobs").unwrap()).unwrap();
     let mut next = || -> Value {
         let line = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
         assert!(schema.is_valid(&line), "{line:#}");

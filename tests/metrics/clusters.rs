@@ -111,7 +111,7 @@ fn an_empty_store_is_told_and_the_estimate_counts_every_sample() {
     let counted = |one: &&Written| one.at < HOUR && names.iter().any(|name| one.series.starts_with(name));
     let expected = written.iter().filter(counted).count();
     let store = store("which-estimate", written, begin);
-    let query = gpuctl_core::stats::query::samples_of_an_hour();
+    let query = gpuctl_core::stats::exporters::query::samples_of_an_hour();
     let asked = std::process::Command::new(cluster().binary("promtool"))
         .args(["query", "instant", "--time", &(begin + HOUR).to_string(), &store, &query])
         .output()

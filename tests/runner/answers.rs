@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
 
-use gpuctl_view::answers::{commands, schema};
+use gpuctl_view::program::answers::{commands, schema};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use sources::{Source, named, paths, root, sources};
 
 /// The modules of the program, bottom up. A module names only modules of lower floors.
 const FLOORS: [&[&str]; 10] = [
-    &["outbound", "serve", "side_by_side"],
+    &["outbound", "serve", "concurrent"],
     &["terminal"],
     &["config"],
     &["context"],

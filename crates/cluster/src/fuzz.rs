@@ -4,12 +4,13 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::decode::{ListPage, WirePod};
-use super::doorbell::HeardChanges;
-use super::held_pod::{ConsumerReader, HeldPod};
-use super::log_lines::{LineSplitter, line};
-use super::logs::Follower;
-use super::protobuf::{self, Message, list_of};
+use crate::inventory::held_pod::{ConsumerReader, HeldPod};
+use crate::streams::log_lines::{LineSplitter, line};
+use crate::streams::logs::Follower;
+use crate::transport::decode::{ListPage, WirePod};
+use crate::transport::notify::HeardChanges;
+use crate::transport::protobuf;
+use crate::transport::protobuf::{Message, list_of};
 use gpuctl_core::model::{Consumers, Pod};
 
 const PODS: &str = "/api/v1/pods";

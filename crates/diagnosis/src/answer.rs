@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::causes::CAUSES;
-use gpuctl_core::model::start::StartForecast;
+use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::{State, Status};
-use gpuctl_core::stats::stacks::StackGroup;
+use gpuctl_core::stats::logs::stacks::StackGroup;
 
 /// What is the matter with a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use super::facts::{Facts, RunningFacts};
 use super::ranks::rank_of;
 use super::refused;
 use gpuctl_core::model::DeviceId;
-use gpuctl_core::model::state::pod_name;
-use gpuctl_core::stats::bottlenecks::{LinkErrors, PortFault};
-use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::model::facts::state::pod_name;
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::score::bottlenecks::{LinkErrors, PortFault};
 
 /// Percent of utilization from which on a GPU does not wait for its CPU.
 const BUSY: f64 = 90.0;

@@ -3,7 +3,7 @@
 use super::answer::Cause;
 use super::facts::{Facts, PendingPod};
 use super::scheduler::SchedulerReason;
-use gpuctl_core::model::gpu::is_type_label;
+use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_manifest::render::PodRules;
 
 /// Returns true for a cause that only the scheduler evaluates.

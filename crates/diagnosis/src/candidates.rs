@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::facts::PendingPod;
 use super::nodes::{Obstacle, keeps_off};
 use gpuctl_core::model::Node;
-use gpuctl_core::model::capacity::{Amounts, pods_held};
-use gpuctl_core::model::room::Room;
+use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::capacity::{Amounts, pods_held};
 
 /// Returns true for the causes that less load on a node would remove.
 pub(super) fn is_shortage(word: &str) -> bool {

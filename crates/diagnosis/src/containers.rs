@@ -4,7 +4,7 @@ use super::answer::Cause;
 use super::dead;
 use super::facts::Facts;
 use super::nodes::of_taint;
-use gpuctl_core::model::state::{lost, pod_name};
+use gpuctl_core::model::facts::state::{lost, pod_name};
 use gpuctl_core::model::{Container, Event, Pod, PodPhase, is_starting};
 
 /// Events by which a kubelet says that it cannot prepare a pod.

@@ -5,10 +5,10 @@ use jiff::Timestamp;
 
 use super::answer::Cause;
 use super::facts::Facts;
-use gpuctl_core::model::labels::TERMINATION_PREFIX;
-use gpuctl_core::model::state::{lost, not_started, pod_name};
+use gpuctl_core::model::contract::labels::TERMINATION_PREFIX;
+use gpuctl_core::model::facts::state::{lost, not_started, pod_name};
 use gpuctl_core::model::{ContainerEnd, Event, Pod, PodPhase};
-use gpuctl_core::stats::dialect::is_fatal_xid;
+use gpuctl_core::stats::exporters::dialect::is_fatal_xid;
 
 /// Exit codes above this one are signals: 128 + the signal's number.
 const SIGNALS: i32 = 128;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::answer::{Answer, Cause, Coverage, Situation, weighed};
 use super::dead;
 use super::facts::EVENTS_KEPT;
-use gpuctl_core::model::state::pod_name;
+use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Event, Job, Pod, PodPhase};
 
 /// What is kept of a job that is deleted.

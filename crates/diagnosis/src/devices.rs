@@ -1,11 +1,11 @@
 //! Says what keeps a pod from the devices that it claims (dynamic resource allocation): no class, nobody who offers any, devices
-//! that others hold, or tainted ones. Which devices a selector means is decided in `model/device_demand.rs`.
+//! that others hold, or tainted ones. Which devices a selector means is decided in `model/counting/device_demand.rs`.
 
 use super::answer::Cause;
 use super::candidates::Candidate;
 use super::facts::{Facts, PendingPod};
 use super::refused::set;
-use gpuctl_core::model::device_demand::{ClassRoom, DeviceClaims, device_class};
+use gpuctl_core::model::counting::device_demand::{ClassRoom, DeviceClaims, device_class};
 
 /// Returns the cause of a claim that names something that does not exist.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {

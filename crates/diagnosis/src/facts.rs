@@ -3,16 +3,16 @@
 use jiff::Timestamp;
 
 use super::answer::HolderTime;
-use gpuctl_core::model::capacity::Amounts;
-use gpuctl_core::model::device_demand::DeviceClaims;
-use gpuctl_core::model::room::Room;
+use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::capacity::Amounts;
+use gpuctl_core::model::counting::device_demand::DeviceClaims;
 use gpuctl_core::model::{ClaimState, Event, GroupVerdict, Job, Node, Nodes, Pod, Queue, QuotaUse};
-use gpuctl_core::stats::bottlenecks::Bottlenecks;
-use gpuctl_core::stats::history::Trace;
-use gpuctl_core::stats::peers::PeerReport;
-use gpuctl_core::stats::progress::Cadence;
-use gpuctl_core::stats::ras::RasReport;
-use gpuctl_core::stats::stacks::StackGroup;
+use gpuctl_core::stats::history::curves::Trace;
+use gpuctl_core::stats::logs::progress::Cadence;
+use gpuctl_core::stats::logs::ras::RasReport;
+use gpuctl_core::stats::logs::stacks::StackGroup;
+use gpuctl_core::stats::score::bottlenecks::Bottlenecks;
+use gpuctl_core::stats::score::peers::PeerReport;
 use gpuctl_manifest::render::PodRules;
 
 /// What was asked about.

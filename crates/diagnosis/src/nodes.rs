@@ -1,9 +1,9 @@
 //! Compares one pod with one node as the scheduler does, and names everything that keeps the pod off it, not only the first.
 
 use gpuctl_core::model::Node;
-use gpuctl_core::model::capacity::{Amounts, lacking};
-use gpuctl_core::model::device_demand::device_class;
-use gpuctl_core::model::gpu::is_device;
+use gpuctl_core::model::counting::capacity::{Amounts, lacking};
+use gpuctl_core::model::counting::device_demand::device_class;
+use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_manifest::render::PodRules;
 
 /// A word of causes, and the label, the taint or the resource.

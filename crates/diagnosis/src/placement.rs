@@ -12,9 +12,9 @@ use super::nodes::keeps_off;
 use super::refused::set;
 use super::scheduler::{SchedulerReason, reasons};
 use super::shortage::{gpus, machine, too_large};
-use gpuctl_core::model::capacity::pods_held;
-use gpuctl_core::model::gpu::is_type_label;
-use gpuctl_core::model::room::{Room, WaitingPod};
+use gpuctl_core::model::counting::candidates::{Room, WaitingPod};
+use gpuctl_core::model::counting::capacity::pods_held;
+use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_core::model::{GpuType, Node};
 
 /// Returns why the pod has no node.

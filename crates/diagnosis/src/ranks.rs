@@ -4,8 +4,8 @@
 use super::answer::Cause;
 use super::facts::Facts;
 use gpuctl_core::model::Job;
-use gpuctl_core::stats::history::Trace;
-use gpuctl_core::stats::stacks::StackGroup;
+use gpuctl_core::stats::history::curves::Trace;
+use gpuctl_core::stats::logs::stacks::StackGroup;
 
 /// Ranks that a line names.
 const NAMED: usize = 4;

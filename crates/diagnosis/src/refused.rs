@@ -2,7 +2,7 @@
 
 use super::answer::Cause;
 use super::facts::Facts;
-use gpuctl_core::model::refusal::RefusalCause;
+use gpuctl_core::model::contract::refusal::RefusalCause;
 
 /// Returns the cause of a refusal in the API server's words.
 pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {

@@ -4,8 +4,8 @@ use super::answer::{Cause, Situation};
 use super::facts::{Facts, RunningFacts};
 use super::{bottlenecks, ranks};
 use gpuctl_core::model::{Job, JobKind};
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::peers::{Deviation, ThrottleReason, throttled_by};
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::score::peers::{Deviation, ThrottleReason, throttled_by};
 
 /// Returns what is the matter with a job that runs; `None` when nothing is.
 pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {

@@ -3,7 +3,7 @@
 //! pkg/scheduler/framework/plugins; a part with other words is left out.
 
 use super::nodes::{insufficient, of_taint};
-use gpuctl_core::model::state::scheduler_words;
+use gpuctl_core::model::facts::state::scheduler_words;
 
 /// What rules out some of the nodes, or the pod as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,13 +7,13 @@ use super::candidates::{Candidate, Counted, is_shortage};
 use super::facts::{Facts, PendingPod};
 use super::nodes::keeps_off;
 use super::refused::set;
-use gpuctl_core::model::capacity::{Amounts, lacking, pods_held};
-use gpuctl_core::model::device_demand::device_class;
-use gpuctl_core::model::gpu::is_device;
-use gpuctl_core::model::labels::POOL_LABEL;
-use gpuctl_core::model::quantity;
-use gpuctl_core::model::room::Room;
-use gpuctl_core::model::victims::victims;
+use gpuctl_core::model::contract::labels::POOL_LABEL;
+use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::capacity::{Amounts, lacking, pods_held};
+use gpuctl_core::model::counting::device_demand::device_class;
+use gpuctl_core::model::counting::victims::victims;
+use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::values::quantity;
 
 /// Holders and nodes that one cause names.
 const NAMED: usize = 3;

@@ -20,7 +20,7 @@ fn answered_after(events: &[Event], job: &Job, running: Option<RunningFacts>, as
         nodes: &Nodes::Hidden,
         room: None,
         claims: Vec::new(),
-        devices: gpuctl_core::model::device_demand::DeviceClaims::None,
+        devices: gpuctl_core::model::counting::device_demand::DeviceClaims::None,
         quotas: Vec::new(),
         queue: None,
         holders: Vec::new(),
@@ -170,9 +170,9 @@ fn what_runs_or_is_over_has_no_cause() {
 /// A training whose log stands still: what its ranks tell decides which of them the others wait for.
 #[test]
 fn ranks_tell_what_they_wait_for() {
-    use gpuctl_core::stats::progress::Cadence;
-    use gpuctl_core::stats::ras::read;
-    use gpuctl_core::stats::stacks::StackGroup;
+    use gpuctl_core::stats::logs::progress::Cadence;
+    use gpuctl_core::stats::logs::ras::read;
+    use gpuctl_core::stats::logs::stacks::StackGroup;
     let told = |silent_for: i64, asked: RankAnswers| {
         let last = NOW.parse::<jiff::Timestamp>().unwrap() - jiff::SignedDuration::from_secs(silent_for);
         let running = RunningFacts { cadence: Some(Cadence { last, seconds: 9.0 }), ..RunningFacts::default() };

@@ -3,8 +3,9 @@
 use super::answer::{Cause, Evidence};
 use super::facts::Facts;
 use super::{containers, dead, placement, queued, refused};
-use gpuctl_core::model::capacity::Amounts;
-use gpuctl_core::model::{ClaimState, Event, GroupVerdict, Pod, PodPhase, State, quantity};
+use gpuctl_core::model::counting::capacity::Amounts;
+use gpuctl_core::model::values::quantity;
+use gpuctl_core::model::{ClaimState, Event, GroupVerdict, Pod, PodPhase, State};
 
 /// Seconds that a scheduler takes to look at a new pod, at the most.
 const LOOKED_AT_WITHIN: i64 = 20;
@@ -221,15 +222,18 @@ fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
         .filter_map(|(resource, text)| Some((resource.to_owned(), quantity::milli(text.as_deref()?)?)))
         .collect();
     for quota in facts.quotas.iter().filter(|quota| !quota.scoped) {
-        let devices =
-            quota.hard.keys().filter(|key| gpuctl_core::model::gpu::is_device(key.trim_start_matches("requests."))).count();
+        let devices = quota
+            .hard
+            .keys()
+            .filter(|key| gpuctl_core::model::facts::gpu::is_device(key.trim_start_matches("requests.")))
+            .count();
         for (key, hard) in &quota.hard {
             let resource = key.strip_prefix("requests.").unwrap_or(key);
             let wanted = match resource {
                 "pods" => 1000,
                 // A quota may count several kinds of devices; the job does not tell which of them it requests.
-                resource if gpuctl_core::model::gpu::is_device(resource) && devices > 1 => continue,
-                resource if gpuctl_core::model::gpu::is_device(resource) => i128::from(job.gpus_per_pod.0) * 1000,
+                resource if gpuctl_core::model::facts::gpu::is_device(resource) && devices > 1 => continue,
+                resource if gpuctl_core::model::facts::gpu::is_device(resource) => i128::from(job.gpus_per_pod.0) * 1000,
                 resource => requests.get(resource).copied().unwrap_or(0),
             };
             let used = quota.used.get(key).and_then(|used| quantity::milli(used)).unwrap_or(0);

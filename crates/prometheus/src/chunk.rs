@@ -4,7 +4,7 @@
 //! It is our own code because no crate reads these chunks, and because of what it saves: samples come in a fifth of the bytes and a
 //! quarter of the time (`cargo bench --bench history`).
 
-use gpuctl_core::model::series::Point;
+use gpuctl_core::model::values::series::Point;
 
 /// The bits by which Prometheus marks the end of a series (`model/value`, `StaleNaN`).
 const END_OF_SERIES: u64 = 0x7ff0_0000_0000_0002;

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use gpuctl_core::model::excerpt::{SERVER_MESSAGE, excerpt};
-use gpuctl_core::model::json_weight::WithinWeight;
-use gpuctl_core::model::series::{Labels, Point, Series};
+use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt};
+use gpuctl_core::model::values::json_weight::WithinWeight;
+use gpuctl_core::model::values::series::{Labels, Point, Series};
 
 use super::samples::Cut;
 

@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::HttpReply;
-use gpuctl_core::model::series::Series;
+use gpuctl_core::model::values::series::Series;
 
 /// What comes before a pattern of names, in a query and in a form.
 const PATTERN: &str = "__name__=~\"";

@@ -5,7 +5,7 @@ use super::decode::Envelope;
 use super::remote_read::{self, SampleRange};
 use super::{chunk, encode, exact_names};
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::model::series::{Labels, Series};
+use gpuctl_core::model::values::series::{Labels, Series};
 
 /// Reads an answer in JSON.
 pub fn answer(bytes: &[u8]) {

@@ -14,9 +14,9 @@ pub mod fuzz;
 mod matchers;
 mod remote_read;
 mod request;
-mod road;
 mod samples;
 mod token;
+mod transport;
 
 pub use address::{Credentials, PrometheusAddress};
 pub use aws::AwsKeys;
@@ -28,7 +28,7 @@ pub use remote_read::SampleRange;
 pub use request::{Ask, FORM, HttpReply, QueryRequest};
 
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::model::excerpt::{SERVER_MESSAGE, excerpt, shortened};
+use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt, shortened};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,11 +37,11 @@ use futures::future::join;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
-use gpuctl_core::model::series::{Labels, Series};
+use gpuctl_core::model::values::series::{Labels, Series};
 
 use decode::Envelope;
 use remote_read::{Trust, Way};
-use road::{Moment, Road};
+use transport::{Moment, Road};
 
 /// A Prometheus, or what speaks its language.
 pub struct Prometheus<'a> {

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::model::series::{Labels, Point, Series};
+use gpuctl_core::model::values::series::{Labels, Point, Series};
 use gpuctl_core::protobuf::{Reader, Scalar, put_bytes, put_number, put_varint};
 
 use super::Matchers;

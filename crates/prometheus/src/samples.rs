@@ -4,7 +4,7 @@
 //! It is our own code because of what it saves: with it and the changes beside it, `stats cluster` over a week of 1,000 GPUs went from
 //! between 3.5 and 5 times to 1.4 times the time that Prometheus itself takes to answer (`cargo bench --bench history`).
 
-use gpuctl_core::model::series::Point;
+use gpuctl_core::model::values::series::Point;
 
 /// An answer in which lists of samples are replaced by their numbers, and the lists.
 #[derive(Debug, Default, PartialEq)]

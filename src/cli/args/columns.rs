@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, ValueEnum};
 
 use crate::cli::args::format::ListFormat;
-use gpuctl_view::columns::CustomColumn;
+use gpuctl_view::format::columns::CustomColumn;
 
 /// How a list is printed.
 #[derive(Clone, Debug)]

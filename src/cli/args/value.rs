@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::observe::hourly::Dimension;
-use gpuctl_core::model::selector::Selector;
+use gpuctl_core::model::values::selector::Selector;
 
 /// What a value should have been, for clap's message about one that is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,12 +23,12 @@ pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
 
 /// Parses `30s`, `5m`, `2d` on the command line.
 pub(crate) fn duration(text: &str) -> Result<Duration, Expected> {
-    gpuctl_core::model::quantity::duration(text).ok_or(Expected("a duration such as 30s, 5m or 2h"))
+    gpuctl_core::model::values::quantity::duration(text).ok_or(Expected("a duration such as 30s, 5m or 2h"))
 }
 
 /// Parses a quantity as Kubernetes writes it, in thousandths of its unit.
 pub(crate) fn thousandths(text: &str) -> Result<u64, Expected> {
-    let amount = gpuctl_core::model::quantity::milli(text).and_then(|milli| u64::try_from(milli).ok());
+    let amount = gpuctl_core::model::values::quantity::milli(text).and_then(|milli| u64::try_from(milli).ok());
     amount.ok_or(Expected("a quantity such as 2, 500m or 16Gi"))
 }
 

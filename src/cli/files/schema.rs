@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::cli::files::kinds;
-use gpuctl_view::answers;
+use gpuctl_view::program::answers;
 
 /// Print the JSON Schema of the specification file, or of the answer of a command
 ///

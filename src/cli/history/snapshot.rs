@@ -7,7 +7,7 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::list::ListArgs;
 use crate::cli::args::value::Expected;
 use crate::cli::candidates;
-use gpuctl_core::model::quantity;
+use gpuctl_core::model::values::quantity;
 
 /// Show who held which GPUs at a point in time
 #[derive(Debug, Subcommand)]

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::list::ListArgs;
 use crate::cli::args::value::selector;
 use crate::cli::candidates;
-use gpuctl_core::model::selector::Selector;
+use gpuctl_core::model::values::selector::Selector;
 
 /// List jobs with their state
 ///

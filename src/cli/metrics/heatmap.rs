@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::format::OneFormat;
-use gpuctl_view::heatmap::HeatmapMetric;
+use gpuctl_view::nodes::heatmap::HeatmapMetric;
 
 /// Show the GPUs with the highest utilization, power or temperature
 ///

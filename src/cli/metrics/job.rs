@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::time::TimeRangeArgs;
 use crate::cli::candidates;
-use gpuctl_view::metrics::JobMetric;
+use gpuctl_view::history::metrics::JobMetric;
 
 /// Show the GPU utilization, memory and throughput of a job over time
 #[derive(Args, Debug)]

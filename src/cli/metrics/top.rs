@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::value::duration;
-use gpuctl_view::top::TopOrder;
+use gpuctl_view::workloads::top::TopOrder;
 
 /// Watch jobs, nodes, GPUs and queues, and step into them
 ///

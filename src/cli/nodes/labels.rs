@@ -5,7 +5,7 @@ use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::list::ListArgs;
 use crate::cli::candidates;
-use gpuctl_core::model::gpu::TYPE_LABELS;
+use gpuctl_core::model::facts::gpu::TYPE_LABELS;
 
 /// List the GPU types of this cluster, or show one label of a node, or the GPU labels of all nodes
 ///

@@ -9,8 +9,9 @@ use crate::context::Context;
 use crate::observe::list::{self, Listing, Round};
 use gpuctl_cluster::{Connection, Failure};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{Claim, quantity};
-use gpuctl_view::claims;
+use gpuctl_core::model::Claim;
+use gpuctl_core::model::values::quantity;
+use gpuctl_view::jobs::claims;
 
 pub(crate) async fn run(args: &GetClaims, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

@@ -6,7 +6,8 @@ use crate::cli::defaults::describe::DescribeDefaults;
 use crate::context::Context;
 use crate::deploy::defaults::{none, stored};
 use gpuctl_core::error::Error;
-use gpuctl_view::{defaults, document};
+use gpuctl_view::document;
+use gpuctl_view::files::defaults;
 
 pub(crate) async fn run(args: &DescribeDefaults, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::deploy::defaults::stored;
 use crate::observe::list::{self, Listing, Round};
 use gpuctl_core::error::Error;
-use gpuctl_view::defaults;
+use gpuctl_view::files::defaults;
 
 pub(crate) async fn run(args: &GetDefaults, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

@@ -8,7 +8,7 @@ use crate::deploy::inputs;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_manifest::convert::{Converted, convert};
 use gpuctl_manifest::spec;
-use gpuctl_view::converted::ConvertedItem;
+use gpuctl_view::files::converted::ConvertedItem;
 use gpuctl_view::{Format, document, yaml};
 
 pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, Error> {

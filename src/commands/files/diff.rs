@@ -6,23 +6,24 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use crate::cli::files::diff::Diff;
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Comparison, compare, masks, sources};
 use crate::deploy::errors::lost_companion;
 use crate::deploy::plan::Plan;
 use crate::deploy::planned::{Planned, planned};
-use crate::deploy::warned::Warned;
+use crate::deploy::warnings::Warned;
 use crate::deploy::{defaults, pools, quotas};
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::{Connection, Effect, label};
 use gpuctl_core::error::{Error, ErrorKind};
-use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::{Noted, PoolDefinition};
 use gpuctl_manifest::render::{DEFAULTS_FILE, Object, namespace};
 use gpuctl_manifest::spec::{Document, Pool, masked};
-use gpuctl_view::changes::{Difference, Masks, text};
-use gpuctl_view::{Format, document, local_files};
+use gpuctl_view::files::changes::{Difference, Masks, text};
+use gpuctl_view::jobs::local_files;
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();

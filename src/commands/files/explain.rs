@@ -8,7 +8,8 @@ use crate::deploy::defaults::stored;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_manifest::spec::reference::scope_names;
 use gpuctl_manifest::spec::{DefaultRow, nearest};
-use gpuctl_view::{Format, defaults, document, reference};
+use gpuctl_view::files::{defaults, reference};
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();

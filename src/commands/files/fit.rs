@@ -8,9 +8,9 @@ use crate::deploy::fit::fit;
 use crate::deploy::planned::{Planned, planned};
 use crate::observe::starts;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::fit::FitVerdict;
-use gpuctl_core::model::start::StartForecast;
-use gpuctl_view::fit::{FitRow, items, text};
+use gpuctl_core::model::counting::fit::FitVerdict;
+use gpuctl_core::model::counting::start::StartForecast;
+use gpuctl_view::jobs::fit::{FitRow, items, text};
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error> {

@@ -7,7 +7,7 @@ use crate::context::Context;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::files;
 use gpuctl_manifest::spec::preset;
-use gpuctl_view::reference;
+use gpuctl_view::files::reference;
 
 pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Error> {
     let preset = args.preset.as_deref().and_then(preset::file).map(ToOwned::to_owned);

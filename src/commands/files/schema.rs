@@ -9,7 +9,8 @@ use crate::cli::files::schema::Schema;
 use crate::context::Context;
 use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::schema::schema;
-use gpuctl_view::{answers, json};
+use gpuctl_view::json;
+use gpuctl_view::program::answers;
 
 pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Error> {
     let found = match args.output.as_deref() {
@@ -41,7 +42,7 @@ mod tests {
     use clap::{Command, CommandFactory};
 
     use crate::cli::Cli;
-    use gpuctl_view::answers;
+    use gpuctl_view::program::answers;
 
     /// Returns the words of every command that has `-o json`, joined by `-`.
     fn with_json(command: &Command, words: &[&str], found: &mut BTreeSet<String>) {

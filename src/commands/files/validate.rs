@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::cli::files::validate::Validate;
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::Judging;
@@ -12,12 +13,12 @@ use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan_each};
 use crate::deploy::shared;
-use crate::side_by_side::SideBySide;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_manifest::spec::checks::{self, by_id, silenced};
 use gpuctl_manifest::spec::{Document, FilePosition, Problem, Problems, Severity};
-use gpuctl_view::created::{DocumentName, FailedDocument};
-use gpuctl_view::validated::{self, Validated};
+use gpuctl_view::files::validated;
+use gpuctl_view::files::validated::Validated;
+use gpuctl_view::jobs::created::{DocumentName, FailedDocument};
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, Error> {

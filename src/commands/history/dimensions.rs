@@ -11,7 +11,8 @@ use crate::observe::names::print;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::stats::kube_state::{self, About};
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::exporters::kube_state::About;
 
 pub(crate) async fn namespaces(args: &GetNamespaces, context: &Context) -> Result<ExitCode, Error> {
     let found = pods(&args.back, context, async |_, namespaces, _, _| Ok(namespaces)).await?;

@@ -7,20 +7,21 @@ use futures::future::try_join;
 use jiff::Timestamp;
 
 use crate::cli::history::eff::Eff;
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces, uids};
 use crate::observe::times;
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{UnixSeconds, Watts};
-use gpuctl_core::stats::allocations::{Allocation, AllocationHistory};
-use gpuctl_core::stats::gpu_hours::{GpuHours, Spread, Works, add_work, advice};
-use gpuctl_core::stats::kube_state;
-use gpuctl_core::stats::serving_hours::ServingHours;
-use gpuctl_core::stats::top_owner::TopOwner;
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
+use gpuctl_core::stats::history::gpu_hours::{GpuHours, Spread, Works, add_work, advice};
+use gpuctl_core::stats::history::serving_hours::ServingHours;
+use gpuctl_core::stats::history::top_owner::TopOwner;
 use gpuctl_prometheus::Window;
-use gpuctl_view::efficiency::{self as view, Efficiency};
+use gpuctl_view::history::efficiency as view;
+use gpuctl_view::history::efficiency::Efficiency;
 use gpuctl_view::{Format, document};
 
 /// Seconds between two looks for when it lived.
@@ -182,7 +183,7 @@ fn spanned(life: Option<(i64, i64)>, ledger: &AllocationHistory, is_meant: impl 
 
 /// Returns what its devices may draw, when they are all of one model that is known.
 fn usage_limit(works: &Works) -> Option<Watts> {
-    let mut limits = works.values().map(|work| work.model.as_deref().and_then(gpuctl_core::stats::limits::watts));
+    let mut limits = works.values().map(|work| work.model.as_deref().and_then(gpuctl_core::stats::exporters::limits::watts));
     let first = limits.next()??;
     limits.all(|limit| limit == Some(first)).then_some(first)
 }

@@ -7,24 +7,26 @@ use futures::future::try_join;
 use serde::de::DeserializeOwned;
 
 use crate::cli::history::report::{GroupBy, Report, ReportFormat, ReportSortKey};
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces};
 use crate::observe::hourly::NONE_SERVED;
 use crate::observe::times;
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::model::prices::{Budget, Prices};
-use gpuctl_core::stats::allocations::{Allocation, AllocationGroup};
-use gpuctl_core::stats::gpu_hours::GpuHours;
-use gpuctl_core::stats::job_time::{JobSum, JobTimes};
-use gpuctl_core::stats::serving_hours::{self, ServingHours};
-use gpuctl_core::stats::{kube_state, query};
+use gpuctl_core::model::values::prices::{Budget, Prices};
+use gpuctl_core::stats::exporters::{kube_state, query};
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationGroup};
+use gpuctl_core::stats::history::gpu_hours::GpuHours;
+use gpuctl_core::stats::history::job_time::{JobSum, JobTimes};
+use gpuctl_core::stats::history::serving_hours;
+use gpuctl_core::stats::history::serving_hours::ServingHours;
 use gpuctl_local::files;
-use gpuctl_view::report::{self as view, GpuHourReport as Answer, Group, HourPoint};
-use gpuctl_view::report_document::ReportDocument;
-use gpuctl_view::report_html;
+use gpuctl_view::history::report as view;
+use gpuctl_view::history::report::{GpuHourReport as Answer, Group, HourPoint};
+use gpuctl_view::history::report_document::ReportDocument;
+use gpuctl_view::history::report_html;
 use gpuctl_view::{Format, document};
 
 impl GroupBy {
@@ -265,9 +267,9 @@ fn explained() -> String {
         ("parts", kube_state::node_labels(hour)),
         ("parts", query::claimed(hour)),
         ("quota", kube_state::quotas()),
-        ("used, wasted, unknown", query::samples(&[gpuctl_core::stats::dialect::Quantity::Utilization], hour)),
+        ("used, wasted, unknown", query::samples(&[gpuctl_core::stats::exporters::dialect::Quantity::Utilization], hour)),
         ("tokens, idle servers", serving_hours::query(hour)),
-        ("energy", query::samples(&[gpuctl_core::stats::dialect::Quantity::Power], hour)),
+        ("energy", query::samples(&[gpuctl_core::stats::exporters::dialect::Quantity::Power], hour)),
     ];
     columns.iter().map(|(column, query)| format!("# {column}: at the end of every hour\n{query}\n")).collect()
 }

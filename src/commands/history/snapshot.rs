@@ -4,16 +4,17 @@ use std::process::ExitCode;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::history::snapshot::{Latest, STEP, SnapshotCommand, SnapshotList, SnapshotSortKey};
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, uids};
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::times;
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::stats::kube_state;
-use gpuctl_view::snapshot::{self as view, At, Details, Uids};
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_view::history::snapshot as view;
+use gpuctl_view::history::snapshot::{At, Details, Uids};
 use gpuctl_view::{Format, document};
 
 /// Seconds that are read at a time.

@@ -13,8 +13,9 @@ use crate::observe::list::{self, ListOptions, Listing, Page, Round};
 use crate::observe::times;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_view::hourly::{HourlyRow, RowKind};
-use gpuctl_view::{Format, hourly_table as view};
+use gpuctl_view::Format;
+use gpuctl_view::history::hourly::{HourlyRow, RowKind};
+use gpuctl_view::history::hourly_table as view;
 
 /// Seconds of an hour.
 const HOUR: i64 = 3600;

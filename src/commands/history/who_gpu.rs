@@ -6,7 +6,8 @@ use crate::cli::history::who_gpu::Who;
 use crate::context::Context;
 use crate::observe::at_time::look;
 use gpuctl_core::error::Error;
-use gpuctl_view::{Format, at_time as view, document};
+use gpuctl_view::history::at_time as view;
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Who, context: &Context) -> Result<ExitCode, Error> {
     let Who::Gpu(args) = args;

@@ -24,11 +24,12 @@ use crate::lookup::{self, Purpose};
 use gpuctl_cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::Pod;
-use gpuctl_core::model::refusal::ContainerComplaint;
+use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_local::files::archive::{Copied, is_file, pack, target};
 use gpuctl_local::platform::ended_from_outside;
-use gpuctl_view::copied::{self, CopyResult};
 use gpuctl_view::document;
+use gpuctl_view::jobs::copied;
+use gpuctl_view::jobs::copied::CopyResult;
 
 /// Pieces of an archive on their way between the disk and the network.
 const PIECES: usize = 16;

@@ -6,16 +6,17 @@ use std::time::Instant;
 use indicatif::ProgressBar;
 
 use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::delete::{DeleteOptions, begin, end, told};
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::{AT_ONCE, defaults, inputs, pools, quotas};
 use crate::lookup;
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_manifest::spec::{Document, SiteDefaults};
-use gpuctl_view::deleted::{self, Deleted};
+use gpuctl_view::jobs::deleted;
+use gpuctl_view::jobs::deleted::Deleted;
 use gpuctl_view::{Format, document};
 
 /// What is deleted.

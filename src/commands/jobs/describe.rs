@@ -7,21 +7,24 @@ use futures::future::{join, join5};
 use crate::cli::jobs::describe::DescribeJob;
 use crate::context::Context;
 use crate::lookup::{self, Purpose};
-use crate::observe::moment::{self, OF_JOBS};
+use crate::observe::live::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::tail;
 use gpuctl_cluster::Failure;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{GpuCount, Job, JobKind, State, Status, UnixSeconds};
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::history::{self, Lifetimes};
-use gpuctl_core::stats::identity::ApiFacts;
-use gpuctl_core::stats::query::{self, Pods};
-use gpuctl_core::stats::{progress, training};
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::identity::ApiFacts;
+use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::exporters::query::Pods;
+use gpuctl_core::stats::history::curves as history;
+use gpuctl_core::stats::history::curves::Lifetimes;
+use gpuctl_core::stats::logs::{progress, training};
 use gpuctl_manifest::spec::masked;
 use gpuctl_prometheus::Window;
-use gpuctl_view::describe::{self, JobWork};
 use gpuctl_view::document;
+use gpuctl_view::jobs::describe;
+use gpuctl_view::jobs::describe::JobWork;
 
 pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
@@ -96,12 +99,12 @@ async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Resu
     let pods = Pods::named(&job.namespace, current);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
     let asked = cells.optional(async |prometheus| {
-        let moment = moment::read(prometheus, &OF_JOBS, Some(&pods));
+        let moment = live::read(prometheus, &OF_JOBS, Some(&pods));
         let (moment, series) = join(moment, prometheus.range(&curves, window)).await;
         Ok((moment?, series?))
     });
     let Some((moment, series)) = asked.await? else { return Ok(None) };
-    let readings = moment::of_jobs(&moment, std::iter::once(job));
+    let readings = live::of_jobs(&moment, std::iter::once(job));
     let alive = |at: Option<jiff::Timestamp>| at.map(jiff::Timestamp::as_millisecond);
     let lifetimes: Lifetimes = job
         .pods
@@ -111,7 +114,7 @@ async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Resu
     let history = history::read(&series, &ApiFacts::default(), &lifetimes);
     let note = history::unused(&history, usize::try_from(lived / step).unwrap_or(0)).filter(|_| lived >= 10 * STEP);
     Ok(Some(JobWork {
-        figures: moment::figures_of(&readings, job),
+        figures: live::figures_of(&readings, job),
         curve: history::mean(history.traces.iter().map(|trace| trace.curve(Quantity::Utilization))),
         readings,
         from: window.start.millis(),

@@ -9,7 +9,8 @@ use crate::lookup::{self, Purpose};
 use crate::observe::list::{self, Listing, Round};
 use gpuctl_cluster::{OutageRetry, Wanted};
 use gpuctl_core::error::Error;
-use gpuctl_view::{Format, events, json_line};
+use gpuctl_view::jobs::events;
+use gpuctl_view::{Format, json_line};
 
 pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();

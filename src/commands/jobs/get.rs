@@ -11,16 +11,17 @@ use crate::context::Context;
 use crate::lookup::{self, Purpose};
 use crate::observe::at_time;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::moment::{self, OF_JOBS};
+use crate::observe::live::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::progress_of;
 use gpuctl_cluster::{Selection, Wanted};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{GpuCount, Job, JobKind, State, Status};
-use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_view::Format;
-use gpuctl_view::coverage::Coverage;
-use gpuctl_view::jobs::{self, JobRow};
+use gpuctl_view::format::coverage::Coverage;
+use gpuctl_view::jobs::list as jobs;
+use gpuctl_view::jobs::list::JobRow;
 
 pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
@@ -55,7 +56,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
             let (selection, moment) = (selection?, moment?);
             let nodes = selection.jobs.iter().flat_map(|job| &job.pods).filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
             let moment = cells.or_exporters(moment, nodes.filter_map(|pod| pod.node.clone()).collect()).await;
-            let readings = moment.map(|moment| moment::of_jobs(&moment, selection.jobs.iter()));
+            let readings = moment.map(|moment| live::of_jobs(&moment, selection.jobs.iter()));
             if round.first {
                 warn_of(&selection, context);
             }
@@ -70,7 +71,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
             let found = options.page.of(found);
             let progress = if args.no_progress { BTreeMap::new() } else { progress_of(&connection, &found).await };
             let row = |(index, (job, state)): (usize, (Job, State))| {
-                let figures = readings.as_ref().map(|readings| moment::figures_of(readings, &job));
+                let figures = readings.as_ref().map(|readings| live::figures_of(readings, &job));
                 JobRow { job, state, progress: progress.get(&index).copied(), figures }
             };
             let rows: Vec<JobRow> = found.into_iter().enumerate().map(row).collect();

@@ -6,17 +6,19 @@ use std::process::ExitCode;
 use tokio::sync::Notify;
 
 use crate::cli::jobs::logs::Logs;
+use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::inside::choice::from_node;
 use crate::lookup::{self, Purpose};
 use crate::observe::first_error::first_error;
-use crate::side_by_side::SideBySide;
 use gpuctl_cluster::{Connection, Failure, LogEvent, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
-use gpuctl_view::first_error::{FirstErrorItem, FirstErrorLine};
-use gpuctl_view::logs::{self, JsonLine, PodLogLine, Prefix};
-use gpuctl_view::{self as view, Format, document, json_line, text};
+use gpuctl_view::format::text;
+use gpuctl_view::jobs::first_error::{FirstErrorItem, FirstErrorLine};
+use gpuctl_view::jobs::logs;
+use gpuctl_view::jobs::logs::{JsonLine, PodLogLine, Prefix};
+use gpuctl_view::{self as view, Format, document, json_line};
 
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;
@@ -109,7 +111,7 @@ async fn first(
     if line.is_none() {
         context.terminal.report(&format!("no line of {} looks like an error", text::count(found.read as u64, "pod")));
     }
-    let told = line.as_ref().map_or(String::new(), |line| view::first_error::text(line, context.terminal.look()));
+    let told = line.as_ref().map_or(String::new(), |line| view::jobs::first_error::text(line, context.terminal.look()));
     let answer = document(format, &FirstErrorItem { pods_read: found.read, pods: pods.len(), first: line });
     context.terminal.print(&answer.unwrap_or(told))?;
     Ok(ExitCode::SUCCESS)

@@ -14,8 +14,10 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, State, Status};
 use gpuctl_local::platform;
 use gpuctl_manifest::spec::{self, Document};
-use gpuctl_view::opened::{self, Opened};
-use gpuctl_view::{document, text};
+use gpuctl_view::document;
+use gpuctl_view::format::text;
+use gpuctl_view::jobs::opened;
+use gpuctl_view::jobs::opened::Opened;
 
 pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;

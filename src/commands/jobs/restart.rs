@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::deploy::size::{Change, answer, changeable};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, JobKind, Pod, State, Status};
-use gpuctl_view::text::count;
+use gpuctl_view::format::text::count;
 
 pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, Error> {
     let Restart::Job(args) = args;

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::deploy::size::{Change, answer, changeable};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{State, Status};
-use gpuctl_view::text::count;
+use gpuctl_view::format::text::count;
 
 pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Error> {
     let Resume::Job(args) = args;

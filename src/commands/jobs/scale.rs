@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::deploy::size::{Change, answer, changeable};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::JobKind;
-use gpuctl_view::text::count;
+use gpuctl_view::format::text::count;
 
 pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -11,7 +11,7 @@ use gpuctl_cluster::{Connection, Wanted};
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::{Job, State, Status};
 use gpuctl_diagnosis::Situation;
-use gpuctl_view::why::{WhyList, WhyRow, item, lines, text};
+use gpuctl_view::jobs::why::{WhyList, WhyRow, item, lines, text};
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Why, context: &Context) -> Result<ExitCode, Error> {

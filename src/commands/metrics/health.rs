@@ -7,14 +7,14 @@ use futures::future::{join, try_join};
 use crate::cli::metrics::health::GetHealth;
 use crate::context::Context;
 use crate::observe::list::{self, Listing, Round};
+use crate::observe::live::{self, OF_DEVICES};
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::moment::{self, OF_DEVICES};
 use gpuctl_core::error::Error;
-use gpuctl_core::stats::devices;
-use gpuctl_core::stats::gpu_health::{findings, growth};
-use gpuctl_core::stats::identity::ApiFacts;
-use gpuctl_view::coverage::Coverage;
-use gpuctl_view::gpu_health as view;
+use gpuctl_core::stats::exporters::devices;
+use gpuctl_core::stats::exporters::identity::ApiFacts;
+use gpuctl_core::stats::score::gpu_health::{findings, growth};
+use gpuctl_view::format::coverage::Coverage;
+use gpuctl_view::score::gpu_health as view;
 
 pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     let asked = async {
         let prometheus = metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await?;
         let grown = async { Ok::<_, Error>(prometheus.now(&growth()).await?) };
-        let answer = try_join(moment::read(&prometheus, &OF_DEVICES, None), grown).await?;
+        let answer = try_join(live::read(&prometheus, &OF_DEVICES, None), grown).await?;
         metrics::tell_warnings(context, &prometheus);
         Ok::<_, Error>(answer)
     };

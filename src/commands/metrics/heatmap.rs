@@ -6,16 +6,16 @@ use futures::future::join;
 
 use crate::cli::metrics::heatmap::GetHeatmap;
 use crate::context::Context;
+use crate::observe::live::{self, OF_DEVICES};
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::moment::{self, OF_DEVICES};
 use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{Inventory, Readings};
-use gpuctl_core::stats::devices;
-use gpuctl_core::stats::identity::ApiFacts;
-use gpuctl_view::coverage::Coverage;
-use gpuctl_view::heatmap::{self};
+use gpuctl_core::stats::exporters::devices;
+use gpuctl_core::stats::exporters::identity::ApiFacts;
+use gpuctl_view::format::coverage::Coverage;
+use gpuctl_view::nodes::heatmap;
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode, Error> {
@@ -55,7 +55,7 @@ struct Seen {
 async fn look(connection: &Connection, warns: bool, context: &Context) -> Result<Seen, Error> {
     let moment = async {
         let prometheus = metrics::find(context, connection, context.access.request_timeout, StoreUse::Devices).await?;
-        let moment = moment::read(&prometheus, &OF_DEVICES, None).await?;
+        let moment = live::read(&prometheus, &OF_DEVICES, None).await?;
         if warns {
             metrics::tell_warnings(context, &prometheus);
         }

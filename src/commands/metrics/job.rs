@@ -11,11 +11,12 @@ use crate::observe::curves::{self, lifetimes};
 use crate::observe::training_telemetry::{self, speakers};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::query::Pods;
-use gpuctl_core::stats::training::Measure;
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::query::Pods;
+use gpuctl_core::stats::logs::training::Measure;
 use gpuctl_view::document;
-use gpuctl_view::metrics::{self as view, JobCurves, JobMetric};
+use gpuctl_view::history::metrics as view;
+use gpuctl_view::history::metrics::{JobCurves, JobMetric};
 
 pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

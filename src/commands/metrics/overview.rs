@@ -6,15 +6,16 @@ use futures::future::join;
 
 use crate::cli::metrics::overview::GetOverview;
 use crate::context::Context;
-use crate::observe::moment;
+use crate::observe::live;
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
-use gpuctl_core::stats::node_exporter;
-use gpuctl_view::coverage::Coverage;
-use gpuctl_view::overview::{self, Overview, OverviewSource};
+use gpuctl_core::stats::exporters::node_exporter;
+use gpuctl_view::format::coverage::Coverage;
+use gpuctl_view::nodes::overview;
+use gpuctl_view::nodes::overview::{Overview, OverviewSource};
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCode, Error> {
@@ -42,7 +43,7 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
 async fn look(connection: &Connection, cells: &OptionalMetrics<'_>, warns: bool, context: &Context) -> Result<Overview, Error> {
     let machines = node_exporter::query();
     let asked = cells.optional(async |prometheus| {
-        let moment = moment::of_overview(prometheus);
+        let moment = live::of_overview(prometheus);
         let (moment, machines) = join(moment, prometheus.now(&machines)).await;
         Ok((moment?, machines?))
     });

@@ -10,9 +10,10 @@ use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
 use crate::observe::{curves, metrics};
 use gpuctl_core::error::Error;
-use gpuctl_core::stats::query;
+use gpuctl_core::stats::exporters::query;
 use gpuctl_view::document;
-use gpuctl_view::metrics::{self as view, TrainingCurves};
+use gpuctl_view::history::metrics as view;
+use gpuctl_view::history::metrics::TrainingCurves;
 
 pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -11,11 +11,11 @@ use crate::observe::curves::{self, milliseconds};
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::forest::Branch;
-use gpuctl_core::model::work_pod::WorkPod;
-use gpuctl_core::stats::dialect::Quantity;
+use gpuctl_core::model::counting::forest::Branch;
+use gpuctl_core::model::facts::work_pod::WorkPod;
+use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_view::document;
-use gpuctl_view::metrics as view;
+use gpuctl_view::history::metrics as view;
 
 /// Seconds between two points of a workload's curves: the document's default.
 const WORKLOAD_STEP: i64 = 60;

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use crate::cli::nodes::describe::DescribeNode;
 use crate::context::Context;
 use crate::lookup;
-use crate::observe::moment::OF_DEVICES;
+use crate::observe::live::OF_DEVICES;
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_core::error::Error;
-use gpuctl_view::{document, node};
+use gpuctl_view::document;
+use gpuctl_view::nodes::describe as node;
 
 pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::observe::drain::plan;
 use crate::observe::list::{self, Listing, Round};
 use gpuctl_core::error::Error;
-use gpuctl_view::drain as view;
+use gpuctl_view::nodes::drain as view;
 
 pub(crate) async fn run(args: &Drain, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();

@@ -6,9 +6,10 @@ use crate::cli::nodes::free::Free;
 use crate::context::Context;
 use crate::observe::nodes::warn_of;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::free::{BesideGpu, free_gpus};
+use gpuctl_core::model::counting::free::{BesideGpu, free_gpus};
 use gpuctl_core::model::{Consumers, GpuType, NodeUsage};
-use gpuctl_view::{Format, document, free};
+use gpuctl_view::nodes::free;
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -10,17 +10,18 @@ use crate::context::Context;
 use crate::lookup;
 use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::moment::{OF_DEVICES, OF_NODES};
+use crate::observe::live::{OF_DEVICES, OF_NODES};
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::{at_time, blame};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::gpu::is_type_label;
+use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_core::model::{GpuType, NodeDetails, NodeHealth, NodeUsage};
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_view::coverage::Coverage;
-use gpuctl_view::{Format, labels, node_table, nodes};
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_view::Format;
+use gpuctl_view::format::coverage::Coverage;
+use gpuctl_view::nodes::{document as nodes, labels, table as node_table};
 
 pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

@@ -12,7 +12,8 @@ use crate::observe::watch::METRICS_STEP;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::NodeDetails;
-use gpuctl_view::{document, gpu_types, labels};
+use gpuctl_view::document;
+use gpuctl_view::nodes::{gpu_types, labels};
 
 pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

@@ -7,12 +7,12 @@ use futures::future::join;
 use crate::cli::pools::describe::DescribePool;
 use crate::context::Context;
 use crate::deploy::pools::missing;
-use crate::observe::moment::OF_NODES;
+use crate::observe::live::OF_NODES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
-use gpuctl_view::pools::{self};
+use gpuctl_view::nodes::pools;
 
 pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

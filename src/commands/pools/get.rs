@@ -11,12 +11,13 @@ use crate::context::Context;
 use crate::deploy::pools::missing;
 use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::moment::OF_NODES;
+use crate::observe::live::OF_NODES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};
 use crate::observe::watch::METRICS_STEP;
 use gpuctl_core::error::Error;
-use gpuctl_view::pools::{self, PoolUse};
+use gpuctl_view::nodes::pools;
+use gpuctl_view::nodes::pools::PoolUse;
 
 pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

@@ -11,9 +11,10 @@ use crate::deploy::pools;
 use crate::lookup;
 use gpuctl_cluster::{Connection, LabelOverwrite};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::{NodeUsage, Noted, PoolDefinition};
-use gpuctl_view::{Format, document, labels};
+use gpuctl_view::nodes::labels;
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn add(add: &Add, context: &Context) -> Result<ExitCode, Error> {
     let Add::Node(args) = add;

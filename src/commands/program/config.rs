@@ -10,8 +10,9 @@ use crate::config::{KEYS, Origin, SettingKey, ValueKind as Wants, nearest, set, 
 use crate::context::Context;
 use crate::deploy::inputs;
 use gpuctl_core::error::{Error, ErrorKind};
-use gpuctl_view::config::{self as view, Setting};
 use gpuctl_view::document;
+use gpuctl_view::program::config as view;
+use gpuctl_view::program::config::Setting;
 
 pub(crate) async fn run(command: &ConfigCommand, context: &Context) -> Result<ExitCode, Error> {
     match command {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::cli::carried::CarriedOptions;
+use crate::cli::inherited_options::CarriedOptions;
 use crate::cli::program::mcp::{Mcp, Skill, WriteScope};
 use crate::context::Context;
 use crate::mcp::{SKILL, Target, WriteArea, serve};

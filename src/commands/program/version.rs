@@ -6,8 +6,9 @@ use crate::cli::program::version::Version;
 use crate::config::SettingKey;
 use crate::context::Context;
 use gpuctl_core::error::Error;
-use gpuctl_view::config::without_credentials;
-use gpuctl_view::{document, version};
+use gpuctl_view::document;
+use gpuctl_view::program::config::without_credentials;
+use gpuctl_view::program::version;
 
 pub(crate) async fn run(args: &Version, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

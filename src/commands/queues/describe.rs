@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use crate::cli::queues::describe::DescribeQueue;
 use crate::context::Context;
-use crate::observe::moment::{self, OF_JOBS};
+use crate::observe::live::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::Wanted;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::{Job, Queue, State, Status};
-use gpuctl_view::{document, queues};
+use gpuctl_view::document;
+use gpuctl_view::queues::list as queues;
 
 pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
@@ -45,8 +46,8 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));
     let moment = OptionalMetrics::new(context, &connection).now(&OF_JOBS).await?;
     let figures = moment.map(|moment| {
-        let readings = moment::of_jobs(&moment, jobs.iter().map(|(_, job)| job));
-        moment::figures_of_all(&readings, jobs.iter().map(|(_, job)| job))
+        let readings = live::of_jobs(&moment, jobs.iter().map(|(_, job)| job));
+        live::figures_of_all(&readings, jobs.iter().map(|(_, job)| job))
     });
     let text = document(args.output.into(), &queues::description(queue, figures, &jobs));
     let look = context.terminal.look();

@@ -9,14 +9,16 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::queues::get::{GetQueues, QueueSortKey};
 use crate::context::Context;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::moment::OF_JOBS;
+use crate::observe::live::OF_JOBS;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::queues::rows;
 use gpuctl_cluster::Wanted;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{GpuCount, Percent};
-use gpuctl_view::preemptions::{self, PreemptionCoverage};
-use gpuctl_view::queues::{self, QueueRow};
+use gpuctl_view::queues::list as queues;
+use gpuctl_view::queues::list::QueueRow;
+use gpuctl_view::queues::preemptions;
+use gpuctl_view::queues::preemptions::PreemptionCoverage;
 
 pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

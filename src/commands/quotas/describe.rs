@@ -6,7 +6,8 @@ use crate::cli::quotas::describe::DescribeQuota;
 use crate::context::Context;
 use crate::deploy::quotas::deletable;
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_view::{document, quotas};
+use gpuctl_view::document;
+use gpuctl_view::queues::quotas;
 
 pub(crate) async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -10,7 +10,7 @@ use crate::observe::list::{self, Listing, Round};
 use gpuctl_cluster::{Connection, Failure};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::QuotaUse;
-use gpuctl_view::quotas;
+use gpuctl_view::queues::quotas;
 
 pub(crate) async fn run(args: &GetQuotas, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

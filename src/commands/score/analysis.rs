@@ -8,18 +8,19 @@ use jiff::Timestamp;
 
 use crate::commands::score::settings::Settings;
 use crate::context::Context;
+use crate::observe::live::{self, OF_NODES};
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::moment::{self, OF_NODES};
 use crate::observe::nodes;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{Series, UnixSeconds};
-use gpuctl_core::stats::devices;
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::history::{self, Lifetimes};
-use gpuctl_core::stats::identity::ApiFacts;
-use gpuctl_core::stats::query;
-use gpuctl_core::stats::scored::{Rules, Scored, scored};
-use gpuctl_core::stats::serving;
+use gpuctl_core::stats::exporters::devices;
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::identity::ApiFacts;
+use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::history::curves as history;
+use gpuctl_core::stats::history::curves::Lifetimes;
+use gpuctl_core::stats::score::selection::{Rules, Scored, scored};
+use gpuctl_core::stats::score::serving;
 use gpuctl_prometheus::Window;
 
 /// What a score is made of.
@@ -67,7 +68,7 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
         let prometheus =
             metrics::find(context, &connection, context.access.request_timeout, StoreUse::Sums { since: start }).await?;
         let counted = query::samples_counted(&query::names(&[Quantity::Utilization]));
-        let (moment, counted) = join(moment::read(&prometheus, &OF_NODES, None), prometheus.now(&counted)).await;
+        let (moment, counted) = join(live::read(&prometheus, &OF_NODES, None), prometheus.now(&counted)).await;
         let (moment, lookback) = (moment?, lookback(&counted?, step));
         let recent = query::recent(&QUANTITIES, lookback);
         let requests = serving::query(window);

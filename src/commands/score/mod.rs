@@ -16,10 +16,12 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreSortKey, ScoreView};
 use crate::context::Context;
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::stats::scored::Scored;
+use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_local::files;
-use gpuctl_view::exposition::{self, Analyses};
-use gpuctl_view::{Format, document, score as view};
+use gpuctl_view::score::exposition;
+use gpuctl_view::score::exposition::Analyses;
+use gpuctl_view::score::list as view;
+use gpuctl_view::{Format, document};
 
 impl ScoreArgs {
     /// Reads the environment and the config file as they are now.

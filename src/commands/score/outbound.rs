@@ -19,11 +19,12 @@ use crate::outbound::sent_messages::SentMessages;
 use crate::outbound::{Caller, OutboundCall, RetryPolicy};
 use gpuctl_cluster::read_only;
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::stats::ai_question;
-use gpuctl_core::stats::opinion::{self, Activity};
-use gpuctl_core::stats::score::{Band, Thresholds};
-use gpuctl_core::stats::scored::Scored;
-use gpuctl_view::score as view;
+use gpuctl_core::stats::score::ai_question;
+use gpuctl_core::stats::score::opinion;
+use gpuctl_core::stats::score::opinion::Activity;
+use gpuctl_core::stats::score::selection::Scored;
+use gpuctl_core::stats::score::value::{Band, Thresholds};
+use gpuctl_view::score::list as view;
 
 /// Asks for opinions on the lowest scores, for so long in all. A device without a score is not asked about.
 pub(crate) async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Duration>, context: &Context) {

@@ -11,7 +11,7 @@ use crate::outbound::OutboundUrl;
 use crate::outbound::ai::Ai;
 use crate::terminal::Verbosity;
 use gpuctl_core::error::Error;
-use gpuctl_core::stats::score::{Thresholds, Weights};
+use gpuctl_core::stats::score::value::{Thresholds, Weights};
 
 /// An AI, and what its word is worth.
 #[derive(Clone, Debug)]

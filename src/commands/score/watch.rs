@@ -17,11 +17,13 @@ use crate::context::Context;
 use crate::outbound::sent_messages::SentMessages;
 use crate::serve::{HttpPage, Pages, Server};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::stats::scored::Scored;
+use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_local::platform;
-use gpuctl_view::exposition::{self, Analyses};
-use gpuctl_view::health::HealthStatus;
-use gpuctl_view::{Format, json, score as view};
+use gpuctl_view::program::health::HealthStatus;
+use gpuctl_view::score::exposition;
+use gpuctl_view::score::exposition::Analyses;
+use gpuctl_view::score::list as view;
+use gpuctl_view::{Format, json};
 
 /// Time between two looks at the config file, and at how long an analysis takes.
 const TICK: Duration = Duration::from_secs(1);

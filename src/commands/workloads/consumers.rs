@@ -7,16 +7,17 @@ use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::consumers::{ConsumerSortKey, GetConsumers};
 use crate::context::Context;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::moment::OF_JOBS;
+use crate::observe::live::OF_JOBS;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::workloads::{self, KeptObjects};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Percent;
-use gpuctl_core::model::workload::QUEUED;
-use gpuctl_view::coverage::Coverage;
-use gpuctl_view::workloads::{self as view, ConsumerRow};
+use gpuctl_core::model::facts::workload::QUEUED;
+use gpuctl_view::format::coverage::Coverage;
+use gpuctl_view::workloads::list as view;
+use gpuctl_view::workloads::list::ConsumerRow;
 
 pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(WORKLOADS_PAGE_SIZE);

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use crate::cli::workloads::describe::DescribeWorkload;
 use crate::context::Context;
-use crate::observe::moment::OF_JOBS;
+use crate::observe::live::OF_JOBS;
 use crate::observe::workloads;
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
-use gpuctl_view::workloads::{self as view, ConsumerRow};
+use gpuctl_view::workloads::list as view;
+use gpuctl_view::workloads::list::ConsumerRow;
 
 pub(crate) async fn run(args: &DescribeWorkload, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -13,7 +13,7 @@ use crate::observe::workloads::{self, KeptObjects};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Workload;
-use gpuctl_view::workloads as view;
+use gpuctl_view::workloads::list as view;
 
 pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(WORKLOADS_PAGE_SIZE);

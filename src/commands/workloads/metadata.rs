@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::observe::workloads;
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
-use gpuctl_view::workloads as view;
+use gpuctl_view::workloads::list as view;
 
 pub(crate) async fn run(args: &GetWorkloadMetadata, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -6,7 +6,8 @@ use crate::cli::workloads::tree::Tree;
 use crate::context::Context;
 use crate::observe::workloads;
 use gpuctl_core::error::Error;
-use gpuctl_view::{document, tree};
+use gpuctl_view::document;
+use gpuctl_view::workloads::tree;
 
 pub(crate) async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -6,7 +6,7 @@ mod problem;
 pub use name::ErrorName;
 pub use problem::{FilePosition, Problem, Problems, Severity};
 
-use crate::model::excerpt::{ERROR_PART, shortened};
+use crate::model::values::excerpt::{ERROR_PART, shortened};
 use std::fmt;
 
 /// What went wrong in general. Each kind is one exit code.

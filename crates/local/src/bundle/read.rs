@@ -12,7 +12,7 @@ use serde::de::DeserializeSeed;
 
 use super::{Bundle, BundleError, FORMAT};
 use crate::files::FileError;
-use gpuctl_core::model::json_weight::WithinWeight;
+use gpuctl_core::model::values::json_weight::WithinWeight;
 
 /// Limit of the compressed file in bytes.
 const PACKED: u64 = 64 << 20;

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use gpuctl_core::model::labels::{DEFAULTS, SOURCE};
+use gpuctl_core::model::contract::labels::{DEFAULTS, SOURCE};
 use gpuctl_core::model::secrets::{NameStrength, argument_secrets, is_secret_name, is_secret_value, scrubbed, strength_of};
 
 /// Placeholder for a secret in a bundle.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Bundle, Kept, NotInBundle, Question};
-use gpuctl_core::model::selector::Selector;
+use gpuctl_core::model::values::selector::Selector;
 
 /// An answer with its content type.
 #[derive(Debug)]

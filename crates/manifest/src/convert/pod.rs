@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::{FieldMap, SourceFields};
 use gpuctl_core::model::GpuType;
-use gpuctl_core::model::gpu::{TYPE_LABELS, WHOLE};
-use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::contract::labels::POOL_LABEL;
+use gpuctl_core::model::facts::gpu::{TYPE_LABELS, WHOLE};
 
 /// Fields of a pod spec that the overlay carries as they are.
 const OVERLAID: [&str; 16] = [

@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::spec::JobResources;
-use gpuctl_core::model::gpu::{self, TYPE_LABELS};
-use gpuctl_core::model::labels::POOL_LABEL;
+use gpuctl_core::model::contract::labels::POOL_LABEL;
+use gpuctl_core::model::facts::gpu;
+use gpuctl_core::model::facts::gpu::TYPE_LABELS;
 use gpuctl_core::model::{GpuType, Node};
 
 /// The label with the name of the node.

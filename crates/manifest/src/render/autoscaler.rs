@@ -11,7 +11,7 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::spec::{Autoscaling, JobDocument};
-use gpuctl_core::model::service::QUEUE_LENGTH;
+use gpuctl_core::model::facts::service::QUEUE_LENGTH;
 
 use super::labels::metadata;
 use super::servers::spans_nodes;

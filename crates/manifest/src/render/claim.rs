@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::labels::metadata;
 use super::{Object, Target};
 use crate::spec::{JobDocument, JobResources};
-use gpuctl_core::model::fingerprint::fnv;
-use gpuctl_core::model::labels::CLAIMED_GPUS;
+use gpuctl_core::model::contract::labels::CLAIMED_GPUS;
+use gpuctl_core::model::values::fingerprint::fnv;
 use gpuctl_core::model::{GpuType, Node};
 
 /// What each pod claims.

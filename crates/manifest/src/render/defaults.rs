@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Object;
 use crate::spec::SiteDefaults;
-use gpuctl_core::model::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, USER};
+use gpuctl_core::model::contract::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, USER};
 
 /// The key of the file.
 pub const DEFAULTS_FILE: &str = "defaults.yaml";

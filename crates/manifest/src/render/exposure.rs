@@ -13,7 +13,7 @@ use super::labels::{annotations, metadata};
 use super::servers::spans_nodes;
 use super::{Object, Target};
 use crate::spec::{JobDocument, Service};
-use gpuctl_core::model::labels::{GROUP_RANK, JOB};
+use gpuctl_core::model::contract::labels::{GROUP_RANK, JOB};
 
 /// The name of the one port, in the container and in the Service.
 pub(super) const PORT: &str = "main";

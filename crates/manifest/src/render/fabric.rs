@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use super::Target;
 use super::placement::NodeChoice;
 use crate::spec::{JobDocument, Rdma};
-use gpuctl_core::model::fingerprint::fnv;
+use gpuctl_core::model::values::fingerprint::fnv;
 use gpuctl_core::model::{Node, Nodes};
 
 /// More of them on a node than this are shares that all pods may have, of which one is enough.

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Target;
 use crate::spec::{JobDocument, Priority};
 use gpuctl_core::model::GpuType;
-use gpuctl_core::model::labels::{
+use gpuctl_core::model::contract::labels::{
     DEFAULTS, DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, POOL_LABEL, SOURCE, USER, VERSION,
 };
 

@@ -9,7 +9,7 @@ use super::pod::{RenderedTemplate, probe, template};
 use super::queue::queue;
 use super::{Object, Refusal, Rendered, Target, exposure};
 use crate::spec::{JobDocument, Service, port};
-use gpuctl_core::model::labels::JOB;
+use gpuctl_core::model::contract::labels::JOB;
 
 /// Where a notebook listens when nothing says so.
 const JUPYTER: u16 = 8888;

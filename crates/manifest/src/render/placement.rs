@@ -11,8 +11,10 @@ use super::claim::{DeviceClaim, of_nodes};
 use super::tolerations::{of_driver, of_pool, tolerations, welcome};
 use super::{Refusal, Target};
 use crate::spec::{JobDocument, JobResources, Located, Share, WrittenGpuType, nearest};
-use gpuctl_core::model::gpu::{self, HAMI_REGISTER};
-use gpuctl_core::model::{GpuType, Node, Nodes, quantity};
+use gpuctl_core::model::facts::gpu;
+use gpuctl_core::model::facts::gpu::HAMI_REGISTER;
+use gpuctl_core::model::values::quantity;
+use gpuctl_core::model::{GpuType, Node, Nodes};
 
 /// What a job asks of its nodes.
 #[derive(Clone, Debug, Default)]

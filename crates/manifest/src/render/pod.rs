@@ -17,7 +17,7 @@ use super::storage::{PodStorage, storage};
 use super::tolerations::with_site;
 use super::{Object, Refusal, Target, checkpoint, fabric, overlay, security, servers, supervisor};
 use crate::spec::{JobDocument, Priority};
-use gpuctl_core::model::labels::{MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::{JobKind, OWN_CONTAINER};
 
 /// A pod template and what goes with it.

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::tolerations::tolerates;
-use gpuctl_core::model::device_demand::DeviceClaims;
+use gpuctl_core::model::counting::device_demand::DeviceClaims;
 use gpuctl_core::model::{Node, Taint};
 
 /// The taint that says what `spec.unschedulable` says.

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::Object;
 use crate::spec::SiteDefaults;
-use gpuctl_core::model::gpu::is_type_label;
-use gpuctl_core::model::labels::{HOME, HOME_UID, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, PRIVATE};
-use gpuctl_core::model::node::is_group_label;
+use gpuctl_core::model::contract::labels::{HOME, HOME_UID, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, PRIVATE};
+use gpuctl_core::model::facts::gpu::is_type_label;
+use gpuctl_core::model::facts::node::is_group_label;
 use gpuctl_core::model::{Node, PoolDefinition};
 
 /// The value of the kind's label.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::labels::metadata;
 use super::{Object, Refusal, Target};
 use crate::spec::JobDocument;
-use gpuctl_core::model::labels::{COSCHEDULING_GROUP, KAI_GROUP_SIZE, KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
+use gpuctl_core::model::contract::labels::{COSCHEDULING_GROUP, KAI_GROUP_SIZE, KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
 use gpuctl_core::model::{Gang, JobKind, QueueSystem};
 
 /// Marks the owner of the pods, and its template where the queueing system reads that.

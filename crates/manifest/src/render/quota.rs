@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Object;
 use crate::spec::QuotaLimits;
-use gpuctl_core::model::labels::{DESCRIPTION, KIND, MANAGED_BY, MANAGED_BY_US, QUOTA};
+use gpuctl_core::model::contract::labels::{DESCRIPTION, KIND, MANAGED_BY, MANAGED_BY_US, QUOTA};
 
 /// The value of the kind's label.
 pub(super) const QUOTA_KIND: &str = "quota";

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use gpuctl_core::model::labels::HOME;
-use gpuctl_core::model::rights::{Right, RightScope, merged};
+use gpuctl_core::model::contract::labels::HOME;
+use gpuctl_core::model::contract::rights::{Right, RightScope, merged};
 
 const VERSION: &str = "rbac.authorization.k8s.io/v1";
 const GROUP: &str = "rbac.authorization.k8s.io";

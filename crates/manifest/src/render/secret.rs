@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::Object;
-use gpuctl_core::model::labels::{MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 
 /// A login of an image registry.
 pub struct Registry<'a> {

@@ -13,7 +13,7 @@ use super::servers::spans_nodes;
 use super::{Object, Refusal, Rendered, Target, autoscaler, exposure, groups};
 use crate::spec::{JobDocument, Service, VolumeAccess, WorkdirSource, port};
 use gpuctl_core::model::JobKind;
-use gpuctl_core::model::labels::JOB;
+use gpuctl_core::model::contract::labels::JOB;
 
 /// Seconds that a model may take until its server answers; weights come over the network at some 100 MB/s.
 const MODEL_START: u64 = 1800;

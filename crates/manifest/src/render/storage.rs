@@ -12,8 +12,9 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::spec::{JobDocument, VolumeAccess, Workdir, WorkdirSource};
-use gpuctl_core::model::labels::SHARED_MEMORY_VOLUME;
-use gpuctl_core::model::{JobKind, Nodes, quantity};
+use gpuctl_core::model::contract::labels::SHARED_MEMORY_VOLUME;
+use gpuctl_core::model::values::quantity;
+use gpuctl_core::model::{JobKind, Nodes};
 
 use super::labels::metadata;
 use super::{Object, Refusal, Target, supervisor};

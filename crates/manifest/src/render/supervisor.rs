@@ -22,8 +22,8 @@ use super::fabric::{in_host_network, ports};
 use super::labels::metadata;
 use super::{Object, OtherPolicies, Refusal, Target};
 use crate::spec::{Command, JobDocument, Restart};
-use gpuctl_core::model::fingerprint::sha256;
-use gpuctl_core::model::labels::{JOB, SUPERVISOR_FILE, SUPERVISOR_VOLUME, TOKEN_FILE, TOKEN_TYPE};
+use gpuctl_core::model::contract::labels::{JOB, SUPERVISOR_FILE, SUPERVISOR_VOLUME, TOKEN_FILE, TOKEN_TYPE};
+use gpuctl_core::model::values::fingerprint::sha256;
 use gpuctl_core::model::{JobKind, OWN_CONTAINER};
 
 const PROGRAM: &str = include_str!("supervisor.py");

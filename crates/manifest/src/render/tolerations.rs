@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::spec::{JobDocument, JobResources};
-use gpuctl_core::model::labels::POOL_LABEL;
-use gpuctl_core::model::node::DEDICATED;
+use gpuctl_core::model::contract::labels::POOL_LABEL;
+use gpuctl_core::model::facts::node::DEDICATED;
 use gpuctl_core::model::{Node, Taint};
 
 pub(super) fn tolerations(wanted: &JobResources, nodes: &[&Node], resources: &BTreeMap<String, Quantity>) -> Vec<Toleration> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Refusal, Target};
 use crate::spec::JobDocument;
-use gpuctl_core::model::labels::JOB;
+use gpuctl_core::model::contract::labels::JOB;
 use gpuctl_core::model::{Gang, Nodes};
 
 /// Labels of what is behind one switch.

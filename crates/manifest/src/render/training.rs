@@ -8,7 +8,7 @@ use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
 use super::{Object, Refusal, Rendered, Target, overlay, queue, supervisor, topology};
 use crate::spec::JobDocument;
-use gpuctl_core::model::labels::{JOB, KUEUE_TOPOLOGY, RETRIES, SUPERVISOR_HASH};
+use gpuctl_core::model::contract::labels::{JOB, KUEUE_TOPOLOGY, RETRIES, SUPERVISOR_HASH};
 use gpuctl_core::model::{Gang, GangWish};
 
 /// Returns the objects of a training.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::document::{Document, JobDocument};
-use super::meaning::{self, Finding};
+use super::semantics::{self, Finding};
 use super::tree::{self, YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem, Problems, Severity};
 
@@ -69,77 +69,77 @@ pub const CHECKS: [Check; 20] = [
         Error,
         "`--nproc_per_node` other than `resources.gpu`",
         "torchrun starts one process per GPU of a pod. More processes than GPUs fail at once with an invalid device; fewer leave GPUs idle.",
-        meaning::nproc,
+        semantics::nproc,
     ),
     check(
         "num-processes",
         Error,
         "`--num_processes` other than all GPUs",
         "accelerate counts processes over all nodes: GPUs per pod times `node_count`. Leave the flag out and gpuctl adds it.",
-        meaning::num_processes,
+        semantics::num_processes,
     ),
     check(
         "tensor-parallel",
         Error,
         "a tensor-parallel size other than `resources.gpu`",
         "A server splits its model over as many GPUs as it is told. With more than the pod has it does not start; with fewer the rest is idle.",
-        meaning::tensor_parallel,
+        semantics::tensor_parallel,
     ),
     check(
         "port",
         Warning,
         "a port in the command other than `service.port`",
         "The Service would send requests to a port on which nothing listens. Say `targetPort` if the difference is meant.",
-        meaning::port,
+        semantics::port,
     ),
     check(
         "file-as-directory",
         Warning,
         "a path that looks like a file and is mounted as a folder",
         "A host path that does not exist is made as a folder, so the program finds an empty folder where it wants a file. Say `type: file` or `type: directory`.",
-        meaning::file_as_directory,
+        semantics::file_as_directory,
     ),
     check(
         "request-limit",
         Warning,
         "`request_limit` that nothing enforces",
         "Only an ingress can limit requests; without `service.host` there is none.",
-        meaning::request_limit,
+        semantics::request_limit,
     ),
     check(
         "image-tag",
         Warning,
         "an image without a fixed tag on several pods",
         "Pods that start at different times may run different images, and their ranks disagree. Name a version or a digest.",
-        meaning::image_tag,
+        semantics::image_tag,
     ),
     check(
         "deprecated-launcher",
         Warning,
         "a launcher that is no longer developed",
         "`torch.distributed.launch` is torchrun with old defaults and will go. `torchrun` takes the same script.",
-        meaning::deprecated_launcher,
+        semantics::deprecated_launcher,
     ),
     check(
         "plain-secret",
         Warning,
         "a token or password in plain sight",
         "It is readable by everybody who may read jobs. `gpuctl create secret` keeps it apart, and `env` takes it by `{name, secret, key}`.",
-        meaning::plain_secret,
+        semantics::plain_secret,
     ),
     check(
         "memory-target",
         Warning,
         "`targetMemoryUtilization` on a server that takes all memory at once",
         "vLLM and its like take 90 % of the GPU memory when they start, and the autoscaler follows its highest metric: it would stay at the most replicas for ever.",
-        meaning::memory_target,
+        semantics::memory_target,
     ),
     check(
         "health-check",
         Warning,
         "an inference service without `health_check`",
         "A port that accepts connections is not a model that is loaded: requests would reach it too early.",
-        meaning::health_check,
+        semantics::health_check,
     ),
     elsewhere(
         "unfit",

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use gpuctl_core::model::{GpuType, quantity};
+use gpuctl_core::model::GpuType;
+use gpuctl_core::model::values::quantity;
 
 use super::shape::{Field, spellings};
 use super::tree::{Entry, YamlNode, YamlValue};

@@ -11,9 +11,10 @@ use super::fields::Located;
 use super::loader_variables::{is_selector, weakens};
 use super::site_share::Inherited;
 use super::values::EnvValue;
-use gpuctl_core::model::fingerprint::fnv;
+use gpuctl_core::model::JobKind;
 use gpuctl_core::model::secrets::is_secret_name;
-use gpuctl_core::model::{JobKind, quantity};
+use gpuctl_core::model::values::fingerprint::fnv;
+use gpuctl_core::model::values::quantity;
 
 /// Fills `job` with what `site` says.
 pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {

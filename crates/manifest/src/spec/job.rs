@@ -11,8 +11,9 @@ use super::tree::YamlNode;
 use super::values::{Priority, Restart};
 use super::{environment, overlay, reference, restart, schema, secrets, security, service, storage};
 use gpuctl_core::error::{FilePosition, Problem};
-use gpuctl_core::model::labels::POOL_LABEL;
-use gpuctl_core::model::{GangWish, JobKind, QueueSystem, quantity};
+use gpuctl_core::model::contract::labels::POOL_LABEL;
+use gpuctl_core::model::values::quantity;
+use gpuctl_core::model::{GangWish, JobKind, QueueSystem};
 
 /// Everything of the `job:` block.
 struct Head {
@@ -212,7 +213,7 @@ pub fn is_label_key(key: &str) -> bool {
 
 /// Returns true for what Kubernetes accepts as the value of a label.
 pub fn is_label_value(value: &str) -> bool {
-    gpuctl_core::model::labels::is_label_value(value)
+    gpuctl_core::model::contract::labels::is_label_value(value)
 }
 
 fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> JobResources {

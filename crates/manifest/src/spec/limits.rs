@@ -4,7 +4,7 @@ use super::defaults_document::{Defaults, SiteDefaults};
 use super::document::JobDocument;
 use super::inherit::duration_text;
 use gpuctl_core::error::{FilePosition, Problem};
-use gpuctl_core::model::quantity;
+use gpuctl_core::model::values::quantity;
 
 /// Returns every limit that the job exceeds, at the field that says so, else at the job's name.
 pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {

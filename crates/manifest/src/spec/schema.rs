@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use gpuctl_core::model::gpu;
+use gpuctl_core::model::facts::gpu;
 
 use super::reference::{
     AUTOSCALING, HEALTH_CHECK, KINDS, POOL_NODE, QUOTA, RESOURCES, SECURITY, SECURITY_LEVELS, VARIABLE, of_kind,

@@ -12,8 +12,8 @@ use super::heat::map;
 use super::keys::HELP;
 use super::rows::{Row, Tab, Tint, style};
 use super::{Cockpit, Pane};
-use crate::coverage::percent;
-use crate::text::{clean, count, or_dash};
+use crate::format::coverage::percent;
+use crate::format::text::{clean, count, or_dash};
 
 /// Keys that are always said.
 const KEYS: &str = "? keys  q back  Enter step into  w why  l logs  d describe  g GPUs  e exec  o open  / filter  s sort";

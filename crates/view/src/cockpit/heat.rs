@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::rows::{Tint, style, tint_of};
 use super::snapshot::gpu_name;
-use crate::text::clean;
+use crate::format::text::clean;
 use gpuctl_core::model::{Percent, Reading};
 
 /// Returns what stands for a GPU: `▁` to `█` by its utilization, `·` where nobody holds it, `!` where it is broken, `?` unknown.

@@ -23,7 +23,7 @@ use snapshot::gpu_name;
 pub use snapshot::{Curves, Snapshot};
 
 use crate::TextStyle;
-use crate::top::TopOrder;
+use crate::workloads::top::TopOrder;
 use rows::{Order, Place, Row, Scope};
 
 /// What a key asks for beyond the screen itself. Words are arguments of gpuctl.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::text::clean;
+use crate::format::text::clean;
 
 /// Lines that are kept; older ones are forgotten.
 const MOST: usize = 10_000;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::snapshot::{Curves, Snapshot, gpu_name};
 use gpuctl_core::model::Point;
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::history::{History, Trace};
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::history::curves::{History, Trace};
 
 impl Snapshot {
     /// Returns the utilization of each GPU, and its mean in percent over the GPUs of each node and of each job. A GPU counts for a job

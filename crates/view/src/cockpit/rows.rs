@@ -7,12 +7,12 @@ use ratatui::style::{Color, Style};
 
 use super::snapshot::{Curves, JobLine, PAST, Snapshot, gpu_name};
 use crate::TextStyle;
-use crate::chart::{ChartFrame, spark};
-use crate::coverage::{memory_of, percent};
-use crate::text::{age, clean, joined, or_dash};
-use crate::top::TopOrder;
-use gpuctl_core::model::units::UnitValue;
-use gpuctl_core::model::workload::Standing;
+use crate::format::chart::{ChartFrame, spark};
+use crate::format::coverage::{memory_of, percent};
+use crate::format::text::{age, clean, joined, or_dash};
+use crate::workloads::top::TopOrder;
+use gpuctl_core::model::facts::workload::Standing;
+use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Percent, Queue, Reading, Watts};
 
 /// The lists, as the keys 1 to 6 choose them.
@@ -373,7 +373,7 @@ fn of_types(snapshot: &Snapshot) -> Vec<Row> {
     kinds.dedup();
     let row = |kind: String| {
         let nodes: Vec<&NodeUsage> = snapshot.nodes.iter().filter(|node| kind_of(node) == kind).collect();
-        let count = gpuctl_core::model::inventory::total(nodes.iter().map(|node| node.gpus));
+        let count = gpuctl_core::model::counting::inventory::total(nodes.iter().map(|node| node.gpus));
         let names: std::collections::BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
         let figures = Figures::of(snapshot.gpus.iter().filter(|gpu| names.contains(gpu.node.as_str())));
         let cells = vec![

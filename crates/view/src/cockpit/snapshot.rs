@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
-use crate::text::joined;
-use gpuctl_core::model::workload::Standing;
+use crate::format::text::joined;
+use gpuctl_core::model::facts::workload::Standing;
 use gpuctl_core::model::{
     Consumers, Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading, Readings, UnixSeconds, Workload,
 };

@@ -10,14 +10,14 @@ use ratatui::backend::TestBackend;
 use super::snapshot::JobLine;
 use super::{Cockpit, Curves, Pane, Snapshot, Tab, Wish, draw};
 use crate::TextStyle;
-use crate::top::TopOrder;
-use gpuctl_core::model::workload::Standing;
+use crate::workloads::top::TopOrder;
+use gpuctl_core::model::facts::workload::Standing;
 use gpuctl_core::model::{
     Count, Figures, GpuCount, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, Point, Queue, QueueSystem, Reading,
     Watts,
 };
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::history::{History, Trace};
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::history::curves::{History, Trace};
 
 const NOW: i64 = 1_769_853_600;
 

@@ -6,22 +6,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use gpuctl_core::model::rights::{self, Task};
-use gpuctl_core::model::work_pod::{PodSums, WorkPod};
-use gpuctl_core::model::workload::{OwnerObject, Standing};
+use gpuctl_core::model::contract::rights;
+use gpuctl_core::model::contract::rights::Task;
+use gpuctl_core::model::facts::work_pod::{PodSums, WorkPod};
+use gpuctl_core::model::facts::workload::{OwnerObject, Standing};
 use gpuctl_core::model::{
     Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, PoolDefinition,
     Preemption, Queue, QueueSystem, QuotaUse, Reading, State, Workload,
 };
-use gpuctl_core::stats::score::{Band, Score};
-use gpuctl_core::stats::scored::Scored;
+use gpuctl_core::stats::score::selection::Scored;
+use gpuctl_core::stats::score::value::{Band, Score};
 
-use super::jobs::JobRow;
-use super::pools::PoolUse;
-use super::queues::QueueRow;
-use super::rights::{checked, table as rights_table};
-use super::workloads::ConsumerRow;
-use super::{Format, TextStyle, events, jobs, labels, node_table, pools, preemptions, queues, quotas, score, workloads};
+use super::{Format, TextStyle};
+use crate::jobs::list::JobRow;
+use crate::jobs::{events, list as jobs};
+use crate::nodes::pools::PoolUse;
+use crate::nodes::{labels, pools, table as node_table};
+use crate::program::rights::{checked, table as rights_table};
+use crate::queues::list::QueueRow;
+use crate::queues::{list as queues, preemptions, quotas};
+use crate::score::list as score;
+use crate::workloads::list as workloads;
+use crate::workloads::list::ConsumerRow;
 
 fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()

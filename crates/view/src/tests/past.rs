@@ -5,19 +5,22 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{at_widths, now};
-use crate::hourly::{self, Hour, HourlyRow, RowKind};
-use crate::report::{self, GpuHourReport, Group};
-use crate::snapshot::{self, At};
-use crate::{at_time, hourly_table};
-use gpuctl_core::model::prices::Allowance;
-use gpuctl_core::model::units::UnitValue;
+use crate::history::hourly;
+use crate::history::hourly::{Hour, HourlyRow, RowKind};
+use crate::history::report;
+use crate::history::report::{GpuHourReport, Group};
+use crate::history::snapshot;
+use crate::history::snapshot::At;
+use crate::history::{at_time, hourly_table};
+use gpuctl_core::model::values::prices::Allowance;
+use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{GpuCount, Point, Series};
-use gpuctl_core::stats::allocations::{Allocation, AllocationHistory, Stretch};
-use gpuctl_core::stats::gpu_hours::GpuHours;
-use gpuctl_core::stats::hourly::{OfWorkload, Sum, Summary};
-use gpuctl_core::stats::job_time::JobSum;
-use gpuctl_core::stats::top_owner::TopOwner;
-use gpuctl_core::stats::usage::{NodeNames, Usage};
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory, Stretch};
+use gpuctl_core::stats::history::gpu_hours::GpuHours;
+use gpuctl_core::stats::history::hourly::{OfWorkload, Sum, Summary};
+use gpuctl_core::stats::history::job_time::JobSum;
+use gpuctl_core::stats::history::top_owner::TopOwner;
+use gpuctl_core::stats::history::usage::{NodeNames, Usage};
 
 #[test]
 fn hourly_rows_fit() {

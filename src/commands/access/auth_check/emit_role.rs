@@ -9,10 +9,10 @@ use crate::observe::metrics::{self, PrometheusPath};
 use crate::verbs;
 use gpuctl_cluster::{Connection, PrometheusService};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::labels::HOME;
-use gpuctl_core::model::rights::{Need, PROXY, Person, Right, RightScope, Task, service_list};
+use gpuctl_core::model::contract::labels::HOME;
+use gpuctl_core::model::contract::rights::{Need, PROXY, Person, Right, RightScope, Task, service_list};
 use gpuctl_manifest::render::{ProxyGrant, RoleSet, Subject, SubjectKind, dns_name, roles};
-use gpuctl_view::objects::ObjectList;
+use gpuctl_view::format::objects::ObjectList;
 use gpuctl_view::{Format, json, yaml};
 
 /// Prints the roles as YAML documents, or as one list in JSON.

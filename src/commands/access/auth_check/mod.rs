@@ -15,10 +15,11 @@ use crate::observe::metrics::{self, StoreUse};
 use crate::verbs;
 use gpuctl_cluster::{Connection, Wanted, unless_forbidden};
 use gpuctl_core::error::{Error, ErrorKind};
-use gpuctl_core::model::rights::{PROXY, Right, Task};
+use gpuctl_core::model::contract::rights::{PROXY, Right, Task};
 use gpuctl_core::model::{Nodes, State};
 use gpuctl_manifest::spec::nearest;
-use gpuctl_view::rights::{self, PoolRoom, Verdict};
+use gpuctl_view::program::rights;
+use gpuctl_view::program::rights::{PoolRoom, Verdict};
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Error> {

@@ -9,10 +9,10 @@ use crate::config::Environment;
 use crate::context::Context;
 use crate::deploy::inputs;
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::labels::{MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 use gpuctl_manifest::render::{Registry, opaque, registry};
 use gpuctl_view::document;
-use gpuctl_view::secret::{Written, text};
+use gpuctl_view::jobs::secret::{Written, text};
 
 pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

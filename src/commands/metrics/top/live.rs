@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::own_program::{Answer, OwnProgram};
 use super::read::Reader;
-use crate::cli::carried::CarriedOptions;
+use crate::cli::inherited_options::CarriedOptions;
 use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
 use crate::terminal::Verbosity;

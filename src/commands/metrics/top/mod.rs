@@ -10,15 +10,16 @@ use futures::future::join;
 
 use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
+use crate::observe::live::OF_DEVICES;
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::moment::{self, OF_DEVICES};
 use gpuctl_cluster::{Connection, Failure, OtherPods, OwnersAndStock};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::GpuCount;
-use gpuctl_core::stats::devices;
-use gpuctl_core::stats::identity::ApiFacts;
+use gpuctl_core::stats::exporters::devices;
+use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_prometheus::Prometheus;
-use gpuctl_view::top::{self as view, TopLine};
+use gpuctl_view::workloads::top as view;
+use gpuctl_view::workloads::top::TopLine;
 
 pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
@@ -43,7 +44,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
 /// Reads the lines of the table.
 async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>) -> Result<Vec<TopLine>, Error> {
     let what = args.what.unwrap_or(TopView::Nodes);
-    let moment = moment::read(prometheus, &OF_DEVICES, None);
+    let moment = crate::observe::live::read(prometheus, &OF_DEVICES, None);
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let objects = async {
         if what != TopView::Jobs {

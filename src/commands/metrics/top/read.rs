@@ -6,16 +6,17 @@ use futures::future::join3;
 use tokio::sync::OnceCell;
 
 use crate::context::Context;
-use crate::observe::moment::OF_DEVICES;
+use crate::observe::live::OF_DEVICES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::workloads::KeptObjects;
 use gpuctl_cluster::{Connection, OtherPods, OwnersAndStock, ServedQueueing};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Queue;
-use gpuctl_core::stats::dialect::Quantity;
-use gpuctl_core::stats::history::{self, Lifetimes};
-use gpuctl_core::stats::identity::ApiFacts;
-use gpuctl_core::stats::query;
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::identity::ApiFacts;
+use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::history::curves as history;
+use gpuctl_core::stats::history::curves::Lifetimes;
 use gpuctl_prometheus::Window;
 use gpuctl_view::cockpit::{Curves, Snapshot};
 

@@ -12,15 +12,15 @@ use futures::stream::{self, StreamExt};
 use crate::cli::Cli;
 use crate::context::Context;
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::which_cluster::{StoreClusters, which};
+use crate::observe::store_identity::{StoreClusters, which};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::model::labels::JOB;
+use gpuctl_core::model::contract::labels::JOB;
 use gpuctl_local::bundle::{Bundle, Kept, Question};
 use gpuctl_prometheus::Prometheus;
-use gpuctl_view::bundle::BundleWritten;
-use gpuctl_view::text::count;
+use gpuctl_view::format::text::count;
+use gpuctl_view::program::bundle::BundleWritten;
 use gpuctl_view::{Format, document};
 
 /// Commands that a bundle answers, as they are typed.

@@ -1,0 +1,103 @@
+//! Finds the pods of GPU exporters and reads what they expose, through the API server's proxy, where there is no Prometheus.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::transport::decode::{ListPage, ObjectMetadata};
+use crate::transport::http::with_query;
+use crate::{Connection, Failure};
+
+/// A pod that exposes metrics of its node's GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExporterPod {
+    pub namespace: String,
+    pub name: String,
+    pub node: String,
+    pub port: u16,
+}
+
+/// Labels of the exporters, as their operators and charts set them, and the port where the pod names none.
+const SELECTORS: [(&str, u16); 3] = [
+    ("app in (nvidia-dcgm-exporter,dcgm-exporter)", 9400),
+    ("app.kubernetes.io/name in (dcgm-exporter,nvidia-dcgm-exporter)", 9400),
+    ("app.kubernetes.io/name in (metrics-exporter,amd-gpu-metrics-exporter,device-metrics-exporter)", 5000),
+];
+
+#[derive(Deserialize)]
+struct WireExporter<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: WireExporterSpec<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WireExporterSpec<'a> {
+    #[serde(borrow)]
+    node_name: Cow<'a, str>,
+    #[serde(borrow)]
+    containers: Vec<WireExporterContainer<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireExporterContainer<'a> {
+    #[serde(borrow)]
+    ports: Vec<WireExporterPort<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WireExporterPort<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    container_port: u16,
+}
+
+impl WireExporterSpec<'_> {
+    fn port(&self) -> Option<u16> {
+        let ports = || self.containers.iter().flat_map(|container| &container.ports);
+        let named = ports().find(|port| port.name == "metrics");
+        named.or_else(|| ports().next()).map(|port| port.container_port)
+    }
+}
+
+impl Connection {
+    /// Returns the running exporters of all nodes, each node's once.
+    pub async fn exporter_pods(&self) -> Result<Vec<ExporterPod>, Failure> {
+        let mut found: Vec<ExporterPod> = Vec::new();
+        for (selector, usual) in SELECTORS {
+            let running = [("labelSelector", selector), ("fieldSelector", "status.phase=Running")];
+            self.list("/api/v1/pods", &running, |page| {
+                let page: ListPage<WireExporter<'_>> = page.objects()?;
+                for pod in page.items.iter().filter(|pod| !pod.spec.node_name.is_empty()) {
+                    if !found.iter().any(|known| known.node == pod.spec.node_name) {
+                        found.push(ExporterPod {
+                            namespace: pod.metadata.namespace.to_string(),
+                            name: pod.metadata.name.to_string(),
+                            node: pod.spec.node_name.to_string(),
+                            port: pod.spec.port().unwrap_or(usual),
+                        });
+                    }
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(found)
+    }
+
+    /// Returns what an exporter exposes now.
+    pub async fn exposed_by(&self, exporter: &ExporterPod) -> Result<String, Failure> {
+        let ExporterPod { namespace, name, port, .. } = exporter;
+        let path = with_query(&format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/metrics"), &[]);
+        let reply = self.ask(&path, "", Bytes::new()).await?;
+        if reply.code >= 400 {
+            return Err(self.failure(reply.code, &reply.media, &reply.body));
+        }
+        Ok(String::from_utf8_lossy(&reply.body).into_owned())
+    }
+}

@@ -1,0 +1,10 @@
+//! Finds what a cluster offers, and what the user may do there.
+
+pub(crate) mod defaults;
+pub(crate) mod exporter_pods;
+pub(crate) mod home;
+pub(crate) mod namespace;
+pub(crate) mod network_policies;
+pub(crate) mod pod_uids;
+pub(crate) mod prometheus_service;
+pub(crate) mod rights;

@@ -1,0 +1,72 @@
+//! Detects NetworkPolicies that isolate a namespace and that gpuctl did not create.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::transport::decode::{ListPage, ObjectMetadata};
+use crate::{Connection, Failure};
+use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
+
+#[derive(Deserialize)]
+struct WirePolicy<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: PolicySpec<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct PolicySpec<'a> {
+    #[serde(borrow)]
+    policy_types: Vec<Cow<'a, str>>,
+}
+
+impl WirePolicy<'_> {
+    /// Whether the policy restricts ingress. A policy without types does.
+    fn isolates(&self) -> bool {
+        let types = &self.spec.policy_types;
+        let is_foreign = self.metadata.labels.get(MANAGED_BY).is_none_or(|manager| manager != MANAGED_BY_US);
+        is_foreign && (types.is_empty() || types.iter().any(|one| one == "Ingress"))
+    }
+}
+
+impl Connection {
+    /// Whether the namespace has policies for ingress that gpuctl did not create.
+    pub async fn is_isolated_by_others(&self, namespace: &str) -> Result<bool, Failure> {
+        let path = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies");
+        let mut is_isolated = false;
+        let listed = self
+            .list_whole(&path, &[], |page| {
+                let page: ListPage<WirePolicy<'_>> = page.objects()?;
+                is_isolated |= page.items.iter().any(WirePolicy::isolates);
+                Ok(())
+            })
+            .await;
+        match listed {
+            Err(failure) if failure.is_not_found() => Ok(false),
+            listed => listed.map(|()| is_isolated),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_foreign_policies_for_ingress_isolate() {
+        let isolates = |labels: serde_json::Value, spec: serde_json::Value| {
+            let text = json!({"metadata": {"name": "a", "labels": labels}, "spec": spec}).to_string();
+            serde_json::from_str::<WirePolicy<'_>>(&text).unwrap().isolates()
+        };
+        assert!(isolates(json!({}), json!({"podSelector": {}, "policyTypes": ["Ingress"]})));
+        assert!(isolates(json!({}), json!({"podSelector": {}})));
+        assert!(isolates(json!({MANAGED_BY: "Helm"}), json!({"policyTypes": ["Egress", "Ingress"]})));
+        assert!(!isolates(json!({}), json!({"policyTypes": ["Egress"]})));
+        assert!(!isolates(json!({MANAGED_BY: MANAGED_BY_US}), json!({"policyTypes": ["Ingress"]})));
+    }
+}

@@ -1,0 +1,63 @@
+//! Lists the pods of GPU operators: driver, toolkit, device plugin, feature discovery, exporter. They are told by the labels of NVIDIA's and
+//! AMD's charts.
+
+use futures::future::join;
+
+use crate::transport::decode::{Condition, ListPage, WirePod};
+use crate::{Connection, Failure};
+use gpuctl_core::model::facts::gpu_stack::{StackLink, StackPod};
+
+/// Labels of the pods and what they are. Sources: NVIDIA/gpu-operator assets, NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter,
+/// ROCm/gpu-operator and ROCm/k8s-device-plugin.
+const PROGRAMS: [(&str, StackLink); 11] = [
+    ("nvidia-driver-daemonset", StackLink::Driver),
+    ("nvidia-container-toolkit-daemonset", StackLink::Toolkit),
+    ("nvidia-device-plugin-daemonset", StackLink::DevicePlugin),
+    ("nvidia-device-plugin", StackLink::DevicePlugin),
+    ("amdgpu-dp-ds", StackLink::DevicePlugin),
+    ("amd-gpu-device-plugin", StackLink::DevicePlugin),
+    ("gpu-feature-discovery", StackLink::FeatureDiscovery),
+    ("nvidia-dcgm-exporter", StackLink::Exporter),
+    ("dcgm-exporter", StackLink::Exporter),
+    ("device-metrics-exporter", StackLink::Exporter),
+    ("metrics-exporter", StackLink::Exporter),
+];
+const LABELS: [&str; 2] = ["app", "app.kubernetes.io/name"];
+
+impl Connection {
+    /// Returns the pods of GPU operators in all namespaces.
+    pub async fn gpu_stack(&self) -> Result<Vec<StackPod>, Failure> {
+        let [app, name] = LABELS.map(|label| self.stack_pods(label));
+        let (app, name) = join(app, name).await;
+        let mut pods = app?;
+        for pod in name? {
+            if pods.iter().all(|known: &StackPod| (&known.namespace, &known.name) != (&pod.namespace, &pod.name)) {
+                pods.push(pod);
+            }
+        }
+        Ok(pods)
+    }
+
+    async fn stack_pods(&self, label: &str) -> Result<Vec<StackPod>, Failure> {
+        let names: Vec<&str> = PROGRAMS.iter().map(|(name, _)| *name).collect();
+        let selector = format!("{label} in ({})", names.join(","));
+        let mut pods = Vec::new();
+        self.list("/api/v1/pods", &[("labelSelector", &selector)], |page| {
+            let page: ListPage<WirePod<'_>> = page.objects()?;
+            pods.extend(page.items.iter().map(|pod| {
+                let program = pod.metadata.labels.get(label);
+                StackPod {
+                    link: program.and_then(|name| PROGRAMS.iter().find(|(known, _)| known == name)).map(|(_, link)| *link),
+                    namespace: pod.metadata.namespace.to_string(),
+                    name: pod.metadata.name.to_string(),
+                    node: pod.spec.node_name.to_string(),
+                    ready: pod.status.conditions.iter().any(|condition| condition.kind == "Ready" && Condition::holds(condition)),
+                    trouble: pod.status.trouble(),
+                }
+            }));
+            Ok(())
+        })
+        .await?;
+        Ok(pods)
+    }
+}

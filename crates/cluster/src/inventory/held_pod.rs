@@ -1,0 +1,177 @@
+//! Reads of a pod only what it takes away from its node, for the lists of all pods there are.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::rc::Rc;
+
+use jiff::Timestamp;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::transport::decode::{ListPage, PodSpec, Running};
+use crate::transport::list::Page;
+use crate::transport::shared_texts::SharedTexts;
+use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::values::left_out;
+use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::{Consumer, MachineRequests};
+
+/// A pod as far as it takes something away from its node. There are more of these than of anything else, so nothing more is read.
+#[derive(Deserialize)]
+pub(crate) struct HeldPod<'a> {
+    #[serde(borrow, default)]
+    metadata: HeldMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: PodSpec<'a>,
+    #[serde(borrow, default)]
+    status: HeldStatus<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct HeldMetadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    namespace: Cow<'a, str>,
+    labels: JobLabels,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HeldStatus<'a> {
+    #[serde(borrow)]
+    phase: Cow<'a, str>,
+    container_statuses: Vec<HeldContainer>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct HeldContainer {
+    state: HeldState,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct HeldState {
+    running: Option<Running>,
+}
+
+impl HeldStatus<'_> {
+    /// When the last of its containers began that run; `None` while one of them does not. A pod has its devices while it
+    /// pulls its image, and does nothing with them.
+    fn runs_since(&self) -> Option<Timestamp> {
+        let starts = self.container_statuses.iter().map(|status| status.state.running.as_ref()?.started_at);
+        let starts: Option<Vec<Timestamp>> = starts.collect();
+        starts?.into_iter().max()
+    }
+}
+
+/// The two of a pod's labels that tell whose it is; no other is kept.
+#[derive(Default)]
+struct JobLabels {
+    is_ours: bool,
+    job: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for JobLabels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = JobLabels;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("labels")
+            }
+
+            fn visit_unit<E>(self) -> Result<JobLabels, E> {
+                Ok(JobLabels::default())
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut labels: M) -> Result<JobLabels, M::Error> {
+                let mut found = JobLabels::default();
+                while let Some(Text(key)) = labels.next_key()? {
+                    match &*key {
+                        MANAGED_BY => found.is_ours = labels.next_value::<Text<'de>>()?.0 == MANAGED_BY_US,
+                        JOB => found.job = Some(labels.next_value::<Text<'de>>()?.0.into_owned()),
+                        _ => drop(labels.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(found)
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// A text that is borrowed where it has no escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Makes consumers of pods as they arrive. What many have in common is kept once: their namespaces, nodes, jobs, and what they ask for.
+#[derive(Default)]
+pub(crate) struct ConsumerReader {
+    texts: SharedTexts,
+    devices: HashSet<Rc<BTreeMap<String, u64>>>,
+}
+
+impl ConsumerReader {
+    /// Returns the consumers of a page.
+    pub(crate) fn of_page(&mut self, page: Page<'_>) -> serde_json::Result<Vec<Consumer>> {
+        let page: ListPage<HeldPod<'_>> = page.objects()?;
+        Ok(self.living(&page.items))
+    }
+
+    /// Returns those that have not ended: an ended one holds nothing.
+    pub(crate) fn living(&mut self, pods: &[HeldPod<'_>]) -> Vec<Consumer> {
+        let has_ended = |pod: &HeldPod<'_>| matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed");
+        pods.iter().filter(|pod| !has_ended(pod)).map(|pod| self.consumer(pod)).collect()
+    }
+
+    fn consumer(&mut self, pod: &HeldPod<'_>) -> Consumer {
+        let labels = &pod.metadata.labels;
+        let job = labels.job.as_ref().filter(|_| labels.is_ours).map(|job| self.texts.of(job));
+        let node = Some(&*pod.spec.node_name).filter(|node| !node.is_empty()).map(|node| self.texts.of(node));
+        let total = pod.spec.total();
+        if total.is_absurd {
+            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", pod.metadata.namespace, pod.metadata.name));
+        }
+        let devices = self.devices.get(&total.extended).cloned().unwrap_or_else(|| {
+            let devices = Rc::new(total.extended);
+            self.devices.insert(Rc::clone(&devices));
+            devices
+        });
+        Consumer {
+            namespace: self.texts.of(&pod.metadata.namespace),
+            name: pod.metadata.name.as_ref().into(),
+            node,
+            runs_since: pod.status.runs_since(),
+            job,
+            devices,
+            asks_for_devices: pod.spec.asks_for_devices(),
+            requests: MachineRequests { cpu_milli: total.cpu_milli, memory_bytes: total.memory_bytes },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_encodings_have_what_is_held() {
+        let json = r#"{"items":[{"metadata":{"name":"p","namespace":"n","labels":{"app":"x\u0041","app.kubernetes.io/managed-by":"gpuctl","gpuctl/job":"j"}}},
+            {"metadata":{"labels":{"gpuctl/job":"j"}}},{"metadata":{"labels":null}},{},{"status":{"phase":"Failed"}}]}"#;
+        let page: ListPage<HeldPod<'_>> = serde_json::from_str(json).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&json.replace("\"labels\":null", "\"name\":\"q\"")).unwrap();
+        let (message, bytes) = crate::transport::protobuf::encode::encoded_list("/api/v1/pods", &value);
+        let other: ListPage<HeldPod<'_>> = crate::transport::protobuf::decode(&bytes, message).unwrap();
+        for page in [page, other] {
+            let living = ConsumerReader::default().living(&page.items);
+            let jobs: Vec<_> = living.into_iter().map(|pod| pod.job).collect();
+            assert_eq!(jobs, [Some("j".into()), None, None, None]);
+        }
+    }
+}

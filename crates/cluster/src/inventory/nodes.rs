@@ -1,0 +1,139 @@
+//! Reads nodes as far as placing a job needs them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use futures::future::join3;
+use serde::Deserialize;
+
+use gpuctl_core::model::{Node, Nodes, Taint};
+
+use super::devices::claimable;
+use crate::discovery::defaults::note_type_label;
+use crate::transport::decode::{ListPage, ObjectMetadata};
+use crate::{Connection, Failure};
+
+/// Where the cluster publishes what users without the right to read nodes need to know.
+pub(crate) const FACTS: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-facts";
+
+#[derive(Deserialize)]
+struct WireNode<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: NodeSpec<'a>,
+    #[serde(default)]
+    status: NodeStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct NodeSpec<'a> {
+    #[serde(borrow)]
+    taints: Vec<WireTaint<'a>>,
+    pub unschedulable: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireTaint<'a> {
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    value: Option<String>,
+    #[serde(borrow)]
+    effect: Cow<'a, str>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NodeStatus {
+    allocatable: BTreeMap<String, String>,
+    capacity: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct FactsMap {
+    data: BTreeMap<String, String>,
+}
+
+impl Connection {
+    /// Returns all nodes, by name. For a user who may not list them, what the cluster publishes.
+    pub async fn nodes(&self) -> Result<Nodes, Failure> {
+        match self.described_nodes().await {
+            Ok(nodes) => Ok(Nodes::Listed(nodes)),
+            Err(failure) if failure.is_forbidden() => Ok(self.published_nodes().await.map_or(Nodes::Hidden, Nodes::Published)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Returns all nodes with the label that tells their type here, and with devices that may be claimed.
+    pub(crate) async fn described_nodes(&self) -> Result<Vec<Node>, Failure> {
+        let (listed, labels, slices) = join3(self.listed_nodes(), self.gpu_type_labels(), self.optional("resourceslices")).await;
+        let mut nodes = listed?;
+        nodes.iter_mut().for_each(|node| note_type_label(node, &labels));
+        // Without the right to see them, devices are what plugins offer.
+        let mut devices = slices?.map(|slices| claimable(&slices)).unwrap_or_default();
+        nodes.iter_mut().for_each(|node| node.claimable = devices.remove(&node.name).unwrap_or_default());
+        Ok(nodes)
+    }
+
+    /// Returns all nodes as they are.
+    async fn listed_nodes(&self) -> Result<Vec<Node>, Failure> {
+        let mut nodes = Vec::new();
+        self.list("/api/v1/nodes", &[], |page| {
+            let page: ListPage<WireNode<'_>> = page.objects()?;
+            nodes.extend(page.items.iter().map(WireNode::node));
+            Ok(())
+        })
+        .await?;
+        Ok(nodes)
+    }
+
+    pub(crate) async fn published_nodes(&self) -> Option<Vec<Node>> {
+        let facts: FactsMap = self.get(FACTS).await.ok()?;
+        serde_json::from_str(facts.data.get("nodes")?).ok()
+    }
+}
+
+impl NodeSpec<'_> {
+    pub(crate) fn taints(&self) -> Vec<Taint> {
+        let taint = |taint: &WireTaint<'_>| Taint {
+            key: taint.key.to_string(),
+            value: taint.value.clone(),
+            effect: taint.effect.to_string(),
+        };
+        self.taints.iter().map(taint).collect()
+    }
+}
+
+/// What every pod takes of a node beside devices.
+pub(crate) const MACHINE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+
+fn picked(amounts: &BTreeMap<String, String>, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+    amounts.iter().filter(|(key, _)| wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+impl WireNode<'_> {
+    fn node(&self) -> Node {
+        let sharing = |key: &str| key.starts_with("hami.io/");
+        Node {
+            name: self.metadata.name.to_string(),
+            labels: self.metadata.labels.clone(),
+            annotations: self
+                .metadata
+                .annotations
+                .iter()
+                .filter(|(key, _)| sharing(key))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+            allocatable: picked(&self.status.allocatable, |key| key.contains('/')),
+            capacity: picked(&self.status.capacity, |key| key.contains('/')),
+            machine: picked(&self.status.allocatable, |key| MACHINE.contains(&key) || key == "pods"),
+            taints: self.spec.taints(),
+            schedulable: !self.spec.unschedulable,
+            site_type_label: None,
+            claimable: Vec::new(),
+            slim: false,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Reads the pods that a drain of a node would end.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::transport::decode::{ListPage, WirePod};
+use crate::{Connection, Failure, requests};
+use gpuctl_core::model::counting::capacity::Amounts;
+use gpuctl_core::model::values::left_out;
+use gpuctl_core::model::values::left_out::LeftOut;
+
+/// A pod that a drain of its node would end.
+pub struct PodOnNode {
+    pub namespace: String,
+    pub name: String,
+    pub gpus: u64,
+    pub since: Option<Timestamp>,
+    pub spec: Value,
+    pub requests: Amounts,
+}
+
+impl Connection {
+    /// Returns the pods on a node that have not ended, daemons and the kubelet's own left out.
+    pub async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, Failure> {
+        let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
+        let mut found = Vec::new();
+        self.list_whole("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
+            let page: ListPage<&RawValue> = page.decode()?;
+            for item in page.items {
+                let decoded = serde_json::from_str::<WirePod<'_>>(item.get()).ok().zip(serde_json::from_str(item.get()).ok());
+                let Some((pod, mut whole)): Option<(_, Value)> = decoded else {
+                    left_out::note(LeftOut::Unreadable, format!("a pod on node {node}"));
+                    continue;
+                };
+                let stays = pod.metadata.controller().is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
+                if !stays {
+                    found.push(PodOnNode {
+                        namespace: pod.metadata.namespace.to_string(),
+                        name: pod.metadata.name.to_string(),
+                        gpus: pod.spec.devices(),
+                        since: pod.status.start_time,
+                        requests: requests(&whole),
+                        spec: whole["spec"].take(),
+                    });
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(found)
+    }
+}

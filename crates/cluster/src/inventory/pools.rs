@@ -1,0 +1,238 @@
+//! Reads and writes pool definitions against the version that was read, and the published facts beside them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::transport::decode::ListPage;
+use crate::write::apply::Deletion;
+use crate::{Connection, Failure};
+use gpuctl_core::model::PoolDefinition;
+use gpuctl_core::model::contract::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, PRIVATE};
+use gpuctl_manifest::render::{FACTS_POOLS, Object, POOL_KIND, definition, facts, home, reader_rules, reads_everything};
+
+/// A definition and the version of its object.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub pool: PoolDefinition,
+    pub version: String,
+}
+
+/// The place of definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolNamespace {
+    /// It was there.
+    Older,
+    /// Made now, and every user may read it.
+    Read,
+    /// Made now, and nobody else may read it.
+    Unread,
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    metadata: StoredMetadata,
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredMetadata {
+    name: String,
+    resource_version: String,
+}
+
+impl Stored {
+    /// Parses the definition. Rejects a definition whose text names a different pool than its
+    /// object.
+    fn known(self) -> Option<Known> {
+        let pool: PoolDefinition = serde_json::from_str(self.data.get("pool")?).ok()?;
+        let is_own = self.metadata.name.strip_prefix("pool-") == Some(&pool.name);
+        is_own.then_some(Known { pool, version: self.metadata.resource_version })
+    }
+}
+
+fn path(pool: &str) -> String {
+    format!("/api/v1/namespaces/{HOME}/configmaps/pool-{pool}")
+}
+
+fn contended(what: &str) -> Failure {
+    let message = format!("{what} is written to by others all the time");
+    Failure::conflict("Conflict", message)
+}
+
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/gpuctl-system/roles";
+
+/// How often a write that somebody else got in front of is tried.
+const TRIES: u32 = 8;
+
+impl Connection {
+    /// Lists all definitions by name. Falls back to the published ones if the user cannot list
+    /// them.
+    pub async fn pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
+        match self.defined_pools().await {
+            Err(failure) if failure.is_forbidden() => self.published_pools().await.ok_or(failure),
+            other => other,
+        }
+    }
+
+    async fn published_pools(&self) -> Option<Vec<PoolDefinition>> {
+        let facts: Stored = self.get(super::nodes::FACTS).await.ok()?;
+        serde_json::from_str(facts.data.get(FACTS_POOLS)?).ok()
+    }
+
+    async fn defined_pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
+        let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{KIND}={POOL_KIND}");
+        let mut found = Vec::new();
+        self.list(&format!("/api/v1/namespaces/{HOME}/configmaps"), &[("labelSelector", &selector)], |page| {
+            let page: ListPage<Stored> = page.objects()?;
+            found.extend(page.items.into_iter().filter_map(Stored::known).map(|known| known.pool));
+            Ok(())
+        })
+        .await?;
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// Returns one definition.
+    pub async fn pool(&self, name: &str) -> Result<Option<Known>, Failure> {
+        Ok(self.find::<Stored>(&path(name)).await?.and_then(Stored::known))
+    }
+
+    /// Reads one definition for display. Falls back to the published one if the user cannot read
+    /// it. Writes must not rely on the published one.
+    pub async fn shown_pool(&self, name: &str) -> Result<Option<PoolDefinition>, Failure> {
+        match self.pool(name).await {
+            Err(failure) if failure.is_forbidden() => {
+                let pools = self.published_pools().await.ok_or(failure)?;
+                Ok(pools.into_iter().find(|pool| pool.name == name))
+            }
+            other => Ok(other?.map(|known| known.pool)),
+        }
+    }
+
+    /// Makes a place for definitions that unless `private` everybody may read. One that is there keeps its secret when it
+    /// was made with one, and is opened when it lacks the right for others only.
+    pub async fn ensure_home(&self, private: bool) -> Result<PoolNamespace, Failure> {
+        let objects = home(private);
+        let Some((namespace, readers)) = objects.split_first() else { return Ok(PoolNamespace::Older) };
+        let older = match self.live(namespace).await {
+            Err(failure) if failure.is_forbidden() => return Ok(PoolNamespace::Older),
+            Ok(Some(live)) if live["metadata"]["annotations"][PRIVATE].is_string() => return Ok(PoolNamespace::Older),
+            other => other?.is_some(),
+        };
+        if !older {
+            // Another user may have created an existing namespace, even a moment ago. An
+            // administrator marks it after inspecting it.
+            if self.apply(namespace, false).await?.created {
+                self.mark_home(private).await?;
+            }
+        }
+        let mut opened = false;
+        for object in readers {
+            match self.opened(object, older).await {
+                Err(failure) if failure.is_forbidden() => {
+                    return Ok(if older { PoolNamespace::Older } else { PoolNamespace::Unread });
+                }
+                other => opened |= other?,
+            }
+        }
+        Ok(match (older, opened) {
+            (true, false) => PoolNamespace::Older,
+            (_, true) => PoolNamespace::Read,
+            (false, false) => PoolNamespace::Unread,
+        })
+    }
+
+    /// Returns true when the object was made now.
+    async fn opened(&self, object: &Object, older: bool) -> Result<bool, Failure> {
+        if older && let Some(live) = self.live(object).await? {
+            // A role of an earlier version exposes every ConfigMap of the namespace to all users.
+            // Users read the pools from the published facts afterwards, so those must exist first.
+            if object.plural == "roles" && reads_everything(&live["rules"]) && self.publishes_pools().await {
+                self.merge_patch(&format!("{ROLES}/gpuctl-reader"), &json!({"rules": reader_rules()})).await?;
+            }
+            return Ok(false);
+        }
+        self.apply(object, false).await.map(|applied| applied.created)
+    }
+
+    /// Publishes the facts with the pools. Returns false if the published facts contain no pools, for
+    /// example because the user cannot list nodes.
+    async fn publishes_pools(&self) -> bool {
+        self.publish(true).await.is_ok() && self.published_pools().await.is_some()
+    }
+
+    /// Writes a definition that is not there yet. False when somebody was quicker.
+    pub async fn add_pool(&self, pool: &PoolDefinition) -> Result<bool, Failure> {
+        match self.post(&format!("/api/v1/namespaces/{HOME}/configmaps"), &definition(pool).body, false).await {
+            Ok(_) => Ok(true),
+            // The answer to a first try may have been lost.
+            Err(failure) if failure.code() == Some(409) => {
+                Ok(self.pool(&pool.name).await?.is_some_and(|known| known.pool == *pool))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Changes a definition; `change` may see it several times when others write too. `None` when it is not there.
+    pub async fn change_pool(&self, name: &str, change: impl Fn(&mut PoolDefinition)) -> Result<Option<PoolDefinition>, Failure> {
+        for _ in 0..TRIES {
+            let Some(Known { mut pool, version }) = self.pool(name).await? else { return Ok(None) };
+            let before = pool.clone();
+            change(&mut pool);
+            if pool == before {
+                return Ok(Some(pool));
+            }
+            let text = serde_json::to_string_pretty(&pool).expect("a definition is JSON");
+            let patch = json!({"metadata": {"resourceVersion": version}, "data": {"pool": text}});
+            match self.merge_patch(&path(name), &patch).await {
+                Err(failure) if failure.code() == Some(409) => {}
+                other => return other.map(|_: Value| Some(pool)),
+            }
+        }
+        Err(contended(&format!("pool {name}")))
+    }
+
+    /// Deletes a definition, with `version` only as it was read. False when somebody changed it or took it away.
+    pub async fn remove_pool(&self, name: &str, version: Option<&str>) -> Result<bool, Failure> {
+        self.delete_at(&path(name), Deletion { version, ..Deletion::default() }).await
+    }
+
+    /// Publishes what users who may not read nodes need to know of them; where nothing was published before, only with
+    /// `begin`. A user who may not list nodes has nothing to publish.
+    pub async fn publish(&self, begin: bool) -> Result<(), Failure> {
+        for _ in 0..TRIES {
+            // Read before the nodes are: whoever publishes in between saw newer ones.
+            let there: Option<Stored> = self.find(super::nodes::FACTS).await?;
+            if there.is_none() && !begin {
+                return Ok(());
+            }
+            let nodes = match self.described_nodes().await {
+                Err(failure) if failure.is_forbidden() => return Ok(()),
+                other => other?,
+            };
+            // Without the right to list definitions, keep the ones published earlier.
+            let pools = match self.defined_pools().await {
+                Err(failure) if failure.is_forbidden() => self.published_pools().await,
+                other => Some(other?),
+            };
+            let object = facts(nodes.iter(), pools.as_deref());
+            let written = match there {
+                None => self.post(&format!("/api/v1/namespaces/{HOME}/configmaps"), &object.body, false).await,
+                Some(Stored { data, .. }) if json!(data) == object.body["data"] => return Ok(()),
+                Some(Stored { metadata, .. }) => {
+                    let version = json!({"resourceVersion": metadata.resource_version});
+                    self.merge_patch(super::nodes::FACTS, &json!({"metadata": version, "data": object.body["data"]})).await
+                }
+            };
+            match written {
+                Err(failure) if failure.code() == Some(409) => {}
+                other => return other.map(|_| ()),
+            }
+        }
+        Err(contended("what is known of nodes"))
+    }
+}

@@ -1,0 +1,295 @@
+//! Reads what the inventory is made of at the same time: nodes, pods of every namespace, and devices of dynamic resource
+//! allocation. What the user may not read is unknown.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use futures::future::join5;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::devices::{Claimed, devices};
+use super::held_pod::ConsumerReader;
+use super::nodes::NodeSpec;
+use crate::discovery::defaults::note_type_label;
+use crate::transport::decode::ListPage;
+use crate::transport::http::unreadable_answer;
+use crate::transport::lenient;
+use crate::transport::list::Page;
+use crate::{Connection, Failure};
+use gpuctl_core::model::{Consumers, Device, HostCondition, Inventory, Node, NodeDetails};
+
+/// An inventory, and what could not be read for it.
+#[derive(Clone)]
+pub struct InventorySnapshot {
+    pub inventory: Inventory,
+    /// Pods that have not ended; `None` when those of all namespaces may not be listed.
+    pub consumers: Option<Consumers>,
+    /// Devices of dynamic resource allocation.
+    pub devices: Vec<Device>,
+    /// `pods`, `resource slices`: what the user may not list in the whole cluster.
+    pub unreadable: Vec<&'static str>,
+    /// Why the nodes are those that were published.
+    refused: Option<Failure>,
+}
+
+impl InventorySnapshot {
+    /// Refuses nodes that are only known from what the cluster publishes, for callers that need them as they are.
+    pub fn listed(self) -> Result<Self, Failure> {
+        match self.refused {
+            Some(failure) => Err(failure),
+            None => Ok(self),
+        }
+    }
+}
+
+/// What an inventory is put together from. Slices and claims are `None` where they may not be read.
+struct InventoryParts {
+    nodes: Result<Vec<NodeDetails>, Failure>,
+    pods: Result<Consumers, Failure>,
+    slices: Result<Option<Claimed>, Failure>,
+    claims: Result<Option<Claimed>, Failure>,
+}
+
+#[derive(Deserialize)]
+struct WireHost<'a> {
+    #[serde(borrow, default)]
+    metadata: HostMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: NodeSpec<'a>,
+    #[serde(borrow, default)]
+    status: HostStatus<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HostMetadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient::time")]
+    creation_timestamp: Option<Timestamp>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HostStatus<'a> {
+    capacity: BTreeMap<String, String>,
+    allocatable: BTreeMap<String, String>,
+    #[serde(borrow)]
+    conditions: Vec<WireCondition<'a>>,
+    addresses: Vec<WireAddress>,
+    #[serde(borrow)]
+    node_info: NodeInfo<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WireCondition<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(borrow)]
+    reason: Cow<'a, str>,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient::time")]
+    last_heartbeat_time: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireAddress {
+    address: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeInfo<'a> {
+    #[serde(borrow)]
+    kernel_version: Cow<'a, str>,
+    #[serde(borrow)]
+    os_image: Cow<'a, str>,
+}
+
+impl Connection {
+    /// Returns everything that is known of nodes and GPUs. Nodes must be readable; the rest may be unknown.
+    pub async fn stock(&self) -> Result<InventorySnapshot, Failure> {
+        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
+        self.stock_from(&unfinished, |_| Ok(())).await.0
+    }
+
+    /// Returns the same from the pods of a selection, whose pages `also` reads, too; and whether the pods could be listed.
+    pub(crate) async fn stock_from(
+        &self,
+        selection: &[(&str, &str)],
+        mut also: impl FnMut(Page<'_>) -> serde_json::Result<()>,
+    ) -> (Result<InventorySnapshot, Failure>, Result<(), Failure>) {
+        let mut hosts = Vec::new();
+        let nodes = self.list("/api/v1/nodes", &[], |page| {
+            let page: ListPage<WireHost<'_>> = page.objects()?;
+            hosts.extend(page.items.iter().map(WireHost::host));
+            Ok(())
+        });
+        let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
+        let pods = self.list("/api/v1/pods", selection, |page| {
+            let arrived = reader.of_page(page)?;
+            // A page that one of both cannot read is asked for again, so nothing of it is taken before both have read it.
+            also(page)?;
+            consumers.extend(arrived);
+            Ok(())
+        });
+        let (slices, claims) = (self.optional("resourceslices"), self.optional("resourceclaims"));
+        let (nodes, pods, slices, claims, labels) = join5(nodes, pods, slices, claims, self.gpu_type_labels()).await;
+        hosts.iter_mut().for_each(|host: &mut NodeDetails| note_type_label(&mut host.node, &labels));
+        let listed = pods.clone();
+        let parts = InventoryParts { nodes: nodes.map(|()| hosts), pods: pods.map(|()| consumers), slices, claims };
+        (self.put_together(parts).await, listed)
+    }
+
+    async fn put_together(&self, parts: InventoryParts) -> Result<InventorySnapshot, Failure> {
+        let (mut unreadable, mut refused) = (Vec::new(), None);
+        let hosts = match parts.nodes {
+            // What the cluster publishes tells the GPUs of nodes, not how the nodes are.
+            Err(failure) if failure.is_forbidden() => {
+                let nodes = self.published_nodes().await.ok_or_else(|| failure.clone())?;
+                refused = Some(failure);
+                unreadable.push("nodes");
+                nodes.into_iter().map(published).collect()
+            }
+            other => other?,
+        };
+        let consumers = match parts.pods {
+            Err(failure) if failure.is_forbidden() => {
+                unreadable.push("pods");
+                None
+            }
+            other => Some(other?),
+        };
+        let slices = parts.slices?.unwrap_or_else(|| {
+            unreadable.push("resource slices");
+            Claimed::default()
+        });
+        let claims = parts.claims?;
+        if claims.is_none() {
+            unreadable.push("resource claims");
+        }
+        let devices = devices(&slices.items, claims.as_ref().map(|claims| claims.items.as_slice()));
+        let inventory = Inventory::of(hosts, consumers.as_ref(), &devices);
+        Ok(InventorySnapshot { inventory, consumers, devices, unreadable, refused })
+    }
+
+    /// Pods of one namespace that have not ended.
+    pub async fn consumers(&self, namespace: &str) -> Result<Consumers, Failure> {
+        let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
+        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
+        self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &unfinished, |page| {
+            consumers.extend(reader.of_page(page)?);
+            Ok(())
+        })
+        .await?;
+        Ok(consumers)
+    }
+
+    /// Returns one node with the times of its labels, and its version for a careful write.
+    pub async fn host(&self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
+        let Some(found) = self.find_in::<Value>("/api/v1/nodes", name).await? else { return Ok(None) };
+        let text = found.to_string();
+        let wire: WireHost<'_> =
+            serde_json::from_str(&text).map_err(|error| unreadable_answer(&self.server, text.as_bytes(), &error))?;
+        let version = found.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(Some((NodeDetails { labels_written: labels_written(&found), ..wire.host() }, version)))
+    }
+}
+
+fn published(node: Node) -> NodeDetails {
+    NodeDetails {
+        capacity: node.allocatable.clone(),
+        allocatable: node.allocatable.clone(),
+        node,
+        published: true,
+        ..NodeDetails::default()
+    }
+}
+
+impl WireHost<'_> {
+    fn host(&self) -> NodeDetails {
+        let metadata = &self.metadata;
+        let sharing = |key: &str| key.starts_with("hami.io/");
+        let extended = |map: &BTreeMap<String, String>| -> BTreeMap<String, String> {
+            map.iter().filter(|(key, _)| key.contains('/')).map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        NodeDetails {
+            node: Node {
+                name: metadata.name.to_string(),
+                labels: metadata.labels.clone(),
+                annotations: metadata
+                    .annotations
+                    .iter()
+                    .filter(|(key, _)| sharing(key))
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect(),
+                allocatable: extended(&self.status.allocatable),
+                // What is installed and healthy is told by the details of the node.
+                capacity: BTreeMap::new(),
+                machine: BTreeMap::new(),
+                taints: self.spec.taints(),
+                schedulable: !self.spec.unschedulable,
+                site_type_label: None,
+                claimable: Vec::new(),
+                slim: false,
+            },
+            capacity: self.status.capacity.clone(),
+            allocatable: self.status.allocatable.clone(),
+            conditions: self
+                .status
+                .conditions
+                .iter()
+                .map(|condition| HostCondition {
+                    kind: condition.kind.to_string(),
+                    status: condition.status.to_string(),
+                    reason: condition.reason.to_string(),
+                    message: condition.message.to_string(),
+                    heartbeat_at: condition.last_heartbeat_time,
+                })
+                .collect(),
+            addresses: self.status.addresses.iter().map(|one| one.address.clone()).collect(),
+            created_at: metadata.creation_timestamp,
+            kernel: self.status.node_info.kernel_version.to_string(),
+            os_image: self.status.node_info.os_image.to_string(),
+            labels_written: BTreeMap::new(),
+            published: false,
+        }
+    }
+}
+
+/// When a label was written. A manager's time is that of its last write to any of its fields, so it tells something only
+/// of a manager that has this one field.
+fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
+    let mut written = BTreeMap::new();
+    let managers = node.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    for manager in managers {
+        let at = manager["time"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+        let labels = manager.pointer("/fieldsV1/f:metadata/f:labels").and_then(Value::as_object);
+        let (Some(at), Some(labels)) = (at, labels) else { continue };
+        if leaves(&manager["fieldsV1"]) > 1 {
+            continue;
+        }
+        for key in labels.keys().filter_map(|key| key.strip_prefix("f:")) {
+            let newest = written.entry(key.to_owned()).or_insert(at);
+            *newest = (*newest).max(at);
+        }
+    }
+    written
+}
+
+/// Returns how many fields a manager has.
+fn leaves(fields: &Value) -> usize {
+    match fields.as_object() {
+        Some(map) if !map.is_empty() => map.iter().filter(|(key, _)| *key != ".").map(|(_, value)| leaves(value)).sum(),
+        _ => 1,
+    }
+}

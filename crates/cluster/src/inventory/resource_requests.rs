@@ -1,0 +1,189 @@
+//! Computes what a pod requests from its node as the scheduler does: sidecars, init containers, runtime overhead, and
+//! pod-level requests.
+
+use std::collections::BTreeMap;
+
+use gpuctl_core::model::contract::labels::CLAIMED_GPUS;
+use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::values::quantity;
+use gpuctl_core::model::values::units::MOST_PER_NODE;
+
+use crate::transport::decode::{PodSpec, WireContainer};
+
+impl PodSpec<'_> {
+    /// Units of `resource` that the scheduler counts: sidecars run beside the containers, other init containers before
+    /// them and beside the sidecars that were started earlier.
+    pub(crate) fn requested(&self, resource: &str) -> u64 {
+        self.sum(|container| container.requested(resource))
+    }
+
+    /// Returns the most that runs at a time: sidecars run beside the containers, other init containers before them.
+    fn sum(&self, amount: impl Fn(&WireContainer<'_>) -> u64) -> u64 {
+        let (mut sidecars, mut starting) = (0, 0);
+        for init in &self.init_containers {
+            let with_own = u64::saturating_add(sidecars, amount(init));
+            if init.restart_policy == "Always" {
+                sidecars = with_own;
+            }
+            starting = starting.max(with_own);
+        }
+        let running = self.containers.iter().map(amount).fold(sidecars, u64::saturating_add);
+        starting.max(running)
+    }
+
+    /// Returns the container that asks for devices, else the first.
+    pub(crate) fn main_container(&self) -> &str {
+        let asks = |container: &&WireContainer<'_>| {
+            container.resources.limits.keys().chain(container.resources.requests.keys()).any(|name| is_device(name))
+        };
+        let found = self.containers.iter().find(asks).or_else(|| self.containers.first());
+        found.map_or("", |container| container.name.as_ref())
+    }
+
+    /// Returns true when the pod asks for something that a plugin or a driver offers.
+    pub(crate) fn asks_for_devices(&self) -> bool {
+        let extended = |container: &WireContainer<'_>| {
+            container.resources.limits.keys().chain(container.resources.requests.keys()).any(|name| name.contains('/'))
+        };
+        !self.resource_claims.is_empty() || self.containers.iter().chain(&self.init_containers).any(extended)
+    }
+
+    /// Counts requested devices, whole or slices, and devices in gpuctl's claims. Returns 0 for
+    /// more than a node can have.
+    pub(crate) fn devices(&self) -> u64 {
+        Some(self.all_devices()).filter(|devices| *devices <= MOST_PER_NODE).unwrap_or(0)
+    }
+
+    /// Whether the pod requests more devices than any node can have.
+    pub(crate) fn is_absurd(&self) -> bool {
+        self.all_devices() > MOST_PER_NODE
+    }
+
+    fn all_devices(&self) -> u64 {
+        let names = |container: &WireContainer<'_>| {
+            container.resources.limits.keys().chain(container.resources.requests.keys()).cloned().collect::<Vec<_>>()
+        };
+        let mut resources: Vec<String> = self.containers.iter().chain(&self.init_containers).flat_map(names).collect();
+        resources.retain(|resource| is_device(resource));
+        resources.sort_unstable();
+        resources.dedup();
+        resources.iter().map(|resource| self.requested(resource)).chain(self.claimed()).fold(0, u64::saturating_add)
+    }
+
+    /// Devices that gpuctl encoded in the names of its claims.
+    fn claimed(&self) -> impl Iterator<Item = u64> {
+        self.resource_claims.iter().filter_map(|claim| claim.name.strip_prefix(CLAIMED_GPUS)?.parse().ok())
+    }
+}
+
+/// Limit on the units of a resource that is not a device, per pod.
+const MOST_OF_OTHERS: u64 = 1 << 40;
+
+/// What a pod takes away from its node.
+#[derive(Debug, Default)]
+pub(crate) struct Total {
+    pub extended: BTreeMap<String, u64>,
+    pub cpu_milli: u64,
+    pub memory_bytes: u64,
+    /// Whether the pod requests more devices than a node can have; `extended` omits them.
+    pub is_absurd: bool,
+}
+
+impl PodSpec<'_> {
+    /// Returns everything that the scheduler counts for this pod.
+    pub(crate) fn total(&self) -> Total {
+        let mut extended = BTreeMap::new();
+        for container in self.containers.iter().chain(&self.init_containers) {
+            for name in
+                container.resources.limits.keys().chain(container.resources.requests.keys()).filter(|name| name.contains('/'))
+            {
+                extended.entry(name.clone()).or_insert_with(|| self.requested(name));
+            }
+        }
+        let devices = extended.iter().filter(|(resource, _): &(&String, _)| is_device(resource)).map(|(_, amount)| *amount);
+        let is_absurd = devices.chain(self.claimed()).fold(0, u64::saturating_add) > MOST_PER_NODE;
+        if is_absurd {
+            extended.retain(|resource, _| !is_device(resource));
+        }
+        // Other plugin resources do not count devices, so they only have to fit into sums.
+        extended.values_mut().for_each(|amount| *amount = (*amount).min(MOST_OF_OTHERS));
+        Total { extended, cpu_milli: self.of_node("cpu"), memory_bytes: self.of_node("memory").div_ceil(1000), is_absurd }
+    }
+
+    /// Returns CPU or memory in thousandths: the pod's own request where it has one, else its containers', and the overhead.
+    pub(crate) fn of_node(&self, resource: &str) -> u64 {
+        let milli = |text: &String| quantity::milli(text).and_then(|milli| u64::try_from(milli).ok()).unwrap_or(0);
+        let own = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource)).map(milli);
+        let overhead = self.overhead.get(resource).map_or(0, milli);
+        own.unwrap_or_else(|| self.sum(|container| container.milli(resource))).saturating_add(overhead)
+    }
+}
+
+impl WireContainer<'_> {
+    fn milli(&self, resource: &str) -> u64 {
+        let text = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource));
+        text.and_then(|text| quantity::milli(text)).and_then(|milli| u64::try_from(milli).ok()).unwrap_or(0)
+    }
+
+    fn requested(&self, resource: &str) -> u64 {
+        let text = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource));
+        text.and_then(|text| quantity::whole(text)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> PodSpec<'_> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn requests_as_the_scheduler_counts_them() {
+        let gpu = "nvidia.com/gpu";
+        let container = |n: u32| format!(r#"{{"name":"c","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
+        let sidecar = |n: u32| format!(r#"{{"name":"s","restartPolicy":"Always","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
+        for (init, main, expected) in [
+            (vec![], vec![container(2), container(1)], 3),
+            (vec![container(4)], vec![container(2)], 4),
+            (vec![sidecar(1)], vec![container(2)], 3),
+            (vec![sidecar(1), container(4)], vec![container(2)], 5),
+            (vec![container(4), sidecar(1)], vec![container(2)], 4),
+        ] {
+            let text = format!(r#"{{"initContainers":[{}],"containers":[{}]}}"#, init.join(","), main.join(","));
+            assert_eq!(spec(&text).requested(gpu), expected, "{text}");
+            assert_eq!(spec(&text).devices(), expected);
+        }
+    }
+
+    #[test]
+    fn an_impossible_request_counts_as_none_and_no_sum_overflows() {
+        let request = |resource: &str, amount: &str| {
+            format!(r#"{{"name":"c","resources":{{"limits":{{"{resource}":"{amount}","cpu":"1","memory":"1Gi"}}}}}}"#)
+        };
+        for amount in ["9223372036854775807", "10001", "9223372036854775807k", "-3", "1e30", "x"] {
+            let two = format!("{},{}", request("nvidia.com/gpu", amount), request("amd.com/gpu", amount));
+            let text =
+                format!(r#"{{"initContainers":[{two}],"containers":[{two}],"resourceClaims":[{{"name":"gpus-{}"}}]}}"#, u64::MAX);
+            let (pod, total) = (spec(&text), spec(&text).total());
+            assert_eq!((pod.devices(), pod.is_absurd(), total.cpu_milli), (0, true, 2000), "{amount}");
+            assert!(total.extended.is_empty(), "{amount}: {:?}", total.extended);
+        }
+        let text = format!(r#"{{"containers":[{}]}}"#, request("nvidia.com/gpu", "10000"));
+        assert_eq!((spec(&text).devices(), spec(&text).is_absurd()), (10_000, false));
+        let text = format!(r#"{{"containers":[{}]}}"#, request("example.com/thing", "9223372036854775807"));
+        assert_eq!(spec(&text).total().extended["example.com/thing"], MOST_OF_OTHERS);
+    }
+
+    #[test]
+    fn a_pod_s_own_request_stands_for_its_containers_and_overhead_comes_on_top() {
+        let text = r#"{"overhead":{"cpu":"250m","memory":"100Mi"},"resources":{"requests":{"cpu":"2"}},"containers":[
+            {"name":"a","resources":{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"nvidia.com/gpu":"2"}}},
+            {"name":"b","resources":{"limits":{"memory":"512Mi"}}}]}"#;
+        let total = spec(text).total();
+        // 2000 + 250; 1024 + 512 + 100 MiB.
+        assert_eq!((total.cpu_milli, total.memory_bytes), (2250, 1636 << 20));
+        assert_eq!(total.extended, BTreeMap::from([("nvidia.com/gpu".to_owned(), 2)]));
+    }
+}

@@ -1,0 +1,121 @@
+//! Reads volume claims, and from the pods that are listed who mounts them.
+
+use std::collections::BTreeMap;
+
+use futures::future::join3;
+use serde::Deserialize;
+
+use crate::transport::decode::{ContainerResources, ListPage, ObjectMetadata, WirePod};
+use crate::{Connection, Failure, Wanted, unless_forbidden};
+use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::{Claim, Job, PodPhase};
+
+#[derive(Deserialize)]
+struct WireClaim<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+    #[serde(default)]
+    spec: ClaimSpec,
+    #[serde(default)]
+    status: ClaimStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimSpec {
+    access_modes: Vec<String>,
+    storage_class_name: Option<String>,
+    resources: ContainerResources,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ClaimStatus {
+    phase: String,
+    capacity: BTreeMap<String, String>,
+}
+
+impl WireClaim<'_> {
+    fn claim(&self) -> Claim {
+        let meta = &self.metadata;
+        let ours = meta.labels.get(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);
+        let size = self.status.capacity.get("storage").or_else(|| self.spec.resources.requests.get("storage"));
+        Claim {
+            namespace: meta.namespace.to_string(),
+            name: meta.name.to_string(),
+            job: meta.labels.get(JOB).filter(|_| ours).cloned(),
+            size: size.cloned(),
+            status: if meta.deletion_timestamp.is_some() { "Terminating".to_owned() } else { self.status.phase.clone() },
+            storage_class: self.spec.storage_class_name.clone(),
+            access_modes: self.spec.access_modes.clone(),
+            created_at: meta.creation_timestamp,
+            ..Claim::default()
+        }
+    }
+}
+
+impl Connection {
+    /// Returns the claims of one namespace or of all, by name: those that gpuctl made, or `everybody`'s.
+    pub async fn claims(&self, namespace: Option<&str>, everybody: bool) -> Result<Vec<Claim>, Failure> {
+        let path = |plural: &str| match namespace {
+            None => format!("/api/v1/{plural}"),
+            Some(namespace) => format!("/api/v1/namespaces/{namespace}/{plural}"),
+        };
+        let selector = format!("{MANAGED_BY}={MANAGED_BY_US}");
+        let parameters: &[(&str, &str)] = if everybody { &[] } else { &[("labelSelector", &selector)] };
+        let (mut claims, mut uses) = (Vec::new(), Uses::default());
+        let (claims_path, pods_path) = (path("persistentvolumeclaims"), path("pods"));
+        let wanted = Wanted { namespace: namespace.map(ToOwned::to_owned), ..Wanted::default() };
+        let (listed, pods, jobs) = join3(
+            self.list(&claims_path, parameters, |page| {
+                let page: ListPage<WireClaim<'_>> = page.objects()?;
+                claims.extend(page.items.iter().map(WireClaim::claim));
+                Ok(())
+            }),
+            self.list(&pods_path, &[], |page| {
+                let page: ListPage<WirePod<'_>> = page.objects()?;
+                page.items.iter().for_each(|pod| uses.add(pod));
+                Ok(())
+            }),
+            self.jobs(&wanted),
+        )
+        .await;
+        listed?;
+        let seen = unless_forbidden(pods)?.is_some();
+        let jobs = unless_forbidden(jobs)?.filter(|selection| selection.unseen().is_none());
+        for claim in &mut claims {
+            let found = uses.0.remove(&(claim.namespace.clone(), claim.name.clone())).unwrap_or_default();
+            claim.pods = seen.then_some(found.pods);
+            claim.last_used = found.last_ended;
+            claim.job_exists = claim.job.as_ref().zip(jobs.as_ref()).map(|(name, selection)| {
+                let is = |job: &&Job| job.name == *name && job.namespace == claim.namespace;
+                selection.jobs.iter().find(is).is_some_and(|job| !job.owner_is_gone)
+            });
+        }
+        claims.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        Ok(claims)
+    }
+}
+
+/// Who mounts which claim, by namespace and name.
+#[derive(Default)]
+struct Uses(BTreeMap<(String, String), ClaimUse>);
+
+#[derive(Default)]
+struct ClaimUse {
+    pods: Vec<String>,
+    last_ended: Option<jiff::Timestamp>,
+}
+
+impl Uses {
+    fn add(&mut self, pod: &WirePod<'_>) {
+        let names = pod.spec.volumes.iter().filter_map(|volume| volume.persistent_volume_claim.as_ref());
+        for claim in names {
+            let found = self.0.entry((pod.metadata.namespace.to_string(), claim.claim_name.clone())).or_default();
+            match pod.status.phase() {
+                PodPhase::Succeeded | PodPhase::Failed => found.last_ended = found.last_ended.max(pod.pod().ended_at),
+                _ => found.pods.push(pod.metadata.name.to_string()),
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Jobs of which only pods that still end are left: what their labels say is all that is known of them.
+
+use std::collections::BTreeMap;
+
+use crate::transport::decode::WirePod;
+use gpuctl_core::model::contract::labels::{GPU_TYPE, JOB, KIND, POOL_LABEL, USER};
+use gpuctl_core::model::{Job, JobKind, Pod};
+
+/// A pod that is being deleted, with what its labels say of its job.
+pub(crate) struct Leftover {
+    namespace: String,
+    job: String,
+    kind: JobKind,
+    pool: Option<String>,
+    gpu_type: Option<String>,
+    user: Option<String>,
+    pub pod: Pod,
+}
+
+impl Leftover {
+    pub(crate) fn of(wire: &WirePod<'_>, pod: Pod) -> Self {
+        let label = |key: &str| wire.metadata.labels.get(key).cloned();
+        Self {
+            namespace: wire.metadata.namespace.to_string(),
+            job: label(JOB).unwrap_or_default(),
+            kind: label(KIND).and_then(|kind| kind.parse().ok()).unwrap_or_default(),
+            pool: label(POOL_LABEL),
+            gpu_type: label(GPU_TYPE),
+            user: label(USER),
+            pod,
+        }
+    }
+}
+
+/// Returns jobs that were deleted while pods of theirs still end: these hold their GPUs, on a dead node for ever.
+pub(crate) fn left_over(leftovers: Vec<Leftover>) -> Vec<Job> {
+    let mut jobs: BTreeMap<(String, String), Job> = BTreeMap::new();
+    for left in leftovers.into_iter().filter(|left| !left.job.is_empty() && !left.pod.ended()) {
+        let job = jobs.entry((left.namespace.clone(), left.job.clone())).or_insert_with(|| Job {
+            namespace: left.namespace,
+            display_name: left.job.clone(),
+            name: left.job,
+            kind: left.kind,
+            version: "v0.1".to_owned(),
+            pool: left.pool,
+            gpu_type: left.gpu_type,
+            user: left.user,
+            gpus_per_pod: left.pod.gpus,
+            deleting: true,
+            owner_is_gone: true,
+            ..Job::default()
+        });
+        job.created_at = [job.created_at, left.pod.created_at].into_iter().flatten().min();
+        job.pods.push(left.pod);
+        job.pods_wanted += 1;
+    }
+    jobs.into_values().collect()
+}

@@ -1,0 +1,15 @@
+//! Reads jobs with everything that belongs to them, and changes their size.
+
+pub(crate) mod claims;
+pub(crate) mod deadlines;
+pub(crate) mod events;
+pub(crate) mod leftovers;
+pub(crate) mod list;
+pub(crate) mod owned_objects;
+pub(crate) mod owner;
+pub(crate) mod renew;
+pub(crate) mod service;
+pub(crate) mod size;
+pub(crate) mod storage;
+pub(crate) mod stuck_pod;
+pub(crate) mod subject;

@@ -1,0 +1,297 @@
+//! Finds the objects of a job besides its pods: those that `describe` names and `delete` removes, and those that are still
+//! being deleted.
+
+use futures::future::join_all;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::owner::{OwnerKind, PodOwner};
+use crate::transport::decode::{ContainerResources, ListPage, ObjectMetadata, TEMPLATE_HASH};
+use crate::write::apply::Deletion;
+use crate::{Connection, Failure, unless_forbidden};
+use gpuctl_core::model::Job;
+use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+
+/// Kinds that a job may own: (kind, group, collection, kept when the job is deleted).
+const KINDS: [(&str, &str, &str, bool); 6] = [
+    ("service", "/api/v1", "services", false),
+    ("configmap", "/api/v1", "configmaps", false),
+    ("claim", "/api/v1", "persistentvolumeclaims", true),
+    ("autoscaler", "/apis/autoscaling/v2", "horizontalpodautoscalers", false),
+    ("ingress", "/apis/networking.k8s.io/v1", "ingresses", false),
+    ("networkpolicy", "/apis/networking.k8s.io/v1", "networkpolicies", false),
+];
+
+/// One object of a job.
+#[derive(Clone, Debug)]
+pub struct OwnedObject {
+    kind: &'static str,
+    name: String,
+    uid: String,
+    path: String,
+    /// UIDs.
+    owners: Vec<String>,
+    /// What a claim asks for: `100Gi`.
+    size: Option<String>,
+    /// A claim: files that nobody wants to lose by deleting a job.
+    pub kept: bool,
+}
+
+impl OwnedObject {
+    /// Returns true for what goes with the object of this UID.
+    pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
+        self.owners.iter().any(|owner| owner == uid)
+    }
+
+    /// Whether the garbage collector deletes the object together with its owner.
+    fn is_collected(&self) -> bool {
+        !self.kept && !self.owners.is_empty()
+    }
+
+    /// Formats as `collection/name`, as in URLs.
+    pub fn address(&self) -> String {
+        self.path.rsplitn(3, '/').take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("/")
+    }
+
+    /// Formats as `kind/name`, with the size of a claim.
+    pub fn sized(&self) -> String {
+        let size = self.size.as_ref().map_or(String::new(), |size| format!(" ({size})"));
+        format!("{}/{}{size}", self.kind, self.name)
+    }
+
+    /// Formats as `kind/name`.
+    pub fn label(&self) -> String {
+        format!("{}/{}", self.kind, self.name)
+    }
+}
+
+/// Something of a deleted job that is still there.
+#[derive(Clone, Debug)]
+pub struct PendingDeletion {
+    pub uid: String,
+    pub path: String,
+    /// `kind/name`, with what holds it.
+    pub label: String,
+}
+
+#[derive(Deserialize)]
+struct NamedObject<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+    #[serde(default)]
+    spec: OwnedSpec,
+}
+
+/// Only claims have these fields in this form.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct OwnedSpec {
+    #[serde(deserialize_with = "lenient")]
+    resources: ContainerResources,
+}
+
+fn lenient<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ContainerResources, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
+
+impl Connection {
+    /// Returns the objects labelled as this job's. Kinds that the user may not list are left out.
+    pub async fn belongings(&self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
+        let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
+        let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
+            let selector = selector.as_str();
+            async move {
+                let path = format!("{group}/namespaces/{namespace}/{plural}");
+                let mut found = Vec::new();
+                let listed = self
+                    .list(&path, &[("labelSelector", selector)], |page| {
+                        let page: ListPage<NamedObject<'_>> = page.objects()?;
+                        found.extend(page.items.iter().map(|object| OwnedObject {
+                            kind,
+                            name: object.metadata.name.to_string(),
+                            uid: object.metadata.uid.to_string(),
+                            path: format!("{path}/{}", object.metadata.name),
+                            owners: object.metadata.owner_references.iter().map(|owner| owner.uid.clone()).collect(),
+                            size: object.spec.resources.requests.get("storage").filter(|_| *kept).cloned(),
+                            kept: *kept,
+                        }));
+                        Ok(())
+                    })
+                    .await;
+                match listed {
+                    // A bundle of an earlier version lacks kinds that it did not support.
+                    Err(failure) if !failure.is_forbidden() && !matches!(failure, Failure::NotInBundle(_)) => Err(failure),
+                    _ => Ok(found),
+                }
+            }
+        });
+        let mut all = Vec::new();
+        for list in join_all(lists).await {
+            all.extend(list?);
+        }
+        Ok(all)
+    }
+
+    /// Lists the objects that `delete` removes: the same, and the Secret with the ranks' token. Its
+    /// name is fixed, so this needs no right to list Secrets and does not read its content.
+    pub async fn deletable(&self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
+        let mut all = self.belongings(namespace, job).await?;
+        let name = format!("{job}-supervisor");
+        let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+        let secret = match self.find_metadata(&path).await {
+            // A bundle has no Secrets.
+            Err(Failure::NotInBundle(_)) => None,
+            found => unless_forbidden(found)?.flatten(),
+        };
+        let Some(secret) = secret else { return Ok(all) };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let meta = &secret["metadata"];
+        if meta["labels"][MANAGED_BY] == MANAGED_BY_US && meta["labels"][JOB] == job {
+            let owners = meta["ownerReferences"].as_array().into_iter().flatten().map(|owner| text(&owner["uid"])).collect();
+            all.push(OwnedObject { kind: "secret", name, uid: text(&meta["uid"]), path, owners, size: None, kept: false });
+        }
+        Ok(all)
+    }
+
+    /// Returns `kind/name` of everything of the job but its pods, the owner first where it still exists.
+    pub async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
+        let rest = self.belongings(&job.namespace, &job.name).await?;
+        let owner = format!("{}/{}", OwnerKind::of(job).word(), job.name);
+        let owner = Some(owner).filter(|_| !job.owner_is_gone);
+        Ok(owner.into_iter().chain(rest.iter().map(OwnedObject::label)).collect())
+    }
+
+    pub async fn delete_belonging(&self, belonging: &OwnedObject) -> Result<bool, Failure> {
+        match self.delete_at(&belonging.path, Deletion::of(&belonging.uid)).await {
+            // The garbage collector deletes it after its owner.
+            Err(failure) if failure.is_forbidden() && belonging.is_collected() => Ok(false),
+            other => other,
+        }
+    }
+
+    /// Deletes the owner of the job's pods, which go with it.
+    pub async fn delete_owner(&self, job: &Job) -> Result<bool, Failure> {
+        let path = OwnerKind::of(job).path(&job.namespace, &job.name);
+        self.delete_at(&path, Deletion::of(&job.uid)).await
+    }
+
+    /// Returns the kind of an object that could own pods of that name and is not a job of ours.
+    pub async fn foreign(&self, namespace: &str, name: &str) -> Result<Option<&'static str>, Failure> {
+        for owner in OwnerKind::ALL {
+            match self.find::<serde::de::IgnoredAny>(&owner.path(namespace, name)).await {
+                Ok(None) => {}
+                Ok(Some(_)) => return Ok(Some(owner.word())),
+                Err(failure) if owner.is_optional() && failure.is_forbidden() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Deletes the ReplicaSets of a Deployment that is gone: until they are, they make new pods for those that end.
+    pub async fn delete_replica_sets(&self, job: &Job) -> Result<(), Failure> {
+        let collection = format!("/apis/apps/v1/namespaces/{}/replicasets", job.namespace);
+        let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
+        let mut found = Vec::new();
+        self.list(&collection, &[("labelSelector", &selector)], |page| {
+            let page: ListPage<NamedObject<'_>> = page.objects()?;
+            let ours = |set: &&NamedObject<'_>| set.metadata.owner_references.iter().any(|owner| owner.uid == job.uid);
+            found.extend(page.items.iter().filter(ours).map(|set| (set.metadata.name.to_string(), set.metadata.uid.to_string())));
+            Ok(())
+        })
+        .await?;
+        for (name, uid) in found {
+            self.delete_at(&format!("{collection}/{name}"), Deletion::of(&uid)).await?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+struct EndingObject<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+}
+
+impl EndingObject<'_> {
+    fn remainder(&self, kind: &str, collection: &str) -> PendingDeletion {
+        let held = self.metadata.finalizers.join(", ");
+        let held = if held.is_empty() { String::new() } else { format!(" (held by {held})") };
+        let path = format!("{collection}/{}", self.metadata.name);
+        PendingDeletion { uid: self.metadata.uid.to_string(), path, label: format!("{kind}/{}{held}", self.metadata.name) }
+    }
+}
+
+impl Connection {
+    /// Returns what is left of a deleted job: the owner and its pods. Pods of a Deployment are known by its name only: a namesake
+    /// made since then has others.
+    pub async fn remains(&self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
+        let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job));
+        let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
+        let pods_of = PodOwner::of_job(job);
+        let mut left = Vec::new();
+        for (kind, path) in
+            [(owner.word(), owner.collection(Some(namespace))), ("pod", format!("/api/v1/namespaces/{namespace}/pods"))]
+        {
+            self.list(&path, &[("labelSelector", &selector)], |page| {
+                let page: ListPage<EndingObject<'_>> = page.objects()?;
+                let ours = |object: &&EndingObject<'_>| {
+                    object.metadata.uid == job.uid
+                        || job.owner_is_gone && job.pods.iter().any(|pod| pod.uid == object.metadata.uid)
+                        || PodOwner::of(&object.metadata) == pods_of
+                };
+                left.extend(page.items.iter().filter(ours).map(|object| object.remainder(kind, &path)));
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(left)
+    }
+
+    /// Pods that carry the labels of a job that is not there: (path, UID).
+    pub async fn orphans(&self, namespace: &str, job: &str) -> Result<Vec<(String, String)>, Failure> {
+        let collection = format!("/api/v1/namespaces/{namespace}/pods");
+        let mut found = Vec::new();
+        for made_by in ["batch.kubernetes.io/controller-uid", TEMPLATE_HASH, "controller-revision-hash"] {
+            let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job},{made_by}");
+            self.list(&collection, &[("labelSelector", &selector)], |page| {
+                let page: ListPage<NamedObject<'_>> = page.objects()?;
+                found.extend(
+                    page.items.iter().map(|pod| (format!("{collection}/{}", pod.metadata.name), pod.metadata.uid.to_string())),
+                );
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::transport::protobuf::decode;
+    use crate::transport::protobuf::encode::encoded_list;
+
+    /// In protobuf a field without a number would be empty, so every kind says which it lacks.
+    #[test]
+    fn every_kind_of_object_is_read_in_protobuf() {
+        for kind in [
+            "apps/v1/deployments",
+            "apps/v1/statefulsets",
+            "apps/v1/replicasets",
+            "apps/v1/daemonsets",
+            "batch/v1/jobs",
+            "batch/v1/cronjobs",
+        ] {
+            let list = json!({"items": [{"metadata": {"name": "a"}, "spec": {}, "status": {}}]});
+            let (message, bytes) = encoded_list(&format!("/apis/{kind}"), &list);
+            let named: ListPage<NamedObject<'_>> = decode(&bytes, message).unwrap();
+            let ending: ListPage<EndingObject<'_>> = decode(&bytes, message).unwrap();
+            assert_eq!((&*named.items[0].metadata.name, &*ending.items[0].metadata.name), ("a", "a"), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Maps a job to the object that owns its pods: where it is in the API, and how its pods are told from those of a namesake.
+
+use crate::transport::decode::{ObjectMetadata, TEMPLATE_HASH};
+use gpuctl_core::model::contract::labels::GROUP;
+use gpuctl_core::model::{Job, JobKind};
+
+/// A kind of object that owns pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnerKind {
+    Job,
+    Deployment,
+    StatefulSet,
+    /// Of services whose replicas are several pods; not part of Kubernetes itself.
+    LeaderWorkerSet,
+}
+
+impl OwnerKind {
+    pub(crate) const ALL: [Self; 4] = [Self::Job, Self::Deployment, Self::StatefulSet, Self::LeaderWorkerSet];
+
+    pub(crate) fn of(job: &Job) -> Self {
+        match Self::of_kind(job.kind)[..] {
+            [_, several] if job.group_size > 1 => several,
+            [one, ..] => one,
+            [] => unreachable!("every kind has an owner"),
+        }
+    }
+
+    /// Returns the kinds of objects that jobs of this kind have.
+    pub(crate) fn of_kind(kind: JobKind) -> &'static [Self] {
+        match kind {
+            JobKind::Training => &[Self::Job],
+            JobKind::Inference => &[Self::Deployment, Self::LeaderWorkerSet],
+            JobKind::Compute => &[Self::Deployment],
+            JobKind::Notebook => &[Self::StatefulSet],
+        }
+    }
+
+    /// Returns the kind of an object of ours; its label tells a compute service from an inference one.
+    pub(crate) fn job_kind(self, label: Option<&str>) -> JobKind {
+        let told = label.and_then(|label| label.parse().ok()).filter(|kind| Self::of_kind(*kind).contains(&self));
+        told.unwrap_or(match self {
+            Self::Job => JobKind::Training,
+            Self::Deployment | Self::LeaderWorkerSet => JobKind::Inference,
+            Self::StatefulSet => JobKind::Notebook,
+        })
+    }
+
+    /// Returns true for a kind that clusters may go without; whoever has no right to it is then refused as well.
+    pub(crate) fn is_optional(self) -> bool {
+        self == Self::LeaderWorkerSet
+    }
+
+    /// Returns the word before the slash: `deployment/web`.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Deployment => "deployment",
+            Self::StatefulSet => "statefulset",
+            Self::LeaderWorkerSet => "leaderworkerset",
+        }
+    }
+
+    /// Returns the path of the collection, in one namespace or in all.
+    pub(crate) fn collection(self, namespace: Option<&str>) -> String {
+        let (group, plural) = match self {
+            Self::Job => ("/apis/batch/v1", "jobs"),
+            Self::Deployment => ("/apis/apps/v1", "deployments"),
+            Self::StatefulSet => ("/apis/apps/v1", "statefulsets"),
+            Self::LeaderWorkerSet => ("/apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets"),
+        };
+        namespace.map_or_else(|| format!("{group}/{plural}"), |namespace| format!("{group}/namespaces/{namespace}/{plural}"))
+    }
+
+    pub(crate) fn path(self, namespace: &str, name: &str) -> String {
+        format!("{}/{name}", self.collection(Some(namespace)))
+    }
+}
+
+/// Whose pod this is. Labels may be copied by hand; what belongs to a job is what its controller owns. Between a
+/// Deployment and its pods stands a ReplicaSet, which is named after the Deployment and the hash of the template; between a
+/// LeaderWorkerSet and its pods stand StatefulSets, and its label on the pods.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PodOwner {
+    Uid(String),
+    Deployment { namespace: String, name: String },
+    LeaderWorkerSet { namespace: String, name: String },
+    Nobody,
+}
+
+/// The label by which a node is named in a pod's selector.
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
+
+impl PodOwner {
+    pub(crate) fn of(pod: &ObjectMetadata<'_>) -> Self {
+        let Some(owner) = pod.owner_references.first() else { return Self::Nobody };
+        if owner.kind == "ReplicaSet"
+            && let Some(hash) = pod.labels.get(TEMPLATE_HASH)
+            && let Some(name) = owner.name.strip_suffix(hash.as_str()).and_then(|name| name.strip_suffix('-'))
+        {
+            return Self::Deployment { namespace: pod.namespace.to_string(), name: name.to_owned() };
+        }
+        if let Some(name) = pod.labels.get(GROUP).filter(|_| owner.kind == "StatefulSet") {
+            return Self::LeaderWorkerSet { namespace: pod.namespace.to_string(), name: name.clone() };
+        }
+        Self::Uid(owner.uid.clone())
+    }
+
+    /// Returns by what the pods of a job are known.
+    pub(crate) fn of_job(job: &Job) -> Self {
+        let (namespace, name) = (job.namespace.clone(), job.name.clone());
+        match OwnerKind::of(job) {
+            OwnerKind::Deployment => Self::Deployment { namespace, name },
+            OwnerKind::LeaderWorkerSet => Self::LeaderWorkerSet { namespace, name },
+            OwnerKind::Job | OwnerKind::StatefulSet => Self::Uid(job.uid.clone()),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Reads queues, quotas and what schedulers of gangs say.
+
+pub(crate) mod kueue_workload;
+pub(crate) mod pod_group;
+pub(crate) mod preemptions;
+pub(crate) mod queue_position;
+pub(crate) mod queues;
+pub(crate) mod quotas;
+pub(crate) mod topology_levels;

@@ -1,0 +1,110 @@
+//! Reads where jobs stand in Kueue's queues, from its visibility API. That is an API server of its own, which a cluster may go without;
+//! then positions are unknown.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::Method;
+use serde::Deserialize;
+
+use crate::Connection;
+use crate::transport::decode::ObjectMetadata;
+use gpuctl_core::model::{Job, QueuePosition};
+
+/// Most waiting jobs of one queue that are read; more leave the length of the queue unknown.
+const MOST: usize = 1000;
+/// Queues asked at a time.
+const AT_ONCE: usize = 8;
+/// Versions of the API, the newest first. Source: Kueue 0.18.3, apis/visibility.
+const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
+
+#[derive(Deserialize)]
+struct Summary<'a> {
+    #[serde(borrow, default)]
+    items: Vec<Waiting<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Waiting<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+    /// From 0 on, like the next.
+    position_in_cluster_queue: u64,
+    position_in_local_queue: u64,
+}
+
+impl Connection {
+    /// Sets the places of jobs that Kueue holds back. What may not or cannot be read is left unknown.
+    pub(crate) async fn place_in_queues(&self, jobs: &mut [Job]) {
+        let queues: BTreeSet<(String, String)> = jobs
+            .iter()
+            .filter(|job| job.queue_verdict.is_some())
+            .filter_map(|job| Some((job.namespace.clone(), job.queue.clone()?)))
+            .collect();
+        let Some(version) = self.visibility_version(&queues).await else { return };
+        let found: Vec<HashMap<String, QueuePosition>> = stream::iter(queues)
+            .map(|(namespace, queue)| self.positions(version, namespace, queue))
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        let mut places: HashMap<String, QueuePosition> = found.into_iter().flatten().collect();
+        for job in jobs.iter_mut().filter(|job| job.queue_verdict.is_some()) {
+            let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
+            job.queue_position = owners.find_map(|uid| places.remove(uid));
+        }
+    }
+
+    async fn visibility_version(&self, queues: &BTreeSet<(String, String)>) -> Option<&'static str> {
+        if queues.is_empty() {
+            return None;
+        }
+        let group = self.find::<serde_json::Value>("/apis/visibility.kueue.x-k8s.io").await.ok()??;
+        let served = group["versions"].as_array()?;
+        VERSIONS.into_iter().find(|wanted| served.iter().any(|version| version["version"] == **wanted))
+    }
+
+    /// Returns the places of the jobs that wait in one queue, by the UIDs of what owns their Workloads.
+    async fn positions(&self, version: &str, namespace: String, queue: String) -> HashMap<String, QueuePosition> {
+        let path = format!(
+            "/apis/visibility.kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads?limit={MOST}"
+        );
+        let Ok(answer) = self.send(&Method::GET, &path, "", Bytes::new()).await else { return HashMap::new() };
+        serde_json::from_slice::<Summary<'_>>(&answer.body).map(|summary| by_owner(&summary)).unwrap_or_default()
+    }
+}
+
+fn by_owner(summary: &Summary<'_>) -> HashMap<String, QueuePosition> {
+    let waiting = summary.items.len();
+    let place = |one: &Waiting<'_>| QueuePosition {
+        in_queue: one.position_in_local_queue + 1,
+        waiting: (waiting < MOST).then_some(waiting as u64),
+        in_cluster_queue: one.position_in_cluster_queue + 1,
+    };
+    let owners = |one: &Waiting<'_>| one.metadata.owner_references.iter().map(|owner| owner.uid.clone()).collect::<Vec<_>>();
+    let mut places = HashMap::new();
+    // The first of several Workloads of one owner is the next to be admitted.
+    for (uid, place) in summary.items.iter().flat_map(|one| owners(one).into_iter().map(move |uid| (uid, place(one)))) {
+        places.entry(uid).or_insert(place);
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer as Kueue 0.18.3 gives it.
+    #[test]
+    fn places_count_from_one() {
+        let text = r#"{"items": [
+            {"metadata": {"name": "job-a", "namespace": "n", "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "u1"}]},
+             "priority": 0, "localQueueName": "research", "positionInClusterQueue": 0, "positionInLocalQueue": 0},
+            {"metadata": {"name": "job-b", "namespace": "n", "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "b", "uid": "u2"}]},
+             "priority": 0, "localQueueName": "research", "positionInClusterQueue": 4, "positionInLocalQueue": 1}]}"#;
+        let places = by_owner(&serde_json::from_str(text).unwrap());
+        assert_eq!(places["u1"], QueuePosition { in_queue: 1, waiting: Some(2), in_cluster_queue: 1 });
+        assert_eq!(places["u2"], QueuePosition { in_queue: 2, waiting: Some(2), in_cluster_queue: 5 });
+    }
+}

@@ -1,0 +1,110 @@
+//! Reads ResourceQuotas: what is hard and what is used, by namespace.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::transport::decode::{ListPage, ObjectMetadata};
+use crate::write::apply::Deletion;
+use crate::{Connection, Failure};
+use gpuctl_core::model::QuotaUse;
+use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US, QUOTA};
+
+#[derive(Deserialize)]
+struct WireQuota<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: QuotaStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Spec {
+    hard: BTreeMap<String, String>,
+    scopes: Vec<IgnoredAny>,
+    #[serde(rename = "scopeSelector")]
+    scope_selector: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct QuotaStatus {
+    used: BTreeMap<String, String>,
+}
+
+/// An object of a quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaPart {
+    pub namespace: String,
+    pub plural: &'static str,
+    pub name: String,
+    uid: String,
+}
+
+impl QuotaPart {
+    /// Returns its kind and name, for people.
+    pub fn label(&self) -> String {
+        format!("{}/{}", self.plural.trim_end_matches('s'), self.name)
+    }
+
+    fn path(&self) -> String {
+        format!("/api/v1/namespaces/{}/{}/{}", self.namespace, self.plural, self.name)
+    }
+}
+
+impl Connection {
+    /// Quotas of one namespace or of all: every one that binds, and which of them are ours.
+    pub async fn quotas(&self, namespace: Option<&str>) -> Result<Vec<QuotaUse>, Failure> {
+        let path = namespace.map_or_else(
+            || "/api/v1/resourcequotas".to_owned(),
+            |namespace| format!("/api/v1/namespaces/{namespace}/resourcequotas"),
+        );
+        let mut found = Vec::new();
+        self.list(&path, &[], |page| {
+            let page: ListPage<WireQuota<'_>> = page.objects()?;
+            found.extend(page.items.iter().map(|quota| {
+                let labels = &quota.metadata.labels;
+                let ours = labels.get(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);
+                QuotaUse {
+                    namespace: quota.metadata.namespace.to_string(),
+                    name: quota.metadata.name.to_string(),
+                    quota: labels.get(QUOTA).filter(|_| ours).cloned(),
+                    hard: quota.spec.hard.clone(),
+                    used: quota.status.used.clone(),
+                    scoped: !quota.spec.scopes.is_empty() || quota.spec.scope_selector.is_some(),
+                }
+            }));
+            Ok(())
+        })
+        .await?;
+        found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        Ok(found)
+    }
+
+    /// Returns what a quota of ours has in a namespace, what binds last: as long as that is there the rest is found.
+    pub async fn quota_parts(&self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
+        let mut parts = Vec::new();
+        for plural in ["limitranges", "resourcequotas"] {
+            let part = QuotaPart { namespace: namespace.to_owned(), plural, name: name.to_owned(), uid: String::new() };
+            let found: Option<serde_json::Value> = self.find(&part.path()).await?;
+            let ours = |found: &serde_json::Value| {
+                let labels = &found["metadata"]["labels"];
+                labels[MANAGED_BY] == MANAGED_BY_US && labels[QUOTA] == name
+            };
+            if let Some(found) = found.filter(ours) {
+                let uid = found["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+                parts.push(QuotaPart { uid, ..part });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Takes one of them away.
+    pub async fn remove_quota_part(&self, part: &QuotaPart) -> Result<(), Failure> {
+        self.delete_at(&part.path(), Deletion::of(&part.uid)).await.map(|_| ())
+    }
+}

@@ -1,0 +1,191 @@
+//! Runs a command in a container or attaches to the running one, and carries its input, output, window size and exit code.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use futures::SinkExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use regex::Regex;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::transport::http::with_query;
+use crate::transport::socket::{PING, Socket, framed};
+use crate::{Connection, Failure};
+
+/// Channels of the `v5.channel.k8s.io` protocol.
+const STDIN: u8 = 0;
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+const STATUS: u8 = 3;
+const RESIZE: u8 = 4;
+/// Ends the channel that its content names.
+const CLOSE: u8 = 255;
+
+/// What to run and where.
+#[derive(Clone, Debug)]
+pub struct ExecRequest<'a> {
+    pub namespace: &'a str,
+    pub pod: &'a str,
+    pub container: &'a str,
+    /// `None` joins the process that runs there already.
+    pub command: Option<&'a [String]>,
+    pub stdin: bool,
+    /// One stream for output and errors, with a window size.
+    pub tty: bool,
+}
+
+/// What goes in; the end of the channel is the end of the input.
+#[derive(Debug)]
+pub enum SessionInput {
+    Bytes(Bytes),
+    Resize { columns: u16, rows: u16 },
+}
+
+/// What comes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionStream {
+    Out,
+    Err,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionEnd {
+    Exit(i32),
+    /// The process could not be run.
+    Refused(String),
+    /// Nobody wants to read any more.
+    Unread,
+    /// The connection broke off; the process may still run.
+    Broken,
+}
+
+/// A process that has been started.
+pub struct Session {
+    socket: Socket,
+    stdin: bool,
+}
+
+impl Connection {
+    /// Starts the call.
+    pub async fn start(&self, call: &ExecRequest<'_>) -> Result<Session, Failure> {
+        let flag = |wanted: bool| if wanted { "true" } else { "false" };
+        let mut parameters = vec![
+            ("container", call.container),
+            ("stdin", flag(call.stdin)),
+            ("stdout", "true"),
+            ("stderr", flag(!call.tty)),
+            ("tty", flag(call.tty)),
+        ];
+        parameters.extend(call.command.into_iter().flatten().map(|word| ("command", word.as_str())));
+        let verb = if call.command.is_some() { "exec" } else { "attach" };
+        let path = with_query(&format!("/api/v1/namespaces/{}/pods/{}/{verb}", call.namespace, call.pod), &parameters);
+        Ok(Session { socket: self.upgrade(&path).await?, stdin: call.stdin })
+    }
+}
+
+impl Session {
+    /// Passes input in and output out until the process ends. A `sink` that takes no more ends it too.
+    pub async fn run(
+        self,
+        input: mpsc::Receiver<SessionInput>,
+        mut sink: impl FnMut(SessionStream, &[u8]) -> bool,
+    ) -> SessionEnd {
+        self.run_slowly(input, async |stream, bytes: &[u8]| sink(stream, bytes)).await
+    }
+
+    /// Like the function above, with an asynchronous `sink`. It pauses reading but not other tasks.
+    pub async fn run_slowly(
+        self,
+        mut input: mpsc::Receiver<SessionInput>,
+        mut sink: impl AsyncFnMut(SessionStream, &[u8]) -> bool,
+    ) -> SessionEnd {
+        let Socket { mut send, mut receive, half_close } = self.socket;
+        let feeding = async {
+            let mut pings = tokio::time::interval(PING);
+            let mut open = true;
+            loop {
+                let message = tokio::select! {
+                    next = input.recv(), if open => match next {
+                        Some(SessionInput::Bytes(bytes)) => framed(STDIN, &bytes),
+                        Some(SessionInput::Resize { columns, rows }) => {
+                            framed(RESIZE, json!({"Width": columns, "Height": rows}).to_string().as_bytes())
+                        }
+                        None => {
+                            open = false;
+                            // Older servers could only end everything.
+                            if !(half_close && self.stdin) {
+                                continue;
+                            }
+                            framed(CLOSE, &[STDIN])
+                        }
+                    },
+                    _ = pings.tick() => Message::Ping(Bytes::new()),
+                };
+                if send.send(message).await.is_err() {
+                    // The other direction tells how it ended.
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let reading = async {
+            while let Some((channel, content)) = receive.next().await {
+                let stream = match channel {
+                    STDOUT => SessionStream::Out,
+                    STDERR => SessionStream::Err,
+                    // Channels are announced by empty messages.
+                    STATUS if !content.is_empty() => {
+                        return serde_json::from_slice(&content).map_or(SessionEnd::Broken, |status| ending(&status));
+                    }
+                    _ => continue,
+                };
+                if !content.is_empty() && !sink(stream, &content).await {
+                    return SessionEnd::Unread;
+                }
+            }
+            SessionEnd::Broken
+        };
+        tokio::select! {
+            ending = reading => ending,
+            () = feeding => SessionEnd::Broken,
+        }
+    }
+}
+
+/// The exit code is a cause in the details of a failed Status; kubelets that are none, such as virtual ones, wrap it in words.
+fn ending(status: &Status) -> SessionEnd {
+    static IN_WORDS: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"exit (?:status|code) (\d+)$").expect("the pattern is tested"));
+    if status.status.as_deref() == Some("Success") {
+        return SessionEnd::Exit(0);
+    }
+    // Each server on the way adds the same words.
+    let message =
+        status.message.as_deref().unwrap_or("the command could not be run").trim_start_matches("Internal error occurred: ");
+    let causes = status.details.as_ref().and_then(|details| details.causes.as_ref()).into_iter().flatten();
+    let code = causes.clone().find(|cause| cause.reason.as_deref() == Some("ExitCode"));
+    let told = code.and_then(|cause| cause.message.as_ref()?.parse().ok());
+    let in_words = || IN_WORDS.captures(message.trim_end()).and_then(|found| found[1].parse().ok());
+    told.or_else(in_words).map_or_else(|| SessionEnd::Refused(message.to_owned()), SessionEnd::Exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_exit_code_is_in_the_details() {
+        let read = |value| ending(&serde_json::from_value(value).unwrap());
+        assert_eq!(read(json!({"status": "Success"})), SessionEnd::Exit(0));
+        let failed = json!({"status": "Failure", "reason": "NonZeroExitCode", "message": "command terminated with non-zero exit code",
+            "details": {"causes": [{"reason": "ExitCode", "message": "137"}]}});
+        assert_eq!(read(failed), SessionEnd::Exit(137));
+        let wrapped = json!({"status": "Failure", "message": "error executing command in container: cmd wait: exit status 7"});
+        assert_eq!(read(wrapped), SessionEnd::Exit(7));
+        let refused = json!({"status": "Failure", "reason": "InternalError", "message": "no such container"});
+        assert_eq!(read(refused), SessionEnd::Refused("no such container".to_owned()));
+    }
+}

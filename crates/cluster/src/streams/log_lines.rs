@@ -1,0 +1,119 @@
+//! Splits a log into lines, and keeps some of them within limits on number and bytes.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+
+/// Limit on the length of a line. Longer lines are truncated.
+pub(crate) const LONGEST_LINE: usize = 1 << 20;
+/// Limit on the bytes of the kept lines of one log.
+pub const MOST_BYTES: usize = 64 << 20;
+/// One line and its timestamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// `None` if the runtime wrote no timestamp.
+    pub at: Option<Timestamp>,
+    pub text: String,
+}
+
+/// The lines read from a log.
+#[derive(Debug, Default)]
+pub struct LogLines {
+    pub lines: Vec<LogLine>,
+    /// Whether the log exceeded a limit on bytes.
+    pub is_cut: bool,
+    /// Whether the server sent more lines than requested, so they may not be the newest.
+    pub has_surplus: bool,
+}
+
+/// Keeps the newest lines within limits on number and bytes.
+pub(crate) struct NewestLines {
+    pub lines: VecDeque<LogLine>,
+    bytes: usize,
+    most_lines: usize,
+    most_bytes: usize,
+    /// Whether the limit on bytes dropped lines.
+    pub is_cut: bool,
+}
+
+impl NewestLines {
+    pub(crate) fn new(most_lines: usize, most_bytes: usize) -> Self {
+        Self { lines: VecDeque::new(), bytes: 0, most_lines, most_bytes, is_cut: false }
+    }
+
+    pub(crate) fn push(&mut self, line: LogLine) {
+        self.bytes += size(&line);
+        self.lines.push_back(line);
+        while self.lines.len() > self.most_lines || self.bytes > self.most_bytes {
+            self.is_cut |= self.lines.len() <= self.most_lines;
+            let Some(oldest) = self.lines.pop_front() else { return };
+            self.bytes -= size(&oldest);
+        }
+    }
+}
+
+/// Memory of a line in bytes.
+fn size(line: &LogLine) -> usize {
+    size_of::<LogLine>() + line.text.len()
+}
+
+/// Splits a stream of chunks into lines.
+#[derive(Debug, Default)]
+pub(crate) struct LineSplitter {
+    /// The beginning of an incomplete line.
+    pub(crate) pending: Vec<u8>,
+}
+
+impl LineSplitter {
+    /// Accepts a chunk and passes each complete line to `sink`, without its line break.
+    pub(crate) fn take(&mut self, piece: &[u8], mut sink: impl FnMut(&[u8])) {
+        let before = self.pending.len();
+        self.pending.extend_from_slice(piece);
+        let (mut start, mut from) = (0, before);
+        while let Some(end) = self.pending[from..].iter().position(|byte| *byte == b'\n') {
+            sink(&self.pending[start..from + end]);
+            start = from + end + 1;
+            from = start;
+        }
+        self.pending.drain(..start);
+        // Discard the rest of a line that is too long.
+        if self.pending.len() > 2 * LONGEST_LINE {
+            self.pending.truncate(LONGEST_LINE);
+        }
+    }
+}
+
+pub(crate) fn line(bytes: &[u8]) -> LogLine {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_LINE)]);
+    let split = text.split_once(' ').and_then(|(time, rest)| Some((time.parse::<Timestamp>().ok()?, rest)));
+    match split {
+        Some((at, rest)) => LogLine { at: Some(at), text: rest.to_owned() },
+        None => LogLine { at: None, text: text.into_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_time_and_a_text() {
+        let read = line(b"2026-01-01T00:00:00.000000001Z a b ");
+        assert_eq!(read.text, "a b ");
+        assert_eq!(read.at.unwrap().subsec_nanosecond(), 1);
+        assert_eq!(line(b"no time here"), LogLine { at: None, text: "no time here".into() });
+    }
+
+    #[test]
+    fn the_newest_lines_are_kept_within_their_limits() {
+        let text = |size: usize| LogLine { at: None, text: "x".repeat(size) };
+        let mut few = NewestLines::new(2, MOST_BYTES);
+        (1..5).for_each(|size| few.push(text(size)));
+        assert_eq!((few.lines.iter().map(|line| line.text.len()).collect::<Vec<_>>(), few.is_cut), (vec![3, 4], false));
+        let mut small = NewestLines::new(100, 3000);
+        (0..10).for_each(|_| small.push(text(900)));
+        assert_eq!((small.lines.len(), small.is_cut), (3, true));
+        small.push(text(5000));
+        assert_eq!((small.lines.len(), small.bytes), (0, 0), "a line that is larger than all the memory");
+    }
+}

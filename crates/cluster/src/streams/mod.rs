@@ -1,0 +1,7 @@
+//! Logs, sessions in containers and forwarded ports.
+
+pub(crate) mod attach;
+pub(crate) mod follow;
+pub(crate) mod forward;
+pub(crate) mod log_lines;
+pub(crate) mod logs;

@@ -1,0 +1,333 @@
+//! Connects as kubectl does: `KUBECONFIG` lists, contexts, `--as`, in-cluster.
+//!
+//! Note: one configuration makes two clients, one whose requests time out, one for streams that may stay silent.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::{Method, Uri};
+use jiff::Timestamp;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use tokio::sync::Mutex;
+
+use super::credentials;
+use super::failure::Failure;
+use super::proxy::ProxyEnvironment;
+use super::read_only::{ReadOnly, only_reads};
+use super::replay;
+use gpuctl_core::model::secrets::{shown_error, shown_url};
+use gpuctl_local::bundle::Bundle;
+
+/// Removes user and password from the address of a server, and its query. Works on the parsed parts, because an `@` in the
+/// path must not make another host of it.
+fn without_user(server: &Uri) -> Uri {
+    let Some(authority) = server.authority() else { return server.clone() };
+    let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+    let parts = Uri::builder().scheme(server.scheme_str().unwrap_or("https")).authority(host).path_and_query(server.path());
+    parts.build().unwrap_or_else(|_| server.clone())
+}
+
+/// How to reach the cluster, from flags and environment.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Files in the order of precedence; empty means the default file, or the pod that we run in.
+    pub kubeconfig: Vec<PathBuf>,
+    pub context: Option<String>,
+    pub namespace: Option<String>,
+    pub impersonate: Option<String>,
+    pub impersonate_groups: Vec<String>,
+    /// For one request, answer included.
+    pub request_timeout: Duration,
+    /// True when a person can answer a credential plugin.
+    pub interactive: bool,
+    /// Why nothing may be changed; `None` where it may.
+    pub read_only: Option<ReadOnly>,
+    /// Answers in place of a cluster.
+    pub bundle: Option<Arc<Bundle>>,
+}
+
+/// Two ways to the same server: for requests that end, and for streams that may stay silent.
+#[derive(Clone)]
+pub(crate) struct Clients {
+    pub requests: Client,
+    pub streams: Client,
+    /// When the credentials were got.
+    pub since: Instant,
+}
+
+/// A connection to one API server.
+pub struct Connection {
+    pub(crate) clients: RefCell<Clients>,
+    renewing: Mutex<()>,
+    pub(crate) access: Access,
+    pub(crate) server: String,
+    pub(crate) request_timeout: Duration,
+    /// What the server's clock said in its last answer, to a second.
+    pub(crate) server_time: Cell<Option<Timestamp>>,
+    /// The namespace to work in: `-n`, else the context's, else `default`.
+    pub namespace: String,
+    /// True when `-n` named it.
+    pub namespace_is_explicit: bool,
+}
+
+/// A server that is there answers a connection attempt sooner.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Silence between two pieces of an answer.
+const IDLE: Duration = Duration::from_secs(15);
+/// Limit on a kubeconfig in bytes.
+const LARGEST: u64 = 16 << 20;
+/// Credentials that are refused although they are this young will not get better.
+const FRESH: Duration = Duration::from_secs(5);
+
+impl Connection {
+    pub async fn open(access: &Access) -> Result<Self, Failure> {
+        if let Some(bundle) = &access.bundle {
+            return Ok(Self {
+                clients: RefCell::new(Clients::of(bundle)),
+                renewing: Mutex::new(()),
+                access: access.clone(),
+                server: bundle.server.clone(),
+                request_timeout: access.request_timeout,
+                server_time: Cell::default(),
+                namespace: access.namespace.clone().unwrap_or_else(|| bundle.namespace.clone()),
+                namespace_is_explicit: access.namespace.is_some(),
+            });
+        }
+        let config = config(access).await?;
+        let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let server = shown_url(&config.cluster_url.to_string());
+        Ok(Self {
+            clients: RefCell::new(Clients::new(config)?),
+            renewing: Mutex::new(()),
+            access: access.clone(),
+            server,
+            request_timeout: access.request_timeout,
+            server_time: Cell::default(),
+            namespace,
+            namespace_is_explicit: access.namespace.is_some(),
+        })
+    }
+
+    /// Gets new credentials after the server refused the present ones: tokens of a plugin live for minutes, following a
+    /// log may take days. `refused` tells since when those had been in use. False when they are as new as can be.
+    pub(crate) async fn renew(&self, refused: Instant) -> Result<bool, Failure> {
+        // A bundle has no credentials, and must never lead to a cluster.
+        if self.access.bundle.is_some() {
+            return Ok(false);
+        }
+        // Requests that run side by side are refused side by side; one of them renews for all.
+        let _alone = self.renewing.lock().await;
+        let since = self.clients.borrow().since;
+        if since > refused {
+            return Ok(true);
+        }
+        if since.elapsed() < FRESH {
+            return Ok(false);
+        }
+        let clients = Clients::new(config(&self.access).await?)?;
+        self.clients.replace(clients);
+        Ok(true)
+    }
+
+    /// Returns the client for streams, and since when its credentials are in use.
+    pub(crate) fn streaming(&self) -> (Client, Instant) {
+        let clients = self.clients.borrow();
+        (clients.streams.clone(), clients.since)
+    }
+
+    /// Contexts of the kubeconfig in their order, and the present one.
+    pub fn contexts(access: &Access) -> Result<(Vec<String>, Option<String>), Failure> {
+        if let Some(bundle) = &access.bundle {
+            return Ok((vec![bundle.cluster.clone()], Some(bundle.cluster.clone())));
+        }
+        let Some(kubeconfig) = read(access)? else { return Ok((Vec::new(), None)) };
+        Ok((kubeconfig.contexts.into_iter().map(|context| context.name).collect(), kubeconfig.current_context))
+    }
+
+    /// Returns which server, user and namespace a connection would have; `None` without a kubeconfig or where it lacks one of them. Nothing
+    /// is run or asked for it.
+    pub fn place(access: &Access) -> Option<String> {
+        let kubeconfig = read(access).ok()??;
+        let named = access.context.as_ref().or(kubeconfig.current_context.as_ref())?;
+        let context = kubeconfig.contexts.iter().find(|context| context.name == *named)?.context.as_ref()?;
+        let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
+        let namespace = access.namespace.as_ref().or(context.namespace.as_ref());
+        Some(format!(
+            "{} {} {}",
+            shown_url(cluster.server.as_ref()?),
+            context.user.as_deref()?,
+            namespace.map_or("default", String::as_str)
+        ))
+    }
+
+    /// Returns the context that was named; `None` for the kubeconfig's own.
+    pub fn context(&self) -> Option<&str> {
+        self.access.context.as_deref()
+    }
+
+    /// The address of the API server, without user, password and query.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Returns the time that the server's last answer told, to a second.
+    pub fn server_time(&self) -> Option<Timestamp> {
+        self.server_time.get()
+    }
+
+    /// Returns the version of the API server.
+    pub async fn version(&self) -> Result<String, Failure> {
+        let version: serde_json::Value = self.get("/version").await?;
+        Ok(version["gitVersion"].as_str().unwrap_or("of no version").to_owned())
+    }
+}
+
+impl Clients {
+    fn new(mut config: Config) -> Result<Self, Failure> {
+        config.default_retry = false;
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(IDLE);
+        // On loopback, compression costs more CPU time than it saves.
+        config.disable_compression |= is_local(&config.cluster_url);
+        let requests = client(config.clone())?;
+        config.read_timeout = None;
+        Ok(Self { requests, streams: client(config)?, since: Instant::now() })
+    }
+
+    fn of(bundle: &Arc<Bundle>) -> Self {
+        let client = replay::client(bundle);
+        Self { requests: client.clone(), streams: client, since: Instant::now() }
+    }
+}
+
+/// Whether the server runs on this machine.
+fn is_local(server: &http::Uri) -> bool {
+    server.host().is_some_and(|host| host == "localhost" || host.starts_with("127."))
+}
+
+fn client(config: Config) -> Result<Client, Failure> {
+    Client::try_from(config).map_err(|error| Failure::Kubeconfig { cause: redacted(&error) })
+}
+
+/// kube's error messages quote proxies with their passwords, and may quote a plugin's output.
+fn redacted(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Auth(_) => "the credentials in it cannot be read".to_owned(),
+        kube::Error::ProxyProtocolUnsupported { proxy_url } | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => {
+            super::proxy::unsupported(proxy_url)
+        }
+        other => shown_error(&other.to_string()),
+    }
+}
+
+async fn config(access: &Access) -> Result<Config, Failure> {
+    let mut config = own_config(access).await?;
+    if access.impersonate.is_some() {
+        config.auth_info.impersonate.clone_from(&access.impersonate);
+        config.auth_info.impersonate_groups = Some(access.impersonate_groups.clone());
+    }
+    Ok(config)
+}
+
+async fn own_config(access: &Access) -> Result<Config, Failure> {
+    let Some(mut kubeconfig) = read(access)? else {
+        return Config::incluster().map_err(|_| Failure::NoKubeconfig);
+    };
+    let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+    let context = access.context.clone().or_else(|| kubeconfig.current_context.clone());
+    let named =
+        context.as_ref().and_then(|name| kubeconfig.contexts.iter().find(|context| &context.name == name)?.context.clone());
+    let user = named.as_ref().and_then(|context| context.user.clone());
+    let cluster = named.and_then(|context| kubeconfig.clusters.iter().find(|one| one.name == context.cluster)?.cluster.clone());
+    if let Some(auth) =
+        kubeconfig.auth_infos.iter_mut().find(|auth| Some(&auth.name) == user.as_ref()).and_then(|auth| auth.auth_info.as_mut())
+    {
+        credentials::resolve(auth, cluster.as_ref(), access.interactive).await?;
+    }
+    // kube also parses `proxy-url`, but its error does not name the field.
+    let proxy = cluster.as_ref().and_then(|cluster| cluster.proxy_url.clone());
+    kubeconfig.clusters.iter_mut().filter_map(|one| one.cluster.as_mut()).for_each(|cluster| cluster.proxy_url = None);
+    let contexts: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|error| match error {
+        KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
+        KubeconfigError::LoadContext(name) => {
+            let cause = format!("there is no context `{name}`; contexts: {}", contexts.join(", "));
+            Failure::Kubeconfig { cause }
+        }
+        other => Failure::Kubeconfig { cause: shown_error(&other.to_string()) },
+    })?;
+    // Nothing below may see, quote or send the password of a server's address; requests are authorized by other means.
+    config.cluster_url = without_user(&config.cluster_url);
+    // No proxy leads to this machine.
+    config.proxy_url = match is_local(&config.cluster_url) {
+        true => None,
+        false => ProxyEnvironment::of_process()
+            .proxy_to(&config.cluster_url, proxy.as_deref())
+            .map_err(|cause| Failure::Kubeconfig { cause })?,
+    };
+    Ok(config)
+}
+
+/// Reads one file. kube would read a file of any size, or a device without an end, into memory.
+fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
+    let failed = |source| KubeconfigError::ReadConfig(source, path.to_path_buf());
+    let too_large = || failed(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
+    let data = std::fs::metadata(path).map_err(failed)?;
+    if data.is_file() {
+        return if data.len() > LARGEST { Err(too_large()) } else { Kubeconfig::read_from(path) };
+    }
+    // kube resolves relative paths in a file. In a pipe they have no folder.
+    let text = piped_text(path).map_err(failed)?;
+    if text.len() as u64 > LARGEST { Err(too_large()) } else { Kubeconfig::from_yaml(&text) }
+}
+
+/// Reads a pipe once and keeps its text, because a command reads the kubeconfig several times.
+#[expect(clippy::disallowed_methods, reason = "kube reads kubeconfigs from files only")]
+fn piped_text(path: &Path) -> io::Result<String> {
+    static TEXTS: std::sync::Mutex<BTreeMap<PathBuf, String>> = std::sync::Mutex::new(BTreeMap::new());
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(text) = texts.get(path) {
+        return Ok(text.clone());
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    texts.insert(path.to_path_buf(), text.clone());
+    Ok(text)
+}
+
+/// Returns the merged kubeconfig; `None` when there is no file at all.
+fn read(access: &Access) -> Result<Option<Kubeconfig>, Failure> {
+    let mut merged: Option<Kubeconfig> = None;
+    for path in &access.kubeconfig {
+        let next = read_file(path).map_err(|error| match error {
+            KubeconfigError::ReadConfig(cause, path) => Failure::Kubeconfig { cause: format!("{}: {cause}", path.display()) },
+            // The parser quotes the file, and the file holds tokens.
+            KubeconfigError::Parse(error) => {
+                let place = error.location().map_or(String::new(), |at| format!(":{}:{}", at.line(), at.column()));
+                Failure::Kubeconfig { cause: format!("{}{place}: it is not a kubeconfig", path.display()) }
+            }
+            other => Failure::Kubeconfig { cause: shown_error(&other.to_string()) },
+        })?;
+        merged = Some(match merged {
+            None => next,
+            Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig { cause: shown_error(&error.to_string()) })?,
+        });
+    }
+    Ok(merged)
+}
+
+impl Connection {
+    /// Fails for a request that would change something, in a connection that only reads.
+    pub(crate) fn must_only_read(&self, method: &Method, path: &str) -> Result<(), Failure> {
+        match &self.access.read_only {
+            Some(by) if !only_reads(method, path) => Err(Failure::ReadOnly { by: by.clone() }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Decodes the fields of Kubernetes objects that gpuctl reads, borrowed from the bytes of a page. Unnamed fields cost
+//! nothing, and an object that lacks a field is still read.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+
+use super::lenient;
+use gpuctl_core::model::contract::labels::{GROUP_INDEX, GROUP_RANK, GROUP_REVISION};
+use gpuctl_core::model::values::left_out;
+use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::{Container, ContainerEnd, GpuCount, Pod, PodPhase, is_starting};
+
+/// A page of a list; Go writes `null` for an empty one.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+pub(crate) struct ListPage<T> {
+    #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
+    pub items: Vec<T>,
+}
+
+fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    Ok(Option::<Vec<T>>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ObjectMetadata<'a> {
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    pub uid: Cow<'a, str>,
+    #[serde(borrow)]
+    pub resource_version: Cow<'a, str>,
+    pub generation: u64,
+    #[serde(deserialize_with = "lenient::time")]
+    pub creation_timestamp: Option<Timestamp>,
+    #[serde(deserialize_with = "lenient::marker")]
+    pub deletion_timestamp: Option<Timestamp>,
+    pub owner_references: Vec<OwnerReference>,
+    pub finalizers: Vec<String>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OwnerReference {
+    pub uid: String,
+    #[serde(default)]
+    pub api_version: String,
+    #[serde(default)]
+    pub kind: String,
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub controller: bool,
+}
+
+impl ObjectMetadata<'_> {
+    /// Returns who made the object and keeps it as it should be; where nobody says so, the first owner.
+    pub(crate) fn controller(&self) -> Option<&OwnerReference> {
+        let owners = &self.owner_references;
+        owners.iter().find(|owner| owner.controller).or_else(|| owners.first())
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct WirePod<'a> {
+    #[serde(borrow, default)]
+    pub metadata: ObjectMetadata<'a>,
+    #[serde(borrow, default)]
+    pub spec: PodSpec<'a>,
+    #[serde(borrow, default)]
+    pub status: PodStatus<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodSpec<'a> {
+    #[serde(borrow)]
+    pub node_name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub containers: Vec<WireContainer<'a>>,
+    #[serde(borrow)]
+    pub init_containers: Vec<WireContainer<'a>>,
+    pub volumes: Vec<WireVolume>,
+    pub node_selector: BTreeMap<String, String>,
+    /// What the runtime itself takes beside the containers.
+    pub overhead: BTreeMap<String, String>,
+    /// Of the pod as a whole; where it is set it stands for its containers.
+    pub resources: ContainerResources,
+    pub readiness_gates: Vec<IgnoredAny>,
+    pub resource_claims: Vec<WireResourceClaim>,
+    pub priority: i64,
+}
+
+/// A request for devices of dynamic allocation.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct WireResourceClaim {
+    pub name: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WireVolume {
+    pub host_path: Option<IgnoredAny>,
+    pub persistent_volume_claim: Option<WireClaim>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WireClaim {
+    pub claim_name: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WireProbe {
+    pub http_get: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WirePort {
+    pub container_port: u16,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WireContainer<'a> {
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub restart_policy: Cow<'a, str>,
+    pub resources: ContainerResources,
+    pub ports: Vec<WirePort>,
+    pub startup_probe: Option<IgnoredAny>,
+    pub readiness_probe: Option<WireProbe>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct ContainerResources {
+    pub requests: BTreeMap<String, String>,
+    pub limits: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodStatus<'a> {
+    #[serde(borrow)]
+    pub phase: Cow<'a, str>,
+    #[serde(borrow)]
+    pub reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub message: Cow<'a, str>,
+    #[serde(borrow)]
+    pub nominated_node_name: Cow<'a, str>,
+    #[serde(borrow, rename = "hostIP")]
+    pub host_ip: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient::time")]
+    pub start_time: Option<Timestamp>,
+    #[serde(borrow)]
+    pub conditions: Vec<Condition<'a>>,
+    #[serde(borrow)]
+    pub container_statuses: Vec<ContainerStatus<'a>>,
+    #[serde(borrow)]
+    pub init_container_statuses: Vec<ContainerStatus<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Condition<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub status: Cow<'a, str>,
+    #[serde(borrow)]
+    pub reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub message: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient::time")]
+    pub last_transition_time: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerStatus<'a> {
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    #[serde(deserialize_with = "lenient::count")]
+    pub restart_count: u32,
+    pub started: Option<bool>,
+    #[serde(borrow)]
+    pub state: ContainerState<'a>,
+    #[serde(borrow)]
+    pub last_state: ContainerState<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct ContainerState<'a> {
+    #[serde(borrow)]
+    pub waiting: Option<Waiting<'a>>,
+    pub running: Option<Running>,
+    #[serde(borrow)]
+    pub terminated: Option<Terminated<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct Waiting<'a> {
+    #[serde(borrow)]
+    pub reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub message: Cow<'a, str>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Running {
+    #[serde(deserialize_with = "lenient::time")]
+    pub started_at: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Terminated<'a> {
+    pub exit_code: i32,
+    #[serde(borrow)]
+    pub reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub message: Cow<'a, str>,
+    #[serde(deserialize_with = "not_epoch")]
+    pub started_at: Option<Timestamp>,
+    #[serde(deserialize_with = "not_epoch")]
+    pub finished_at: Option<Timestamp>,
+}
+
+/// The kubelet writes 1970 where a container never started (kubernetes#104107).
+fn not_epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    Ok(lenient::time(deserializer)?.filter(|at| *at > Timestamp::UNIX_EPOCH))
+}
+
+impl Terminated<'_> {
+    fn end(&self) -> ContainerEnd {
+        ContainerEnd { code: self.exit_code, reason: self.reason.to_string(), message: self.message.trim().to_owned() }
+    }
+}
+
+impl Condition<'_> {
+    pub(crate) fn holds(&self) -> bool {
+        self.status == "True"
+    }
+}
+
+impl PodStatus<'_> {
+    /// When the first of its containers began; `None` while it waits or pulls its images.
+    pub(crate) fn started_at(&self) -> Option<Timestamp> {
+        // Of a container that began several times only the last two are told: the pod's own time moves with none.
+        if self.container_statuses.iter().any(|status| status.restart_count > 1) {
+            return self.start_time;
+        }
+        self.container_statuses.iter().filter_map(ContainerStatus::started_at).min()
+    }
+
+    /// Returns why a container does not start, other than that it is being created: `CrashLoopBackOff`.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let statuses = self.container_statuses.iter().chain(&self.init_container_statuses);
+        let mut waiting = statuses.filter_map(|status| status.state.waiting.as_ref());
+        waiting.find(|waiting| !is_starting(&waiting.reason)).map(|waiting| waiting.reason.to_string())
+    }
+
+    pub(crate) fn phase(&self) -> PodPhase {
+        match self.phase.as_ref() {
+            "Running" => PodPhase::Running,
+            "Succeeded" => PodPhase::Succeeded,
+            "Failed" => PodPhase::Failed,
+            "Pending" | "" => PodPhase::Pending,
+            _ => PodPhase::Unknown,
+        }
+    }
+}
+
+impl WirePod<'_> {
+    /// Returns the pod as the model knows it.
+    pub(crate) fn pod(&self) -> Pod {
+        let status = &self.status;
+        let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
+        let phase = status.phase();
+        let index = "batch.kubernetes.io/job-completion-index";
+        let rank = self.metadata.labels.get(index).or_else(|| self.metadata.annotations.get(index));
+        let number = |key: &str| self.metadata.labels.get(key).and_then(|text| text.parse().ok());
+        let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False");
+        let ends = status.container_statuses.iter().filter_map(|one| one.state.terminated.as_ref()?.finished_at);
+        if !phase.has_ended() && self.spec.is_absurd() {
+            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", self.metadata.namespace, self.metadata.name));
+        }
+        Pod {
+            name: self.metadata.name.to_string(),
+            uid: self.metadata.uid.to_string(),
+            rank: rank.and_then(|rank| rank.parse().ok()),
+            group: number(GROUP_INDEX).zip(number(GROUP_RANK)),
+            revision: [TEMPLATE_HASH, GROUP_REVISION, "controller-revision-hash"]
+                .iter()
+                .find_map(|key| self.metadata.labels.get(*key).cloned()),
+            node: Some(self.spec.node_name.to_string()).filter(|node| !node.is_empty()),
+            phase,
+            deleting: self.metadata.deletion_timestamp.is_some(),
+            created_at: self.metadata.creation_timestamp,
+            started_at: status.started_at(),
+            ended_at: ends.max(),
+            ready: condition("Ready").is_some_and(Condition::holds),
+            gpus: GpuCount(self.spec.devices()),
+            unscheduled: unscheduled.map(|condition| (condition.reason.to_string(), condition.message.to_string())),
+            silent: phase == PodPhase::Running
+                && self.spec.readiness_gates.is_empty()
+                && condition("ContainersReady").is_some_and(Condition::holds)
+                && condition("Ready").is_some_and(|condition| condition.status == "False"),
+            host_ip: Some(status.host_ip.to_string()).filter(|address| !address.is_empty()),
+            disrupted: condition("DisruptionTarget")
+                .filter(|condition| condition.holds())
+                .map(|condition| condition.reason.to_string()),
+            reason: Some(status.reason.to_string()).filter(|reason| !reason.is_empty()),
+            message: Some(status.message.to_string()).filter(|message| !message.is_empty()),
+            containers: status
+                .container_statuses
+                .iter()
+                .map(ContainerStatus::container)
+                // Init containers matter only while they hold the pod up; the job's own container stays the first.
+                .chain(status.init_container_statuses.iter().filter(|init| init.holds_up()).map(ContainerStatus::container))
+                .collect(),
+        }
+    }
+}
+
+impl ContainerStatus<'_> {
+    fn started_at(&self) -> Option<Timestamp> {
+        let of = |state: &ContainerState<'_>| {
+            let running = state.running.as_ref().and_then(|running| running.started_at);
+            running.or_else(|| state.terminated.as_ref().and_then(|ended| ended.started_at))
+        };
+        of(&self.state).into_iter().chain(of(&self.last_state)).min()
+    }
+
+    fn holds_up(&self) -> bool {
+        self.state.waiting.as_ref().is_some_and(|waiting| waiting.reason != "PodInitializing")
+            || self.state.terminated.as_ref().is_some_and(|ended| ended.exit_code != 0)
+    }
+
+    fn container(&self) -> Container {
+        Container {
+            name: self.name.to_string(),
+            restarts: self.restart_count,
+            waiting: self.state.waiting.as_ref().map(|waiting| (waiting.reason.to_string(), waiting.message.to_string())),
+            terminated: self.state.terminated.as_ref().map(Terminated::end),
+            last_ended: self.last_state.terminated.as_ref().map(Terminated::end),
+            started: self.started.unwrap_or_else(|| self.state.running.is_some()),
+            running: self.state.running.is_some(),
+        }
+    }
+}
+
+/// The label in which a ReplicaSet and its pods carry the hash of their template.
+pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_with_hardly_anything_is_still_a_pod() {
+        let page: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":[{"metadata":{"name":"a\u001bb"}},{}]}"#).unwrap();
+        assert_eq!(page.items[0].pod().name, "a\u{1b}b");
+        assert_eq!(page.items[1].pod().phase, PodPhase::Pending);
+        let never = r#"{"items":[{"status":{"containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":128,
+            "reason":"StartError","message":"no such program\n","startedAt":"1970-01-01T00:00:00Z","finishedAt":"2026-01-31T10:00:00Z"}}}]}}]}"#;
+        let never: ListPage<WirePod<'_>> = serde_json::from_str(never).unwrap();
+        let pod = never.items[0].pod();
+        assert_eq!((pod.started_at, pod.ended_at), (None, Some("2026-01-31T10:00:00Z".parse().unwrap())));
+        assert_eq!(pod.containers[0].terminated.as_ref().unwrap().message, "no such program");
+        let none: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":null}"#).unwrap();
+        assert!(none.items.is_empty());
+    }
+}

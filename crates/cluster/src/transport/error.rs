@@ -1,0 +1,110 @@
+//! Turns a failure of the API server into an error with its name, cause and hint.
+
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::contract::refusal::RefusalCause;
+
+use super::failure::Failure;
+use super::read_only::ReadOnly;
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let message = failure.to_string();
+        match failure {
+            Failure::NoKubeconfig => Self::new(ErrorName::NoCluster, message)
+                .hint("point `--kubeconfig` or KUBECONFIG at a file from your cluster's administrator"),
+            Failure::Kubeconfig { cause } => Self::new(ErrorName::InvalidKubeconfig, message).cause(cause),
+            Failure::Credentials { cause, hint } => {
+                let error = Self::new(ErrorName::Unauthenticated, message).cause(cause);
+                hint.map_or(error.clone(), |hint| error.hint(hint))
+            }
+            Failure::Unreachable { cause, .. } => Self::new(ErrorName::Unreachable, message)
+                .cause(cause)
+                .hint("check the network or VPN, and `kubectl config current-context`"),
+            Failure::TimedOut { .. } => {
+                Self::new(ErrorName::RequestTimeout, message).hint("try again, or raise `--request-timeout`")
+            }
+            Failure::TooLarge { .. } => {
+                Self::new(ErrorName::AnswerTooLarge, message).hint("ask for one namespace: `-n NAMESPACE`")
+            }
+            Failure::EndlessList { .. } => Self::new(ErrorName::EndlessList, message)
+                .hint("ask for one namespace (`-n NAMESPACE`); a slow but honest server needs a longer `--request-timeout`"),
+            Failure::NotKubernetes { .. } => Self::new(ErrorName::NotKubernetes, message)
+                .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
+            Failure::UnreadableObject { .. } => Self::new(ErrorName::UnreadableObject, message)
+                .hint("read it with `kubectl get -o yaml`, and have the program that writes it corrected"),
+            Failure::ReadOnly { by } => read_only(message, &by),
+            Failure::NotInBundle(_) => Error::not_in_bundle(message),
+            Failure::Api { code, reason, message: told, .. } => api(code, &reason, told),
+        }
+    }
+}
+
+/// Says what would lift a refusal.
+pub fn read_only(message: String, by: &ReadOnly) -> Error {
+    let error = Error::new(ErrorName::ReadOnly, message).cause(by.to_string());
+    match by {
+        ReadOnly::Flag => error.hint("omit `--read-only`; `--dry-run` shows what would be done"),
+        ReadOnly::Environment => error.hint("unset GPUCTL_READ_ONLY; `--dry-run` shows what would be done"),
+        ReadOnly::File => error.hint("`gpuctl config set safety.read_only false`, or its line for this context, allows changes"),
+        ReadOnly::Unclear(_) => error.hint("`gpuctl config view` shows what is wrong"),
+    }
+}
+
+/// Returns the name of a refusal by whoever admits objects, and what to do about it; `None` for what is explained elsewhere.
+fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
+    Some(match cause {
+        RefusalCause::QuotaExceeded => {
+            (ErrorName::QuotaExceeded, "ask for less, or free what the quota counts: `gpuctl get jobs`")
+        }
+        RefusalCause::QuotaUnset => {
+            (ErrorName::QuotaExceeded, "the quota wants `resources.cpu` and `resources.memory` in every job")
+        }
+        RefusalCause::LimitRange => (ErrorName::LimitExceeded, "a LimitRange of the namespace bounds what one job may ask for"),
+        RefusalCause::PodSecurity => (
+            ErrorName::PodSecurity,
+            "`security: restricted` makes a pod that the namespace admits; folders of the node become `size:` or `pvc:`",
+        ),
+        RefusalCause::WebhookDenied => (ErrorName::WebhookDenied, "a policy of the cluster refuses it"),
+        RefusalCause::PolicyDenied => (ErrorName::PolicyDenied, "a policy of the cluster refuses it"),
+        RefusalCause::WebhookUnreachable => {
+            (ErrorName::WebhookFailed, "a policy of the cluster cannot be asked; tell its administrator")
+        }
+        RefusalCause::NamespaceTerminating => {
+            (ErrorName::NamespaceTerminating, "the namespace is being deleted; choose another with `-n`")
+        }
+        RefusalCause::NoServiceAccount => (ErrorName::ServiceAccountNotFound, "correct `pod.serviceAccountName`"),
+        RefusalCause::NoPriorityClass | RefusalCause::NoRightToPods | RefusalCause::NoDryRun | RefusalCause::NoSuchContainer => {
+            return None;
+        }
+    })
+}
+
+/// Returns the API server's own reasons; its message is a sentence already. A 403 is a matter of rights only when it says so:
+/// quotas, webhooks and Pod Security refuse with the same code.
+fn api(code: u16, reason: &str, told: String) -> Error {
+    // Whoever admits may choose the code.
+    if matches!(code, 400 | 403 | 422 | 500)
+        && let Some((name, hint)) = RefusalCause::of(&told).and_then(admission)
+    {
+        return Error::new(name, told).hint(hint);
+    }
+    let kind = match code {
+        401 | 403 => ErrorKind::Access,
+        404 => ErrorKind::NotFound,
+        429 | 502..=504 => ErrorKind::Unreachable,
+        _ => ErrorKind::Request,
+    };
+    let name = match (code, reason) {
+        (401, _) => ErrorName::Unauthenticated,
+        (403, "Forbidden") => ErrorName::Forbidden,
+        (404, "NotFound") => ErrorName::NotFound,
+        (409, "AlreadyExists") => ErrorName::AlreadyExists,
+        (_, "") => ErrorName::reported(kind, "RequestFailed"),
+        (_, reason) => ErrorName::reported(kind, reason),
+    };
+    let error = Error::new(name, told);
+    match code {
+        401 => error.hint("the credentials of the kubeconfig are not accepted; log in again"),
+        _ => error,
+    }
+}

@@ -1,0 +1,137 @@
+//! Defines what can fail between gpuctl and the API server.
+//!
+//! Note: no message holds a credential; neither requests nor the output of plugins are quoted.
+
+use thiserror::Error;
+
+use gpuctl_core::model::contract::refusal::RefusalCause;
+use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt};
+use gpuctl_local::bundle::NotInBundle;
+
+use crate::ReadOnly;
+
+#[derive(Clone, Debug, Error)]
+pub enum Failure {
+    #[error("no cluster is configured")]
+    NoKubeconfig,
+    #[error("the kubeconfig cannot be used")]
+    Kubeconfig { cause: String },
+    #[error("no credentials for the cluster")]
+    Credentials { cause: String, hint: Option<String> },
+    #[error("cannot reach the cluster at {server}")]
+    Unreachable { server: String, cause: String },
+    #[error("the cluster at {server} did not answer within {seconds} s")]
+    TimedOut { server: String, seconds: u64 },
+    #[error("an answer of the cluster at {server} is larger than 64 MiB")]
+    TooLarge { server: String },
+    #[error("the list `{path}` of the cluster at {server} does not end: {reason}")]
+    EndlessList { server: String, path: String, reason: String },
+    #[error("{server} does not speak Kubernetes: {found}")]
+    NotKubernetes { server: String, found: String },
+    #[error("{object} has a field of a wrong type or an impossible value, at byte {byte} of its JSON")]
+    UnreadableObject { object: String, byte: usize },
+    #[error("this would change the cluster, and gpuctl only reads")]
+    ReadOnly { by: ReadOnly },
+    #[error(transparent)]
+    NotInBundle(#[from] NotInBundle),
+    #[error("{message}")]
+    Api {
+        code: u16,
+        /// Kubernetes' CamelCase reason: `AlreadyExists`.
+        reason: String,
+        message: String,
+        /// Of an expired list: the token to go on with, at the price of consistency.
+        resume: Option<String>,
+        /// Fields that are to blame, as the API server names them.
+        fields: Vec<Blame>,
+        /// The resource that the refusal is about: `namespaces`.
+        resource: Box<str>,
+    },
+}
+
+/// A field of an object and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blame {
+    pub field: String,
+    pub message: String,
+}
+
+/// Turns a refusal for missing rights into `None`.
+pub fn unless_forbidden<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match answer {
+        Err(failure) if failure.is_forbidden() => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+impl Failure {
+    /// Returns a conflict of ours, in the API server's terms.
+    pub fn conflict(reason: &str, message: String) -> Self {
+        Self::Api { code: 409, reason: reason.to_owned(), message, resume: None, fields: Vec::new(), resource: Box::default() }
+    }
+
+    /// Refuses a path that no request can have: a name in it is none that Kubernetes takes.
+    pub(crate) fn no_path(path: &str) -> Self {
+        let message = format!("`{}` has a name that Kubernetes does not take", excerpt(path, SERVER_MESSAGE));
+        Self::Api {
+            code: 400,
+            reason: "BadRequest".to_owned(),
+            message,
+            resume: None,
+            fields: Vec::new(),
+            resource: Box::default(),
+        }
+    }
+
+    /// Fields that are to blame.
+    pub fn fields(&self) -> &[Blame] {
+        match self {
+            Self::Api { fields, .. } => fields,
+            _ => &[],
+        }
+    }
+
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Api { reason, .. } => reason,
+            _ => "",
+        }
+    }
+
+    /// Returns what only the API server's message tells.
+    pub fn cause(&self) -> Option<RefusalCause> {
+        match self {
+            Self::Api { message, .. } => RefusalCause::of(message),
+            _ => None,
+        }
+    }
+
+    /// Returns true when the namespace does not exist.
+    pub fn lacks_namespace(&self) -> bool {
+        matches!(self, Self::Api { code: 404, resource, .. } if &**resource == "namespaces")
+    }
+
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Api { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Returns true for what time may heal: a server that restarts, a network that comes back.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::TimedOut { .. } => true,
+            Self::Api { code, .. } => matches!(code, 429 | 500 | 502..=504),
+            _ => false,
+        }
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+}

@@ -1,0 +1,357 @@
+//! Reads lists page by page: as protobuf where the kind and the server have it, which is a third of the bytes and of the server's work, and else
+//! as JSON. It knows no kind itself.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use futures::future::join;
+use http::Method;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::decode::ListPage;
+use super::http::{ApiRequest, ApiResponse, JSON, unreadable, with_query};
+use super::protobuf;
+use super::protobuf::Message;
+use crate::{Connection, Failure};
+use gpuctl_core::model::values::left_out;
+use gpuctl_core::model::values::left_out::LeftOut;
+
+/// Objects of the first page: what kubectl asks for, and cheap for the server end to end.
+const PAGE: usize = 500;
+/// Objects of any page.
+const LARGEST: usize = 2000;
+/// Bytes of a page that are aimed at: each page costs the server a look at all it has, and us its memory.
+const BYTES: usize = 4 << 20;
+/// Protobuf where there is one, and what every kind has.
+const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
+
+/// Limit on the objects of one list. No cluster has more: a server that sends them exhausts memory.
+const MOST_OBJECTS: usize = 750_000;
+/// Limit on consecutive empty pages before the last one.
+const EMPTY_PAGES: usize = 10;
+/// Limit on pages, except the last, with less than a tenth of the requested objects. The API server
+/// fills its pages; some aggregated servers do not.
+const SHORT_PAGES: usize = 200;
+/// Lower limit on the average size of an object in bytes. A list below `FEW` objects may have
+/// smaller ones.
+const SMALLEST: usize = 60;
+const FEW: usize = 50_000;
+/// Share of the request timeout before the rate limit applies: 50 s of 60 s.
+const UNTIMED: f64 = 5.0 / 6.0;
+/// Objects a second of a list that takes longer. A slow connection brings thousands.
+const SLOWEST: f64 = 100.0;
+
+/// What a server answered for one page.
+#[derive(Clone, Copy)]
+pub(crate) struct Page<'a> {
+    bytes: &'a [u8],
+    /// The kind of list in protobuf; `None` for JSON.
+    message: Option<&'static Message>,
+    /// The path of the list, whose last segment names the kind.
+    path: &'a str,
+}
+
+impl<'a> Page<'a> {
+    /// Decodes the page into a struct that names what is read of it.
+    pub(crate) fn decode<T: Deserialize<'a>>(self) -> serde_json::Result<T> {
+        match self.message {
+            Some(message) => protobuf::decode(self.bytes, message),
+            None => serde_json::from_slice(self.bytes),
+        }
+    }
+
+    /// Decodes the objects of the page. Skips and records an object that cannot be decoded, so that
+    /// one invalid object does not hide all others. An invalid protobuf page fails as a whole, and
+    /// the caller requests it again as JSON.
+    pub(crate) fn objects<T: Deserialize<'a>>(self) -> serde_json::Result<ListPage<T>> {
+        match self.decode() {
+            Err(error) if self.message.is_none() && error.is_data() => self.readable_objects().ok_or(error),
+            decoded => decoded,
+        }
+    }
+
+    fn readable_objects<T: Deserialize<'a>>(self) -> Option<ListPage<T>> {
+        let whole: ListPage<&RawValue> = serde_json::from_slice(self.bytes).ok()?;
+        let items = whole.items.into_iter().filter_map(|item| {
+            let decoded = serde_json::from_str(item.get()).ok();
+            if decoded.is_none() {
+                left_out::note(LeftOut::Unreadable, described(self.path, item));
+            }
+            decoded
+        });
+        Some(ListPage { items: items.collect() })
+    }
+}
+
+/// Names an object that cannot be decoded: `pods team-a/x`.
+fn described(path: &str, item: &RawValue) -> String {
+    let object: Value = serde_json::from_str(item.get()).unwrap_or_default();
+    let text = |key: &str| object["metadata"][key].as_str().filter(|text| !text.is_empty());
+    let plural = path.rsplit('/').next().unwrap_or_default();
+    match (text("namespace"), text("name")) {
+        (Some(namespace), Some(name)) => format!("{plural} {namespace}/{name}"),
+        (None, Some(name)) => format!("{plural} {name}"),
+        _ => format!("{plural} without a name"),
+    }
+}
+
+#[derive(Deserialize)]
+struct PageHead<'a> {
+    #[serde(borrow)]
+    metadata: PageMetadata<'a>,
+    /// Objects that are counted here and decoded later. Go writes `null` for an empty list.
+    #[serde(default)]
+    items: Option<Vec<IgnoredAny>>,
+}
+
+#[derive(Deserialize)]
+struct PageMetadata<'a> {
+    #[serde(borrow, default, rename = "continue")]
+    next: Cow<'a, str>,
+}
+
+/// Detects an endless list by the pages received up to now.
+struct PageLimits {
+    begun: Instant,
+    /// Time after which the rate limit applies.
+    untimed: Duration,
+    objects: usize,
+    bytes: usize,
+    empty: usize,
+    short: usize,
+    tokens: HashSet<String>,
+}
+
+impl PageLimits {
+    fn new(request_timeout: Duration) -> Self {
+        let untimed = request_timeout.mul_f64(UNTIMED);
+        Self { begun: Instant::now(), untimed, objects: 0, bytes: 0, empty: 0, short: 0, tokens: HashSet::new() }
+    }
+
+    /// Counts the objects of a page. Fails when a limit is exceeded, so that the page is not
+    /// decoded.
+    fn count(&mut self, objects: usize, bytes: usize) -> Result<(), String> {
+        (self.objects, self.bytes) = (self.objects + objects, self.bytes + bytes);
+        if self.objects > MOST_OBJECTS {
+            return Err(format!("it has more than {MOST_OBJECTS} objects"));
+        }
+        if self.objects > FEW && self.bytes / self.objects < SMALLEST {
+            return Err(format!("it has {} objects of less than {SMALLEST} bytes each", self.objects));
+        }
+        Ok(())
+    }
+
+    /// Accepts a page that is not the last one. Fails when the next page should not be requested.
+    fn take(&mut self, objects: usize, size: usize, token: &str, elapsed: Duration) -> Result<(), String> {
+        self.empty = if objects == 0 { self.empty + 1 } else { 0 };
+        self.short += usize::from(objects < size / 10);
+        if self.empty >= EMPTY_PAGES {
+            return Err(format!("{EMPTY_PAGES} pages in a row have no objects"));
+        }
+        if self.short > SHORT_PAGES {
+            return Err(format!("{SHORT_PAGES} pages have only a few objects each"));
+        }
+        if elapsed > self.untimed && (self.objects as f64) < SLOWEST * elapsed.as_secs_f64() {
+            return Err(format!("after {} s it has {} objects and goes on", elapsed.as_secs(), self.objects));
+        }
+        match self.tokens.insert(token.to_owned()) {
+            true => Ok(()),
+            false => Err("it returned to a page that was read before".to_owned()),
+        }
+    }
+}
+
+impl Connection {
+    /// Reads a list page by page. `take` decodes each page.
+    pub(crate) async fn list(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
+    ) -> Result<(), Failure> {
+        self.list_as(path, parameters, protobuf::list_of(path), take).await
+    }
+
+    /// Reads a list of whole objects, of which no struct names what is wanted.
+    pub(crate) async fn list_whole(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
+    ) -> Result<(), Failure> {
+        self.list_as(path, parameters, None, take).await
+    }
+
+    async fn list_as(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        mut message: Option<&'static Message>,
+        mut take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
+    ) -> Result<(), Failure> {
+        let (mut next, mut resumed, mut size) = (String::new(), false, PAGE);
+        let mut limits = PageLimits::new(self.request_timeout);
+        // Two pages are there at a time, and their buffers serve those that follow: large pieces that are given back and taken again leave
+        // holes between what is kept of each page.
+        let buffer = Cell::default();
+        let mut answer = self.page(path, parameters, &next, size, message, &buffer).await?;
+        loop {
+            let after = next_size(size, answer.body.len());
+            let page = Page { bytes: &answer.body, message: message.filter(|_| answer.is_protobuf), path };
+            let head = page.decode::<PageHead<'_>>();
+            let objects = head.as_ref().map_or(0, |head| head.items.as_ref().map_or(0, Vec::len));
+            let token = head.map(|head| head.metadata.next.into_owned());
+            let counted = limits.count(objects, answer.body.len()).and_then(|()| match token.as_deref() {
+                Ok(token) if !token.is_empty() => limits.take(objects, size, token, limits.begun.elapsed()),
+                _ => Ok(()),
+            });
+            counted.map_err(|reason| self.endless(path, reason))?;
+            let ahead = async {
+                match token.as_deref() {
+                    Ok("") | Err(_) => None,
+                    Ok(token) => Some(self.page(path, parameters, token, after, message, &buffer).await),
+                }
+            };
+            // The server works on the next page while this one is decoded.
+            let decoding = async {
+                tokio::task::yield_now().await;
+                take(page)
+            };
+            let (following, taken) = join(ahead, decoding).await;
+            let following = match (token.and_then(|token| taken.map(|()| token)), following) {
+                // Who encodes otherwise than Kubernetes does is asked for JSON.
+                (Err(_), _) if answer.is_protobuf => {
+                    (message, size) = (None, PAGE);
+                    // The same page arrives again, with the same token.
+                    limits = PageLimits { begun: limits.begun, ..PageLimits::new(self.request_timeout) };
+                    self.page(path, parameters, &next, size, None, &buffer).await?
+                }
+                (Err(error), _) => return Err(unreadable(&self.server, &error)),
+                (Ok(_), None) => return Ok(()),
+                // The list took longer than the server keeps its state; the rest is as of now.
+                (Ok(_), Some(Err(Failure::Api { code: 410, resume: Some(token), .. }))) if !resumed => {
+                    (next, resumed, size) = (token, true, after);
+                    self.page(path, parameters, &next, size, message, &buffer).await?
+                }
+                (Ok(token), Some(following)) => {
+                    (next, size) = (token, after);
+                    following?
+                }
+            };
+            let read = std::mem::replace(&mut answer, following).body;
+            buffer.set(read.try_into_mut().unwrap_or_default());
+        }
+    }
+
+    fn endless(&self, path: &str, reason: String) -> Failure {
+        Failure::EndlessList { server: self.server.clone(), path: path.to_owned(), reason }
+    }
+
+    /// Asks for the page that a token names; an empty one names the first.
+    async fn page(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        token: &str,
+        size: usize,
+        message: Option<&'static Message>,
+        buffer: &Cell<BytesMut>,
+    ) -> Result<ApiResponse, Failure> {
+        let limit = size.to_string();
+        let mut all = parameters.to_vec();
+        all.push(("limit", &limit));
+        if !token.is_empty() {
+            all.push(("continue", token));
+        }
+        let accept = if message.is_some() { EITHER } else { JSON };
+        let path = with_query(path, &all);
+        let nothing = Bytes::new();
+        self.answer(ApiRequest { method: &Method::GET, path: &path, content_type: "", body: &nothing, accept, buffer }).await
+    }
+}
+
+/// Returns how many objects the page after one of so many objects and bytes has.
+fn next_size(size: usize, bytes: usize) -> usize {
+    (size.saturating_mul(BYTES) / bytes.max(1)).clamp(PAGE, LARGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::transport::decode::WirePod;
+    use gpuctl_core::model::values::left_out;
+
+    use super::{Page, PageLimits, next_size};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_hides_no_other() {
+        let text = r#"{"metadata":{},"items":[
+            {"metadata":{"name":"a","namespace":"n"}},
+            {"metadata":{"name":"b","namespace":"n"},"spec":{"priority":"high"}},
+            {"metadata":{"namespace":7}},
+            {"metadata":{"name":"c"},"status":{"startTime":"9999-12-31T23:59:59Z"}}]}"#;
+        let page = Page { bytes: text.as_bytes(), message: None, path: "/api/v1/pods" };
+        let pods = page.objects::<WirePod<'_>>().unwrap();
+        assert_eq!(pods.items.iter().map(|pod| pod.metadata.name.as_ref()).collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(
+            left_out::messages(),
+            ["2 objects cannot be read and are skipped, so counts may be incomplete: pods n/b, pods without a name"]
+        );
+        let page = Page { bytes: b"<html>", message: None, path: "/api/v1/pods" };
+        assert!(page.objects::<WirePod<'_>>().is_err());
+    }
+
+    #[test]
+    fn pages_grow_with_small_objects() {
+        // 500 pods of 3.2 kB, of 9 kB, and of 200 bytes.
+        assert_eq!((next_size(500, 1_600_000), next_size(500, 4_500_000), next_size(500, 100_000)), (1310, 500, 2000));
+        // The first objects are small and the others are not.
+        assert_eq!((next_size(2000, 40_000_000), next_size(500, 0)), (500, 2000));
+    }
+
+    /// Accepts pages until a limit refuses one. Returns their number and the reason.
+    fn refused(objects: usize, token: impl Fn(usize) -> String, elapsed: Duration) -> (usize, String) {
+        let mut limits = PageLimits::new(MINUTE);
+        (0..10_000)
+            .find_map(|page| {
+                let taken = limits.count(objects, objects * 100);
+                taken.and_then(|()| limits.take(objects, 2000, &token(page), elapsed)).err().map(|why| (page, why))
+            })
+            .expect("a limit is met")
+    }
+
+    #[test]
+    fn a_list_without_an_end_is_given_up() {
+        let fresh = |page: usize| page.to_string();
+        assert_eq!(refused(0, fresh, Duration::ZERO), (9, "10 pages in a row have no objects".to_owned()));
+        assert_eq!(refused(1, fresh, Duration::ZERO), (200, "200 pages have only a few objects each".to_owned()));
+        assert_eq!(refused(2000, fresh, Duration::ZERO), (375, "it has more than 750000 objects".to_owned()));
+        let cycle = |page: usize| (page % 3).to_string();
+        assert_eq!(refused(2000, cycle, Duration::ZERO), (3, "it returned to a page that was read before".to_owned()));
+        let slow = refused(2000, fresh, Duration::from_secs(51));
+        assert_eq!(
+            PageLimits::new(MINUTE).count(50_001, 3 * 50_001).unwrap_err(),
+            "it has 50001 objects of less than 60 bytes each"
+        );
+        assert_eq!(slow, (0, "after 51 s it has 2000 objects and goes on".to_owned()));
+    }
+
+    #[test]
+    fn half_a_million_pods_are_read_however_slow_the_server_is() {
+        let mut limits = PageLimits::new(MINUTE);
+        for page in 1..=1000_u32 {
+            // At 500 objects every half second, it takes 500 s.
+            limits.count(500, 500 * 1000).unwrap();
+            limits.take(500, 500, &page.to_string(), Duration::from_millis(499) * page).unwrap();
+        }
+    }
+}

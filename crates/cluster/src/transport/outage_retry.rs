@@ -1,0 +1,40 @@
+//! Repeats requests of long-running commands during an outage of the API server, up to five minutes.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+
+/// How long an outage may last.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// Repeats a request until it is answered.
+pub struct OutageRetry<N: FnMut(&Failure)> {
+    /// Told once for each outage.
+    note: RefCell<N>,
+}
+
+impl<N: FnMut(&Failure)> OutageRetry<N> {
+    pub fn new(note: N) -> Self {
+        Self { note: RefCell::new(note) }
+    }
+
+    /// Returns the answer of `ask`, which is asked again while the failure is one that time may heal.
+    pub async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
+        let (start, mut wait) = (Instant::now(), Duration::from_millis(500));
+        let mut told = false;
+        loop {
+            match ask().await {
+                Err(failure) if failure.is_transient() && start.elapsed() < LONGEST => {
+                    if !std::mem::replace(&mut told, true) {
+                        self.note.borrow_mut()(&failure);
+                    }
+                }
+                other => return other,
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(Duration::from_secs(8));
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Reads answers of the API server in protobuf: a serde deserializer over their bytes, with the names and numbers of `kinds.rs`,
+//! so that the structs that read JSON read these as well. What has no name there is stepped over; text is borrowed.
+//! Source of the envelope: Kubernetes API Concepts, "Kubernetes Protobuf encoding".
+
+mod kinds;
+
+use jiff::Timestamp;
+use serde::de::value::BorrowedStrDeserializer;
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+use serde_json::{Error, Result};
+
+pub(crate) use kinds::{STATUS, list_of};
+
+use gpuctl_core::protobuf::{Reader, Scalar};
+
+/// What the API server calls this encoding.
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// The fields of a message that are read, and names that kinds beside it have.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub fields: &'static [Field],
+    /// Names that a struct for several kinds asks for and this kind does not have.
+    pub absent: &'static [&'static str],
+}
+
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub number: u64,
+    /// The name in JSON.
+    pub name: &'static str,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Text,
+    Integer,
+    Flag,
+    /// Seconds since 1970; zero is no time.
+    Time,
+    /// A text in a message of its own.
+    Quantity,
+    Message(&'static Message),
+    /// A message whose fields are those of the message around it in JSON.
+    Inline(&'static Message),
+    List(&'static Kind),
+    /// Values under texts.
+    Map(&'static Kind),
+}
+
+impl Message {
+    fn field(&self, number: u64) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.number == number)
+    }
+
+    /// Returns whether a struct may ask for a field of this name.
+    fn names(&self, name: &str) -> bool {
+        self.absent.contains(&name)
+            || self.fields.iter().any(|field| match field.kind {
+                Kind::Inline(message) => message.names(name),
+                _ => field.name == name,
+            })
+    }
+}
+
+/// Decodes an answer whose object is such a message.
+pub(crate) fn decode<'de, T: Deserialize<'de>>(answer: &'de [u8], message: &'static Message) -> Result<T> {
+    T::deserialize(Payload { kind: Kind::Message(message), raw: Scalar::Bytes(object(answer)?) })
+}
+
+/// Takes the object out of its envelope: four bytes, then a message whose second field it is.
+fn object(answer: &[u8]) -> Result<&[u8]> {
+    let envelope = answer.strip_prefix(b"k8s\0").ok_or_else(|| Error::custom("an answer in protobuf begins otherwise"))?;
+    let mut fields = Reader::new(envelope);
+    while let Some((number, scalar)) = fields.field()? {
+        if let (2, Scalar::Bytes(raw)) = (number, scalar) {
+            return Ok(raw);
+        }
+    }
+    // An object without a field that is set.
+    Ok(&[])
+}
+
+/// A value and what it is.
+struct Payload<'de> {
+    kind: Kind,
+    raw: Scalar<'de>,
+}
+
+impl Payload<'_> {
+    /// Returns whether JSON has no such field: Go leaves out empty texts, and writes the zero time as `null`.
+    fn is_absent(&self) -> Result<bool> {
+        Ok(match (self.kind, self.raw) {
+            (Kind::Text, Scalar::Bytes(text)) => text.is_empty(),
+            (Kind::Time, raw) => seconds(raw)? == 0,
+            _ => false,
+        })
+    }
+
+    fn message(&self) -> Option<&'static Message> {
+        match self.kind {
+            Kind::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+}
+
+fn bytes(raw: Scalar<'_>) -> Result<&[u8]> {
+    match raw {
+        Scalar::Bytes(bytes) => Ok(bytes),
+        Scalar::Number(_) => Err(Error::custom("a number stands where a text or an object is")),
+    }
+}
+
+fn number(raw: Scalar<'_>) -> Result<i64> {
+    match raw {
+        Scalar::Number(number) => Ok(number.cast_signed()),
+        Scalar::Bytes(_) => Err(Error::custom("a text or an object stands where a number is")),
+    }
+}
+
+fn text(raw: Scalar<'_>) -> Result<&str> {
+    std::str::from_utf8(bytes(raw)?).map_err(|_| Error::custom("a text is no UTF-8"))
+}
+
+/// Returns the first field of a time or of a quantity.
+fn first(raw: Scalar<'_>) -> Result<Option<Scalar<'_>>> {
+    let mut fields = Reader::new(bytes(raw)?);
+    while let Some((number, scalar)) = fields.field()? {
+        if number == 1 {
+            return Ok(Some(scalar));
+        }
+    }
+    Ok(None)
+}
+
+fn seconds(raw: Scalar<'_>) -> Result<i64> {
+    first(raw)?.map_or(Ok(0), number)
+}
+
+impl<'de> Deserializer<'de> for Payload<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.kind {
+            Kind::Text => visitor.visit_borrowed_str(text(self.raw)?),
+            Kind::Integer => visitor.visit_i64(number(self.raw)?),
+            Kind::Flag => visitor.visit_bool(number(self.raw)? != 0),
+            Kind::Time => {
+                // The field decodes an empty text as an unknown value.
+                let at = Timestamp::from_second(seconds(self.raw)?);
+                visitor.visit_string(at.map_or_else(|_| String::new(), |at| at.to_string()))
+            }
+            Kind::Quantity => visitor.visit_borrowed_str(first(self.raw)?.map_or(Ok(""), text)?),
+            Kind::Message(message) | Kind::Inline(message) => {
+                visitor.visit_map(Fields { message, rest: Reader::new(bytes(self.raw)?), around: Vec::new(), next: None })
+            }
+            Kind::List(of) => visitor.visit_seq(Items { of: *of, rest: Reader::new(bytes(self.raw)?) }),
+            Kind::Map(of) => visitor.visit_map(Entries { of: *of, rest: Reader::new(bytes(self.raw)?), value: None }),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        // A field that is read from JSON and has no number here would be silently empty.
+        debug_assert!(
+            self.message().is_none_or(|message| fields.iter().all(|field| message.names(field))),
+            "kinds.rs lacks a field of {name}: {fields:?}"
+        );
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map enum identifier
+    }
+}
+
+/// The fields of a message, one after the other.
+struct Fields<'de> {
+    message: &'static Message,
+    rest: Reader<'de>,
+    /// Messages around an inline one, with what is left of them.
+    around: Vec<(&'static Message, Reader<'de>)>,
+    next: Option<Payload<'de>>,
+}
+
+impl<'de> MapAccess<'de> for Fields<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
+        loop {
+            let start = self.rest;
+            let Some((number, raw)) = self.rest.field()? else {
+                match self.around.pop() {
+                    Some(around) => (self.message, self.rest) = around,
+                    None => return Ok(None),
+                }
+                continue;
+            };
+            let Some(field) = self.message.field(number) else { continue };
+            let payload = match field.kind {
+                Kind::Inline(message) => {
+                    self.around.push((self.message, self.rest));
+                    (self.message, self.rest) = (message, Reader::new(bytes(raw)?));
+                    continue;
+                }
+                // All that follow each other with the same number, keys included.
+                Kind::List(_) | Kind::Map(_) => {
+                    let run = self.rest.run_since(start, number)?;
+                    Payload { kind: field.kind, raw: Scalar::Bytes(run) }
+                }
+                _ => Payload { kind: field.kind, raw },
+            };
+            if payload.is_absent()? {
+                continue;
+            }
+            self.next = Some(payload);
+            return seed.deserialize(BorrowedStrDeserializer::new(field.name)).map(Some);
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
+        seed.deserialize(self.next.take().ok_or_else(|| Error::custom("a value was asked for before its name"))?)
+    }
+}
+
+/// The items of a list.
+struct Items<'de> {
+    of: Kind,
+    rest: Reader<'de>,
+}
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
+        let Some((_, raw)) = self.rest.field()? else { return Ok(None) };
+        seed.deserialize(Payload { kind: self.of, raw }).map(Some)
+    }
+}
+
+/// The entries of a map: messages with a key and a value, either of which may be left out when it is empty.
+struct Entries<'de> {
+    of: Kind,
+    rest: Reader<'de>,
+    value: Option<Scalar<'de>>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
+        let Some((_, raw)) = self.rest.field()? else { return Ok(None) };
+        let (mut entry, mut key) = (Reader::new(bytes(raw)?), "");
+        self.value = Some(Scalar::Bytes(&[]));
+        while let Some((number, scalar)) = entry.field()? {
+            match number {
+                1 => key = text(scalar)?,
+                2 => self.value = Some(scalar),
+                _ => {}
+            }
+        }
+        seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
+        let raw = self.value.take().ok_or_else(|| Error::custom("a value was asked for before its key"))?;
+        seed.deserialize(Payload { kind: self.of, raw })
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod encode;
+#[cfg(test)]
+mod tests;

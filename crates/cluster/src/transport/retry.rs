@@ -1,0 +1,77 @@
+//! Decides whether a request is sent again, and after which wait.
+//!
+//! Note: every request of gpuctl is idempotent, because it reads, applies or deletes one object.
+
+use std::time::Duration;
+
+use crate::Failure;
+
+/// What became of one try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TryOutcome {
+    /// No connection, or it broke.
+    Broken,
+    /// The server said no, with this status and its `Retry-After` in seconds.
+    Status(u16, Option<u64>),
+}
+
+impl TryOutcome {
+    /// What a failure says of a further try.
+    pub(crate) fn of(failure: &Failure) -> Self {
+        match failure {
+            // Asking a bundle again gives the same answer.
+            Failure::NotInBundle(_) => Self::Status(404, None),
+            other => other.code().map_or(Self::Broken, |code| Self::Status(code, None)),
+        }
+    }
+}
+
+/// A wait is never longer than this, whatever the server asks for.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// All waits of one request together.
+const ALL_WAITS: Duration = Duration::from_secs(30);
+
+/// Returns the wait before the next try, or `None` to give up. `tries` have been made, `waited` has passed between them.
+pub(crate) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<Duration> {
+    let (most, asked) = match outcome {
+        TryOutcome::Broken => (3, None),
+        TryOutcome::Status(429, after) => (8, after),
+        TryOutcome::Status(502..=504, after) => (4, after),
+        TryOutcome::Status(500, _) => (2, None),
+        TryOutcome::Status(..) => return None,
+    };
+    let backoff = Duration::from_millis(200 << tries.min(6).saturating_sub(1));
+    let wait = asked.map_or(backoff, Duration::from_secs).min(LONGEST_WAIT);
+    (tries < most && waited + wait <= ALL_WAITS).then_some(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tries until it gives up, and the sum of the waits.
+    fn spent(outcome: TryOutcome) -> (u32, Duration) {
+        let (mut tries, mut waited) = (1, Duration::ZERO);
+        while let Some(wait) = wait(outcome, tries, waited) {
+            waited += wait;
+            tries += 1;
+        }
+        (tries, waited)
+    }
+
+    #[test]
+    fn an_hour_asked_for_is_not_waited() {
+        assert_eq!(spent(TryOutcome::Status(429, Some(3600))), (4, Duration::from_secs(30)));
+        assert_eq!(spent(TryOutcome::Status(429, Some(1))).0, 8);
+    }
+
+    #[test]
+    fn refusals_are_not_repeated() {
+        for code in [400, 401, 403, 404, 409, 410, 422] {
+            assert_eq!(spent(TryOutcome::Status(code, None)).0, 1, "{code}");
+        }
+        assert_eq!(spent(TryOutcome::Status(500, None)), (2, Duration::from_millis(200)));
+        assert_eq!(spent(TryOutcome::Broken), (3, Duration::from_millis(600)));
+        assert_eq!(spent(TryOutcome::Status(503, None)), (4, Duration::from_millis(1400)));
+    }
+}

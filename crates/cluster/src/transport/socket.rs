@@ -1,0 +1,116 @@
+//! The WebSocket under exec, attach and port-forward. Both directions run independently, so that a full one never blocks the
+//! other, and a silent peer is noticed.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Sink, Stream, StreamExt};
+use http::{Method, Request};
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use super::path;
+use super::path::Destination;
+use crate::{Connection, Failure};
+
+/// An idle connection is kept open, and its peer asked whether it is there.
+pub(crate) const PING: Duration = Duration::from_secs(20);
+/// A peer that has answered before and does not for this long is gone.
+const GONE: Duration = Duration::from_secs(70);
+
+type Sending = Pin<Box<dyn Sink<Message, Error = Error>>>;
+type Receiving = Pin<Box<dyn Stream<Item = Result<Message, Error>>>>;
+
+/// An open connection.
+pub(crate) struct Socket {
+    pub send: Sending,
+    pub receive: Receiver,
+    /// One direction can be ended alone.
+    pub half_close: bool,
+}
+
+/// The receiving half.
+pub(crate) struct Receiver {
+    messages: Receiving,
+    /// When the peer was last heard of, once it has answered a ping.
+    heard: Cell<Option<Instant>>,
+}
+
+impl Connection {
+    /// Opens `path`. Credentials that have expired are renewed, and a server that does not answer is given up.
+    pub(crate) async fn upgrade(&self, path: &str) -> Result<Socket, Failure> {
+        self.must_only_read(&Method::GET, path)?;
+        path::check(path, Destination::ApiServer)?;
+        loop {
+            let (client, used) = self.streaming();
+            let request = Request::builder().uri(path).body(Vec::new()).map_err(|_| Failure::no_path(path))?;
+            let opened = match tokio::time::timeout(self.request_timeout, client.connect(request)).await {
+                Ok(opened) => opened.map_err(|error| self.upgrade_failure(error)),
+                Err(_) => Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
+            };
+            match opened {
+                Ok(connection) => {
+                    let half_close = connection.supports_stream_close();
+                    let (send, receive) = connection.into_stream().split();
+                    let receive = Receiver { messages: Box::pin(receive), heard: Cell::new(None) };
+                    return Ok(Socket { send: Box::pin(send), receive, half_close });
+                }
+                Err(failure) if failure.code() == Some(401) && self.renew(used).await? => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    fn upgrade_failure(&self, error: kube::Error) -> Failure {
+        match error {
+            kube::Error::Api(status) => Failure::Api {
+                code: status.code,
+                reason: status.reason.clone(),
+                message: status.message.clone(),
+                resume: None,
+                fields: Vec::new(),
+                resource: Box::default(),
+            },
+            kube::Error::UpgradeConnection(error) => {
+                let cause = format!("{error}; a proxy between may not let WebSockets through");
+                Failure::Unreachable { server: self.server.clone(), cause }
+            }
+            other => self.unreachable(&other),
+        }
+    }
+}
+
+impl Receiver {
+    /// Returns the channel and the content of the next message; `None` when the connection has ended, in whatever way.
+    pub(crate) async fn next(&mut self) -> Option<(u8, Bytes)> {
+        loop {
+            let silence = self.heard.get().map(|heard| heard + GONE);
+            let message = match silence {
+                Some(end) => tokio::time::timeout_at(end, self.messages.next()).await.ok()?,
+                None => self.messages.next().await,
+            };
+            if self.heard.get().is_some() {
+                self.heard.set(Some(Instant::now()));
+            }
+            match message?.ok()? {
+                Message::Binary(mut bytes) if !bytes.is_empty() => {
+                    let channel = bytes.split_to(1)[0];
+                    return Some((channel, bytes));
+                }
+                Message::Pong(_) => self.heard.set(Some(Instant::now())),
+                Message::Close(_) => return None,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Returns a message for a channel.
+pub(crate) fn framed(channel: u8, content: &[u8]) -> Message {
+    let mut bytes = Vec::with_capacity(content.len() + 1);
+    bytes.push(channel);
+    bytes.extend_from_slice(content);
+    Message::Binary(bytes.into())
+}

@@ -1,0 +1,71 @@
+//! Keeps what the API server warns of (`Warning:` headers of admission policies and of old versions) for the piece of work that
+//! asked: pieces run side by side on one connection. Warnings outside of such a piece are dropped.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::future::Future;
+
+use http::HeaderMap;
+
+use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt};
+
+/// Limit on the warnings of one task.
+const MOST: usize = 100;
+
+tokio::task_local! {
+    static HEARD: RefCell<BTreeSet<String>>;
+}
+
+/// Runs `work` to its end. Returns with its outcome what the API server warned of meanwhile, each warning once.
+pub async fn with_warnings<T>(work: impl Future<Output = T>) -> (T, BTreeSet<String>) {
+    let work = async {
+        let outcome = work.await;
+        (outcome, HEARD.with(RefCell::take))
+    };
+    HEARD.scope(RefCell::default(), work).await
+}
+
+/// Notes `299 - "text"` of an answer's headers.
+pub(crate) fn note(headers: &HeaderMap) {
+    for header in headers.get_all("warning") {
+        let text = header.to_str().unwrap_or_default();
+        let quoted = text.splitn(3, ' ').nth(2).unwrap_or(text).trim();
+        let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(quoted);
+        if !inner.is_empty() {
+            // Fails outside of any piece of work.
+            let _ = HEARD.try_with(|heard| {
+                let mut heard = heard.borrow_mut();
+                if heard.len() < MOST {
+                    heard.insert(excerpt(inner, SERVER_MESSAGE).replace("\\\"", "\""));
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join;
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn said(text: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(http::header::WARNING, HeaderValue::from_static(text))])
+    }
+
+    #[tokio::test]
+    async fn work_side_by_side_hears_its_own_warnings_alone() {
+        let work = async |text: &'static str| {
+            note(&said(text));
+            tokio::task::yield_now().await;
+            note(&said(text));
+        };
+        let one = with_warnings(work(r#"299 - "use \"batch/v1\"""#));
+        let (one, other) = join(one, with_warnings(work("299 - unquoted"))).await;
+        assert_eq!(one.1, BTreeSet::from([r#"use "batch/v1""#.to_owned()]));
+        assert_eq!(other.1, BTreeSet::from(["unquoted".to_owned()]));
+        note(&said("299 - \"dropped\""));
+        assert!(with_warnings(async {}).await.1.is_empty());
+    }
+}

@@ -1,0 +1,182 @@
+//! Follows owner references to objects that are in no list: custom kinds, each found by discovery and read one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::future::join_all;
+use futures::stream::{self, StreamExt};
+use serde_json::Value;
+
+use super::kinds::{may_own, root_of};
+use crate::Connection;
+use crate::transport::decode::ObjectMetadata;
+use crate::transport::path::is_segment;
+use gpuctl_core::model::facts::workload::{OwnerObject, Standing};
+use gpuctl_core::model::values::left_out;
+use gpuctl_core::model::values::left_out::LeftOut;
+
+/// Owners that are read at the same time.
+const AT_ONCE: usize = 16;
+/// References that are followed up.
+const HIGHEST: usize = 8;
+/// Time limit for all owners of a list, so that a hanging aggregated API server does not block it.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// A reference to an owner that is not known yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Reference {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+impl Reference {
+    fn told(&self) -> OwnerObject {
+        let Self { api_version, kind, namespace, name, uid } = self.clone();
+        OwnerObject { api_version, kind, namespace, name, uid, ..OwnerObject::default() }
+    }
+}
+
+impl Connection {
+    /// Reads the owners that no list contained, then their owners, within `PATIENCE`. Shows an
+    /// owner that cannot be read as its reference describes it.
+    pub(crate) async fn follow_up(&self, references: BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
+        let mut waiting = references;
+        let reading = self.follow_all(&mut waiting, owners);
+        if tokio::time::timeout(PATIENCE, reading).await.is_err() {
+            for reference in waiting.iter().filter(|reference| !owners.contains_key(&reference.uid)) {
+                left_out::note(LeftOut::UnreadOwner, format!("{}/{}", reference.namespace, reference.name));
+            }
+        }
+        for reference in waiting {
+            owners.entry(reference.uid.clone()).or_insert_with(|| reference.told());
+        }
+    }
+
+    /// Reads owners level by level. `waiting` holds the references that have not been read.
+    async fn follow_all(&self, waiting: &mut BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
+        let mut plurals: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
+        for _ in 0..HIGHEST {
+            waiting.retain(|reference| !owners.contains_key(&reference.uid));
+            if waiting.is_empty() {
+                return;
+            }
+            self.find_plurals(waiting, &mut plurals).await;
+            let asked = waiting.clone();
+            let asked = asked.iter().map(|reference| {
+                let kind = (reference.api_version.clone(), reference.kind.clone());
+                let plural = plurals.get(&kind).cloned().flatten();
+                async move { self.object(reference, plural.as_deref()).await }
+            });
+            let mut found = stream::iter(asked).buffer_unordered(AT_ONCE);
+            while let Some((owner, parent)) = found.next().await {
+                waiting.retain(|reference| reference.uid != owner.uid);
+                // The time may end at any step, and a parent that was found must stay known.
+                waiting.extend(parent);
+                owners.insert(owner.uid.clone(), owner);
+            }
+        }
+    }
+
+    /// Looks up the plurals of kinds that are not cached yet.
+    async fn find_plurals(&self, waiting: &BTreeSet<Reference>, plurals: &mut BTreeMap<(String, String), Option<String>>) {
+        let mut unknown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for Reference { api_version, kind, .. } in waiting {
+            if !plurals.contains_key(&(api_version.clone(), kind.clone())) {
+                unknown.entry(api_version).or_default().insert(kind);
+            }
+        }
+        let asked = unknown.into_iter().map(|(version, wanted)| async move {
+            let found = self.kinds_of(version, &wanted).await;
+            // Do not request a kind again that the cluster does not serve.
+            let absent = wanted.into_iter().filter(|kind| !found.contains_key(*kind)).map(|kind| (kind.to_owned(), None));
+            (version, absent.collect::<Vec<_>>(), found)
+        });
+        for (version, absent, found) in join_all(asked).await {
+            plurals.extend(absent.into_iter().chain(found).map(|(kind, plural)| ((version.to_owned(), kind), plural)));
+        }
+    }
+
+    /// Returns an object as it is now; `None` where it may not be read or another one has taken its name.
+    async fn custom(&self, owner: &OwnerObject, plural: &str) -> Option<Value> {
+        let OwnerObject { api_version, namespace, name, uid, .. } = owner;
+        if !is_segment(namespace) {
+            return None;
+        }
+        let collection = format!("{}/{api_version}/namespaces/{namespace}/{plural}", root_of(api_version));
+        let found = self.find_in::<Value>(&collection, name).await.ok().flatten();
+        found.filter(|found| found["metadata"]["uid"] == **uid)
+    }
+
+    /// Reads one custom object within `PATIENCE`; `None` if it cannot be read.
+    pub(crate) async fn owner_object(&self, owner: &OwnerObject) -> Option<Value> {
+        let reading = async {
+            let kinds = self.kinds_of(&owner.api_version, &BTreeSet::from([owner.kind.as_str()])).await;
+            self.custom(owner, kinds.get(&owner.kind)?.as_deref()?).await
+        };
+        let read = tokio::time::timeout(PATIENCE, reading).await;
+        if read.is_err() {
+            left_out::note(LeftOut::UnreadOwner, format!("{}/{}", owner.namespace, owner.name));
+        }
+        read.ok().flatten()
+    }
+
+    /// Returns an owner and the reference to its own.
+    async fn object(&self, reference: &Reference, plural: Option<&str>) -> (OwnerObject, Option<Reference>) {
+        let namespace = &reference.namespace;
+        let told = || reference.told();
+        let Some(plural) = plural else { return (told(), None) };
+        let Some(found) = self.custom(&told(), plural).await else { return (told(), None) };
+        let parent = found["metadata"]["ownerReferences"].as_array().and_then(|owners| {
+            let owner = owners.iter().find(|owner| owner["controller"] == true).or_else(|| owners.first())?;
+            let text = |key: &str| owner[key].as_str().map(ToOwned::to_owned);
+            let may_follow = may_own(owner["apiVersion"].as_str()?, owner["kind"].as_str()?, owner["name"].as_str()?);
+            may_follow.then_some(())?;
+            Some(Reference {
+                api_version: text("apiVersion")?,
+                kind: text("kind")?,
+                namespace: namespace.clone(),
+                name: text("name")?,
+                uid: text("uid")?,
+            })
+        });
+        let time = |pointer: &str| found.pointer(pointer).and_then(Value::as_str).and_then(|text| text.parse().ok());
+        let owner = OwnerObject {
+            parent: parent.as_ref().map(|parent| parent.uid.clone()),
+            created_at: time("/metadata/creationTimestamp"),
+            started_at: time("/status/startTime"),
+            ended_at: time("/status/completionTime").or_else(|| time("/status/finishedAt")),
+            verdict: verdict(&found["status"]),
+            ..told()
+        };
+        (owner, parent)
+    }
+}
+
+/// Returns how a custom object says that it has ended: by a condition, or by a phase under one of several names.
+fn verdict(status: &Value) -> Option<Standing> {
+    let word = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "succeeded" | "complete" | "completed" | "finished" => Some(Standing::Completed),
+        "failed" | "error" | "aborted" => Some(Standing::Failed),
+        _ => None,
+    };
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let holds = conditions.filter(|condition| condition["status"] == "True").filter_map(|condition| condition["type"].as_str());
+    let phases = ["/phase", "/state/phase", "/jobStatus"].iter().filter_map(|pointer| status.pointer(pointer)?.as_str());
+    holds.chain(phases).find_map(word)
+}
+
+/// Finds the controller of an object, if its kind can own workloads. A static pod is owned by its
+/// node, which is not a workload. A reference can contain any text.
+pub(crate) fn reference(metadata: &ObjectMetadata<'_>) -> Option<Reference> {
+    let owner = metadata.controller()?;
+    may_own(&owner.api_version, &owner.kind, &owner.name).then(|| Reference {
+        api_version: owner.api_version.clone(),
+        kind: owner.kind.clone(),
+        namespace: metadata.namespace.to_string(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+    })
+}

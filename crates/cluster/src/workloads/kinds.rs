@@ -1,0 +1,185 @@
+//! Finds the plural names of kinds that can own workloads, for request paths. Any user can write
+//! any owner into a pod, so these rules decide which owners gpuctl reads:
+//!
+//! - The kind is a custom resource or belongs to `apps` or `batch`. Of the core group, only pods
+//!   and ReplicationControllers own pods. gpuctl never reads a Service, Secret or Node because a
+//!   pod names it as its owner.
+//! - Discovery lists the kind as namespaced, with the verb `get`, and not as a subresource.
+//!
+//! Discovery is cached for ten minutes. A kind that the cache does not have causes a new request.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::Connection;
+use crate::transport::path::{is_segment, is_version};
+use gpuctl_local::cache::Cache;
+
+/// Seconds for which kinds are believed.
+const KEPT: i64 = 600;
+
+/// The plural of each kind; `None` for one that lives in no namespace.
+pub(crate) type Kinds = BTreeMap<String, Option<String>>;
+
+impl Connection {
+    /// Lists the kinds of a version that can own workloads. The list is empty if the cluster does
+    /// not serve the version or the user cannot see it.
+    pub(crate) async fn kinds_of(&self, version: &str, wanted: &BTreeSet<&str>) -> Kinds {
+        if version == "v1" {
+            return CORE_OWNERS.map(|(kind, plural)| (kind.to_owned(), Some(plural.to_owned()))).into();
+        }
+        if !is_version(version) || !group_may_own(version) {
+            return Kinds::new();
+        }
+        // A bundle answers for another cluster than the one at its address.
+        let cache = if self.access.bundle.is_some() { Cache::none() } else { Cache::of_found() };
+        let question = json!(["owner kinds", self.server, version]).to_string();
+        let now = self.server_time().map(Timestamp::as_second);
+        if let Some(kinds) = now.and_then(|now| young(cache.get(&question)?, now))
+            && wanted.iter().all(|kind| kinds.contains_key(*kind))
+        {
+            return kinds;
+        }
+        let found = self.find::<Value>(&format!("{}/{version}", root_of(version))).await.ok().flatten();
+        let kinds = found.as_ref().map(kinds_in).unwrap_or_default();
+        if let Some(now) = now.filter(|_| !kinds.is_empty()) {
+            cache.put(&question, &json!({"at": now, "kinds": kinds}));
+        }
+        kinds
+    }
+}
+
+/// Returns what was kept, if it is of the last minutes. A clock that was set back makes nothing young.
+fn young(mut kept: Value, now: i64) -> Option<Kinds> {
+    let is_young = (0..KEPT).contains(&(now - kept["at"].as_i64()?));
+    is_young.then(|| serde_json::from_value(kept["kinds"].take()).ok()).flatten()
+}
+
+/// Core kinds that own pods. The driver pod of a Spark application owns its executors.
+const CORE_OWNERS: [(&str, &str); 2] = [("Pod", "pods"), ("ReplicationController", "replicationcontrollers")];
+
+/// Built-in API groups without any kind that owns pods.
+const WITHOUT_WORKLOADS: [&str; 21] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "custom.metrics.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "external.metrics.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "metrics.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// Whether a group can have kinds that own workloads. A group without a dot is built into
+/// Kubernetes.
+fn group_may_own(version: &str) -> bool {
+    match version.split_once('/') {
+        Some((group, _)) if group.contains('.') => !WITHOUT_WORKLOADS.contains(&group),
+        Some((group, _)) => matches!(group, "apps" | "batch"),
+        None => false,
+    }
+}
+
+/// Whether an owner reference can name the owner of a workload, judging only by its text.
+pub(crate) fn may_own(api_version: &str, kind: &str, name: &str) -> bool {
+    let is_kind = !kind.is_empty() && kind.len() <= 63 && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_owner = match api_version {
+        "v1" => CORE_OWNERS.iter().any(|(own, _)| *own == kind),
+        version => is_version(version) && group_may_own(version),
+    };
+    is_kind && is_owner && is_segment(name)
+}
+
+/// Reads an answer of discovery. A name with `/` is a part of a kind.
+fn kinds_in(list: &Value) -> Kinds {
+    let is_readable = |one: &&Value| one["verbs"].as_array().is_some_and(|verbs| verbs.iter().any(|verb| verb == "get"));
+    list["resources"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(is_readable)
+        .filter_map(|one| Some((one["kind"].as_str()?, one["name"].as_str()?, one["namespaced"].as_bool()?)))
+        .filter(|(_, plural, _)| is_segment(plural))
+        .map(|(kind, plural, namespaced)| (kind.to_owned(), namespaced.then(|| plural.to_owned())))
+        .collect()
+}
+
+/// Returns where the versions of a group begin.
+pub(crate) fn root_of(version: &str) -> &'static str {
+    if version.contains('/') { "/apis" } else { "/api" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_kinds_age() {
+        let kept = json!({"at": 1000, "kinds": {"RayJob": "rayjobs", "Region": null}});
+        let of = |now| young(kept.clone(), now);
+        assert_eq!(of(1599).and_then(|kinds| kinds["RayJob"].clone()).as_deref(), Some("rayjobs"));
+        assert_eq!((of(1600), of(999)), (None, None));
+        assert_eq!(young(json!({"at": 1000, "kinds": "x"}), 1001), None);
+    }
+
+    #[test]
+    fn only_kinds_with_pods_are_owners() {
+        for (version, kind) in [
+            ("apps/v1", "ReplicaSet"),
+            ("batch/v1", "Job"),
+            ("ray.io/v1", "RayCluster"),
+            ("sparkoperator.k8s.io/v1beta2", "SparkApplication"),
+            ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+            ("v1", "Pod"),
+            ("v1", "ReplicationController"),
+        ] {
+            assert!(may_own(version, kind, "a-1"), "{version} {kind}");
+        }
+        for (version, kind, name) in [
+            ("v1", "Service", "evil"),
+            ("v1", "Secret", "a"),
+            ("v1", "ConfigMap", "a"),
+            ("v1", "Node", "n"),
+            ("v1/", "Pod", "a"),
+            ("policy/v1", "PodDisruptionBudget", "a"),
+            ("rbac.authorization.k8s.io/v1", "Role", "a"),
+            ("metrics.k8s.io/v1beta1", "PodMetrics", "a"),
+            ("../../api/v1", "Service", "a"),
+            ("a/b/c", "X", "a"),
+            ("", "X", "a"),
+            ("ray.io/v1", "RayCluster", "evil/proxy/admin/delete"),
+            ("ray.io/v1", "RayCluster", ".."),
+            ("ray.io/v1", "RayCluster", "a?watch=1"),
+            ("ray.io/v1", "RayCluster", "a%2fb"),
+            ("ray.io/v1", "RayCluster", ""),
+            ("ray.io/v1", "Ray/proxy", "a"),
+            ("ray.io/v1", "", "a"),
+        ] {
+            assert!(!may_own(version, kind, name), "{version} {kind} {name}");
+        }
+    }
+
+    #[test]
+    fn discovery_offers_only_objects_that_can_be_read() {
+        let one = |kind: &str, name: &str, namespaced: bool, verb: &str| json!({"kind": kind, "name": name, "namespaced": namespaced, "verbs": [verb]});
+        let list = json!({"resources": [
+            one("RayJob", "rayjobs", true, "get"), one("RayJob", "rayjobs/proxy", true, "get"),
+            one("Region", "regions", false, "get"), one("Blind", "blinds", true, "create"), one("Odd", "..", true, "get")]});
+        assert_eq!(kinds_in(&list), [("RayJob".to_owned(), Some("rayjobs".to_owned())), ("Region".to_owned(), None)].into());
+    }
+}

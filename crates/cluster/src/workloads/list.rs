@@ -1,0 +1,347 @@
+//! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by following owner
+//! references (`custom_owners.rs`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use futures::future::{join, join_all};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use gpuctl_core::model::contract::labels::{KUEUE_QUEUE, PAUSED};
+use gpuctl_core::model::facts::work_pod::{PodSums, WorkPod};
+use gpuctl_core::model::facts::workload::{OwnerObject, QUEUED, Standing};
+use gpuctl_core::model::values::left_out;
+use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::values::units::MOST_PER_OWNER;
+use gpuctl_core::model::{Forest, GpuCount};
+
+use super::custom_owners::{Reference, reference};
+use crate::transport::decode::{Condition, ListPage, ObjectMetadata, PodSpec, PodStatus};
+use crate::transport::lenient;
+use crate::transport::list::Page;
+use crate::transport::shared_texts::SharedTexts;
+use crate::{Connection, Failure, InventorySnapshot};
+
+/// Owners and pods, and what could not be read.
+#[derive(Clone)]
+pub struct Owners {
+    pub forest: Forest,
+    /// Kinds that may not be listed, so that workloads without pods are missing.
+    pub unreadable: Vec<String>,
+    /// Set when only this namespace could be read although all were wanted.
+    pub narrowed_to: Option<String>,
+}
+
+/// Kinds that are listed: API and plural, kind, and whether the template is one level deeper.
+const LISTED: [(&str, &str, &str); 6] = [
+    ("apps/v1", "replicasets", "ReplicaSet"),
+    ("apps/v1", "deployments", "Deployment"),
+    ("apps/v1", "statefulsets", "StatefulSet"),
+    ("apps/v1", "daemonsets", "DaemonSet"),
+    ("batch/v1", "jobs", "Job"),
+    ("batch/v1", "cronjobs", "CronJob"),
+];
+
+#[derive(Deserialize)]
+struct WireObject<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: ObjectSpec<'a>,
+    #[serde(borrow, default)]
+    status: ObjectStatus<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectSpec<'a> {
+    replicas: Option<u64>,
+    parallelism: Option<u64>,
+    suspend: bool,
+    #[serde(borrow)]
+    template: WireTemplate<'a>,
+    /// Of a CronJob.
+    #[serde(borrow)]
+    job_template: WireJobTemplate<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireJobTemplate<'a> {
+    #[serde(borrow)]
+    spec: WireJobSpec<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireJobSpec<'a> {
+    parallelism: Option<u64>,
+    #[serde(borrow)]
+    template: WireTemplate<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireTemplate<'a> {
+    #[serde(borrow)]
+    spec: PodSpec<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectStatus<'a> {
+    #[serde(borrow)]
+    conditions: Vec<Condition<'a>>,
+    #[serde(deserialize_with = "lenient::time")]
+    start_time: Option<Timestamp>,
+    #[serde(deserialize_with = "lenient::time")]
+    completion_time: Option<Timestamp>,
+    desired_number_scheduled: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct OwnedPod<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: PodSpec<'a>,
+    #[serde(borrow, default)]
+    status: PodStatus<'a>,
+}
+
+/// Owners and pods, and the inventory.
+#[derive(Clone)]
+pub struct OwnersAndStock {
+    pub owners: Owners,
+    /// Refused when nodes may not be listed.
+    pub stock: Result<InventorySnapshot, Failure>,
+}
+
+/// What is kept of pods that ask for no devices, of which there are most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherPods {
+    Named,
+    /// Their sums, for lists of workloads.
+    Summed,
+}
+
+/// Pods as they arrive, with references to the owners of those that have devices.
+struct OwnedPods {
+    others_are: OtherPods,
+    found: Vec<Rc<WorkPod>>,
+    others: BTreeMap<Rc<str>, PodSums>,
+    references: BTreeSet<Reference>,
+    texts: SharedTexts,
+}
+
+impl OwnedPods {
+    fn new(others_are: OtherPods) -> Self {
+        let (found, others, references, texts) = Default::default();
+        Self { others_are, found, others, references, texts }
+    }
+
+    fn take(&mut self, page: Page<'_>) -> serde_json::Result<()> {
+        let page: ListPage<OwnedPod<'_>> = page.objects()?;
+        for pod in &page.items {
+            // Custom owners are asked for one by one, so only those of pods with devices are.
+            let found = pod.pod(&mut self.texts);
+            if found.gpus > GpuCount::ZERO {
+                self.references.extend(reference(&pod.metadata));
+            }
+            match &found.parent {
+                _ if pod.spec.asks_for_devices() => self.found.push(Rc::new(found)),
+                Some(_) if self.others_are == OtherPods::Named => self.found.push(Rc::new(found)),
+                Some(parent) => self.others.entry(Rc::clone(parent)).or_default().add(&found),
+                // A pod without an owner and without devices is of no workload.
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Objects of one kind of [`LISTED`], with references to their own owners by their UIDs.
+type ListedOwners = (&'static str, Result<(Vec<OwnerObject>, BTreeMap<String, Reference>), Failure>);
+
+impl Connection {
+    /// Owners and pods of `namespace`, or of all.
+    pub async fn owners(&self, namespace: Option<&str>, others: OtherPods) -> Result<Owners, Failure> {
+        match self.owners_in(namespace, others).await {
+            Err(failure) if namespace.is_none() && failure.is_forbidden() => self.owners_at_home(others).await,
+            other => other,
+        }
+    }
+
+    /// Returns what can be seen by those who may not list the pods of all namespaces.
+    async fn owners_at_home(&self, others: OtherPods) -> Result<Owners, Failure> {
+        let own = self.namespace.clone();
+        let found = self.owners_in(Some(&own), others).await?;
+        Ok(Owners { narrowed_to: Some(own), ..found })
+    }
+
+    /// Returns owners and the inventory. Pods of all namespaces are listed once for both.
+    pub async fn owners_and_stock(&self, namespace: Option<&str>, others: OtherPods) -> Result<OwnersAndStock, Failure> {
+        let (owners, stock) = if namespace.is_some() {
+            let (owners, stock) = join(self.owners(namespace, others), self.stock()).await;
+            (owners?, stock)
+        } else {
+            let mut pods = OwnedPods::new(others);
+            let stock = self.stock_from(&[], |page| pods.take(page));
+            let ((stock, listed), lists) = join(stock, self.listed_owners("")).await;
+            let owners = match listed {
+                Err(failure) if failure.is_forbidden() => self.owners_at_home(others).await?,
+                other => {
+                    other?;
+                    self.owners_above(pods, lists).await?
+                }
+            };
+            (owners, stock)
+        };
+        match stock {
+            Err(failure) if !failure.is_forbidden() => Err(failure),
+            stock => Ok(OwnersAndStock { owners, stock }),
+        }
+    }
+
+    async fn owners_in(&self, namespace: Option<&str>, others: OtherPods) -> Result<Owners, Failure> {
+        let place = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
+        let mut pods = OwnedPods::new(others);
+        let listing = async { self.list(&format!("/api/v1{place}/pods"), &[], |page| pods.take(page)).await };
+        let (listed, lists) = join(listing, self.listed_owners(&place)).await;
+        listed?;
+        self.owners_above(pods, lists).await
+    }
+
+    async fn listed_owners(&self, place: &str) -> Vec<ListedOwners> {
+        let lists = LISTED.map(|(api, plural, kind)| async move {
+            let mut objects = Vec::new();
+            let mut above = BTreeMap::new();
+            let listed = self
+                .list(&format!("/apis/{api}{place}/{plural}"), &[], |page| {
+                    let page: ListPage<WireObject<'_>> = page.objects()?;
+                    for object in &page.items {
+                        let owner = object.owner(api, kind);
+                        above.extend(reference(&object.metadata).map(|reference| (owner.uid.clone(), reference)));
+                        objects.push(owner);
+                    }
+                    Ok(())
+                })
+                .await;
+            (kind, listed.map(|()| (objects, above)))
+        });
+        join_all(lists).await
+    }
+
+    /// Puts pods and owners together and reads custom owners of both.
+    async fn owners_above(&self, pods: OwnedPods, lists: Vec<ListedOwners>) -> Result<Owners, Failure> {
+        let OwnedPods { found: pods, others, mut references, .. } = pods;
+        let mut owners: BTreeMap<String, OwnerObject> = BTreeMap::new();
+        let mut above_of: BTreeMap<String, Reference> = BTreeMap::new();
+        let mut unreadable = Vec::new();
+        for (kind, list) in lists {
+            match list {
+                Ok((objects, above)) => {
+                    above_of.extend(above);
+                    owners.extend(objects.into_iter().map(|object| (object.uid.clone(), object)));
+                }
+                Err(failure) if failure.is_forbidden() => unreadable.push(kind.to_owned()),
+                Err(failure) => return Err(failure),
+            }
+        }
+        // Only what stands above devices is looked at: a cluster is full of other owners.
+        let mut wanted: Vec<String> =
+            owners.values().filter(|owner| owner.gpus > GpuCount::ZERO).map(|owner| owner.uid.clone()).collect();
+        wanted.extend(references.iter().map(|reference| reference.uid.clone()));
+        let mut looked = BTreeSet::new();
+        while let Some(uid) = wanted.pop() {
+            if looked.insert(uid.clone())
+                && let Some(reference) = above_of.get(&uid)
+            {
+                wanted.push(reference.uid.clone());
+                references.insert(reference.clone());
+            }
+        }
+        self.follow_up(references, &mut owners).await;
+        Ok(Owners { forest: Forest { owners, pods, others }, unreadable, narrowed_to: None })
+    }
+}
+
+impl WireObject<'_> {
+    fn owner(&self, api: &str, kind: &str) -> OwnerObject {
+        let Self { metadata, spec, status } = self;
+        let each = spec.template.spec.devices().saturating_add(spec.job_template.spec.template.spec.devices());
+        let wanted = match kind {
+            "CronJob" => spec.job_template.spec.parallelism.unwrap_or(1),
+            "Job" => spec.parallelism.unwrap_or(1),
+            "DaemonSet" => status.desired_number_scheduled.unwrap_or(0),
+            _ => spec.replicas.unwrap_or(1),
+        };
+        // What the size was before it was put to rest is not known values: one of it would ask for this.
+        let size = if wanted == 0 { 1 } else { wanted };
+        let mut gpus = GpuCount(each) * size;
+        if gpus > GpuCount(MOST_PER_OWNER) || spec.template.spec.is_absurd() {
+            left_out::note(LeftOut::AbsurdRequest, format!("{kind} {}/{}", metadata.namespace, metadata.name));
+            gpus = GpuCount::ZERO;
+        }
+        let holds = |wanted: &str| status.conditions.iter().find(|condition| condition.kind == wanted && condition.holds());
+        let verdict = match kind {
+            "Job" if holds("Complete").is_some() => Some(Standing::Completed),
+            "Job" if holds("Failed").is_some() => Some(Standing::Failed),
+            _ => None,
+        };
+        let failed_at = holds("Failed").and_then(|condition| condition.last_transition_time);
+        OwnerObject {
+            api_version: api.to_owned(),
+            kind: kind.to_owned(),
+            namespace: metadata.namespace.to_string(),
+            name: metadata.name.to_string(),
+            uid: metadata.uid.to_string(),
+            parent: reference(metadata).map(|reference| reference.uid),
+            created_at: metadata.creation_timestamp,
+            started_at: status.start_time,
+            ended_at: status.completion_time.or(failed_at),
+            // A ReplicaSet that its Deployment has left behind asks for nothing.
+            gpus: if kind == "ReplicaSet" && wanted == 0 { GpuCount::ZERO } else { gpus },
+            verdict,
+            resting: match kind {
+                // A queue suspends what it has not let run; a person who pauses it says so on the job.
+                "Job"
+                    if spec.suspend
+                        && metadata.labels.contains_key(KUEUE_QUEUE)
+                        && !metadata.annotations.contains_key(PAUSED) =>
+                {
+                    Some(QUEUED)
+                }
+                "Job" | "CronJob" if spec.suspend => Some("Suspended"),
+                "Deployment" | "StatefulSet" | "ReplicaSet" if wanted == 0 => Some("ScaledToZero"),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl OwnedPod<'_> {
+    fn pod(&self, texts: &mut SharedTexts) -> WorkPod {
+        let ends = self.status.container_statuses.iter().filter_map(|status| status.state.terminated.as_ref()?.finished_at);
+        let node = Some(&*self.spec.node_name).filter(|node| !node.is_empty());
+        let phase = self.status.phase();
+        if !phase.has_ended() && self.spec.is_absurd() {
+            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", self.metadata.namespace, self.metadata.name));
+        }
+        WorkPod {
+            namespace: texts.of(&self.metadata.namespace),
+            name: self.metadata.name.as_ref().into(),
+            uid: self.metadata.uid.as_ref().into(),
+            parent: reference(&self.metadata).map(|reference| texts.of(&reference.uid)),
+            node: node.map(|node| texts.of(node)),
+            phase,
+            gpus: GpuCount(self.spec.devices()),
+            container: texts.of(self.spec.main_container()),
+            created_at: self.metadata.creation_timestamp,
+            started_at: self.status.started_at(),
+            ended_at: ends.max(),
+            trouble: self.status.trouble().map(|trouble| texts.of(&trouble)),
+        }
+    }
+}

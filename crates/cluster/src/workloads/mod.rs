@@ -1,0 +1,5 @@
+//! Reads workloads of any origin.
+
+pub(crate) mod custom_owners;
+pub(crate) mod kinds;
+pub(crate) mod list;

@@ -1,0 +1,9 @@
+//! Writes the objects of a job: checks, creates, changes and repairs them.
+
+pub(crate) mod apply;
+pub(crate) mod change;
+pub(crate) mod companions;
+pub(crate) mod preflight;
+pub(crate) mod preserve;
+pub(crate) mod repair;
+pub(crate) mod submit;

@@ -1,0 +1,398 @@
+//! What of a job stays as it is when its unchanged file is applied again: where its pods run, how they claim devices, defaults that came
+//! later, and the number of pods that others decide.
+
+use serde_json::Value;
+
+use gpuctl_core::model::contract::labels::{
+    COSCHEDULING_GROUP, DEFAULTS, GPU_TYPE, KUEUE_TOPOLOGY, REPLICAS, SHARED_MEMORY_VOLUME, SUPERVISOR_FILE, SUPERVISOR_HASH,
+    SUPERVISOR_VOLUME, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
+};
+use gpuctl_manifest::render::{CACHES, Object, Rendered};
+
+/// What waits where the site's defaults are others than those of a job.
+pub const SITE_DEFAULTS_WAIT: &str = "changed defaults of the site";
+
+/// What is to stay as it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Sameness {
+    /// The file says the same as before, so that where its pods run is no news.
+    pub source: bool,
+    /// Defaults that came later wait.
+    pub defaults: bool,
+}
+
+/// Returns the owner as it is to be applied, and the defaults that it is not given: what others decide about it meanwhile is left
+/// to them.
+pub(crate) fn settled(root: &Object, live: &Value, rendered: &Rendered, same: Sameness) -> (Object, Vec<&'static str>) {
+    let mut root = root.clone();
+    let mut waiting = Vec::new();
+    if same.source {
+        each_template(&mut root.body, live, |body, live| {
+            // Whoever asks for the site's new defaults gets the tolerations among them.
+            if same.defaults || site_defaults(live) == site_defaults(body) {
+                keep_placement(body, live);
+            }
+            if same.defaults {
+                waiting.extend(keep_site_defaults(body, live).unwrap_or_else(|| keep_defaults(body, live)));
+                waiting.extend(keep_supervision(body, live));
+            }
+        });
+        waiting.dedup();
+    }
+    keep_size(&mut root, live, rendered);
+    keep_program_hash(&mut root, live);
+    (root, waiting)
+}
+
+/// Where an owner has templates of pods: one, or those of the first pods and of the others of each replica.
+const TEMPLATES: [&str; 3] =
+    ["/spec/template", "/spec/leaderWorkerTemplate/leaderTemplate", "/spec/leaderWorkerTemplate/workerTemplate"];
+
+/// Settles each template of an owner as if it were its only one, at `/spec/template`.
+fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Value, &Value)) {
+    let original = body.clone();
+    let mut settled = Vec::new();
+    for path in TEMPLATES {
+        let (Some(own), Some(there)) = (original.pointer(path), live.pointer(path)) else { continue };
+        let (mut view, mut seen) = (original.clone(), live.clone());
+        (view["spec"]["template"], seen["spec"]["template"]) = (own.clone(), there.clone());
+        settle(&mut view, &seen);
+        settled.push((path, view["spec"]["template"].take()));
+        if let Some(spec) = view["spec"].as_object_mut().filter(|_| path != TEMPLATES[0]) {
+            spec.remove("template");
+        }
+        *body = view;
+    }
+    for (path, template) in settled {
+        if let Some(place) = body.pointer_mut(path) {
+            *place = template;
+        }
+    }
+}
+
+/// Leaves the number of pods, and whether they run, to whoever decides it.
+fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
+    let Some(spec) = root.body["spec"].as_object_mut() else { return };
+    // Pausing and queues decide whether it runs.
+    spec.remove("suspend");
+    if spec.contains_key("parallelism") && live.pointer("/spec/parallelism") == Some(&Value::from(0)) {
+        spec.insert("parallelism".to_owned(), 0.into());
+    }
+    let Some(wanted) = spec.get("replicas").cloned() else { return };
+    let live_size = live.pointer("/spec/replicas").cloned().unwrap_or(Value::Null);
+    let remembered = live.pointer("/metadata/annotations").and_then(|all| all.get(REPLICAS)).is_some();
+    let paused = remembered && live_size == 0;
+    let scaled = rendered.objects.iter().any(|object| object.kind() == "HorizontalPodAutoscaler");
+    if paused {
+        spec.insert("replicas".to_owned(), live_size);
+        root.body["metadata"]["annotations"][REPLICAS] = wanted.to_string().into();
+    } else if scaled && size_is_of_others(live) {
+        spec.remove("replicas");
+    } else if scaled && !live_size.is_null() {
+        // Nobody else owns the number yet: without one it would fall back to 1.
+        spec.insert("replicas".to_owned(), live_size);
+    }
+}
+
+/// Where pods may run follows from the nodes that there are, and from who may see them. As long as the file says the same,
+/// that is no reason to restart anything.
+fn keep_placement(body: &mut Value, live: &Value) {
+    for key in ["affinity", "tolerations"] {
+        let pointer = format!("/spec/template/spec/{key}");
+        let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { continue };
+        match live.pointer(&pointer) {
+            Some(value) => spec.insert(key.to_owned(), value.clone()),
+            None => spec.remove(key),
+        };
+    }
+    keep_claims(body, live);
+    keep_gang(body, live);
+    for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
+        keep_type(body, labels, live);
+    }
+}
+
+/// Keeps the way in which pods ask for devices: by claims, or by the name of a resource.
+fn keep_claims(body: &mut Value, live: &Value) {
+    const CLAIMS: &str = "/spec/template/spec/resourceClaims";
+    let (there, wanted) = (live.pointer(CLAIMS), body.pointer(CLAIMS));
+    if there.is_none() && wanted.is_none() || there == wanted {
+        return;
+    }
+    let resources = live.pointer("/spec/template/spec/containers/0/resources").cloned();
+    let claims = there.cloned();
+    let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { return };
+    match claims {
+        Some(claims) => spec.insert("resourceClaims".to_owned(), claims),
+        None => spec.remove("resourceClaims"),
+    };
+    if let (Some(resources), Some(container)) = (resources, spec.get_mut("containers").and_then(|all| all.get_mut(0))) {
+        container["resources"] = resources;
+    }
+}
+
+/// Keeps who schedules the pods: a cluster may serve groups that it did not serve when the job was made.
+fn keep_gang(body: &mut Value, live: &Value) {
+    let Some(template) = body.pointer_mut("/spec/template") else { return };
+    let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    for (key, default) in [("schedulingGroup", None), ("schedulerName", Some("default-scheduler"))] {
+        match live.pointer(&format!("/spec/template/spec/{key}")).filter(|value| default.is_none() || value.as_str() != default) {
+            Some(value) => spec.insert(key.to_owned(), value.clone()),
+            None => spec.remove(key),
+        };
+    }
+    let annotations = |body: &Value, key: &str| body.pointer("/metadata/annotations").and_then(|all| all.get(key)).cloned();
+    for key in [VOLCANO_QUEUE, VOLCANO_GROUP_SIZE] {
+        let there = annotations(live, key);
+        if let Some(wanted) = body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            match there {
+                Some(value) => wanted.insert(key.to_owned(), value),
+                None => wanted.remove(key),
+            };
+        }
+    }
+    let Some(template) = body.pointer_mut("/spec/template") else { return };
+    keep_topology(template, live);
+    // Earlier versions did not write Volcano's queue on the pods of trainings, whose template cannot be changed.
+    let queue = live.pointer("/spec/template/metadata/annotations").and_then(|all| all.get(VOLCANO_QUEUE));
+    if let Some(annotations) =
+        template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut).filter(|_| queue.is_none())
+    {
+        annotations.remove(VOLCANO_QUEUE);
+    }
+}
+
+/// Keeps whether Kueue places the pods by its topology: not everybody may see that it can.
+fn keep_topology(template: &mut Value, live: &Value) {
+    let there = live.pointer("/spec/template/metadata/annotations").and_then(|all| all.get(KUEUE_TOPOLOGY));
+    match there {
+        Some(key) => template["metadata"]["annotations"][KUEUE_TOPOLOGY] = key.clone(),
+        None => {
+            if let Some(annotations) = template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+                annotations.remove(KUEUE_TOPOLOGY);
+            }
+        }
+    }
+}
+
+/// Returns what an owner says of the site's defaults that it was made with.
+pub(crate) fn site_defaults(body: &Value) -> Option<Value> {
+    body.pointer("/metadata/annotations").and_then(|all| all.get(DEFAULTS)).cloned()
+}
+
+/// Returns false for a template of claims or a group that the job does without: how its nodes give out devices and who places its pods
+/// is kept as long as its file says the same, whatever the cluster has by now and whoever may see it.
+pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) -> bool {
+    let field = match object.plural {
+        "resourceclaimtemplates" => "/spec/resourceClaims",
+        "podgroups" if object.api_version().starts_with("scheduling.x-k8s.io/") => {
+            let labels = live.pointer("/spec/template/metadata/labels");
+            return !same_source || labels.is_some_and(|labels| labels.get(COSCHEDULING_GROUP).is_some());
+        }
+        "podgroups" => "/spec/schedulingGroup",
+        _ if is_supervisor(object) => return !same_source || is_supervised(live),
+        // The template of a Job is immutable, so a Job without a token never uses these.
+        "secrets" | "networkpolicies" => return !same_source && live["kind"] != "Job" || has_token(live),
+        _ => return true,
+    };
+    !same_source || TEMPLATES.iter().any(|path| live.pointer(&format!("{path}{field}")).is_some())
+}
+
+/// Where the site's defaults are others than those that the job was made with, its pods stay as they are. Returns what waits then.
+fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str>> {
+    let (before, now) = (site_defaults(live), site_defaults(body));
+    if before == now {
+        return None;
+    }
+    let annotations = body["metadata"]["annotations"].as_object_mut()?;
+    match before {
+        Some(before) => annotations.insert(DEFAULTS.to_owned(), before),
+        None => annotations.remove(DEFAULTS),
+    };
+    keep_gang(body, live);
+    body["spec"]["template"] = live.pointer("/spec/template")?.clone();
+    // Neither does the job move to another pool or queue, nor end earlier.
+    body["metadata"]["labels"] = live.pointer("/metadata/labels")?.clone();
+    let spec = body["spec"].as_object_mut()?;
+    match live.pointer("/spec/ttlSecondsAfterFinished") {
+        Some(time) => spec.insert("ttlSecondsAfterFinished".to_owned(), time.clone()),
+        None => spec.remove("ttlSecondsAfterFinished"),
+    };
+    Some(vec![SITE_DEFAULTS_WAIT])
+}
+
+/// Defaults that the job was made without, by an earlier version, come with the next change of its file: as long as the file says
+/// the same, nothing is restarted for them. Returns what waits.
+fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
+    let mut waiting = Vec::new();
+    let live = live.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+    let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { return waiting };
+    let named = |item: &Value, name: &str| item["name"] == name;
+    let has = |list: &Value, name: &str| list.as_array().is_some_and(|items| items.iter().any(|item| named(item, name)));
+    if !has(&live["volumes"], SHARED_MEMORY_VOLUME) {
+        let mut drop_from = |list: Option<&mut Value>| {
+            if let Some(items) = list.and_then(Value::as_array_mut) {
+                let before = items.len();
+                items.retain(|item| !named(item, SHARED_MEMORY_VOLUME));
+                if items.len() < before && waiting.is_empty() {
+                    waiting.push("a larger `/dev/shm`");
+                }
+            }
+        };
+        drop_from(spec.get_mut("volumes"));
+        drop_from(spec.get_mut("containers").and_then(|all| all.get_mut(0)).and_then(|main| main.get_mut("volumeMounts")));
+    }
+    let known = live.pointer("/containers/0/env").unwrap_or(&Value::Null);
+    if let Some(variables) = spec.get_mut("containers").and_then(|all| all.pointer_mut("/0/env")).and_then(Value::as_array_mut) {
+        let before = variables.len();
+        variables.retain(|one| !CACHES.iter().any(|(name, _)| named(one, name) && !has(known, name)));
+        if variables.len() < before {
+            waiting.push("folders of the model cache");
+        }
+    }
+    // Only the group is a default; whatever else stands there was asked for.
+    if live["securityContext"]["fsGroup"].is_null()
+        && let Some(context) = spec.get_mut("securityContext").and_then(Value::as_object_mut)
+        && context.remove("fsGroup").is_some()
+    {
+        context.remove("fsGroupChangePolicy");
+        if context.is_empty() {
+            spec.remove("securityContext");
+        }
+        waiting.push("the group of its claims");
+    }
+    waiting
+}
+
+/// Returns true for the program that keeps ranks in step. Ranks of one training must run the same one: it comes and goes with its Job.
+pub(crate) fn is_supervisor(object: &Object) -> bool {
+    object.plural == "configmaps" && object.body.pointer("/data").is_some_and(|data| data.get(SUPERVISOR_FILE).is_some())
+}
+
+pub(crate) fn is_supervised(owner: &Value) -> bool {
+    supervisor_volume(owner).is_some()
+}
+
+/// Whether the ranks of a Job share a token. Jobs of earlier versions have none.
+pub(crate) fn has_token(owner: &Value) -> bool {
+    supervisor_volume(owner).is_some_and(|volume| volume.get("projected").is_some())
+}
+
+fn supervisor_volume(owner: &Value) -> Option<&Value> {
+    let volumes = owner.pointer("/spec/template/spec/volumes").and_then(Value::as_array)?;
+    volumes.iter().find(|volume| volume["name"] == SUPERVISOR_VOLUME)
+}
+
+/// Preserves the hash of the program that the Job was created with, because the Job keeps that
+/// program.
+fn keep_program_hash(root: &mut Object, live: &Value) {
+    let Some(annotations) = root.body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else { return };
+    match program_hash(live) {
+        Some(hash) => annotations.insert(SUPERVISOR_HASH.to_owned(), hash.into()),
+        None => annotations.remove(SUPERVISOR_HASH),
+    };
+}
+
+/// The hash of the program that a Job was created with. Earlier versions did not record it.
+pub(crate) fn program_hash(owner: &Value) -> Option<&str> {
+    owner.pointer("/metadata/annotations").and_then(|all| all.get(SUPERVISOR_HASH)).and_then(Value::as_str)
+}
+
+/// Keeps how the ranks of a training are started and what their failures count: the program and its arguments are of the version that
+/// made the job. Returns what waits.
+fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
+    let command = |body: &Value| body.pointer("/spec/template/spec/containers/0/command").cloned();
+    let (before, now) = (is_supervised(live), is_supervised(body));
+    if !before && !now || command(body) == command(live) {
+        return None;
+    }
+    body["spec"]["template"] = live.pointer("/spec/template")?.clone();
+    body["spec"]["podFailurePolicy"] = live.pointer("/spec/podFailurePolicy")?.clone();
+    (!before).then_some("ranks that restart together")
+}
+
+/// Keeps the label with the type of GPU where it is known.
+pub(crate) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
+    let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else { return };
+    match owner.pointer(labels).and_then(|labels| labels.get(GPU_TYPE)) {
+        Some(value) => own.insert(GPU_TYPE.to_owned(), value.clone()),
+        None => own.remove(GPU_TYPE),
+    };
+}
+
+/// Returns true when an autoscaler has taken over the number of pods.
+fn size_is_of_others(live: &Value) -> bool {
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    entries.filter(|entry| entry["manager"] != "gpuctl").any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn newer_defaults_wait_and_wishes_stay() {
+        let pod = |spec: Value| json!({"spec": {"template": {"spec": spec}}});
+        let mut wanted = pod(json!({
+            "securityContext": {"runAsUser": 7, "fsGroup": 1000, "fsGroupChangePolicy": "OnRootMismatch"},
+            "volumes": [{"name": "shm"}, {"name": "data"}],
+            "containers": [{"volumeMounts": [{"name": "shm"}, {"name": "data"}], "env": [{"name": "HF_HOME"}, {"name": "A"}]}],
+        }));
+        let live = pod(json!({
+            "securityContext": {"runAsUser": 7}, "volumes": [{"name": "data"}],
+            "containers": [{"volumeMounts": [{"name": "data"}], "env": [{"name": "A"}]}],
+        }));
+        let waiting = keep_defaults(&mut wanted, &live);
+        assert_eq!(wanted, live);
+        assert_eq!(waiting, ["a larger `/dev/shm`", "folders of the model cache", "the group of its claims"]);
+        assert_eq!(keep_defaults(&mut wanted, &live), [""; 0]);
+    }
+
+    #[test]
+    fn a_job_stays_with_who_placed_it() {
+        let job = |template: Value| json!({"spec": {"template": template}});
+        let alone = job(json!({"spec": {"schedulerName": "default-scheduler"}}));
+        let grouped = job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}, "schedulerName": "default-scheduler"}}));
+        let (mut wanted, group) = (job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}}})), object("podgroups"));
+        keep_gang(&mut wanted, &alone);
+        assert_eq!(wanted, job(json!({"spec": {}})));
+        assert!(
+            !is_still_used(&group, &alone, true) && is_still_used(&group, &alone, false) && is_still_used(&group, &grouped, true)
+        );
+        let mut wanted = job(json!({"spec": {}}));
+        keep_gang(&mut wanted, &grouped);
+        assert_eq!(wanted, job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}}})));
+        let before = job(json!({"metadata": {"annotations": {"a": "b"}}, "spec": {"schedulerName": "volcano"}}));
+        let mut wanted =
+            job(json!({"metadata": {"annotations": {"a": "b", VOLCANO_QUEUE: "q"}}, "spec": {"schedulerName": "volcano"}}));
+        keep_gang(&mut wanted, &before);
+        assert_eq!(wanted, before);
+    }
+
+    #[test]
+    fn ranks_stay_with_the_supervisor_that_started_them() {
+        let job = |command: Value, volumes: Value, rule: &str| {
+            let pod = json!({"containers": [{"command": command}], "volumes": volumes});
+            json!({"spec": {"template": {"spec": pod}, "podFailurePolicy": rule}})
+        };
+        let with = json!([{"name": SUPERVISOR_VOLUME}]);
+        let plain = job(json!(["train"]), json!([]), "old");
+        let newer = job(json!(["sh", "new", "train"]), with.clone(), "new");
+        let mut wanted = newer.clone();
+        assert_eq!(keep_supervision(&mut wanted, &plain), Some("ranks that restart together"));
+        assert_eq!(wanted, plain);
+        let older = job(json!(["sh", "old", "train"]), with, "old");
+        let mut wanted = newer.clone();
+        assert_eq!(keep_supervision(&mut wanted, &older), None);
+        assert_eq!(wanted, older);
+        let mut wanted = newer.clone();
+        keep_supervision(&mut wanted, &newer);
+        assert_eq!(wanted, newer);
+    }
+
+    fn object(plural: &'static str) -> Object {
+        Object { body: json!({}), plural, shared: false, kept: false }
+    }
+}

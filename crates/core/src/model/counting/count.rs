@@ -1,0 +1,23 @@
+//! Units of devices, and how many of them are used. Sums saturate.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Units of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct Count {
+    pub total: u64,
+    /// `None` when the pods of all namespaces may not be listed.
+    pub used: Option<u64>,
+}
+
+impl Count {
+    pub fn free(self) -> Option<u64> {
+        self.used.map(|used| self.total.saturating_sub(used))
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.total = self.total.saturating_add(other.total);
+        self.used = self.used.zip(other.used).map(|(ours, theirs)| ours.saturating_add(theirs));
+    }
+}

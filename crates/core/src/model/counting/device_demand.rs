@@ -1,0 +1,307 @@
+//! What a pod claims of dynamic resource allocation, compared with the devices that nodes offer. Each claim becomes an amount of a
+//! resource of its own, so that what fits is computed as for every other resource.
+//!
+//! Note: of the expressions by which devices are selected (CEL) only comparisons of the driver and of attributes with texts,
+//! joined by `&&`, are evaluated; with anything else the answer is «not evaluated».
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::candidates::Room;
+use super::capacity::Amounts;
+use crate::model::Taint;
+use crate::model::facts::node::Node;
+
+/// Begins the name of a class of devices as a resource (Kubernetes, KEP-5004).
+const CLASS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
+
+/// Returns the class of devices that a resource stands for.
+pub fn device_class(resource: &str) -> Option<&str> {
+    resource.strip_prefix(CLASS_RESOURCE)
+}
+
+/// Devices of one class that each pod claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceDemand {
+    pub class: String,
+    pub count: u64,
+    /// Expressions that a device has to meet: those of the class and of the request.
+    pub selectors: Vec<String>,
+    pub tolerations: Vec<DeviceToleration>,
+}
+
+/// A toleration of tainted devices. Source: resource.k8s.io/v1 (DeviceToleration).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceToleration {
+    /// Empty for every key.
+    pub key: String,
+    /// `None` for every value (`operator: Exists`).
+    pub value: Option<String>,
+    /// Empty for every effect.
+    pub effect: String,
+}
+
+/// A device that a driver offers on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OfferedDevice {
+    pub node: String,
+    pub driver: String,
+    /// Attributes that are texts, with their domain: `gpu.nvidia.com/type`.
+    pub attributes: BTreeMap<String, String>,
+    pub taints: Vec<Taint>,
+    /// True when a claim has it.
+    pub is_held: bool,
+    /// False for a device that several nodes reach or several claims share: whether one more claim can have it is more than a count.
+    pub is_countable: bool,
+}
+
+/// What a node offers of a class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassRoom {
+    /// Devices that a claim can have now.
+    pub free: u64,
+    /// Devices that are free and tainted, and the key of the first taint.
+    pub tainted: u64,
+    pub taint: Option<String>,
+    /// All devices, held and tainted ones included.
+    pub all: u64,
+}
+
+/// What a pod claims, as far as it could be compared with what is offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceClaims {
+    /// It claims nothing.
+    None,
+    /// The class does not exist.
+    ClassMissing(String),
+    /// The template of its claims does not exist.
+    TemplateMissing(String),
+    /// Why it was not compared.
+    NotEvaluated(String),
+    /// Of each class, what nodes offer.
+    Compared(Vec<(DeviceDemand, BTreeMap<String, ClassRoom>)>),
+}
+
+impl DeviceClaims {
+    /// Compares what a pod claims with what is offered.
+    pub fn compared(demands: Vec<DeviceDemand>, devices: &[OfferedDevice]) -> Self {
+        if demands.is_empty() {
+            return Self::None;
+        }
+        let mut found: Vec<(DeviceDemand, BTreeMap<String, ClassRoom>)> = Vec::new();
+        for demand in demands {
+            let meets_both =
+                |device: &OfferedDevice| demand.is_met_by(device) && found.iter().any(|(other, _)| other.is_met_by(device));
+            if found.iter().any(|(other, _)| other.class == demand.class) || devices.iter().any(meets_both) {
+                return Self::NotEvaluated(format!("several claims of the same devices (class {})", demand.class));
+            }
+            match demand.rooms(devices) {
+                Some(rooms) => found.push((demand, rooms)),
+                None => {
+                    return Self::NotEvaluated(format!("devices of class {} (CEL, or devices that are shared)", demand.class));
+                }
+            }
+        }
+        Self::Compared(found)
+    }
+
+    /// Adds the claims to what a pod requests, and what is offered to what nodes have.
+    pub fn add_to(&self, requests: &mut Amounts, nodes: &mut [Node], room: Option<&mut Room>) {
+        let Self::Compared(claims) = self else { return };
+        let mut free = room.map(|room| &mut room.free);
+        for (demand, rooms) in claims {
+            let resource = format!("{CLASS_RESOURCE}{}", demand.class);
+            requests.insert(resource.clone(), i128::from(demand.count) * 1000);
+            for node in &mut *nodes {
+                let Some(offered) = rooms.get(&node.name) else { continue };
+                node.allocatable.insert(resource.clone(), offered.all.to_string());
+                if let Some(free) = free.as_mut().and_then(|free| free.get_mut(&node.name)) {
+                    free.insert(resource.clone(), i128::from(offered.free) * 1000);
+                }
+            }
+        }
+    }
+
+    /// Returns what a node offers of a class; `None` where it was not compared.
+    pub fn on_node(&self, class: &str, node: &str) -> Option<ClassRoom> {
+        let Self::Compared(claims) = self else { return None };
+        let (_, rooms) = claims.iter().find(|(demand, _)| demand.class == class)?;
+        Some(rooms.get(node).cloned().unwrap_or_default())
+    }
+}
+
+impl DeviceDemand {
+    /// Returns true for a device that the selectors mean, as far as they are understood.
+    fn is_met_by(&self, device: &OfferedDevice) -> bool {
+        let terms: Option<Vec<Vec<Term>>> = self.selectors.iter().map(|text| terms(text)).collect();
+        terms.is_some_and(|terms| meets(&terms.concat(), device) == Some(true))
+    }
+
+    /// Returns what each node offers; `None` where a selector is not understood or a device is not countable.
+    fn rooms(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassRoom>> {
+        let terms: Vec<Term> = self.selectors.iter().map(|text| terms(text)).collect::<Option<Vec<_>>>()?.concat();
+        let mut rooms: BTreeMap<String, ClassRoom> = BTreeMap::new();
+        for device in devices {
+            if !meets(&terms, device)? {
+                continue;
+            }
+            if !device.is_countable {
+                return None;
+            }
+            let room = rooms.entry(device.node.clone()).or_default();
+            room.all += 1;
+            if device.is_held {
+                continue;
+            }
+            match device.taints.iter().find(|taint| self.keeps_off(taint)) {
+                None => room.free += 1,
+                Some(taint) => {
+                    room.tainted += 1;
+                    room.taint.get_or_insert_with(|| taint.key.clone());
+                }
+            }
+        }
+        Some(rooms)
+    }
+
+    fn keeps_off(&self, taint: &Taint) -> bool {
+        let tolerates = |one: &DeviceToleration| {
+            (one.key.is_empty() || one.key == taint.key)
+                && (one.effect.is_empty() || one.effect == taint.effect)
+                && one.value.as_ref().is_none_or(|value| *value == taint.value.clone().unwrap_or_default())
+        };
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !self.tolerations.iter().any(tolerates)
+    }
+}
+
+/// One comparison of a selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Term {
+    Driver(String),
+    /// The attribute with its domain, and the texts that will do.
+    Attribute(String, Vec<String>),
+}
+
+/// Returns whether a device meets all terms; `None` where the scheduler's evaluation would fail.
+fn meets(terms: &[Term], device: &OfferedDevice) -> Option<bool> {
+    for term in terms {
+        let holds = match term {
+            Term::Driver(driver) => device.driver == *driver,
+            Term::Attribute(name, values) => values.contains(device.attributes.get(name)?),
+        };
+        if !holds {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+/// Returns the comparisons of an expression; `None` for one that has anything else.
+fn terms(expression: &str) -> Option<Vec<Term>> {
+    const TEXT: &str = r#"(?:"[^"\\]*"|'[^'\\]*')"#;
+    static DRIVER: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(&format!(r"^device\.driver\s*==\s*({TEXT})$")).expect("the pattern is valid"));
+    static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
+        let values = format!(r"==\s*({TEXT})|in\s*\[\s*({TEXT}(?:\s*,\s*{TEXT})*)\s*\]");
+        Regex::new(&format!(r"^device\.attributes\[({TEXT})\]\.([A-Za-z_]\w*)\s*(?:{values})$")).expect("the pattern is valid")
+    });
+    static VALUE: LazyLock<Regex> = LazyLock::new(|| Regex::new(TEXT).expect("the pattern is valid"));
+    let bare = |text: &str| text[1..text.len() - 1].to_owned();
+    let term = |part: &str| {
+        let part = part.trim();
+        if let Some(found) = DRIVER.captures(part) {
+            return Some(Term::Driver(bare(&found[1])));
+        }
+        let found = ATTRIBUTE.captures(part)?;
+        let values = found.get(3).or_else(|| found.get(4))?.as_str();
+        let values = VALUE.find_iter(values).map(|value| bare(value.as_str())).collect();
+        Some(Term::Attribute(format!("{}/{}", bare(&found[1]), &found[2]), values))
+    };
+    expression.split("&&").map(term).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(node: &str, kind: &str, is_held: bool, taint: Option<&str>) -> OfferedDevice {
+        let taint = taint.map(|key| Taint { key: key.to_owned(), value: None, effect: "NoSchedule".to_owned() });
+        OfferedDevice {
+            node: node.to_owned(),
+            driver: "gpu.nvidia.com".to_owned(),
+            attributes: BTreeMap::from([("gpu.nvidia.com/type".to_owned(), kind.to_owned())]),
+            taints: taint.into_iter().collect(),
+            is_held,
+            is_countable: true,
+        }
+    }
+
+    fn demand(selector: &str) -> DeviceDemand {
+        DeviceDemand {
+            class: "gpu.nvidia.com".to_owned(),
+            count: 2,
+            selectors: vec![selector.to_owned()],
+            tolerations: Vec::new(),
+        }
+    }
+
+    const WHOLE: &str = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == \"gpu\"";
+
+    #[test]
+    fn devices_are_counted_by_node_without_those_that_are_held_tainted_or_of_another_kind() {
+        let devices = [
+            device("a", "gpu", false, None),
+            device("a", "gpu", true, None),
+            device("a", "gpu", false, Some("example.com/broken")),
+            device("a", "mig", false, None),
+            device("b", "gpu", false, None),
+        ];
+        let found = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
+        let on_a = ClassRoom { free: 1, tainted: 1, taint: Some("example.com/broken".to_owned()), all: 3 };
+        assert_eq!(found.on_node("gpu.nvidia.com", "a"), Some(on_a));
+        assert_eq!(found.on_node("gpu.nvidia.com", "c"), Some(ClassRoom::default()));
+        let toleration = DeviceToleration { key: "example.com/broken".to_owned(), ..DeviceToleration::default() };
+        let tolerant = DeviceDemand { tolerations: vec![toleration], ..demand(WHOLE) };
+        let found = DeviceClaims::compared(vec![tolerant], &devices);
+        assert_eq!(found.on_node("gpu.nvidia.com", "a").unwrap().free, 2);
+    }
+
+    #[test]
+    fn a_selector_of_another_form_is_not_guessed() {
+        for expression in [
+            "device.attributes['gpu.nvidia.com'].type == 'gpu' || true",
+            "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('40Gi')) >= 0",
+            "!(device.driver == 'x')",
+            "device.attributes['gpu.nvidia.com'].index == 3",
+            "device.attributes['a'].b == 'x && y'",
+        ] {
+            assert_eq!(terms(expression), None, "{expression}");
+        }
+        let named = r#"device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100", "NVIDIA H200"]"#;
+        let products = ["NVIDIA H100", "NVIDIA H200"].map(ToOwned::to_owned).to_vec();
+        assert_eq!(terms(named), Some(vec![Term::Attribute("gpu.nvidia.com/productName".to_owned(), products)]));
+        // The scheduler fails for an attribute that is not there, unless a comparison before it says no.
+        let devices = [device("a", "gpu", false, None)];
+        let not_evaluated =
+            DeviceClaims::NotEvaluated("devices of class gpu.nvidia.com (CEL, or devices that are shared)".to_owned());
+        assert_eq!(DeviceClaims::compared(vec![demand(named)], &devices), not_evaluated);
+        let other = demand("device.driver == 'nic.example.com' && device.attributes['nic.example.com'].speed == 'fast'");
+        let DeviceClaims::Compared(found) = DeviceClaims::compared(vec![other], &devices) else { panic!("it is compared") };
+        assert!(found[0].1.is_empty());
+    }
+
+    #[test]
+    fn a_claim_is_an_amount_like_any_other() {
+        let devices = [device("a", "gpu", false, None), device("a", "gpu", true, None)];
+        let claims = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
+        let (mut requests, mut nodes) = (Amounts::new(), [Node { name: "a".to_owned(), ..Node::default() }]);
+        let mut room = Room { free: BTreeMap::from([("a".to_owned(), Amounts::new())]), ..Room::default() };
+        claims.add_to(&mut requests, &mut nodes, Some(&mut room));
+        let resource = "deviceclass.resource.kubernetes.io/gpu.nvidia.com".to_owned();
+        assert_eq!(requests, Amounts::from([(resource.clone(), 2000)]));
+        assert_eq!(room.free["a"], Amounts::from([(resource.clone(), 1000)]));
+        assert_eq!(nodes[0].most(), Amounts::from([(resource, 2000)]));
+    }
+}

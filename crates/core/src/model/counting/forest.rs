@@ -1,0 +1,329 @@
+//! Builds workloads from owners and pods: the owner at the top of each chain, what is below it, and the GPUs that all of it
+//! requests and holds.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::inventory::{Holder, Inventory, NodeUsage};
+use crate::model::facts::job::PodPhase;
+use crate::model::facts::work_pod::{PodSums, WorkPod};
+use crate::model::facts::workload::{OwnerObject, Standing, Workload};
+use crate::model::values::units::GpuCount;
+
+/// Owners and pods by UID.
+#[derive(Clone, Debug, Default)]
+pub struct Forest {
+    pub owners: BTreeMap<String, OwnerObject>,
+    pub pods: Vec<Rc<WorkPod>>,
+    /// What other pods tell together, by the UID of their owner.
+    pub others: BTreeMap<Rc<str>, PodSums>,
+}
+
+/// Pods under one owner, or a pod that has none.
+#[derive(Default)]
+struct Group<'f> {
+    top: Option<&'f OwnerObject>,
+    pods: Vec<&'f Rc<WorkPod>>,
+    others: PodSums,
+    /// True once something in it asks for devices or holds some.
+    is_wanted: bool,
+}
+
+/// An object with what it owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub children: Vec<Branch>,
+}
+
+/// Chains of owners are short; a longer one goes in a circle.
+const DEEPEST: usize = 16;
+
+impl Forest {
+    /// Returns the last owner that is known on the way up.
+    fn top<'f>(&'f self, parent: Option<&'f str>) -> Option<&'f OwnerObject> {
+        let mut found = None;
+        let mut next = parent;
+        for _ in 0..DEEPEST {
+            let Some(owner) = next.and_then(|uid| self.owners.get(uid)) else { break };
+            found = Some(owner);
+            next = owner.parent.as_deref();
+        }
+        found
+    }
+
+    /// Returns everything that requests devices, in any phase, by namespace and name.
+    pub fn workloads(&self, inventory: &Inventory) -> Vec<Workload> {
+        let holders: BTreeMap<(&str, &str), (&NodeUsage, &Holder)> = inventory
+            .hosts
+            .iter()
+            .flat_map(|host| host.holders.iter().map(move |holder| ((&*holder.namespace, &*holder.pod), (host, holder))))
+            .collect();
+        // Where pods of all namespaces may not be listed, what these pods ask for is what they hold.
+        let counted = !inventory.hosts.is_empty() && inventory.gpus().used.is_some();
+        let products: BTreeMap<&str, &str> =
+            inventory.hosts.iter().map(|host| (host.name(), host.details.node.product())).collect();
+        let products = (!counted).then_some(&products);
+        let mut groups: BTreeMap<&str, Group<'_>> = BTreeMap::new();
+        for pod in &self.pods {
+            let top = self.top(pod.parent.as_deref());
+            let group = groups.entry(top.map_or(&*pod.uid, |top| &top.uid)).or_insert_with(|| Group { top, ..Group::default() });
+            group.is_wanted |= pod.gpus > GpuCount::ZERO || holders.contains_key(&(&*pod.namespace, &*pod.name));
+            group.pods.push(pod);
+        }
+        for owner in self.owners.values().filter(|owner| owner.gpus > GpuCount::ZERO) {
+            let top = self.top(Some(&owner.uid)).unwrap_or(owner);
+            let group = groups.entry(&top.uid).or_default();
+            (group.top, group.is_wanted) = (Some(top), true);
+        }
+        for (parent, sums) in &self.others {
+            // An owner that nobody knows has nothing that asks for devices.
+            if let Some(group) = self.top(Some(parent)).and_then(|top| groups.get_mut(top.uid.as_str())) {
+                group.others.merge(sums);
+            }
+        }
+        let mut children: BTreeMap<&str, Vec<&OwnerObject>> = BTreeMap::new();
+        for owner in self.owners.values() {
+            children.entry(owner.parent.as_deref().unwrap_or_default()).or_default().push(owner);
+        }
+        let mut found: Vec<Workload> = groups
+            .into_values()
+            .filter(|group| group.is_wanted)
+            .filter_map(|group| {
+                let mut own: Vec<Rc<WorkPod>> = group.pods.iter().copied().cloned().collect();
+                let top = group.top.cloned().or_else(|| own.first().map(|pod| alone(pod)))?;
+                own.sort_by(|a, b| a.name.cmp(&b.name));
+                let template = asked(&top, &children, DEEPEST);
+                Some(workload(top, own, &group.others, template, &holders, products))
+            })
+            .collect();
+        found.sort_by(|a, b| {
+            let [first, second] = [&a.top, &b.top].map(|top| (&top.namespace, &top.name, &top.uid));
+            first.cmp(&second)
+        });
+        found
+    }
+
+    /// Returns an object with all that is known below it.
+    pub fn branch(&self, top: &OwnerObject) -> Branch {
+        self.branch_within(top, DEEPEST)
+    }
+
+    fn branch_within(&self, top: &OwnerObject, deepest: usize) -> Branch {
+        let is_child = |parent: Option<&str>| parent == Some(top.uid.as_str());
+        let owners = self.owners.values().filter(|owner| is_child(owner.parent.as_deref()) && deepest > 0);
+        let mut children: Vec<Branch> = owners.map(|owner| self.branch_within(owner, deepest - 1)).collect();
+        children.extend(self.pods.iter().filter(|pod| is_child(pod.parent.as_deref())).map(|pod| Branch {
+            kind: "Pod".to_owned(),
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            uid: pod.uid.to_string(),
+            children: Vec::new(),
+        }));
+        children.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+        Branch {
+            kind: top.kind.clone(),
+            namespace: top.namespace.clone(),
+            name: top.name.clone(),
+            uid: top.uid.clone(),
+            children,
+        }
+    }
+}
+
+/// Makes a pod without an owner a workload of its own.
+fn alone(pod: &WorkPod) -> OwnerObject {
+    OwnerObject {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: pod.namespace.to_string(),
+        name: pod.name.to_string(),
+        uid: pod.uid.to_string(),
+        created_at: pod.created_at,
+        ..OwnerObject::default()
+    }
+}
+
+fn workload(
+    top: OwnerObject,
+    pods: Vec<Rc<WorkPod>>,
+    others: &PodSums,
+    template: GpuCount,
+    holders: &BTreeMap<(&str, &str), (&NodeUsage, &Holder)>,
+    products: Option<&BTreeMap<&str, &str>>,
+) -> Workload {
+    let (mut held, mut slices) = (BTreeMap::new(), BTreeMap::new());
+    for (host, holder) in pods.iter().filter_map(|pod| holders.get(&(&*pod.namespace, &*pod.name))) {
+        if holder.gpus > GpuCount::ZERO {
+            *held.entry(host.details.node.product().to_owned()).or_default() += holder.gpus;
+        }
+        for (name, count) in &holder.slices {
+            *slices.entry(name.clone()).or_default() += count;
+        }
+    }
+    if let Some(products) = products {
+        for pod in pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended()) {
+            let Some(node) = &pod.node else { continue };
+            let product = products.get(&**node).copied().unwrap_or("unknown");
+            *held.entry(product.to_owned()).or_default() += pod.gpus;
+        }
+    }
+    let living: GpuCount = pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.gpus).sum();
+    let held_now = held.values().copied().sum::<GpuCount>() + GpuCount(slices.values().sum());
+    // Trouble of pods with devices is told first, whether the others have names or not.
+    let mut sums = PodSums::of(pods.iter().map(AsRef::as_ref).filter(|pod| pod.gpus > GpuCount::ZERO));
+    sums.merge(&PodSums::of(pods.iter().map(AsRef::as_ref).filter(|pod| pod.gpus == GpuCount::ZERO)));
+    sums.merge(others);
+    let standing = standing(&top, &sums);
+    let over = matches!(standing, Standing::Completed | Standing::Failed);
+    let requested = living.max(held_now).max(if over { GpuCount::ZERO } else { template });
+    Workload { top, pods, sums, standing, requested, held, slices }
+}
+
+/// Returns the verdict of the object itself; an object without one has the state of its pods.
+fn standing(top: &OwnerObject, sums: &PodSums) -> Standing {
+    if let Some(verdict) = top.verdict {
+        return verdict;
+    }
+    let any = |phase: PodPhase| sums.has(phase);
+    if sums.works {
+        return Standing::Running;
+    }
+    if any(PodPhase::Running) || any(PodPhase::Pending) || top.resting.is_some() {
+        return Standing::Pending;
+    }
+    match () {
+        () if any(PodPhase::Unknown) => Standing::Unknown,
+        () if any(PodPhase::Failed) => Standing::Failed,
+        () if any(PodPhase::Succeeded) => Standing::Completed,
+        // An object that has no pods yet.
+        () => Standing::Pending,
+    }
+}
+
+/// Devices that templates below an object ask for, those of siblings together; its own where nothing below does.
+fn asked(top: &OwnerObject, children: &BTreeMap<&str, Vec<&OwnerObject>>, deepest: usize) -> GpuCount {
+    if top.verdict.is_some() || deepest == 0 {
+        return GpuCount::ZERO;
+    }
+    let below = children.get(top.uid.as_str()).into_iter().flatten();
+    let below: GpuCount = below.map(|owner| asked(owner, children, deepest - 1)).sum();
+    if below > GpuCount::ZERO { below } else { top.gpus }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(kind: &str, uid: &str, parent: Option<&str>) -> (String, OwnerObject) {
+        let object = OwnerObject {
+            kind: kind.into(),
+            namespace: "ns".into(),
+            name: format!("{uid}-name"),
+            uid: uid.into(),
+            parent: parent.map(ToOwned::to_owned),
+            ..OwnerObject::default()
+        };
+        (uid.to_owned(), object)
+    }
+
+    fn pod(name: &str, parent: Option<&str>, gpus: u64, phase: PodPhase) -> Rc<WorkPod> {
+        Rc::new(WorkPod {
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: name.into(),
+            parent: parent.map(Into::into),
+            gpus: GpuCount(gpus),
+            phase,
+            ..WorkPod::default()
+        })
+    }
+
+    #[test]
+    fn the_top_of_any_chain_is_the_workload() {
+        let forest = Forest {
+            owners: [owner("RayJob", "job", None), owner("RayCluster", "cluster", Some("job")), owner("Deployment", "web", None)]
+                .into(),
+            pods: vec![
+                pod("head", Some("cluster"), 0, PodPhase::Running),
+                pod("worker", Some("cluster"), 4, PodPhase::Pending),
+                pod("orphan", Some("gone"), 1, PodPhase::Failed),
+                pod("cpu", Some("web"), 0, PodPhase::Running),
+            ],
+            ..Forest::default()
+        };
+        let found = forest.workloads(&Inventory::default());
+        let told: Vec<_> =
+            found.iter().map(|one| (one.top.kind.as_str(), one.requested.0, one.standing, one.pods.len())).collect();
+        assert_eq!(told, [("RayJob", 4, Standing::Running, 2), ("Pod", 0, Standing::Failed, 1)]);
+        let tree = forest.branch(&found[0].top);
+        assert_eq!((tree.children[0].kind.as_str(), tree.children[0].children.len()), ("RayCluster", 2));
+    }
+
+    #[test]
+    fn an_owner_without_pods_is_a_workload_by_its_template() {
+        let mut paused = owner("Job", "paused", None);
+        (paused.1.gpus, paused.1.resting) = (GpuCount(8), Some("Suspended"));
+        let mut ended = owner("Job", "ended", None);
+        (ended.1.gpus, ended.1.verdict) = (GpuCount(8), Some(Standing::Completed));
+        let forest = Forest { owners: [paused, ended].into(), ..Forest::default() };
+        let found = forest.workloads(&Inventory::default());
+        let told: Vec<_> = found.iter().map(|one| (one.standing, one.requested.0, one.gpus_held().0)).collect();
+        assert_eq!(told, [(Standing::Completed, 0, 0), (Standing::Pending, 8, 0)]);
+    }
+
+    #[test]
+    fn templates_of_siblings_are_asked_for_together() {
+        let with = |mut one: (String, OwnerObject), gpus| {
+            one.1.gpus = GpuCount(gpus);
+            one
+        };
+        let owners = [
+            owner("JobSet", "set", None),
+            with(owner("Job", "a", Some("set")), 4),
+            with(owner("Job", "b", Some("set")), 4),
+            with(owner("Deployment", "web", None), 2),
+            with(owner("ReplicaSet", "new", Some("web")), 2),
+        ];
+        let found = Forest { owners: owners.into(), ..Forest::default() }.workloads(&Inventory::default());
+        assert_eq!(found.iter().map(|one| one.requested.0).collect::<Vec<_>>(), [8, 2]);
+    }
+
+    #[test]
+    fn who_may_not_count_the_cluster_counts_his_own_pods() {
+        let running = WorkPod { node: Some("n".into()), ..(*pod("p", None, 8, PodPhase::Running)).clone() };
+        let found =
+            Forest { owners: BTreeMap::new(), pods: vec![running.into()], ..Forest::default() }.workloads(&Inventory::default());
+        assert_eq!((found[0].gpus_held(), found[0].held.get("unknown")), (GpuCount(8), Some(&GpuCount(8))));
+    }
+
+    #[test]
+    fn pods_without_names_count_for_their_workload() {
+        let sums = |phase| PodSums::of([&*pod("x", None, 0, phase)]);
+        let forest = Forest {
+            owners: [owner("RayJob", "job", None), owner("RayCluster", "cluster", Some("job")), owner("Deployment", "web", None)]
+                .into(),
+            pods: vec![pod("worker", Some("cluster"), 4, PodPhase::Pending)],
+            others: [("cluster", PodPhase::Running), ("web", PodPhase::Running), ("gone", PodPhase::Failed)]
+                .map(|(parent, phase)| (parent.into(), sums(phase)))
+                .into(),
+        };
+        let found = forest.workloads(&Inventory::default());
+        let told: Vec<_> = found.iter().map(|one| (one.top.kind.as_str(), one.standing, one.pods.len())).collect();
+        assert_eq!(told, [("RayJob", Standing::Running, 1)]);
+    }
+
+    #[test]
+    fn a_circle_of_owners_ends() {
+        let forest = Forest {
+            owners: [owner("A", "a", Some("b")), owner("B", "b", Some("a"))].into(),
+            pods: vec![pod("p", Some("a"), 1, PodPhase::Running)],
+            ..Forest::default()
+        };
+        assert_eq!(forest.workloads(&Inventory::default()).len(), 1);
+        assert!(!forest.branch(&forest.owners["a"]).children.is_empty());
+    }
+}

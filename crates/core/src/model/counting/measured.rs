@@ -1,0 +1,37 @@
+//! Joins an inventory with the readings of its devices.
+
+use std::collections::BTreeMap;
+
+use super::inventory::{Inventory, NodeUsage};
+use crate::model::facts::host::NodeHealth;
+use crate::model::facts::reading::{Figures, Reading, Readings};
+
+impl Inventory {
+    /// Puts readings beside the nodes that they are of. A node with a broken device is faulty.
+    pub fn measure(&mut self, readings: &Readings) {
+        let mut by_node: BTreeMap<&str, Vec<Reading>> = BTreeMap::new();
+        for reading in &readings.devices {
+            by_node.entry(&reading.node).or_default().push(reading.clone());
+        }
+        for host in &mut self.hosts {
+            let own = by_node.remove(host.name()).unwrap_or_default();
+            let fault = own.iter().find_map(|reading| Some(format!("{}: {}", reading.id(), reading.fault.as_ref()?)));
+            if let Some(fault) = fault.filter(|_| host.health != NodeHealth::Faulty) {
+                (host.health, host.reason) = (NodeHealth::Faulty, Some(fault));
+            }
+            host.devices = Some(own);
+        }
+    }
+}
+
+impl NodeUsage {
+    /// Means over the devices of the node that a pod holds.
+    pub fn figures(&self) -> Figures {
+        Figures::of(self.held_devices())
+    }
+
+    /// Devices that a pod holds, as far as it is known.
+    pub fn held_devices(&self) -> impl Iterator<Item = &Reading> + Clone {
+        self.devices.iter().flatten().filter(|reading| reading.held == Some(true))
+    }
+}

@@ -1,0 +1,15 @@
+//! Counts devices: who holds which, what is free, and what fits.
+
+pub mod candidates;
+pub mod capacity;
+pub mod consumer;
+pub(crate) mod count;
+pub mod device_demand;
+pub mod drain;
+pub mod fit;
+pub mod forest;
+pub mod free;
+pub mod inventory;
+pub(crate) mod measured;
+pub mod start;
+pub mod victims;

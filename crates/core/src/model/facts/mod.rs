@@ -1,0 +1,20 @@
+//! What is true of nodes, devices, jobs and workloads.
+
+pub(crate) mod claim;
+pub mod device;
+pub mod gpu;
+pub mod gpu_stack;
+pub mod host;
+pub mod job;
+pub mod node;
+pub mod part;
+pub mod pool;
+pub(crate) mod queue;
+pub mod quota;
+pub mod reading;
+pub mod service;
+pub(crate) mod serving;
+pub mod state;
+pub(crate) mod training;
+pub mod work_pod;
+pub mod workload;

@@ -1,0 +1,195 @@
+//! The state of a job: its status and the reasons that trainings and services share. It is read from the pods, never from
+//! the existence of an object.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::job::{Container, ContainerEnd, Job, Pod, PodPhase};
+use crate::model::contract::labels::TERMINATION_PREFIX;
+use crate::model::contract::refusal::RefusalCause;
+
+/// The contract's words for the state of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Status {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Paused,
+    Terminating,
+    Unknown,
+}
+
+impl Status {
+    pub const ALL: [Self; 7] =
+        [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Paused, Self::Terminating, Self::Unknown];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Paused => "paused",
+            Self::Terminating => "terminating",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Returns true when nothing of the job will run any more.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for Status {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|status| status.word() == text).ok_or(())
+    }
+}
+
+/// A status, why it is so, and how many pods run of how many wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    pub status: Status,
+    /// A CamelCase word as Kubernetes uses: `Unschedulable`, `OOMKilled`.
+    pub reason: Option<String>,
+    /// One sentence.
+    pub message: Option<String>,
+    /// Pods that run; of a service, those that are ready.
+    pub running: u32,
+    pub wanted: u32,
+    /// True where the count belongs to the state: `running 2/2`.
+    pub counted: bool,
+}
+
+pub type Why = (String, String);
+
+pub(crate) fn why(reason: &str, message: impl Into<String>) -> Why {
+    (reason.to_owned(), message.into())
+}
+
+pub(crate) fn count(pods: &[&Pod], test: impl Fn(&Pod) -> bool) -> u32 {
+    u32::try_from(pods.iter().filter(|pod| test(pod)).count()).unwrap_or(u32::MAX)
+}
+
+pub(crate) fn pod_failure(pod: &Pod) -> Option<Why> {
+    if pod.phase != PodPhase::Failed {
+        return None;
+    }
+    let name = pod_name(pod);
+    if let Some(disruption) = &pod.disrupted {
+        return Some(why("Evicted", format!("{name} was evicted ({disruption})")));
+    }
+    let ended = pod.containers.iter().find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0));
+    let told = pod.message.as_deref().map_or(String::new(), |message| format!(": {}", message.trim_end_matches(['.', ' '])));
+    let told_by_supervisor = ended.and_then(|end| end.message.strip_prefix(TERMINATION_PREFIX)?.split_once(": "));
+    if let Some((reason, message)) = told_by_supervisor {
+        return Some(why(reason, message));
+    }
+    Some(match (&pod.reason, ended) {
+        (_, Some(end)) if end.reason == "OOMKilled" => {
+            why(&end.reason, format!("{name} ran out of memory (exit code {})", end.code))
+        }
+        (_, Some(end)) if end.never_started() => why(&end.reason, not_started(&name, end)),
+        (Some(reason), _) if reason == "DeadlineExceeded" => why(reason, format!("{name} ran longer than `job.max_runtime`")),
+        // The kubelet's own eviction has no DisruptionTarget condition.
+        (Some(reason), _) if reason == "Evicted" => why(reason, format!("{name} was evicted by its node{told}")),
+        (Some(reason), _) => why(reason, format!("{name} failed{told}")),
+        (None, Some(end)) => why(&end.reason, format!("{name} ended with exit code {}", end.code)),
+        (None, None) => why("Error", format!("{name} failed")),
+    })
+}
+
+/// Says why a container never started, in the runtime's words.
+pub fn not_started(name: &str, end: &ContainerEnd) -> String {
+    if end.message.is_empty() { format!("{name} could not start") } else { format!("{name} could not start: {}", end.message) }
+}
+
+pub fn pod_name(pod: &Pod) -> String {
+    pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
+}
+
+/// Returns that a node evicts a pod of the job, while the pod itself does not say so yet.
+pub(crate) fn evicted(job: &Job) -> Option<Why> {
+    let message = job.eviction.as_deref()?.trim_end_matches(['.', ' ']);
+    Some(why("Evicted", format!("a pod was evicted by its node: {message}")))
+}
+
+/// Returns a pod whose node does not answer: what it does is not known.
+pub fn lost(pod: &Pod) -> Option<Why> {
+    let node = pod.node.as_deref()?;
+    pod.is_lost().then(|| why("NodeLost", format!("{}'s node {node} does not answer", pod_name(pod))))
+}
+
+/// Returns the scheduler's sentence without what follows about preemption, which never is tried here.
+pub fn scheduler_words(message: &str) -> &str {
+    let end = [". no new claims", ". preemption:", ", preemption:"].iter().filter_map(|tail| message.find(tail)).min();
+    message[..end.unwrap_or(message.len())].trim_end_matches('.')
+}
+
+/// Returns true for what every container waits for on its way to run.
+pub fn is_starting(reason: &str) -> bool {
+    matches!(reason, "ContainerCreating" | "PodInitializing")
+}
+
+/// Returns why a pod waits for something that waiting alone does not bring.
+pub(crate) fn stuck(pod: &Pod) -> Option<Why> {
+    let waits = |container: &Container| container.waiting.clone().filter(|(reason, _)| !is_starting(reason));
+    pod.containers.iter().find_map(waits)
+}
+
+/// Returns why a pod of the job does not start and is not expected to: its image cannot be pulled, its container
+/// crashes or is refused by the runtime. `counts` leaves pods of an older version out.
+pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
+    const LASTING: [&str; 8] = [
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+        "StartError",
+    ];
+    let pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| !pod.deleting && counts(pod)).collect();
+    // A training's pod ends when its program cannot be started, and another one tries the same a while later.
+    let refused = |pod: &&Pod| {
+        let mut ends = pod.containers.iter().filter_map(|container| container.terminated.as_ref());
+        let end = ends.find(|end| end.never_started())?;
+        Some((end.reason.clone(), not_started(&pod_name(pod), end)))
+    };
+    if let Some(found) = pods.iter().find_map(refused) {
+        return Some(found);
+    }
+    let mut found = pods.into_iter().filter(|pod| !pod.ended()).filter_map(|pod| Some((pod, stuck(pod)?)));
+    let (pod, (reason, message)) = found.find(|(_, (reason, _))| LASTING.contains(&reason.as_str()))?;
+    let last = pod.containers.iter().find_map(|container| container.last_ended.as_ref());
+    let told = match last {
+        Some(end) if reason == "CrashLoopBackOff" => {
+            format!("{} ends again and again, with exit code {}", pod_name(pod), end.code)
+        }
+        _ if message.is_empty() => format!("{} cannot start", pod_name(pod)),
+        _ => format!("{} cannot start: {message}", pod_name(pod)),
+    };
+    Some((reason, told))
+}
+
+/// Returns the API server's refusal of a pod in one word.
+pub(crate) fn create_failure_reason(message: &str) -> &'static str {
+    match RefusalCause::of(message) {
+        Some(RefusalCause::QuotaExceeded | RefusalCause::QuotaUnset) => "QuotaExceeded",
+        Some(RefusalCause::PodSecurity) => "PodSecurity",
+        Some(RefusalCause::NoPriorityClass) => "PriorityClassNotFound",
+        Some(RefusalCause::WebhookDenied) => "WebhookDenied",
+        _ => "FailedCreate",
+    }
+}

@@ -1,0 +1,115 @@
+//! A pod as a workload needs it, and what several tell together: the phases that they are in, when the first began and the last ended,
+//! what troubles one.
+
+use std::rc::Rc;
+
+use jiff::Timestamp;
+
+use super::job::PodPhase;
+use super::reading::PodKey;
+use crate::model::values::units::GpuCount;
+
+/// A pod as a workload needs it. There may be hundreds of thousands, so what many have in common is shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkPod {
+    pub namespace: Rc<str>,
+    pub name: Rc<str>,
+    pub uid: Rc<str>,
+    pub parent: Option<Rc<str>>,
+    pub node: Option<Rc<str>>,
+    pub phase: PodPhase,
+    /// Devices that it asks for.
+    pub gpus: GpuCount,
+    /// The container that asks for them, else its first.
+    pub container: Rc<str>,
+    pub created_at: Option<Timestamp>,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    /// Why a container does not start, other than that it is being created: `CrashLoopBackOff`.
+    pub trouble: Option<Rc<str>>,
+}
+
+impl WorkPod {
+    pub fn ended(&self) -> bool {
+        self.phase.has_ended()
+    }
+
+    pub fn key(&self) -> PodKey {
+        (self.namespace.to_string(), self.name.to_string())
+    }
+}
+
+/// Sums over pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodSums {
+    /// True for phases that a pod is in.
+    phases: [bool; 5],
+    /// True when a pod runs and has no trouble: the phase of one that crashes in a loop is still `Running`.
+    pub works: bool,
+    /// Why a pod that has not ended does not work; of several, what was told of the first that was added.
+    pub trouble: Option<Rc<str>>,
+    /// When the first container began.
+    pub started_at: Option<Timestamp>,
+    /// When the last container ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+impl PodSums {
+    pub fn of<'p>(pods: impl IntoIterator<Item = &'p WorkPod>) -> Self {
+        let mut sums = Self::default();
+        pods.into_iter().for_each(|pod| sums.add(pod));
+        sums
+    }
+
+    pub fn add(&mut self, pod: &WorkPod) {
+        let one = Self {
+            works: pod.phase == PodPhase::Running && pod.trouble.is_none(),
+            trouble: pod.trouble.clone().filter(|_| !pod.ended()),
+            started_at: pod.started_at,
+            ended_at: pod.ended_at,
+            ..Self::default()
+        };
+        self.merge(&one);
+        self.phases[pod.phase as usize] = true;
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.phases.iter_mut().zip(other.phases).for_each(|(ours, theirs)| *ours |= theirs);
+        self.works |= other.works;
+        self.trouble = self.trouble.take().or_else(|| other.trouble.clone());
+        self.started_at = self.started_at.into_iter().chain(other.started_at).min();
+        self.ended_at = self.ended_at.max(other.ended_at);
+    }
+
+    pub fn has(&self, phase: PodPhase) -> bool {
+        self.phases[phase as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_parts_are_those_of_the_whole() {
+        let at = |second| Timestamp::from_second(second).ok();
+        let pod = |phase, trouble: Option<&str>, started, ended| WorkPod {
+            phase,
+            trouble: trouble.map(Into::into),
+            started_at: started,
+            ended_at: ended,
+            ..WorkPod::default()
+        };
+        let pods = [
+            pod(PodPhase::Succeeded, Some("Gone"), at(30), at(50)),
+            pod(PodPhase::Running, Some("CrashLoopBackOff"), at(20), at(40)),
+            pod(PodPhase::Pending, None, None, None),
+        ];
+        let mut sums = PodSums::of(&pods[..1]);
+        sums.merge(&PodSums::of(&pods[1..]));
+        assert_eq!(sums, PodSums::of(&pods));
+        // One that has ended troubles nobody, and one that crashes does not work.
+        assert_eq!((sums.trouble.as_deref(), sums.works, sums.has(PodPhase::Running)), (Some("CrashLoopBackOff"), false, true));
+        assert_eq!((sums.started_at, sums.ended_at, sums.has(PodPhase::Unknown)), (at(20), at(50), false));
+    }
+}

@@ -1,0 +1,13 @@
+//! Quantities, times, units and texts.
+
+pub mod excerpt;
+pub mod fingerprint;
+pub mod json_text;
+pub mod json_weight;
+pub mod left_out;
+pub mod prices;
+pub mod quantity;
+pub mod selector;
+pub mod series;
+pub mod time;
+pub mod units;

@@ -1,0 +1,94 @@
+//! Reads the text in which exporters expose metrics, as far as it is about GPUs: one sample per series, labels as the exporter
+//! writes them.
+//!
+//! Source: Prometheus' docs/instrumenting/exposition_formats.md.
+
+use std::collections::BTreeMap;
+
+use super::dialect;
+use super::dialect::metric_of;
+use crate::model::{Point, Series};
+
+/// Returns the GPU metrics that an exporter on `node` exposes at a time, in Unix milliseconds. The node is written as its
+/// scrape would: what an exporter calls its host may be the name of its own pod.
+pub fn read(text: &str, node: &str, at: i64) -> Vec<Series> {
+    let one = |line: &str| {
+        let (name, mut labels, value) = sample(line)?;
+        metric_of(&name)?;
+        labels.retain(|label, _| !dialect::node_labels().any(|known| known == label));
+        labels.insert("node".to_owned(), node.to_owned());
+        labels.insert("__name__".to_owned(), name);
+        Some(Series { labels: labels.into_iter().collect(), points: vec![Point { at, value }] })
+    };
+    text.lines().filter_map(one).collect()
+}
+
+/// Returns name, labels and value of a line; `None` for comments and what is no sample.
+fn sample(line: &str) -> Option<(String, BTreeMap<String, String>, f64)> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return None;
+    }
+    let end = line.find(['{', ' ', '\t'])?;
+    let (name, mut rest) = line.split_at(end);
+    let mut labels = BTreeMap::new();
+    if let Some(inside) = rest.strip_prefix('{') {
+        rest = inside;
+        loop {
+            rest = rest.trim_start_matches([',', ' ']);
+            if let Some(after) = rest.strip_prefix('}') {
+                rest = after;
+                break;
+            }
+            let (label, after) = rest.split_once('=')?;
+            let (value, after) = quoted(after.trim_start())?;
+            labels.insert(label.trim().to_owned(), value);
+            rest = after;
+        }
+    }
+    let value = rest.split_whitespace().next()?.parse().ok()?;
+    labels.retain(|_, value| !value.is_empty());
+    Some((name.to_owned(), labels, value))
+}
+
+/// Returns a text between double quotes, and what follows it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut letters = text.strip_prefix('"')?.char_indices();
+    while let Some((place, letter)) = letters.next() {
+        match letter {
+            '"' => return Some((value, &text[place + 2..])),
+            '\\' => match letters.next()?.1 {
+                'n' => value.push('\n'),
+                other => value.push(other),
+            },
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_of_gpus_are_read_with_their_labels() {
+        let text = r#"
+# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
+# TYPE DCGM_FI_DEV_GPU_UTIL gauge
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",modelName="a \"b\", c}",Hostname="exporter-x7k2p",pod="",namespace="ml"} 97
+DCGM_FI_DEV_FB_USED{gpu="0"} 1.5e3 1700000000000
+go_goroutines 12
+DCGM_FI_DEV_POWER_USAGE{gpu="0" 1
+DCGM_FI_DEV_GPU_TEMP{gpu="0"} NaN
+"#;
+        let found = read(text, "n1", 7);
+        let named: Vec<(&str, f64)> = found.iter().map(|series| (series.name(), series.points[0].value)).collect();
+        assert_eq!(named[..2], [("DCGM_FI_DEV_GPU_UTIL", 97.0), ("DCGM_FI_DEV_FB_USED", 1500.0)]);
+        assert!(named.len() == 3 && named[2].1.is_nan(), "{named:?}");
+        let first = &found[0];
+        assert_eq!((first.label("modelName"), first.label("node")), (Some("a \"b\", c}"), Some("n1")));
+        assert_eq!((first.label("Hostname"), first.label("pod"), first.label("namespace")), (None, None, Some("ml")));
+    }
+}

@@ -1,0 +1,15 @@
+//! Names, labels and queries of metrics, and the devices that series are about.
+
+pub(crate) mod device_numbers;
+pub mod devices;
+pub mod dialect;
+pub mod exported_metrics;
+pub mod exposition;
+pub mod faults;
+pub mod identity;
+pub mod kube_state;
+pub mod limits;
+pub mod node_exporter;
+pub mod parts;
+pub mod query;
+pub mod recorded;

@@ -1,0 +1,139 @@
+//! What the units of nodes' resources were: whole devices, or parts of them. Labels that kube-state-metrics kept tell it of the
+//! time, the API server of the present alone.
+
+use std::collections::BTreeMap;
+
+use crate::model::facts::gpu::{REPLICAS_LABEL, WHOLE, is_device};
+use crate::model::facts::part::Part;
+use crate::model::values::series::Series;
+use crate::model::{Node, NodeUsage};
+
+use super::kube_state::{clean, label};
+
+/// What a unit of a resource is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UnitOf {
+    Device,
+    Part(Part),
+}
+
+/// Parts that nodes offer, by node and by resource as kube-state-metrics writes it.
+#[derive(Clone, Debug, Default)]
+pub struct NodeParts {
+    of_nodes: BTreeMap<(String, String), Part>,
+    claimable: BTreeMap<String, ClaimableNow>,
+}
+
+/// Devices of a node that only claims of dynamic allocation reach, which kube-state-metrics does not count.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimableNow {
+    /// When the node came to be, in Unix milliseconds.
+    pub since: Option<i64>,
+    pub gpus: u64,
+    pub parts: BTreeMap<String, u64>,
+}
+
+/// Labels that tell of the time what NVIDIA's units were, as kube-state-metrics writes them.
+const PRODUCT: &str = "label_nvidia_com_gpu_product";
+const REPLICAS: &str = "label_nvidia_com_gpu_replicas";
+
+impl NodeParts {
+    /// Reads nodes as they are now.
+    pub fn of<'n>(nodes: impl Iterator<Item = &'n NodeUsage>) -> Self {
+        let mut parts = Self::default();
+        for host in nodes {
+            let details = &host.details;
+            let resources = || details.capacity.keys().chain(details.allocatable.keys());
+            let by_name =
+                resources().any(|resource| is_device(resource) || Part::of(&details.node, &details.capacity, resource).is_some());
+            if !by_name && host.has_gpus() {
+                let since = details.created_at.map(jiff::Timestamp::as_millisecond);
+                let parts_now = host.slices.iter().map(|(name, count)| (name.clone(), count.total)).collect();
+                parts.claimable.insert(host.name().to_owned(), ClaimableNow { since, gpus: host.gpus.total, parts: parts_now });
+            }
+            for resource in resources() {
+                if let Some(part) = Part::of(&details.node, &details.capacity, resource) {
+                    parts.of_nodes.insert((details.node.name.clone(), clean(resource)), part);
+                }
+            }
+        }
+        parts
+    }
+
+    /// Returns the nodes with devices that only claims reach.
+    pub fn claimable(&self) -> impl Iterator<Item = (&String, &ClaimableNow)> {
+        self.claimable.iter()
+    }
+
+    /// Replaces what is known now by what the labels of the time tell, as far as there are any.
+    #[must_use]
+    pub fn at_the_time(mut self, labels: &[Series]) -> Self {
+        for series in labels {
+            let (Some(name), Some(product)) = (label(series, "node"), series.label(PRODUCT)) else { continue };
+            // Into how many parts is another label, which may not be kept.
+            if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
+                continue;
+            }
+            let mut node = Node { name: name.to_owned(), ..Node::default() };
+            node.allocatable.insert(WHOLE[0].to_owned(), "1".to_owned());
+            node.labels.insert("nvidia.com/gpu.product".to_owned(), product.to_owned());
+            node.labels.extend(series.label(REPLICAS).map(|text| (REPLICAS_LABEL.to_owned(), text.to_owned())));
+            let key = (name.to_owned(), clean(WHOLE[0]));
+            match Part::of(&node, &BTreeMap::new(), WHOLE[0]) {
+                Some(part) => {
+                    self.of_nodes.insert(key, part);
+                }
+                // Who shares by memory says so in an annotation, of which labels know nothing.
+                None if self.of_nodes.get(&key).is_some_and(|part| !part.by_memory) => {
+                    self.of_nodes.remove(&key);
+                }
+                None => {}
+            }
+        }
+        self
+    }
+
+    /// Returns what a unit of a resource is on a node, by the name that kube-state-metrics writes; `None` for what is no device.
+    pub fn unit(&self, node: &str, resource: &str) -> Option<UnitOf> {
+        if let Some(part) = self.of_nodes.get(&(node.to_owned(), resource.to_owned())) {
+            return Some(UnitOf::Part(part.clone()));
+        }
+        if WHOLE.iter().any(|whole| clean(whole) == resource) {
+            return Some(UnitOf::Device);
+        }
+        Part::written(resource).map(UnitOf::Part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Inventory, NodeDetails};
+
+    #[test]
+    fn labels_of_the_time_count_before_those_of_now() {
+        let host = |name: &str, replicas: &str| {
+            let mut node = Node { name: name.into(), ..Node::default() };
+            node.labels.insert(REPLICAS_LABEL.into(), replicas.into());
+            let capacity = [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
+            NodeDetails { node, capacity, ..NodeDetails::default() }
+        };
+        let now = Inventory::of(vec![host("a", "4"), host("b", "4"), host("c", "1")], None, &[]);
+        let series = |node: &str, product: &str, replicas: &str| {
+            let labels = [("node", node), (PRODUCT, product), (REPLICAS, replicas)];
+            Series { labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect(), points: vec![] }
+        };
+        let then = [series("b", "NVIDIA-L4", "1"), series("c", "NVIDIA-L4-SHARED", "2")];
+        let parts = NodeParts::of(now.hosts.iter()).at_the_time(&then);
+        let fraction = |node: &str| match parts.unit(node, "nvidia_com_gpu") {
+            Some(UnitOf::Part(part)) => part.fraction,
+            other => {
+                assert_eq!(other, Some(UnitOf::Device), "{node}");
+                None
+            }
+        };
+        assert_eq!((fraction("a"), fraction("b"), fraction("c")), (Some(0.25), None, Some(0.5)));
+        assert_eq!(parts.unit("a", "cpu"), None);
+        assert!(matches!(parts.unit("gone", "nvidia_com_mig_1g_10gb"), Some(UnitOf::Part(part)) if part.instance));
+    }
+}

@@ -1,0 +1,267 @@
+//! Which nodes end jobs more often than others: jobs whose first pod to fail was on a node, per hour in which the node held GPUs for
+//! anybody. What a broken program does once it does on every node, so each job counts once per node.
+//!
+//! The interval is the exact one of a Poisson rate at 95 % (Garwood, 1936).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::facts::reading::PodKey;
+
+use super::allocations::{Allocation, AllocationHistory};
+use super::top_owner::TopOwner;
+
+/// Milliseconds after the first failure of a job in which others follow from it.
+const FOLLOWS: i64 = 600_000;
+/// Part of the probability that each side of the interval leaves out.
+const TAIL: f64 = 0.025;
+
+/// What a node did to jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeBlame {
+    pub node: String,
+    /// Jobs whose first failure was there.
+    pub jobs: u64,
+    /// Pods that failed there first of their job; a job that is tried again counts again.
+    pub failures: u64,
+    /// Pods that failed there after another of their job, or at the same time.
+    pub followed: u64,
+    /// Hours in which a pod held GPUs there.
+    pub hours: f64,
+    /// Jobs per 1,000 of these hours, with the bounds of the interval; `None` where it held none.
+    pub rate: Option<Rate>,
+    /// True when the lower bound is above the rate of all other nodes together.
+    pub stands_out: bool,
+}
+
+/// Per 1,000 hours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// A pod that failed: when it was last seen with its devices, and where.
+struct FailedPod {
+    at: i64,
+    node: String,
+}
+
+/// Failures and hours, gathered piece by piece in order of time.
+#[derive(Default)]
+pub struct BlameLedger {
+    hours: BTreeMap<String, f64>,
+    failed: BTreeMap<TopOwner, Vec<FailedPod>>,
+    /// When a pod last held its devices.
+    held: BTreeMap<PodKey, i64>,
+    counted: BTreeSet<PodKey>,
+}
+
+impl BlameLedger {
+    /// Adds what was seen in the next piece of time.
+    pub fn add(&mut self, seen: &AllocationHistory) {
+        let mut busy: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
+        for pod in seen.tenures.iter().filter(|pod| !pod.node.is_empty()) {
+            let slots = busy.entry(&pod.node).or_insert_with(|| vec![false; pod.held.len()]);
+            slots.iter_mut().zip(&pod.held).for_each(|(slot, held)| *slot |= held);
+            if let Some(last) = pod.held.iter().rposition(|held| *held) {
+                let at = seen.stretch.start + i64::try_from(last).unwrap_or(0) * seen.slot;
+                self.held.insert(pod.pod.clone(), at);
+            }
+            self.note_failure(pod);
+        }
+        for (node, slots) in busy {
+            let slots = slots.iter().filter(|held| **held).count();
+            *self.hours.entry(node.to_owned()).or_default() += slots as f64 * seen.slot as f64 / 3_600_000.0;
+        }
+    }
+
+    /// What failed before the first look is nobody's.
+    fn note_failure(&mut self, pod: &Allocation) {
+        let has_failed = pod.phase.as_ref().is_some_and(|(_, phase)| phase == "Failed");
+        let Some(at) = self.held.get(&pod.pod).filter(|_| has_failed) else { return };
+        if self.counted.insert(pod.pod.clone()) {
+            self.failed.entry(pod.top.clone()).or_default().push(FailedPod { at: *at, node: pod.node.clone() });
+        }
+    }
+
+    /// Returns all nodes that held GPUs, those that stand out first.
+    pub fn nodes(self) -> Vec<NodeBlame> {
+        let mut jobs: BTreeMap<String, BTreeSet<TopOwner>> = BTreeMap::new();
+        let (mut first, mut followed): (BTreeMap<String, u64>, BTreeMap<String, u64>) = Default::default();
+        for (top, mut pods) in self.failed {
+            pods.sort_by_key(|pod| pod.at);
+            let mut rest = &pods[..];
+            while let Some(begin) = rest.first() {
+                let (round, later) = rest.split_at(rest.partition_point(|pod| pod.at - begin.at <= FOLLOWS));
+                let nodes: BTreeSet<&str> = round.iter().filter(|pod| pod.at == begin.at).map(|pod| pod.node.as_str()).collect();
+                // Of two nodes at the same time nobody knows which was first.
+                let is_known = nodes.len() == 1;
+                for (place, pod) in round.iter().enumerate() {
+                    let counts = if is_known && place == 0 { &mut first } else { &mut followed };
+                    *counts.entry(pod.node.clone()).or_default() += 1;
+                }
+                if is_known {
+                    jobs.entry(begin.node.clone()).or_default().insert(top.clone());
+                }
+                rest = later;
+            }
+        }
+        let of = |node: &str| jobs.get(node).map_or(0, |jobs| jobs.len() as u64);
+        let all: u64 = self.hours.keys().map(|node| of(node)).sum();
+        let all_hours: f64 = self.hours.values().sum();
+        let mut found: Vec<NodeBlame> = self
+            .hours
+            .iter()
+            .map(|(node, hours)| {
+                let (jobs, others) = (of(node), all_hours - hours);
+                let rate = (*hours > 0.0).then(|| rate(jobs, *hours));
+                let usual = (others > 0.0).then(|| (all - jobs) as f64 / others * 1000.0);
+                NodeBlame {
+                    node: node.clone(),
+                    jobs,
+                    failures: first.get(node).copied().unwrap_or(0),
+                    followed: followed.get(node).copied().unwrap_or(0),
+                    hours: *hours,
+                    rate,
+                    stands_out: rate.zip(usual).is_some_and(|(rate, usual)| rate.low > usual),
+                }
+            })
+            .collect();
+        let low = |one: &NodeBlame| one.rate.map_or(-1.0, |rate| rate.low);
+        found.sort_by(|a, b| b.stands_out.cmp(&a.stands_out).then(low(b).total_cmp(&low(a))).then_with(|| a.node.cmp(&b.node)));
+        found
+    }
+}
+
+fn rate(count: u64, hours: f64) -> Rate {
+    let (low, high) = poisson_bounds(count);
+    let per = 1000.0 / hours;
+    Rate { value: count as f64 * per, low: low * per, high: high * per }
+}
+
+/// The means under which `count` or more, and `count` or fewer, happen with probability [`TAIL`].
+fn poisson_bounds(count: u64) -> (f64, f64) {
+    // Both fall as the mean grows or shrinks, so halving finds them.
+    let solve = |at_most: u64, probability: f64| {
+        let (mut low, mut high) = (0.0, 20.0 + 4.0 * (count + 1) as f64);
+        for _ in 0..80 {
+            let middle = f64::midpoint(low, high);
+            if poisson(at_most, middle) > probability { low = middle } else { high = middle }
+        }
+        f64::midpoint(low, high)
+    };
+    (if count == 0 { 0.0 } else { solve(count - 1, 1.0 - TAIL) }, solve(count, TAIL))
+}
+
+/// The probability of at most so many with this mean.
+fn poisson(at_most: u64, mean: f64) -> f64 {
+    let mut log = -mean;
+    let mut sum = log.exp();
+    for k in 1..=at_most {
+        log += mean.ln() - (k as f64).ln();
+        sum += log.exp();
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::GpuCount;
+
+    #[test]
+    fn intervals_are_those_of_tables() {
+        // Garwood's table at 95 %.
+        for (count, low, high) in
+            [(0, 0.0, 3.689), (1, 0.0253, 5.572), (5, 1.623, 11.668), (10, 4.795, 18.390), (100, 81.36, 121.63)]
+        {
+            let found = poisson_bounds(count);
+            assert!((found.0 - low).abs() < 0.006 && (found.1 - high).abs() < 0.006, "{count}: {found:?}");
+        }
+    }
+
+    /// A pod of a job on a node, in these of sixty slots of a minute.
+    fn pod(job: &str, name: &str, node: &str, held: std::ops::Range<usize>, phase: &str) -> Allocation {
+        let held: Vec<bool> = (0..60).map(|slot| held.contains(&slot)).collect();
+        Allocation {
+            pod: ("n".to_owned(), name.to_owned()),
+            node: node.to_owned(),
+            top: TopOwner { namespace: "n".to_owned(), kind: "Job".to_owned(), name: job.to_owned() },
+            gpus: GpuCount(8),
+            part: None,
+            requested: held.clone(),
+            running: held.clone(),
+            held,
+            phase: Some((59, phase.to_owned())),
+            labels: None,
+            annotations: None,
+        }
+    }
+
+    fn hour(number: i64, tenures: Vec<Allocation>) -> AllocationHistory {
+        AllocationHistory::made(number * 3_600_000, 60_000, tenures)
+    }
+
+    #[test]
+    fn the_first_to_fail_is_blamed_and_each_job_once() {
+        let mut ledger = BlameLedger::default();
+        ledger.add(&hour(
+            0,
+            vec![
+                // Rank 1 fails first, the others follow.
+                pod("big", "big-1", "bad", 0..30, "Failed"),
+                pod("big", "big-0", "good", 0..31, "Failed"),
+                pod("big", "big-2", "other", 0..32, "Failed"),
+                // At the same time: nobody knows.
+                pod("tie", "tie-0", "good", 40..50, "Failed"),
+                pod("tie", "tie-1", "other", 40..50, "Failed"),
+                // Failed before anybody looked.
+                pod("old", "old-0", "good", 0..0, "Failed"),
+                pod("long", "long-0", "good", 50..60, "Running"),
+            ],
+        ));
+        ledger.add(&hour(
+            1,
+            vec![
+                // The next try of the same job, and what is still there of the first.
+                pod("big", "big-1", "bad", 0..0, "Failed"),
+                pod("big", "big-1b", "bad", 0..10, "Failed"),
+                // Failed between the two pieces.
+                pod("long", "long-0", "good", 0..0, "Failed"),
+            ],
+        ));
+        let found = ledger.nodes();
+        let of = |name: &str| found.iter().find(|one| one.node == name).unwrap();
+        let bad = of("bad");
+        assert_eq!((bad.jobs, bad.failures, bad.followed), (1, 2, 0));
+        assert!((bad.hours - 40.0 / 60.0).abs() < 1e-9);
+        let good = of("good");
+        // Busy in 0..31 and 40..60 of the first hour.
+        assert_eq!((good.jobs, good.failures, good.followed), (1, 1, 2));
+        assert!((good.hours - 51.0 / 60.0).abs() < 1e-9, "{good:?}");
+        assert_eq!((of("other").jobs, of("other").followed), (0, 2));
+    }
+
+    #[test]
+    fn a_node_stands_out_when_chance_does_not_explain_it() {
+        let mut ledger = BlameLedger::default();
+        for number in 0..200 {
+            let name = |node: &str| format!("{node}-{number}");
+            let of = |node: &str, failed: bool| {
+                pod(&name(node), &name(node), node, 0..60, if failed { "Failed" } else { "Succeeded" })
+            };
+            // 12 of 200 hours there, 2 of 200 elsewhere.
+            ledger.add(&hour(number, vec![of("bad", number % 17 == 0), of("a", number % 100 == 0), of("b", number % 100 == 50)]));
+        }
+        let found = ledger.nodes();
+        assert_eq!((found[0].node.as_str(), found[0].jobs, found[0].stands_out), ("bad", 12, true));
+        let rate = found[0].rate.unwrap();
+        // 12 of 200 hours; Garwood's bounds of 12 are 6.201 and 20.962.
+        assert!(
+            (rate.value - 60.0).abs() < 1e-9 && (rate.low - 31.0).abs() < 0.01 && (rate.high - 104.81).abs() < 0.01,
+            "{rate:?}"
+        );
+        assert!(!found[1].stands_out && !found[2].stands_out, "two of 200 may be chance");
+    }
+}

@@ -1,0 +1,281 @@
+//! Decides who held a device at a time, from the labels of its samples and the allocations on its node.
+
+use std::collections::BTreeMap;
+
+use crate::model::GpuCount;
+use crate::model::facts::reading::PodKey;
+
+use super::allocations::{Allocation, AllocationHistory};
+use crate::stats::exporters::identity::SeriesDevice;
+
+/// Tenures on one node.
+struct There {
+    /// Their places in the ledger.
+    tenures: Vec<usize>,
+    /// By slot, how often before somebody came or went: between two slots with one number nobody did.
+    changes: Vec<u32>,
+}
+
+/// Pods, by number, that labels of one device name.
+pub(crate) enum NamedPods {
+    /// All of them the same, or none.
+    Same(Option<u32>),
+    /// Others at other times.
+    ByTime {
+        named: Vec<(i64, u32)>,
+        /// The first that is not of before the time that was looked at last.
+        next: usize,
+    },
+}
+
+impl NamedPods {
+    /// From times with pods.
+    pub(crate) fn by_time(mut named: Vec<(i64, u32)>) -> Self {
+        named.sort_unstable();
+        named.dedup();
+        Self::ByTime { named, next: 0 }
+    }
+
+    /// Returns the pods at a time. Ascending times are found without a search.
+    fn at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
+        let (same, named) = match self {
+            Self::Same(pod) => (*pod, &[][..]),
+            Self::ByTime { named, next } => {
+                if *next > 0 && named[*next - 1].0 >= at {
+                    *next = 0;
+                }
+                *next += named[*next..].iter().take_while(|(time, _)| *time < at).count();
+                (None, &named[*next..])
+            }
+        };
+        same.into_iter().chain(named.iter().take_while(move |(time, _)| *time == at).map(|(_, pod)| *pod))
+    }
+}
+
+/// Who held devices when, by node.
+pub(crate) struct Tenants<'l> {
+    ledger: &'l AllocationHistory,
+    of_nodes: BTreeMap<&'l str, There>,
+    /// Numbers of pods.
+    numbers: BTreeMap<&'l PodKey, u32>,
+    /// The number of each tenure's pod.
+    pods: Vec<u32>,
+    /// For each slot the nearest in which somebody looked.
+    seen: Vec<Option<usize>>,
+}
+
+impl<'l> Tenants<'l> {
+    pub(crate) fn of(ledger: &'l AllocationHistory) -> Self {
+        let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) = Default::default();
+        let mut pods = Vec::with_capacity(ledger.tenures.len());
+        for (index, tenure) in ledger.tenures.iter().enumerate() {
+            of_nodes.entry(&tenure.node).or_default().push(index);
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            pods.push(*numbers.entry(&tenure.pod).or_insert(next));
+        }
+        let there = |tenures: Vec<usize>| {
+            let is_other = |slot: usize| {
+                let held = |index: &usize| &ledger.tenures[*index].held;
+                slot > 0 && tenures.iter().any(|index| held(index)[slot] != held(index)[slot - 1])
+            };
+            let mut changed = 0;
+            let count = |slot: usize| {
+                changed += u32::from(is_other(slot));
+                changed
+            };
+            let changes = (0..ledger.observed.len()).map(count).collect();
+            There { tenures, changes }
+        };
+        let of_nodes = of_nodes.into_iter().map(|(node, tenures)| (node, there(tenures))).collect();
+        Self { ledger, of_nodes, numbers, pods, seen: ledger.nearest_looks() }
+    }
+
+    /// Returns the number of a pod; one that requested nothing has one that is nobody's.
+    pub(crate) fn number(&self, pod: &PodKey) -> u32 {
+        self.numbers.get(pod).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Looks at one device, whose labels name these pods.
+    pub(crate) fn watch<'t>(&'t self, place: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
+        // Whole devices are counted; of instances nobody knows who has which.
+        let capacity = self.ledger.of_nodes.get(&place.node).copied().filter(|_| place.slice.is_none());
+        DeviceWatch {
+            tenants: self,
+            there: self.of_nodes.get(place.node.as_str()),
+            is_instance: place.slice.is_some(),
+            capacity: capacity.unwrap_or(0),
+            names,
+            slot: (i64::MAX, None),
+            last: None,
+            holders: Vec::new(),
+            held: false,
+        }
+    }
+}
+
+/// Who held one device.
+pub(crate) struct DeviceWatch<'t> {
+    tenants: &'t Tenants<'t>,
+    there: Option<&'t There>,
+    /// True for a part of a device that is measured by itself.
+    is_instance: bool,
+    /// Devices of the node where it may be told by them alone who has this one, else 0.
+    capacity: u64,
+    names: NamedPods,
+    /// When the slot begins that was looked at last, and which it is.
+    slot: (i64, Option<usize>),
+    /// What decided last: changes on the node, and who was named.
+    last: Option<(Option<u32>, Vec<u32>)>,
+    /// Places among the tenures; several where the device is shared.
+    pub holders: Vec<usize>,
+    /// True when somebody held it, known or not.
+    pub held: bool,
+}
+
+impl DeviceWatch<'_> {
+    /// Looks at a time; true when it is others than at the time before.
+    pub(crate) fn moves_to(&mut self, at: i64) -> bool {
+        let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
+        let now = slot.map(|slot| self.there.map_or(0, |there| there.changes[slot]));
+        let named = self.names.at(at);
+        if self.last.as_ref().is_some_and(|(before, pods)| *before == now && named.clone().eq(pods.iter().copied())) {
+            return false;
+        }
+        let named: Vec<u32> = named.collect();
+        let (holders, held) = slot.map_or_else(Default::default, |slot| self.at(slot, &named));
+        let is_other = self.last.is_none() || (&holders, held) != (&self.holders, self.held);
+        (self.holders, self.held, self.last) = (holders, held, Some((now, named)));
+        is_other
+    }
+
+    /// Returns which slot it is. Mostly that after the last, for which nothing has to be divided.
+    fn slot_of(&mut self, at: i64) -> Option<usize> {
+        let (begin, last) = self.slot;
+        let length = self.tenants.ledger.slot;
+        self.slot = match last {
+            Some(_) if (begin..begin + length).contains(&at) => (begin, last),
+            Some(last) if (begin + length..begin + 2 * length).contains(&at) && last + 1 < self.tenants.seen.len() => {
+                (begin + length, Some(last + 1))
+            }
+            _ => {
+                let start = self.tenants.ledger.stretch.start;
+                (start + (at - start).div_euclid(length) * length, self.tenants.ledger.slot_of(at))
+            }
+        };
+        self.slot.1
+    }
+
+    /// Returns true for an allocation of this kind: instances are held as instances, all else as a device or a share of one.
+    fn may_be_of(&self, tenure: &Allocation) -> bool {
+        tenure.part.as_ref().is_some_and(|(part, _)| part.instance) == self.is_instance
+    }
+
+    /// Returns who held it in a slot: pods that its labels name and that the ledger knows to have held some on that node; without
+    /// names the only pod of a node that has all of it. And whether anybody did.
+    fn at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
+        let tenures = &self.tenants.ledger.tenures;
+        let there = self.there.map_or(&[][..], |there| &there.tenures);
+        let mut there: Vec<usize> = there.iter().copied().filter(|index| tenures[*index].held[slot]).collect();
+        if !named.is_empty() {
+            there.retain(|index| named.contains(&self.tenants.pods[*index]));
+            // Partitions that a node offers by the name of whole devices are held as such.
+            if there.iter().any(|index| self.may_be_of(&tenures[*index])) {
+                there.retain(|index| self.may_be_of(&tenures[*index]));
+            }
+            let held = !there.is_empty();
+            return (there, held);
+        }
+        there.retain(|index| self.may_be_of(&tenures[*index]));
+        let GpuCount(taken) = there.iter().map(|index| tenures[*index].gpus).sum();
+        let full = self.capacity > 0 && taken >= self.capacity;
+        (if full && there.len() == 1 { there } else { Vec::new() }, full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::history::allocations::{Allocation, Stretch};
+    use crate::stats::history::top_owner::TopOwner;
+
+    const SLOT: i64 = 30_000;
+
+    /// Eight devices of one node: `a` has all of them for three slots, `b` four of them for three more. In the third slot nobody
+    /// looked.
+    fn ledger() -> AllocationHistory {
+        let tenure = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
+            pod: ("team".into(), name.into()),
+            node: "n".into(),
+            top: TopOwner { namespace: "team".into(), kind: "Pod".into(), name: name.into() },
+            gpus: GpuCount(gpus),
+            part: None,
+            requested: held.to_vec(),
+            running: held.to_vec(),
+            held: held.to_vec(),
+            phase: None,
+            labels: None,
+            annotations: None,
+        };
+        AllocationHistory {
+            stretch: Stretch { start: 1_000_000, end: 1_000_000 + 6 * SLOT },
+            slot: SLOT,
+            observed: vec![true, true, false, true, true, true],
+            capacity: Some(8),
+            capacities: vec![Some(8); 6],
+            of_nodes: [("n".to_owned(), 8)].into(),
+            part_capacities: BTreeMap::new(),
+            parts_of_nodes: BTreeMap::new(),
+            tenures: vec![
+                tenure("a", 8, [true, true, false, false, false, false]),
+                tenure("b", 4, [false, false, false, true, true, true]),
+            ],
+        }
+    }
+
+    fn place() -> SeriesDevice {
+        SeriesDevice { node: "n".into(), uuid: Some("GPU-x".into()), index: Some(0), slice: None }
+    }
+
+    #[test]
+    fn without_names_who_has_all_of_a_node_has_each_of_it() {
+        let ledger = ledger();
+        let tenants = Tenants::of(&ledger);
+        let mut watch = tenants.watch(&place(), NamedPods::Same(None));
+        let mut seen = Vec::new();
+        for slot in 0..6 {
+            let other = watch.moves_to(ledger.stretch.start + slot * SLOT + 7);
+            seen.push((other, watch.holders.clone(), watch.held));
+        }
+        let a = |other: bool| (other, vec![0], true);
+        let nobody = |other: bool| (other, Vec::new(), false);
+        // Where nobody looked the look before counts.
+        assert_eq!(seen, [a(true), a(false), a(false), nobody(true), nobody(false), nobody(false)]);
+        // Back to the begin, as with another quantity; and outside.
+        assert!(watch.moves_to(ledger.stretch.start) && watch.holders == [0]);
+        assert!(watch.moves_to(ledger.stretch.end) && !watch.held);
+    }
+
+    #[test]
+    fn a_name_counts_at_its_time_and_where_its_pod_held_some() {
+        let ledger = ledger();
+        let tenants = Tenants::of(&ledger);
+        let at = |slot: i64| ledger.stretch.start + slot * SLOT;
+        let (a, b) = (tenants.number(&ledger.tenures[0].pod), tenants.number(&ledger.tenures[1].pod));
+        let other = tenants.number(&("team".into(), "nobody".into()));
+        let named = vec![(at(4), b), (at(1), b), (at(4), b), (at(3), other), (at(5), a), (at(5), b)];
+        let mut watch = tenants.watch(&place(), NamedPods::by_time(named));
+        let mut holders = |slot: i64| {
+            watch.moves_to(at(slot));
+            (watch.holders.clone(), watch.held)
+        };
+        assert_eq!(holders(0), (vec![0], true), "not named, so by the whole node");
+        assert_eq!(holders(1), (vec![], false), "named before it held any");
+        assert_eq!(holders(3), (vec![], false), "requested none");
+        assert_eq!(holders(4), (vec![1], true));
+        assert_eq!(holders(5), (vec![1], true), "the other one holds none any more");
+        assert_eq!(holders(4), (vec![1], true), "back again");
+        let mut same = tenants.watch(&place(), NamedPods::Same(Some(b)));
+        assert!(same.moves_to(at(0)) && !same.held);
+        assert!(same.moves_to(at(3)) && same.holders == [1]);
+    }
+}

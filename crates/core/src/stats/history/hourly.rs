@@ -1,0 +1,190 @@
+//! Computes hourly statistics of a cluster, a namespace, a label value or a workload: devices held, weighted by time, and
+//! their utilization.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::allocations::{Allocation, AllocationGroup, AllocationHistory};
+use super::part_hours;
+use super::part_hours::PartSum;
+use super::top_owner::TopOwner;
+use super::usage::{HolderSamples, Usage, windows};
+use crate::model::values::units::{Mebibytes, Percent, UnitValue};
+
+/// Mean, extremes and percentiles of some values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary<U> {
+    pub count: usize,
+    pub mean: U,
+    pub max: U,
+    pub min: U,
+    pub p50: U,
+    pub p95: U,
+}
+
+impl<U: UnitValue> Summary<U> {
+    /// Summarizes values; `None` without any.
+    pub fn of(mut sorted: Vec<U>) -> Option<Self> {
+        sorted.sort_unstable_by(|a, b| a.value().total_cmp(&b.value()));
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        Some(Self {
+            count: sorted.len(),
+            mean: U::of(sorted.iter().map(|value| value.value()).sum::<f64>() / sorted.len() as f64),
+            max,
+            min,
+            p50: percentile(&sorted, 0.5),
+            p95: percentile(&sorted, 0.95),
+        })
+    }
+}
+
+/// Between the two values beside it in proportion: the median of 10, 20, …, 100 is 55, their 95th percentile 95.5.
+fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
+    let place = part * (sorted.len() - 1) as f64;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in the list")]
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    let (below_it, above_it) = (sorted[below].value(), sorted[above].value());
+    U::of(below_it + (above_it - below_it) * (place - below as f64))
+}
+
+/// What a group of pods came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sum {
+    /// Devices held, weighted by time.
+    pub allocated: f64,
+    /// Devices requested, waiting ones included.
+    pub requested: f64,
+    /// Over the five-minute means of the group.
+    pub windows: Option<Summary<Percent>>,
+    /// Over the samples of its devices.
+    pub samples: Option<Summary<Percent>>,
+    /// Workloads that held a device, or a part of one, at some time.
+    pub workloads: usize,
+    /// Parts of devices, which are in none of the others.
+    pub parts: Vec<PartSum>,
+}
+
+/// What a workload came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfWorkload {
+    pub top: TopOwner,
+    pub sum: Sum,
+    /// Over its devices' samples.
+    pub memory_used: Option<Summary<Mebibytes>>,
+    pub memory_total: Option<Summary<Mebibytes>>,
+    /// Pods at each time at which it had one.
+    pub replicas: Option<Summary<f64>>,
+    /// `Running`, `Pending`, `Completed`, `Failed`, as it was seen last.
+    pub status: Option<&'static str>,
+    pub labels: Option<BTreeMap<String, String>>,
+    pub annotations: Option<BTreeMap<String, String>>,
+}
+
+/// Devices held by some pods, weighted by time over what was seen.
+pub fn allocated<'t>(
+    ledger: &AllocationHistory,
+    tenures: impl Iterator<Item = &'t Allocation>,
+    slots: impl Fn(&'t Allocation) -> &'t [bool],
+) -> Option<f64> {
+    let looks = ledger.looks();
+    let of = |tenure: &'t Allocation| {
+        let held = slots(tenure).iter().zip(&ledger.observed).filter(|(held, observed)| **held && **observed).count();
+        held as f64 * tenure.gpus.as_f64()
+    };
+    (looks > 0).then(|| tenures.map(of).sum::<f64>() / looks as f64)
+}
+
+/// Returns what a group of tenures came to; of everybody also what nobody knows the holder of. `None` when nobody looked.
+pub fn sum(ledger: &AllocationHistory, usage: &Usage, own: &AllocationGroup, everybody: bool) -> Option<Sum> {
+    let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
+    let is_whole =
+        |run: &HolderSamples| run.holders.is_empty() || run.holders.iter().any(|holder| ledger.tenures[*holder].part.is_none());
+    let runs: Vec<&HolderSamples> = match everybody {
+        true => usage.runs().iter().filter(|run| run.held && is_whole(run)).collect(),
+        false => usage.runs_of(&own.whole).collect(),
+    };
+    let means: Vec<Percent> = windows(ledger.stretch, runs.iter().copied()).into_values().collect();
+    let mut values = Vec::with_capacity(runs.iter().map(|run| run.values.len()).sum());
+    runs.iter().for_each(|run| values.extend(run.values.iter().map(|point| Percent(point.value))));
+    let all = || own.whole.iter().chain(&own.parts).map(|index| &ledger.tenures[*index]);
+    let workloads: BTreeSet<&TopOwner> =
+        all().filter(|tenure| tenure.held.iter().any(|held| *held)).map(|tenure| &tenure.top).collect();
+    Some(Sum {
+        allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
+        requested: allocated(ledger, tenures(), |tenure| &tenure.requested)?,
+        windows: Summary::of(means),
+        samples: Summary::of(values),
+        workloads: workloads.len(),
+        parts: part_hours::sums(ledger, usage, &own.parts),
+    })
+}
+
+/// Returns every workload that requested devices, in order of its name.
+pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
+    let mut tops: BTreeMap<&TopOwner, AllocationGroup> = BTreeMap::new();
+    for (index, tenure) in ledger.tenures.iter().enumerate() {
+        tops.entry(&tenure.top).or_default().add(index, tenure);
+    }
+    let of = |(top, own): (&TopOwner, AllocationGroup)| {
+        let tenures = || own.whole.iter().chain(&own.parts).map(|index| &ledger.tenures[*index]);
+        let (memory_used, memory_total) = usage.memory_of(&own.whole);
+        let slots = (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]);
+        let pods: Vec<f64> = slots
+            .map(|slot| {
+                tenures().filter(|tenure| tenure.requested[slot]).map(|tenure| &tenure.pod).collect::<BTreeSet<_>>().len() as f64
+            })
+            .filter(|pods| *pods > 0.0)
+            .collect();
+        let first = |of: fn(&Allocation) -> &Option<BTreeMap<String, String>>| {
+            tenures()
+                .find_map(|tenure| of(tenure).clone().filter(|map| !map.is_empty()))
+                .or_else(|| tenures().find_map(|tenure| of(tenure).clone()))
+        };
+        Some(OfWorkload {
+            top: top.clone(),
+            sum: sum(ledger, usage, &own, false)?,
+            memory_used: Summary::of(memory_used),
+            memory_total: Summary::of(memory_total),
+            replicas: Summary::of(pods),
+            status: status(tenures()),
+            labels: first(|tenure| &tenure.labels),
+            annotations: first(|tenure| &tenure.annotations),
+        })
+    };
+    let has_requested = |index: &usize| ledger.tenures[*index].requested.contains(&true);
+    tops.into_iter().filter(|(_, own)| own.whole.iter().chain(&own.parts).any(has_requested)).filter_map(of).collect()
+}
+
+/// Returns what its pods were in when they were last seen: the newest look counts, and of it the busiest.
+fn status<'t>(tenures: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
+    let rank = |phase: &str| match phase {
+        "Running" => 4,
+        "Pending" => 3,
+        "Failed" => 2,
+        "Succeeded" => 1,
+        _ => 0,
+    };
+    let last = tenures.filter_map(|tenure| tenure.phase.as_ref()).max_by_key(|(slot, phase)| (*slot, rank(phase)))?;
+    Some(match last.1.as_str() {
+        "Running" => "Running",
+        "Pending" => "Pending",
+        "Failed" => "Failed",
+        "Succeeded" => "Completed",
+        _ => "Unknown",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_between_their_neighbors() {
+        let tens: Vec<f64> = (1..=10).map(|value| f64::from(value) * 10.0).collect();
+        let summary = Summary::of(tens).unwrap();
+        assert_eq!((summary.mean, summary.min, summary.max), (55.0, 10.0, 100.0));
+        assert!((summary.p50 - 55.0).abs() < 1e-9 && (summary.p95 - 95.5).abs() < 1e-9);
+        assert_eq!(Summary::of(vec![7.0]).unwrap().p95, 7.0);
+        assert_eq!(Summary::<f64>::of(Vec::new()), None);
+    }
+}

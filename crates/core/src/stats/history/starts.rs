@@ -1,0 +1,223 @@
+//! When a waiting job starts: quantiles of how long similar jobs waited. Knows the past alone, not who is next in line.
+//!
+//! Quantiles are those of order statistics at p·(n+1), which hold a further wait of the same kind with probability p (Hyndman and
+//! Fan, 1996, definition 6).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::facts::reading::PodKey;
+use crate::model::values::left_out;
+use crate::model::values::left_out::LeftOut;
+use crate::model::values::series::Series;
+use crate::model::values::units::MOST_PER_NODE;
+
+use crate::stats::exporters::kube_state::{label, owner, pod};
+
+/// Starts below which nothing is told.
+pub(crate) const FEWEST: usize = 10;
+/// Pods of one owner that were created within so many seconds start together.
+const TOGETHER: f64 = 60.0;
+/// Jobs are similar up to so many times the GPUs, and down to the same part.
+const SIZE: u64 = 2;
+
+/// A start of the past: pods of one owner that were created together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastStart {
+    /// Nodes on which it started.
+    pub nodes: BTreeSet<String>,
+    /// Devices of all its pods.
+    pub gpus: u64,
+    /// Seconds from its creation until its last pod had a node.
+    pub waited: f64,
+}
+
+/// How long it still takes, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Forecast {
+    pub p10: f64,
+    pub p50: f64,
+    pub p90: f64,
+    /// Similar starts that it rests on.
+    pub starts: usize,
+}
+
+/// Answers of kube-state-metrics from which starts are made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StartSeries<'a> {
+    /// When pods were created, in Unix seconds.
+    pub created: &'a [Series],
+    /// When they got a node, in Unix seconds.
+    pub placed: &'a [Series],
+    /// Devices that they requested.
+    pub requested: &'a [Series],
+    /// With the label `node`.
+    pub places: &'a [Series],
+    pub owners: &'a [Series],
+}
+
+struct PlacedPod<'a> {
+    created: f64,
+    waited: f64,
+    gpus: u64,
+    node: &'a str,
+}
+
+/// Puts pods together to starts. Pods that never got a node are none.
+pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
+    let key = |series: &Series| pod(series).map(|(key, _)| key);
+    let value = |series: &Series| series.points.last().map(|point| point.value).filter(|value| value.is_finite() && *value > 0.0);
+    let values =
+        |series: &[Series]| -> BTreeMap<PodKey, f64> { series.iter().filter_map(|one| Some((key(one)?, value(one)?))).collect() };
+    let (placed, requested) = (values(answers.placed), values(answers.requested));
+    let places: BTreeMap<PodKey, &str> =
+        answers.places.iter().filter_map(|one| Some((key(one)?, label(one, "node").filter(|node| !node.is_empty())?))).collect();
+    let owners: BTreeMap<PodKey, (String, String)> =
+        answers.owners.iter().filter_map(|one| Some((key(one)?, owner(one)?))).collect();
+    // By namespace and owner.
+    let mut groups: BTreeMap<(String, String, String), Vec<PlacedPod<'_>>> = BTreeMap::new();
+    for (key, created) in values(answers.created) {
+        let (Some(placed), Some(gpus), Some(node)) = (placed.get(&key), requested.get(&key), places.get(&key)) else { continue };
+        if *gpus > MOST_PER_NODE as f64 {
+            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", key.0, key.1));
+            continue;
+        }
+        let (kind, name) = owners.get(&key).cloned().unwrap_or_else(|| ("Pod".to_owned(), key.1.clone()));
+        let pods = groups.entry((key.0, kind, name)).or_default();
+        pods.push(PlacedPod { created, waited: (placed - created).max(0.0), gpus: *gpus as u64, node });
+    }
+    let mut starts = Vec::new();
+    for mut pods in groups.into_values() {
+        pods.sort_by(|a, b| a.created.total_cmp(&b.created));
+        let mut begin = f64::NEG_INFINITY;
+        for PlacedPod { created, waited, gpus, node } in pods {
+            if created - begin > TOGETHER {
+                begin = created;
+                starts.push(PastStart { nodes: BTreeSet::new(), gpus: 0, waited: 0.0 });
+            }
+            let start = starts.last_mut().expect("the first pod began one");
+            start.nodes.insert(node.to_owned());
+            start.gpus += gpus;
+            start.waited = start.waited.max(waited);
+        }
+    }
+    starts
+}
+
+/// Returns the starts that are similar to a job of so many devices which may run on these nodes.
+pub fn similar<'s>(past: &'s [PastStart], gpus: u64, nodes: &BTreeSet<String>) -> Vec<&'s PastStart> {
+    let is_near = |start: &&PastStart| start.gpus * SIZE >= gpus && start.gpus <= gpus * SIZE;
+    past.iter().filter(is_near).filter(|start| start.nodes.iter().any(|node| nodes.contains(node))).collect()
+}
+
+/// Tells how long a job that has waited so many seconds still waits, from those that waited at least as long; `None` where they are
+/// too few.
+pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
+    let mut left: Vec<f64> = similar.iter().map(|start| start.waited - waited).filter(|left| *left > 0.0).collect();
+    if left.len() < FEWEST {
+        return None;
+    }
+    left.sort_by(f64::total_cmp);
+    Some(Forecast { p10: quantile(&left, 0.1), p50: quantile(&left, 0.5), p90: quantile(&left, 0.9), starts: left.len() })
+}
+
+/// The value at position p·(n+1) of sorted values, between its neighbors in proportion.
+fn quantile(sorted: &[f64], p: f64) -> f64 {
+    let place = p * (sorted.len() + 1) as f64 - 1.0;
+    let low = place.floor().clamp(0.0, (sorted.len() - 1) as f64);
+    let (below, above) = (sorted[low as usize], sorted[(low as usize + 1).min(sorted.len() - 1)]);
+    below + (above - below) * (place - low).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::values::series::Point;
+
+    fn series(pod: &str, more: &[(&str, &str)], value: f64) -> Series {
+        let labels = [&[("namespace", "n"), ("pod", pod)], more].concat();
+        let labels = labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Series { labels, points: vec![Point { at: 0, value }] }
+    }
+
+    #[test]
+    fn pods_of_an_owner_that_came_together_are_one_start() {
+        let job = [("owner_kind", "Job"), ("owner_name", "j")];
+        // Two ranks, of which the second waited longer, and a retry an hour later.
+        let created =
+            [series("a", &[], 1000.0), series("b", &[], 1010.0), series("c", &[], 5000.0), series("waits", &[], 6000.0)];
+        let placed = [series("a", &[], 1100.0), series("b", &[], 1310.0), series("c", &[], 5002.0)];
+        let requested = ["a", "b", "c", "waits"].map(|pod| series(pod, &[], 8.0));
+        let places = [("a", "x"), ("b", "y"), ("c", "x")].map(|(pod, node)| series(pod, &[("node", node)], 1.0));
+        let owners = ["a", "b", "c", "waits"].map(|pod| series(pod, &job, 1.0));
+        let found =
+            past(StartSeries { created: &created, placed: &placed, requested: &requested, places: &places, owners: &owners });
+        let start =
+            |nodes: &[&str], gpus, waited| PastStart { nodes: nodes.iter().map(ToString::to_string).collect(), gpus, waited };
+        assert_eq!(found, [start(&["x", "y"], 16, 300.0), start(&["x"], 8, 2.0)]);
+        let on_y: BTreeSet<String> = ["y".to_owned()].into();
+        assert_eq!(similar(&found, 8, &on_y).len(), 1);
+        assert_eq!(similar(&found, 33, &on_y).len(), 0, "four times the size is another job");
+    }
+
+    #[test]
+    fn quantiles_are_those_of_order_statistics() {
+        // 1..=19: p·20 is the 2nd, the 10th and the 18th.
+        let past: Vec<PastStart> =
+            (1..=19).map(|wait| PastStart { nodes: BTreeSet::new(), gpus: 1, waited: f64::from(wait) }).collect();
+        let all: Vec<&PastStart> = past.iter().collect();
+        let found = forecast(&all, 0.0).unwrap();
+        assert_eq!((found.p10, found.p50, found.p90, found.starts), (2.0, 10.0, 18.0, 19));
+        // Who has waited 9 is compared with 10..=19, of which each still waited 1..=10: p·11 is 1.1, 5.5 and 9.9.
+        let found = forecast(&all, 9.0).unwrap();
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(near(found.p10, 1.1) && near(found.p50, 5.5) && near(found.p90, 9.9), "{found:?}");
+        assert_eq!(forecast(&all, 10.0), None, "nine are too few");
+    }
+
+    /// A cluster of 64 GPUs with jobs of 1 to 8 GPUs that come at random and run for random times, first come first served. Each
+    /// forecast rests on what had started before it was asked for.
+    #[test]
+    fn four_of_five_starts_are_within_the_interval() {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let sizes = [1_usize, 2, 4, 8];
+        let mut free_at = vec![0.0_f64; 64];
+        let (mut now, mut last_start) = (0.0_f64, 0.0_f64);
+        let nodes: BTreeSet<String> = ["a".to_owned()].into();
+        // When it came, when it started, its size.
+        let mut jobs: Vec<(f64, f64, u64)> = Vec::new();
+        for _ in 0..60_000 {
+            now += -(1.0 - random()).ln() * 240.0;
+            let size = sizes[(random() * 4.0) as usize];
+            let runs = -(1.0 - random()).ln() * 3300.0;
+            free_at.sort_by(f64::total_cmp);
+            let start = now.max(free_at[size - 1]).max(last_start);
+            free_at[..size].iter_mut().for_each(|at| *at = start + runs);
+            last_start = start;
+            jobs.push((now, start, size as u64));
+        }
+        let (mut asked, mut within) = (0_u32, 0_u32);
+        for index in (5_000..60_000).step_by(100) {
+            let (came, start, size) = jobs[index];
+            // Asked a minute after it came, as somebody does who wonders.
+            let at = came + 60.0;
+            if start <= at || asked == 300 {
+                continue;
+            }
+            let known = jobs[index - 5_000..index].iter().filter(|(_, started, _)| *started < at);
+            let past: Vec<PastStart> = known
+                .map(|(came, started, size)| PastStart { nodes: nodes.clone(), gpus: *size, waited: started - came })
+                .collect();
+            let Some(found) = forecast(&similar(&past, size, &nodes), 60.0) else { continue };
+            asked += 1;
+            within += u32::from((found.p10..=found.p90).contains(&(start - at)));
+        }
+        let share = f64::from(within) / f64::from(asked);
+        assert!(asked >= 200 && (0.75..=0.85).contains(&share), "{within} of {asked}: {share}");
+    }
+}

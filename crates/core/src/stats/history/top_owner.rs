@@ -1,0 +1,167 @@
+//! The object at the top of a pod's chain of owners, as far up as anybody tells: kube-state-metrics of what lived then, the API
+//! server of what still lives.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::facts::reading::PodKey;
+use crate::model::values::series::Series;
+
+use crate::stats::exporters::kube_state::{label, owner, pod};
+
+/// The object at the top of a pod's chain of owners.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TopOwner {
+    pub namespace: String,
+    pub kind: String,
+    pub name: String,
+}
+
+/// Objects that live: namespace, kind and name of each, with kind and name of its owner.
+pub type LiveOwners = BTreeMap<(String, String, String), (String, String)>;
+
+/// What kube-state-metrics told of owners within a window.
+#[derive(Clone, Debug, Default)]
+pub struct OwnerSeries {
+    pub pods: Vec<Series>,
+    pub replica_sets: Vec<Series>,
+    pub jobs: Vec<Series>,
+    pub deployments: Vec<Series>,
+    /// Of custom kinds, where it is configured to tell.
+    pub custom: Vec<Series>,
+    /// Labels of pods of StatefulSets, which name the LeaderWorkerSet above them.
+    pub groups: Vec<Series>,
+}
+
+impl OwnerSeries {
+    /// Returns names of the owners of this kind.
+    pub fn names(answer: &[Series], kind: &str) -> BTreeSet<String> {
+        answer.iter().filter_map(owner).filter(|(own, _)| own == kind).map(|(_, name)| name).collect()
+    }
+
+    /// Returns true when something owns pods that only custom resources, or the API server, tell the owner of.
+    pub fn has_open_ends(&self) -> bool {
+        let all = self.pods.iter().chain(&self.replica_sets).chain(&self.jobs).chain(&self.deployments);
+        // Before version 2.18 nobody tells who owns a Deployment.
+        let told: BTreeSet<&str> = self.deployments.iter().filter_map(|series| label(series, "deployment")).collect();
+        let silent = Self::names(&self.replica_sets, "Deployment").iter().any(|name| !told.contains(name.as_str()));
+        silent || all.filter_map(owner).any(|(kind, _)| !TOPS.contains(&kind.as_str()))
+    }
+}
+
+/// Kinds that either have no owner or one that kube-state-metrics tells always.
+const TOPS: [&str; 8] = ["Job", "CronJob", "ReplicaSet", "Deployment", "DaemonSet", "ReplicationController", "Node", "Pod"];
+
+/// The label by which pods name the LeaderWorkerSet that they are of, as kube-state-metrics writes it.
+const OF_GROUP: &str = "label_leaderworkerset_sigs_k8s_io_name";
+
+/// Chains of owners are short; a longer one goes in a circle.
+const DEEPEST: usize = 16;
+
+/// Owners of pods, and owners of those.
+pub(crate) struct Tops {
+    pods: BTreeMap<PodKey, (String, String)>,
+    /// By namespace, kind and name.
+    above: LiveOwners,
+}
+
+impl Tops {
+    pub(crate) fn of(told: &OwnerSeries, live: &LiveOwners) -> Self {
+        let pods: BTreeMap<PodKey, (String, String)> =
+            told.pods.iter().filter_map(|series| Some((pod(series)?.0, owner(series)?))).collect();
+        let mut above = live.clone();
+        for (answer, kind, name) in [
+            (&told.replica_sets, Some("ReplicaSet"), "replicaset"),
+            (&told.jobs, Some("Job"), "job_name"),
+            (&told.deployments, Some("Deployment"), "deployment"),
+            (&told.custom, None, "name"),
+        ] {
+            let one = |series: &Series| {
+                let kind = kind.or_else(|| series.label("customresource_kind"))?.to_owned();
+                Some(((label(series, "namespace")?.to_owned(), kind, label(series, name)?.to_owned()), owner(series)?))
+            };
+            above.extend(answer.iter().filter_map(one));
+        }
+        for series in &told.groups {
+            let (Some((key, _)), Some(group)) = (pod(series), series.label(OF_GROUP)) else { continue };
+            if let Some((kind, name)) = pods.get(&key) {
+                let own = (key.0, kind.clone(), name.clone());
+                above.entry(own).or_insert_with(|| ("LeaderWorkerSet".to_owned(), group.to_owned()));
+            }
+        }
+        Self { pods, above }
+    }
+
+    /// As far up as anybody tells; a pod that nobody owns is its own.
+    pub(crate) fn of_pod(&self, pod: &PodKey) -> TopOwner {
+        let (namespace, name) = pod.clone();
+        let Some((mut kind, mut name)) = self.pods.get(pod).cloned() else {
+            return TopOwner { namespace, kind: "Pod".to_owned(), name };
+        };
+        for _ in 0..DEEPEST {
+            let Some(above) = self.above.get(&(namespace.clone(), kind.clone(), name.clone())) else { break };
+            (kind, name) = above.clone();
+        }
+        TopOwner { namespace, kind, name }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(labels: &[(&str, &str)]) -> Series {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Series { labels, points: Vec::new() }
+    }
+
+    fn of_pod<'a>(pod: &'a str, kind: &'a str, name: &'a str) -> Series {
+        series(&[("namespace", "ml"), ("pod", pod), ("owner_kind", kind), ("owner_name", name), ("owner_is_controller", "true")])
+    }
+
+    #[test]
+    fn chains_are_followed_through_all_that_tell() {
+        let above = |what: &str, name: &str, kind: &str, owner: &str| {
+            series(&[("namespace", "ml"), (what, name), ("owner_kind", kind), ("owner_name", owner)])
+        };
+        let told = OwnerSeries {
+            pods: vec![
+                of_pod("a", "ReplicaSet", "web-1"),
+                of_pod("b", "Job", "set-workers-0"),
+                of_pod("c", "RayCluster", "ray-xyz"),
+                of_pod("d", "StatefulSet", "big-0"),
+                of_pod("e", "PyTorchJob", "node-0"),
+                of_pod("f", "A", "a"),
+            ],
+            replica_sets: vec![above("replicaset", "web-1", "Deployment", "web")],
+            deployments: vec![above("deployment", "web", "InferenceService", "chat")],
+            jobs: vec![above("job_name", "set-workers-0", "JobSet", "set")],
+            custom: vec![series(&[
+                ("namespace", "ml"),
+                ("customresource_kind", "JobSet"),
+                ("name", "set"),
+                ("owner_kind", "TrainJob"),
+                ("owner_name", "train"),
+            ])],
+            groups: vec![series(&[("namespace", "ml"), ("pod", "d"), (OF_GROUP, "big")])],
+        };
+        let key = |kind: &str, name: &str| ("ml".to_owned(), kind.to_owned(), name.to_owned());
+        let owner = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
+        let live = [
+            (key("RayCluster", "ray-xyz"), owner("RayJob", "ray")),
+            // A circle ends somewhere.
+            (key("A", "a"), owner("A", "a")),
+        ];
+        assert!(told.has_open_ends());
+        let tops = Tops::of(&told, &live.into());
+        let top = |pod: &str| {
+            let top = tops.of_pod(&("ml".to_owned(), pod.to_owned()));
+            format!("{}/{}", top.kind, top.name)
+        };
+        let found = ["a", "b", "c", "d", "e", "f", "g"].map(top);
+        let expected =
+            ["InferenceService/chat", "TrainJob/train", "RayJob/ray", "LeaderWorkerSet/big", "PyTorchJob/node-0", "A/a", "Pod/g"];
+        assert_eq!(found, expected);
+        let plain = OwnerSeries { pods: vec![of_pod("a", "ReplicaSet", "web-1")], ..OwnerSeries::default() };
+        assert!(!plain.has_open_ends());
+    }
+}

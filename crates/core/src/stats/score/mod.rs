@@ -1,0 +1,10 @@
+//! Judges devices: utilization scores, health, bottlenecks and outliers.
+
+pub mod ai_question;
+pub mod bottlenecks;
+pub mod gpu_health;
+pub mod opinion;
+pub mod peers;
+pub mod selection;
+pub mod serving;
+pub mod value;

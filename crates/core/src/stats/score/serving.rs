@@ -1,0 +1,105 @@
+//! What inference servers tell of their work: requests that run or wait, and those that were answered. A server that holds its model in
+//! memory and answers nobody is idle, whatever its GPU's memory says; one that answers few requests is not.
+//!
+//! Sources of the names: vLLM and SGLang (docs, "Production metrics"), text-generation-inference (docs, "Metrics"), Triton (docs/user_guide/metrics.md).
+
+use std::collections::BTreeMap;
+
+use crate::model::Series;
+use crate::model::facts::reading::PodKey;
+use crate::stats::exporters::dialect::{EXPORTED_POD, PLAIN_POD};
+
+/// Requests that run or wait.
+pub(crate) const OPEN: [&str; 7] = [
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+    "sglang:num_running_reqs",
+    "sglang:num_queue_reqs",
+    "tgi_batch_current_size",
+    "tgi_queue_size",
+    "nv_inference_pending_request_count",
+];
+/// Requests that were answered, ever.
+pub(crate) const ANSWERED: [&str; 4] =
+    ["vllm:request_success_total", "sglang:num_requests_total", "tgi_request_success", "nv_inference_request_success"];
+/// The label by which the parts of the answer are told apart.
+const PART: &str = "gpuctl_part";
+
+/// What a server did in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serving {
+    /// Nothing ran, waited or was answered.
+    Idle,
+    Active,
+}
+
+impl Serving {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Active => "active",
+        }
+    }
+}
+
+/// Returns the query about the last seconds.
+pub fn query(seconds: i64) -> String {
+    let by = [EXPORTED_POD, PLAIN_POD].map(|(namespace, pod)| format!("{namespace},{pod}")).join(",");
+    let part = |name: &&str, function: &str, sum: &str| {
+        format!(r#"label_replace({sum} by ({by}) ({function}({name}[{seconds}s])), "{PART}", "{name}", "", "")"#)
+    };
+    let open = OPEN.iter().map(|name| part(name, "max_over_time", "max"));
+    let answered = ANSWERED.iter().map(|name| part(name, "increase", "sum"));
+    open.chain(answered).collect::<Vec<_>>().join(" or ")
+}
+
+/// Returns what each pod did that tells of its requests.
+pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
+    let mut found: BTreeMap<PodKey, (bool, bool, bool)> = BTreeMap::new();
+    for series in answer {
+        let named = |(namespace, pod): (&str, &str)| Some((series.label(namespace)?.to_owned(), series.label(pod)?.to_owned()));
+        let Some(pod) = named(EXPORTED_POD).or_else(|| named(PLAIN_POD)) else { continue };
+        let Some(value) = series.last().map(|point| point.value).filter(|value| value.is_finite()) else { continue };
+        let part = series.label(PART).unwrap_or_default();
+        let (open, answered, active) = found.entry(pod).or_default();
+        *open |= OPEN.contains(&part);
+        *answered |= ANSWERED.contains(&part);
+        *active |= value > 0.0;
+    }
+    // Who tells only one of the two may be busy by the other.
+    let judged = |(pod, (open, answered, active)): (PodKey, (bool, bool, bool))| match active {
+        true => Some((pod, Serving::Active)),
+        false => (open && answered).then_some((pod, Serving::Idle)),
+    };
+    found.into_iter().filter_map(judged).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Point;
+
+    #[test]
+    fn a_server_is_idle_when_nothing_runs_waits_or_was_answered() {
+        let series = |pod: &str, part: &str, value: f64| Series {
+            labels: [("namespace", "t"), ("pod", pod), (PART, part)]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into_iter()
+                .collect(),
+            points: vec![Point { at: 0, value }],
+        };
+        let answer = [
+            series("idle", "vllm:num_requests_running", 0.0),
+            series("idle", "vllm:request_success_total", 0.0),
+            series("ran", "vllm:num_requests_running", 0.0),
+            series("ran", "vllm:request_success_total", 3.0),
+            series("waits", "tgi_queue_size", 2.0),
+            series("half", "sglang:num_running_reqs", 0.0),
+            series("odd", "vllm:num_requests_running", f64::NAN),
+        ];
+        let found: Vec<_> = read(&answer).into_iter().map(|((_, pod), what)| (pod, what.word())).collect();
+        let expected = [("idle", "idle"), ("ran", "active"), ("waits", "active")];
+        assert_eq!(found, expected.map(|(pod, what)| (pod.to_owned(), what)));
+        promql_parser::parser::parse(&query(600)).unwrap();
+    }
+}

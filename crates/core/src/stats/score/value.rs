@@ -1,0 +1,269 @@
+//! Computes the utilization score from 0 to 100, and decides when it is unknown.
+//!
+//! Note: a wrong `idle` can cost somebody a training, so a GPU with too few samples is unknown and never low.
+
+use crate::model::{Mebibytes, Percent, Point, Watts};
+
+use crate::stats::exporters::dialect::Quantity;
+use crate::stats::exporters::limits;
+use crate::stats::history::curves::Trace;
+
+/// How much each term counts; what is missing is shared among the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weights {
+    pub utilization: f64,
+    pub memory_copy: f64,
+    pub memory_used: f64,
+    pub power: f64,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self { utilization: 0.5, memory_copy: 0.2, memory_used: 0.2, power: 0.1 }
+    }
+}
+
+/// Where bands begin: idle below `idle`, low below `low`, high above `high`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    pub idle: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { idle: 10.0, low: 20.0, high: 70.0 }
+    }
+}
+
+/// What a score means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Band {
+    Idle,
+    Low,
+    Normal,
+    High,
+    Unknown,
+}
+
+impl Band {
+    pub const ALL: [Self; 5] = [Self::Idle, Self::Low, Self::Normal, Self::High, Self::Unknown];
+
+    /// Returns the document's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Low => "low",
+            Self::Normal => "normal",
+            Self::High => "high",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Returns true below the threshold of low utilization, idle ones among them.
+    pub fn is_low(self) -> bool {
+        matches!(self, Self::Idle | Self::Low)
+    }
+}
+
+impl Thresholds {
+    fn band(self, score: f64) -> Band {
+        match score {
+            score if score < self.idle => Band::Idle,
+            score if score < self.low => Band::Low,
+            score if score <= self.high => Band::Normal,
+            _ => Band::High,
+        }
+    }
+}
+
+/// A device's score and what it rests on. Terms are means over the window; `None` where it was sampled too rarely.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score {
+    pub utilization: Option<Percent>,
+    pub memory_copy: Option<Percent>,
+    pub memory_used: Option<Mebibytes>,
+    /// Memory used of what the device has.
+    pub memory_share: Option<Percent>,
+    pub power: Option<Watts>,
+    /// Power drawn of what the device may draw.
+    pub power_share: Option<Percent>,
+    /// Clock of the multiprocessors in MHz.
+    pub clock_mhz: Option<f64>,
+    /// Weighted mean of the terms that are known, 0 to 100.
+    pub value: Option<f64>,
+    /// What it would be if every term that is not known were 100.
+    pub at_most: Option<f64>,
+    pub band: Band,
+    /// Samples of the utilization.
+    pub samples: usize,
+    /// Samples that the window has room for.
+    pub expected: usize,
+}
+
+/// Names of the terms in the order of the weights, as the document calls their metrics.
+pub const TERMS: [&str; 4] = ["gpu_util", "mem_copy", "mem_used", "power_usage"];
+
+impl Score {
+    /// Returns the score of what a device measured, of `expected` samples.
+    pub fn of(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
+        let mean = |points: &[Point]| {
+            let enough = points.len() * 2 >= expected.max(1);
+            enough.then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64)
+        };
+        let curve = |quantity| mean(trace.curve(quantity));
+        let power = curve(Quantity::Power).map(Watts);
+        let limit = curve(Quantity::PowerLimit).map(Watts).or_else(|| limits::watts(trace.model.as_deref()?));
+        let power_share = power.zip(limit).and_then(|(power, limit)| Percent::of_whole(power, limit));
+        let power_share = power_share.map(|Percent(share)| Percent(share.min(100.0)));
+        let utilization = curve(Quantity::Utilization).map(Percent);
+        let memory_copy = curve(Quantity::MemoryCopy).map(Percent);
+        let memory_share = mean(&trace.memory_share()).map(Percent);
+        let terms = [
+            (weights.utilization, utilization),
+            (weights.memory_copy, memory_copy),
+            (weights.memory_used, memory_share),
+            (weights.power, power_share),
+        ];
+        let known = || terms.iter().filter_map(|(weight, term)| Some((*weight, (*term)?.0)));
+        let weight: f64 = known().map(|(weight, _)| weight).sum();
+        let value = (weight > 0.0).then(|| known().map(|(weight, term)| weight * term).sum::<f64>() / weight);
+        let whole: f64 = terms.iter().map(|(weight, _)| weight).sum();
+        let at_most = value
+            .map(|_| terms.iter().map(|(weight, term)| weight * term.map_or(100.0, |Percent(term)| term)).sum::<f64>() / whole);
+        // Without its first term a score says little of whether somebody works there.
+        let band = utilization.and(value).map_or(Band::Unknown, |value| thresholds.band(value));
+        Self {
+            utilization,
+            memory_copy,
+            memory_used: curve(Quantity::MemoryUsed).map(Mebibytes),
+            memory_share,
+            power,
+            power_share,
+            clock_mhz: curve(Quantity::Clock),
+            value,
+            at_most,
+            band,
+            samples: trace.curve(Quantity::Utilization).len(),
+            expected,
+        }
+    }
+
+    /// Makes the score of a device of which nothing is known.
+    pub fn unknown(expected: usize) -> Self {
+        Self {
+            utilization: None,
+            memory_copy: None,
+            memory_used: None,
+            memory_share: None,
+            power: None,
+            power_share: None,
+            clock_mhz: None,
+            value: None,
+            at_most: None,
+            band: Band::Unknown,
+            samples: 0,
+            expected,
+        }
+    }
+
+    /// Terms that the score is made of.
+    pub fn terms(&self) -> Vec<&'static str> {
+        let known = [self.utilization, self.memory_copy, self.memory_share, self.power_share];
+        TERMS.iter().zip(known).filter(|(_, term)| term.is_some()).map(|(name, _)| *name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Series;
+    use crate::stats::exporters::identity::ApiFacts;
+    use crate::stats::history::curves as history;
+    use crate::stats::history::curves::Lifetimes;
+
+    /// Returns a device with these metrics, each with ten samples of one value.
+    fn trace(model: &str, metrics: &[(&str, f64)], samples: i64) -> Trace {
+        let series: Vec<Series> = metrics
+            .iter()
+            .map(|(name, value)| Series {
+                labels: [("__name__", *name), ("gpu", "0"), ("Hostname", "n"), ("modelName", model)]
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .into_iter()
+                    .collect(),
+                points: (0..samples).map(|index| Point { at: index * 30_000, value: *value }).collect(),
+            })
+            .collect();
+        history::read(&series, &ApiFacts::default(), &Lifetimes::new()).traces.remove(0)
+    }
+
+    const ALL: [(&str, f64); 6] = [
+        ("DCGM_FI_DEV_GPU_UTIL", 80.0),
+        ("DCGM_FI_DEV_MEM_COPY_UTIL", 40.0),
+        ("DCGM_FI_DEV_FB_USED", 30_000.0),
+        ("DCGM_FI_DEV_FB_FREE", 10_000.0),
+        ("DCGM_FI_DEV_POWER_USAGE", 200.0),
+        ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 400.0),
+    ];
+
+    fn score(trace: &Trace) -> Score {
+        Score::of(trace, 10, Weights::default(), Thresholds::default())
+    }
+
+    #[test]
+    fn the_weighted_mean_of_four_terms() {
+        let found = score(&trace("NVIDIA A100-SXM4-80GB", &ALL, 10));
+        // 0.5·80 + 0.2·40 + 0.2·75 + 0.1·50 = 40 + 8 + 15 + 5.
+        assert!((found.value.unwrap() - 68.0).abs() < 1e-9);
+        assert_eq!((found.band, found.terms().len()), (Band::Normal, 4));
+    }
+
+    #[test]
+    fn a_missing_term_is_shared_among_the_others_and_named() {
+        let without = |name: &str, model: &str| {
+            let left: Vec<_> = ALL.iter().copied().filter(|(own, _)| *own != name).collect();
+            score(&trace(model, &left, 10))
+        };
+        let near = |found: &Score, expected: f64| assert!((found.value.unwrap() - expected).abs() < 1e-9, "{found:?}");
+        // (40 + 15 + 5) / 0.8, (40 + 8 + 5) / 0.8, (40 + 8 + 15) / 0.9.
+        let copy = without("DCGM_FI_DEV_MEM_COPY_UTIL", "x");
+        near(&copy, 75.0);
+        assert_eq!(copy.terms(), ["gpu_util", "mem_used", "power_usage"]);
+        near(&without("DCGM_FI_DEV_FB_FREE", "x"), 66.25);
+        near(&without("DCGM_FI_DEV_POWER_USAGE", "x"), 70.0);
+        // Without a limit of its own the model's stands for it: 200 of 700 W; of an unheard model none does.
+        near(&without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "NVIDIA H100 80GB HBM3"), 40.0 + 8.0 + 15.0 + 0.1 * 200.0 / 7.0);
+        near(&without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "x"), 70.0);
+        // The first term is the one that matters: without it the rest is shown and means nothing.
+        let blind = without("DCGM_FI_DEV_GPU_UTIL", "x");
+        near(&blind, 56.0);
+        assert_eq!(blind.band, Band::Unknown);
+    }
+
+    #[test]
+    fn too_few_samples_are_unknown_and_never_idle() {
+        let idle = [("DCGM_FI_DEV_GPU_UTIL", 0.0)];
+        assert_eq!(score(&trace("x", &idle, 10)).band, Band::Idle);
+        assert_eq!(score(&trace("x", &idle, 5)).band, Band::Idle, "half of them is enough");
+        let few = score(&trace("x", &idle, 4));
+        assert_eq!((few.band, few.value, few.samples, few.expected), (Band::Unknown, None, 4, 10));
+    }
+
+    #[test]
+    fn bands_begin_where_the_document_says() {
+        let band = |value| Thresholds::default().band(value);
+        for (value, expected) in [
+            (0.0, Band::Idle),
+            (9.99, Band::Idle),
+            (10.0, Band::Low),
+            (19.99, Band::Low),
+            (20.0, Band::Normal),
+            (70.0, Band::Normal),
+            (70.01, Band::High),
+        ] {
+            assert_eq!(band(value), expected, "{value}");
+        }
+        assert!(Band::Idle.is_low() && Band::Low.is_low() && !Band::Unknown.is_low());
+    }
+}

@@ -1,0 +1,189 @@
+//! Draws curves in a terminal: lines of braille dots, or of `#` in ASCII.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use gpuctl_core::model::Point;
+
+use crate::TextStyle;
+
+/// The frame of a chart: what is shown of time and of values.
+#[derive(Clone, Copy, Debug)]
+pub struct ChartFrame {
+    /// Unix milliseconds.
+    pub from: i64,
+    pub to: i64,
+    /// Value at the upper edge; the lower edge is 0.
+    pub top: f64,
+    /// Rows of text.
+    pub height: usize,
+    /// Columns of text, axis included.
+    pub width: usize,
+}
+
+/// Columns that the axis takes.
+const AXIS: usize = 7;
+
+/// Returns the chart, a line of text per row, with `note` beside the time axis.
+pub fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -> String {
+    let columns = frame.width.saturating_sub(AXIS).max(10);
+    let spans = spans(&levels(points, frame, columns * 2), frame.height * 4);
+    let mut text = String::new();
+    for row in (0..frame.height).rev() {
+        let label = match row {
+            row if row + 1 == frame.height => number(frame.top),
+            row if row * 2 + 1 == frame.height => number(frame.top / 2.0),
+            _ => String::new(),
+        };
+        let axis = if look.plain { '|' } else { '┤' };
+        text.push_str(&format!("{label:>5} {axis}"));
+        let cells: String = (0..columns).map(|column| cell(&spans[column * 2..column * 2 + 2], row, look)).collect();
+        text.push_str(cells.trim_end());
+        text.push('\n');
+    }
+    let (corner, line) = if look.plain { ("+", "-") } else { ("┴", "─") };
+    text.push_str(&format!("{:>5} {corner}{}\n", 0, line.repeat(columns)));
+    let (start, end) = (clock(frame.from, frame), clock(frame.to, frame));
+    let room = columns.saturating_sub(start.len() + end.len());
+    let middle = format!("{note:^room$}");
+    let middle = if middle.chars().count() > room { " ".repeat(room) } else { middle };
+    text.push_str(&format!("{}{start}{middle}{end}\n", " ".repeat(AXIS)));
+    if middle.trim().is_empty() && !note.is_empty() {
+        text.push_str(&format!("{}{note}\n", " ".repeat(AXIS)));
+    }
+    text
+}
+
+/// Dots of height per half column, 0 to 4 times the rows; `None` where nothing was sampled.
+fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usize>> {
+    let span = (frame.to - frame.from).max(1) as f64;
+    let mut sums = vec![(0.0, 0_u32); halves];
+    for point in points.iter().filter(|point| point.at >= frame.from && point.at <= frame.to) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the columns")]
+        let half = ((point.at - frame.from) as f64 / span * halves as f64) as usize;
+        let sum = &mut sums[half.min(halves - 1)];
+        *sum = (sum.0 + point.value, sum.1 + 1);
+    }
+    // A sample stands until the next where samples are rarer than columns.
+    let step = points.windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap_or(0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the columns")]
+    let reach = (step as f64 / span * halves as f64).ceil() as usize;
+    let dots = (frame.height * 4) as f64;
+    let (mut last, mut age) = (None, 0);
+    sums.into_iter()
+        .map(|(sum, count)| {
+            if count > 0 {
+                (last, age) = (Some(sum / f64::from(count)), 0);
+            } else {
+                age += 1;
+            }
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the dots")]
+            last.filter(|_| age < reach.max(1)).map(|value: f64| (value / frame.top * dots).clamp(0.0, dots).round() as usize)
+        })
+        .collect()
+}
+
+/// Returns the dots of each half column, lowest and highest, so that neighbors touch: a jump is a vertical line.
+fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
+    let mut before = None;
+    let span = |level: &Option<usize>| {
+        let dot = level.map(|level| level.saturating_sub(1).min(dots - 1));
+        let from = std::mem::replace(&mut before, dot);
+        dot.map(|dot| match from {
+            Some(from) if from < dot => (from + 1, dot),
+            Some(from) if from > dot => (dot, from - 1),
+            _ => (dot, dot),
+        })
+    };
+    levels.iter().map(span).collect()
+}
+
+/// Returns one character: two columns of four dots. A value of nothing is a dot on the ground, no value is no dot.
+fn cell(pair: &[Option<(usize, usize)>], row: usize, look: TextStyle) -> char {
+    const LEFT: [u32; 4] = [0x40, 0x04, 0x02, 0x01];
+    const RIGHT: [u32; 4] = [0x80, 0x20, 0x10, 0x08];
+    let drawn = |span: Option<(usize, usize)>, bits: [u32; 4]| -> u32 {
+        let here = |dot: &usize| span.is_some_and(|(low, high)| (low..=high).contains(&(row * 4 + dot)));
+        (0..4).filter(here).map(|dot| bits[dot]).sum()
+    };
+    let bits = drawn(pair[0], LEFT) + drawn(pair[1], RIGHT);
+    match (bits, look.plain) {
+        (0, _) => ' ',
+        (_, true) => '#',
+        (_, false) => char::from_u32(0x2800 + bits).unwrap_or(' '),
+    }
+}
+
+/// Returns the upper edge for values up to `highest`: 1, 2, 2.5, 5 or 10 times a power of ten.
+pub(crate) fn round_top(highest: f64) -> f64 {
+    let power = 10_f64.powf(highest.max(1.0).log10().floor());
+    [1.0, 2.0, 2.5, 5.0].into_iter().map(|step| step * power).find(|top| *top >= highest).unwrap_or(power * 10.0)
+}
+
+/// Returns a few points as one line of blocks, for lists: `▂▅█▇`.
+pub(crate) fn spark(points: &[Point], frame: ChartFrame, look: TextStyle) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    const PLAIN: [char; 4] = ['_', '.', 'o', '#'];
+    let levels = levels(points, ChartFrame { height: 2, ..frame }, frame.width);
+    levels
+        .into_iter()
+        .map(|level| match level {
+            None => ' ',
+            Some(level) if look.plain => PLAIN[(level / 2).min(3)],
+            Some(level) => BLOCKS[level.saturating_sub(1).min(7)],
+        })
+        .collect()
+}
+
+fn number(value: f64) -> String {
+    if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+/// Returns the time of day, with the day where the frame is longer than one.
+fn clock(at: i64, frame: ChartFrame) -> String {
+    let format = if frame.to - frame.from > 86_400_000 { "%m-%d %H:%M" } else { "%H:%M" };
+    let zone = TimeZone::system();
+    Timestamp::from_millisecond(at).map_or_else(|_| String::new(), |at| at.to_zoned(zone).strftime(format).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(values: &[f64]) -> Vec<Point> {
+        values.iter().zip(0..).map(|(value, index)| Point { at: index * 1000, value: *value }).collect()
+    }
+
+    #[test]
+    fn lines_stand_for_values() {
+        let frame = ChartFrame { from: 0, to: 20_000, top: 100.0, height: 2, width: AXIS + 10 };
+        let text = chart(&points(&[100.0; 20]), frame, "", TextStyle { width: Some(80), color: false, plain: true });
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!((rows[0], rows[1]), ("  100 |##########", "      |"));
+        let text = chart(&points(&[0.0; 20]), frame, "", TextStyle { width: Some(80), color: false, plain: false });
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!((rows[0], rows[1]), ("  100 ┤", "      ┤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀"));
+        assert_eq!(rows[2], "    0 ┴──────────");
+        // From the ground to the top within a column, and back.
+        let values: Vec<f64> = (0..20).map(|index| if (4..8).contains(&index) { 100.0 } else { 0.0 }).collect();
+        let text = chart(&points(&values), frame, "", TextStyle { width: Some(80), color: false, plain: false });
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!((rows[0], rows[1]), ("  100 ┤  ⡏⠉⡆", "      ┤⣀⣀⠇ ⣇⣀⣀⣀⣀⣀"));
+    }
+
+    #[test]
+    fn the_upper_edge_is_a_round_number_above_all_values() {
+        for (highest, top) in [(0.2, 1.0), (1.0, 1.0), (39.0, 50.0), (245.0, 250.0), (1001.0, 2000.0), (7e4, 1e5)] {
+            assert!((round_top(highest) - top).abs() < 1e-6, "{highest}: {}", round_top(highest));
+        }
+    }
+
+    #[test]
+    fn nothing_is_drawn_where_nothing_was_sampled() {
+        let frame = ChartFrame { from: 0, to: 20_000, top: 100.0, height: 1, width: 20 };
+        let mut some = points(&[50.0; 20]);
+        some.retain(|point| point.at >= 10_000);
+        let line = spark(&some, frame, TextStyle { width: None, color: false, plain: false });
+        assert_eq!(line, "          ▄▄▄▄▄▄▄▄▄▄");
+    }
+}

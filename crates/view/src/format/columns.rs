@@ -1,0 +1,60 @@
+//! `-o custom-columns`: fields of the JSON under titles of the user's own, for any list.
+
+use serde_json::Value;
+
+use super::table::{Table, left};
+use crate::{Format, TextStyle};
+
+/// A column: its title, and the keys that lead to its field, outermost first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomColumn {
+    pub title: String,
+    pub path: Vec<String>,
+}
+
+/// Returns the first key of a column that no row has, and the keys that there are. Without rows nothing is known to be wrong.
+pub fn unknown<'c, 'r>(columns: &'c [CustomColumn], rows: &'r [Value]) -> Option<(&'c str, Vec<&'r str>)> {
+    let known: Vec<&str> = rows.first()?.as_object()?.keys().map(String::as_str).collect();
+    let first = columns.iter().map(|column| column.path[0].as_str()).find(|key| !known.contains(key))?;
+    Some((first, known))
+}
+
+/// Renders the fields of the rows; a field that is missing or null is `-`.
+pub fn table(rows: &[Value], columns: &[CustomColumn], headers: bool, look: TextStyle) -> String {
+    // Titles of the user's own are not static, so they are a row like any other.
+    let mut table = Table::new(columns.iter().map(|_| left("")));
+    if headers {
+        table.row(columns.iter().map(|column| column.title.as_str().into()).collect());
+    }
+    for row in rows {
+        let cell = |column: &CustomColumn| match column.path.iter().try_fold(row, |value, key| value.get(key)) {
+            None | Some(Value::Null) => "-".to_owned(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        table.row(columns.iter().map(|column| cell(column).into()).collect());
+    }
+    table.show(Format::Table, false, look)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_path_and_unknown_ones_named() {
+        let rows = [json!({"name": "a", "stat": {"gpu": 2}, "pool": null})];
+        let column = |title: &str, path: &[&str]| CustomColumn {
+            title: title.to_owned(),
+            path: path.iter().map(|key| (*key).to_owned()).collect(),
+        };
+        let columns = [column("N", &["name"]), column("GPUS", &["stat", "gpu"]), column("P", &["pool"])];
+        let look = TextStyle { width: None, color: false, plain: false };
+        assert_eq!(table(&rows, &columns, true, look), "N GPUS P\na 2    -\n");
+        assert_eq!(unknown(&columns, &rows), None);
+        assert_eq!(unknown(&[column("X", &["nmae"])], &rows), Some(("nmae", vec!["name", "stat", "pool"])));
+        assert_eq!(unknown(&[column("X", &["nmae"])], &[]), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! Renders errors, warnings and the problems of a file: text for people, one JSON object a line for programs.
+
+use colored::Color;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_core::error::Error;
+use gpuctl_core::model::secrets::secret_spans;
+use gpuctl_manifest::spec::{Problem, Problems, Severity, secrets_in};
+
+use super::text::{clean, paint};
+use crate::TextStyle;
+
+/// Formats `error: …` with causes, problems and hints.
+pub fn error_text(error: &Error, look: TextStyle) -> String {
+    let mut text = format!("{} {}\n", paint("error:", Some(Color::Red), look), wrapped(&error.message, 7, look));
+    for cause in &error.causes {
+        text.push_str(&format!("  caused by: {}\n", wrapped(cause, 13, look)));
+    }
+    if let Some(problems) = &error.problems {
+        for problem in &problems.list {
+            text.push_str(&problem_text(problems, problem, look));
+        }
+    }
+    if !error.hints.is_empty() {
+        text.push('\n');
+    }
+    for hint in &error.hints {
+        text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), wrapped(hint, 6, look)));
+    }
+    text
+}
+
+/// Breaks a text between words where a terminal would break it within them. A command stays on its line, for it is copied.
+fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
+    let text = clean(text);
+    let is_command = text.starts_with("gpuctl ") || text.starts_with("kubectl ");
+    if is_command { text.into_owned() } else { super::text::wrapped(&text, indent, look) }
+}
+
+/// Returns a problem with its place and its line.
+pub fn problem_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
+    told(problems, problem, "", look)
+}
+
+/// Returns the same with the id of the check that found it.
+pub(crate) fn checked_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
+    told(problems, problem, &format!(" [{}]", problem.id), look)
+}
+
+fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> String {
+    let at = problem.at;
+    let color = if problem.severity == Severity::Error { Color::Red } else { Color::Yellow };
+    let word = if problem.severity == Severity::Error { "" } else { "warning: " };
+    // What `--set` put there has no place in the file.
+    let place = if at.line == 0 { "--set".to_owned() } else { format!("{}:{}:{}", clean(&problems.file), at.line, at.column) };
+    let message = super::text::wrapped(&format!("{place}: {word}{}", clean(&problem.message)), 4, look);
+    let mut text = format!("  {message}{}\n", paint(id, Some(Color::BrightBlack), look));
+    let note = if problem.note.is_empty() { String::new() } else { format!(" {}", clean(&problem.note)) };
+    let Some(line) = problems.line(problem).map(|line| starred(line, problems, problem)) else {
+        text.push_str(&format!("   {note}\n"));
+        return text;
+    };
+    // A long line is shown around the place that matters.
+    let first = at.column.saturating_sub(1);
+    let number = at.line.to_string();
+    let room = look.width.map_or(LINE, |width| width.saturating_sub(number.len() + 8).clamp(44, LINE));
+    let hidden = first.saturating_sub(room - 40).min(if line.chars().count() > room { usize::MAX } else { 0 });
+    let mut shown: String = line.chars().skip(hidden).take(room).collect();
+    let mut before: String = line.chars().skip(hidden).take(first - hidden).collect();
+    if hidden > 0 {
+        (shown, before) = (format!("…{shown}"), format!("…{before}"));
+    }
+    let columns = |text: &str| clean(text).chars().map(width).sum::<usize>();
+    let marked: String = line.chars().skip(first).take(at.width.min(LINE)).collect();
+    let gap = " ".repeat(number.len());
+    let taken = columns(&before);
+    let caret = columns(&marked).clamp(1, room.saturating_sub(taken).max(1));
+    let marks = paint(&"^".repeat(caret), Some(color), look);
+    text.push_str(format!("    {number} | {}", clean(&shown)).trim_end());
+    text.push_str(&format!("\n    {gap} | {}{marks}", " ".repeat(taken)));
+    let beside = number.len() + 7 + taken + caret + columns(&note);
+    match look.width.filter(|width| beside > *width) {
+        // It does not fit beside the place, so it stands below it.
+        Some(_) => {
+            let indent = number.len() + 7;
+            let note = super::text::wrapped(note.trim_start(), indent, look)
+                .replace(&format!("\n{}", " ".repeat(indent)), &format!("\n    {gap} | "));
+            text.push_str(&format!("\n    {gap} | {note}\n"));
+        }
+        None => text.push_str(&format!("{note}\n")),
+    }
+    text
+}
+
+/// Replaces each character of a secret in a source line by a star. This preserves columns. CI
+/// prints and stores these messages.
+fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
+    let stars = |secret: &str| "*".repeat(secret.chars().count());
+    let mut shown = String::with_capacity(line.len());
+    let mut end = 0;
+    for span in secret_spans(line) {
+        shown.push_str(&line[end..span.start]);
+        shown.push_str(&stars(&line[span.clone()]));
+        end = span.end;
+    }
+    shown.push_str(&line[end..]);
+    // Skip a file with errors: it has no values, and parsing it again for each of a thousand errors
+    // is slow.
+    let values = if problem.severity == Severity::Warning { secrets_in(&problems.text) } else { Vec::new() };
+    values.iter().fold(shown, |shown, secret| shown.replace(secret, &stars(secret)))
+}
+
+/// Characters of a source line that are shown.
+const LINE: usize = 100;
+
+/// Columns that a terminal gives to a character.
+fn width(c: char) -> usize {
+    unicode_width::UnicodeWidthChar::width(c).unwrap_or(1)
+}
+
+/// A line of stderr where stdout is a document.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct ErrorDocument<'a> {
+    /// The error's own name, `NotFound`; `Warning` for a warning.
+    error: String,
+    kind: &'static str,
+    message: &'a str,
+    causes: &'a [String],
+    hints: &'a [String],
+    /// The file that has the problem; null where it is no problem of a file.
+    file: Option<&'a str>,
+    /// From 1.
+    line: Option<usize>,
+    /// From 1.
+    column: Option<usize>,
+}
+
+/// Returns the error as objects, one a line: one for each problem of a file, else one.
+pub fn error_json(error: &Error) -> String {
+    let object = |message: &str, hints: &[String], place: Option<(&Problems, &Problem)>| {
+        let warning = place.is_some_and(|(_, problem)| problem.severity == Severity::Warning);
+        let (name, kind) = if warning { ("Warning".to_owned(), "warning") } else { (error.name.to_string(), error.kind.word()) };
+        let place = place.filter(|(_, problem)| problem.at.line > 0);
+        let document = ErrorDocument {
+            error: name,
+            kind,
+            message,
+            causes: &error.causes,
+            hints,
+            file: place.map(|(problems, _)| &*problems.file),
+            line: place.map(|(_, problem)| problem.at.line),
+            column: place.map(|(_, problem)| problem.at.column),
+        };
+        format!("{}\n", crate::json_line(&document))
+    };
+    match &error.problems {
+        None => object(&error.message, &error.hints, None),
+        Some(problems) => problems
+            .list
+            .iter()
+            .map(|problem| {
+                let note = Some(problem.note.clone()).filter(|note| !note.is_empty());
+                object(&problem.message, &note.into_iter().collect::<Vec<_>>(), Some((problems, problem)))
+            })
+            .collect(),
+    }
+}
+
+/// Returns a warning as text.
+pub fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> String {
+    let mut text = format!("{} {}\n", paint("warning:", Some(Color::Yellow), look), wrapped(message, 9, look));
+    if let Some(hint) = hint {
+        text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), clean(hint)));
+    }
+    text
+}
+
+/// Returns a warning as an object.
+pub fn warning_json(message: &str, hints: &[String]) -> String {
+    let document = ErrorDocument {
+        error: "Warning".to_owned(),
+        kind: "warning",
+        message,
+        causes: &[],
+        hints,
+        file: None,
+        line: None,
+        column: None,
+    };
+    format!("{}\n", crate::json_line(&document))
+}

@@ -1,0 +1,13 @@
+//! Builds output from parts: tables, text, CSV, charts, numbers and errors.
+
+pub mod chart;
+pub mod columns;
+pub mod coverage;
+pub mod csv;
+pub mod errors;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzz;
+pub mod objects;
+pub mod parts;
+pub mod table;
+pub mod text;

@@ -1,0 +1,110 @@
+//! Renders parts of devices: instances, partitions and shares, beside whole GPUs and never among them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::coverage::{fine, rounded};
+use gpuctl_core::model::Percent;
+use gpuctl_core::stats::history::part_hours::{PartHours, PartSum};
+
+/// Hours of parts of one name.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct PartHoursItem {
+    part: String,
+    /// What one is of a GPU, 0 to 1, in the mean; `null` where nobody tells.
+    fraction: Option<f64>,
+    held_part_hours: f64,
+    waited_part_hours: f64,
+    /// Those held by their fraction, in GPU-hours.
+    gpu_equivalent_hours: Option<f64>,
+    measured_part_hours: f64,
+    /// `null` for shares: what one of several pods did on a device, nobody measures.
+    used_part_hours: Option<f64>,
+    utilization: Option<Percent>,
+}
+
+impl From<(&String, &PartHours)> for PartHoursItem {
+    fn from((name, hours): (&String, &PartHours)) -> Self {
+        Self {
+            part: name.clone(),
+            fraction: hours.fraction().map(fine),
+            held_part_hours: rounded(hours.held),
+            waited_part_hours: rounded(hours.waited),
+            gpu_equivalent_hours: hours.equivalent.map(rounded),
+            measured_part_hours: rounded(hours.measured),
+            used_part_hours: hours.used().map(rounded),
+            utilization: hours.utilization().map(rounded),
+        }
+    }
+}
+
+/// An hour of parts of one name.
+#[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
+pub(crate) struct PartItem {
+    part: String,
+    /// What one is of a GPU, 0 to 1, in the mean; `null` where nobody tells.
+    fraction: Option<f64>,
+    /// How many there are in the cluster; `null` in rows of a part of it.
+    capacity: Option<u64>,
+    /// Parts held, weighted by time.
+    allocated_count: f64,
+    requested_count: f64,
+    /// `null` for shares: what one of several pods did on a device, nobody measures.
+    avg_utilization: Option<Percent>,
+    sample_count: usize,
+}
+
+impl PartItem {
+    /// Returns those of a group.
+    pub(crate) fn of(sums: &[PartSum]) -> Vec<Self> {
+        sums.iter().map(Self::from).collect()
+    }
+
+    /// Returns the parts of a cluster: those that somebody held, and those of which there are some.
+    pub(crate) fn of_cluster(sums: &[PartSum], capacities: &[(String, u64)]) -> Vec<Self> {
+        let mut items = Self::of(sums);
+        for (name, capacity) in capacities {
+            match items.iter_mut().find(|item| item.part == *name) {
+                Some(item) => item.capacity = Some(*capacity),
+                None => items.push(Self { capacity: Some(*capacity), ..Self::from(&PartSum::nothing(name)) }),
+            }
+        }
+        items.sort_by(|a, b| a.part.cmp(&b.part));
+        items
+    }
+}
+
+impl From<&PartSum> for PartItem {
+    fn from(sum: &PartSum) -> Self {
+        Self {
+            part: sum.name.clone(),
+            fraction: sum.fraction.map(fine),
+            capacity: None,
+            allocated_count: rounded(sum.allocated),
+            requested_count: rounded(sum.requested),
+            avg_utilization: sum.utilization.map(rounded),
+            sample_count: sum.samples,
+        }
+    }
+}
+
+/// Parts of one name at a moment.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct PartAt {
+    pub part: String,
+    /// How many there are; `null` where nobody tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u64>,
+    #[serde(rename = "allocated_count")]
+    pub allocated: u64,
+}
+
+/// Formats parts for a cell: `2 mig-1g.10gb`.
+pub(crate) fn cell(parts: &[PartAt]) -> String {
+    parts
+        .iter()
+        .filter(|part| part.allocated > 0)
+        .map(|part| format!("{} {}", part.allocated, part.part))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

@@ -1,0 +1,283 @@
+//! Formats words and numbers, and replaces control characters in text from the cluster.
+
+use std::borrow::Cow;
+
+use colored::{Color, Colorize};
+use jiff::{SignedDuration, Timestamp};
+
+use gpuctl_core::model::{Percent, State, Status};
+
+use crate::TextStyle;
+
+/// Makes external text safe to display: escapes control characters, direction marks, line
+/// separators and invisible characters visibly.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| is_unsafe(c) || is_joiner(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut result = String::new();
+    let mut before = None;
+    for (at, c) in text.char_indices() {
+        match c {
+            '\n' | '\t' | '\r' => result.push(' '),
+            c if is_hidden(before, c, &text[at + c.len_utf8()..]) => result.extend(c.escape_unicode()),
+            c => result.push(c),
+        }
+        before = Some(c);
+    }
+    Cow::Owned(result)
+}
+
+/// Replaces characters that no name in Kubernetes contains, because people paste names into shells.
+/// Kubernetes validates the names of objects, but not those in owner references and ConfigMaps.
+pub fn plain_name(name: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '@' | '/');
+    if name.chars().all(is_plain) && !name.starts_with('-') {
+        return Cow::Borrowed(name);
+    }
+    let replaced: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    Cow::Owned(replaced.strip_prefix('-').map(|rest| format!("_{rest}")).unwrap_or(replaced))
+}
+
+/// Makes whole output safe that may have lines, tabs and, where `color` is on, colors: the last look at what a view has put together,
+/// should it have left a text of the cluster as it was.
+pub fn harmless(output: &str, color: bool) -> Cow<'_, str> {
+    let is_line = |c: char| matches!(c, '\n' | '\t');
+    if output.chars().all(|c| !is_unsafe(c) && !is_joiner(c) || is_line(c)) {
+        return Cow::Borrowed(output);
+    }
+    let (mut result, mut rest, mut before) = (String::with_capacity(output.len() + 64), output, None);
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '\u{1b}' if color => of_color(rest),
+            _ => None,
+        };
+        let (taken, after) = rest.split_at(length.unwrap_or(c.len_utf8()));
+        match length.is_some() || is_line(c) || !is_hidden(before, c, after) {
+            true => result.push_str(taken),
+            false => result.extend(c.escape_unicode()),
+        }
+        (rest, before) = (after, Some(c));
+    }
+    Cow::Owned(result)
+}
+
+/// Escapes text for Markdown, so that it contains no markup, HTML, link, mention or table
+/// separator.
+pub(crate) fn in_markdown(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c {
+            '&' | '<' | '>' | '@' => result.push_str(&format!("&#{};", u32::from(c))),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '!' => result.extend(['\\', c]),
+            c => result.push(c),
+        }
+    }
+    // Markdown turns these into links without any markup.
+    result.replace("://", "&#58;//").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
+}
+
+/// Makes external text safe for a chat: one line, without mentions, tags, markup or links.
+pub(crate) fn in_chat(text: &str) -> String {
+    let plain = |c: char| match c {
+        '<' => '‹',
+        '>' => '›',
+        '@' => '＠',
+        '[' => '［',
+        ']' => '］',
+        '`' | '*' | '~' | '|' => '·',
+        c => c,
+    };
+    clean(text).chars().map(plain).collect::<String>().replace("://", ":/ /")
+}
+
+/// Returns the length of the sequence that sets colors, where the text begins with one.
+fn of_color(text: &str) -> Option<usize> {
+    let codes = text.strip_prefix("\u{1b}[")?;
+    let end = codes.find(|c: char| !matches!(c, '0'..='9' | ';' | ':'))?;
+    codes[end..].starts_with('m').then_some(end + 3)
+}
+
+/// Escapes in JSON what its grammar allows and a terminal may obey: C1, marks of direction, tags. The values stay what they are.
+pub fn escaped(json: String) -> String {
+    with_escapes(json, |c, result| {
+        c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| result.push_str(&format!("\\u{unit:04x}")));
+    })
+}
+
+/// The same for JSON that is read as YAML, which knows no pairs of surrogates.
+pub(crate) fn escaped_in_yaml(json: String) -> String {
+    with_escapes(json, |c, result| result.push_str(&format!("\\U{:08x}", u32::from(c))))
+}
+
+/// Returns true when a text has something that a terminal may obey, apart from ends of lines.
+pub(crate) fn is_escaped_in(text: &str) -> bool {
+    !text.bytes().all(|byte| byte < 0x7f) && text.contains(is_escaped)
+}
+
+fn with_escapes(json: String, write: impl Fn(char, &mut String)) -> String {
+    if !is_escaped_in(&json) {
+        return json;
+    }
+    let mut result = String::with_capacity(json.len() + 64);
+    let mut before = None;
+    for (at, c) in json.char_indices() {
+        match c >= '\u{7f}' && is_hidden(before, c, &json[at + c.len_utf8()..]) {
+            true => write(c, &mut result),
+            false => result.push(c),
+        }
+        before = Some(c);
+    }
+    result
+}
+
+/// Returns true for what is unsafe and not part of the grammar of JSON, as line ends are.
+fn is_escaped(c: char) -> bool {
+    (is_unsafe(c) || is_joiner(c)) && c >= '\u{7f}'
+}
+
+/// Joiners and variation selectors. Emoji, Persian and Indic text needs them.
+fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+}
+
+/// Whether a character is unsafe at its position. A joiner has a purpose after a visible non-ASCII
+/// character. Between letters of a name it would only make two names look alike.
+fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
+    if !is_joiner(c) {
+        return is_unsafe(c);
+    }
+    let is_visible = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_unsafe(c) && !is_joiner(c);
+    // An emoji can have a variation selector before the joiner.
+    let joins = c == '\u{200d}' && before == Some('\u{fe0f}');
+    let is_keycap = c == '\u{fe0f}' && after.starts_with('\u{20e3}');
+    let is_form = matches!(c, '\u{fe00}'..='\u{fe0f}');
+    let has_purpose = before.is_some_and(is_visible) && (is_form || after.chars().next().is_some_and(is_visible));
+    !(has_purpose || joins || is_keycap)
+}
+
+/// Returns true for what a terminal may obey, and for what it hides.
+pub(crate) fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
+        || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e0fff}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{ad}')
+        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{180b}'..='\u{180f}' | '\u{34f}' | '\u{115f}' | '\u{1160}')
+        || matches!(c, '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}' | '\u{1d173}'..='\u{1d17a}' | '\u{2800}')
+}
+
+/// Returns a span of time as `45s`, `12m`, `3h`, `2d`. Clocks differ: a negative one is `0s`.
+pub fn age(from: Option<Timestamp>, now: Timestamp) -> String {
+    from.map_or_else(|| "-".to_owned(), |from| span(now.duration_since(from)))
+}
+
+/// Returns a duration in one unit.
+pub fn span(duration: SignedDuration) -> String {
+    let seconds = duration.as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Formats as `1 pod`, `2 pods`.
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Writes `text` in a color, where colors are wanted.
+pub fn paint(text: &str, color: Option<Color>, look: TextStyle) -> String {
+    match color.filter(|_| look.color) {
+        Some(color) => text.color(color).to_string(),
+        None => text.to_owned(),
+    }
+}
+
+/// Returns red for broken, yellow for waiting, green for running; what is over or paused is dim.
+pub(crate) fn status_color(status: Status) -> Option<Color> {
+    match status {
+        Status::Running => Some(Color::Green),
+        Status::Failed => Some(Color::Red),
+        Status::Pending => Some(Color::Yellow),
+        Status::Succeeded | Status::Paused | Status::Terminating | Status::Unknown => Some(Color::BrightBlack),
+    }
+}
+
+/// Formats as `pending ImagePullBackOff`, `running 2/2`.
+pub fn state(state: &State) -> String {
+    let mut text = state.status.to_string();
+    if state.counted && state.status == Status::Running {
+        text.push_str(&format!(" {}/{}", state.running, state.wanted));
+    }
+    if let Some(reason) = &state.reason {
+        text.push_str(&format!(" {}", clean(reason)));
+    }
+    text
+}
+
+/// Returns a line of a description: its name and what it says.
+pub(crate) fn status_line(name: &str, value: &str) -> String {
+    format!("  {name:<12} {value}\n")
+}
+
+/// Formats a value for a cell; `-` when it is unknown.
+pub(crate) fn or_dash(value: Option<impl std::fmt::Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// Formats several values for a cell: `a100-80g,h100-80g`.
+pub fn joined(values: &[impl std::fmt::Display]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Returns a bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
+pub fn bar(percent: Percent, cells: usize, look: TextStyle) -> String {
+    format!("{} {percent:.0}%", blocks(percent, cells, look))
+}
+
+/// Returns a bar of `cells` for whoever writes its number beside it.
+pub fn blocks(percent: Percent, cells: usize, look: TextStyle) -> String {
+    let eighths = (percent.ratio().clamp(0.0, 1.0) * cells as f64 * 8.0).round() as usize;
+    if look.plain {
+        let full = (eighths / 8).min(cells);
+        return format!("{}{}", "#".repeat(full), ".".repeat(cells - full));
+    }
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let text = format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8]);
+    let pad = cells - text.chars().count().min(cells);
+    format!("{text}{}", " ".repeat(pad))
+}
+
+/// Breaks a long text at words, so that it stays beside its title on a terminal.
+pub fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
+    let Some(room) = look.width.and_then(|width| width.checked_sub(indent)).filter(|room| *room > 20) else {
+        return text.to_owned();
+    };
+    // A name of an object is never cut: it is there to be copied.
+    let options = textwrap::Options::new(room).break_words(false).word_separator(textwrap::WordSeparator::AsciiSpace);
+    let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::wrap(text, options).join(&format!("\n{}", " ".repeat(indent)))
+}
+
+/// Returns a text whose commands are those that a user of kubectl types: `gpuctl logs` is `kubectl gpuctl logs` there.
+pub fn as_plugin(text: &str) -> String {
+    const NAME: &str = "gpuctl ";
+    let mut told = String::with_capacity(text.len() + 64);
+    let mut rest = text;
+    while let Some(at) = rest.find(NAME) {
+        let (before, behind) = rest.split_at(at);
+        told.push_str(before);
+        let is_command = before.is_empty() && told.is_empty()
+            || ["`", "\"", "(", "\n  ", "hint: ", "-- ", "&& ", "\u{1b}[0m "].iter().any(|sign| told.ends_with(sign));
+        if is_command && behind[NAME.len()..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '-') {
+            told.push_str("kubectl ");
+        }
+        told.push_str(NAME);
+        rest = &behind[NAME.len()..];
+    }
+    told + rest
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Renders nodes, jobs and single devices at a moment of the past. Fields have the names of the present lists; what history
+//! does not record is left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_core::model::{Count, GpuCount, Percent};
+use gpuctl_core::stats::history::allocations::Allocation;
+use gpuctl_core::stats::history::top_owner::TopOwner;
+
+use super::snapshot::At;
+use crate::format::coverage::{percent, rounded};
+use crate::format::parts::PartAt;
+use crate::format::table::{Table, left, percentages, right};
+use crate::format::text::or_dash;
+use crate::{Format, TextStyle};
+
+/// A list as it was at a moment.
+#[derive(JsonSchema, Serialize)]
+pub struct ListAt<T> {
+    total: usize,
+    at: Timestamp,
+    pub items: Vec<T>,
+}
+
+impl<T> ListAt<T> {
+    fn new(at: Timestamp, items: Vec<T>) -> Self {
+        Self { total: items.len(), at, items }
+    }
+
+    /// Keeps the items that `is_meant` accepts.
+    #[must_use]
+    pub fn only(mut self, is_meant: impl Fn(&T) -> bool) -> Self {
+        self.items.retain(is_meant);
+        Self::new(self.at, self.items)
+    }
+}
+
+/// A node that had GPUs.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeAt {
+    pub node_name: String,
+    gpu_total: u64,
+    /// Instances, partitions and shares, which are in none of the counts of GPUs.
+    gpu_slices: BTreeMap<String, Count>,
+    /// `null` when no allocation was recorded then.
+    gpu_used: Option<u64>,
+    gpu_free: Option<u64>,
+    /// Mean in percent of the five minutes before, over the devices that were held.
+    gpu_utilization: Option<Percent>,
+    holders: Option<Vec<HolderAt>>,
+}
+
+/// A pod that held GPUs.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HolderAt {
+    namespace: String,
+    pod: String,
+    workload: String,
+    workload_type: String,
+    gpu: GpuCount,
+    /// Parts of devices, as `gpuSlices` of the node.
+    gpu_slices: BTreeMap<String, u64>,
+}
+
+impl From<&Allocation> for HolderAt {
+    fn from(tenure: &Allocation) -> Self {
+        let Allocation { pod: (namespace, pod), top, gpus, part, .. } = tenure;
+        Self {
+            namespace: namespace.clone(),
+            pod: pod.clone(),
+            workload: top.name.clone(),
+            workload_type: top.kind.clone(),
+            gpu: *gpus,
+            gpu_slices: part.iter().map(|(part, units)| (part.name.clone(), *units)).collect(),
+        }
+    }
+}
+
+/// A workload that requested GPUs.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobAt {
+    pub job_id: String,
+    name: String,
+    pub namespace: String,
+    workload_type: String,
+    pool: Option<String>,
+    status: &'static str,
+    gpu: GpuCount,
+    gpu_held: GpuCount,
+    /// Parts of devices that it requested, as `gpuSlices` of nodes.
+    gpu_slices: BTreeMap<String, u64>,
+    user: Option<String>,
+    pods_running: usize,
+    gpu_utilization: Option<Percent>,
+}
+
+/// A device, and who held it.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceAt {
+    node: String,
+    index: u32,
+    at: Timestamp,
+    /// Percent.
+    utilization: Option<Percent>,
+    holders: Vec<HolderAt>,
+    /// Pods of the node that may have held it, where the exporter names no pod.
+    possible_holders: Vec<HolderAt>,
+}
+
+/// Returns every node that had GPUs then.
+pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
+    let held = then.held();
+    let node = |name: &String| {
+        let total = then.ledger.of_nodes.get(name).copied().unwrap_or(0);
+        let own: Option<Vec<usize>> =
+            held.as_ref().map(|held| held.iter().copied().filter(|index| then.tenure(*index).node == *name).collect());
+        let used = own.as_ref().map(|own| then.gpus(own));
+        NodeAt {
+            node_name: name.clone(),
+            gpu_total: total,
+            gpu_slices: node_slices(then, name, own.as_deref()),
+            gpu_used: used.map(|GpuCount(used)| used),
+            gpu_free: used.map(|GpuCount(used)| total.saturating_sub(used)),
+            gpu_utilization: own.as_ref().and_then(|own| then.utilization(own)).map(rounded),
+            holders: own.map(|own| own.iter().map(|index| then.tenure(*index).into()).collect()),
+        }
+    };
+    let names: BTreeSet<&String> = then.ledger.of_nodes.keys().chain(then.ledger.parts_of_nodes.keys()).collect();
+    ListAt::new(then.time, names.into_iter().map(node).collect())
+}
+
+/// Returns the parts of a node that there were, and those of them that were held.
+fn node_slices(then: &At<'_>, node: &str, held: Option<&[usize]>) -> BTreeMap<String, Count> {
+    let own = held.map(|held| slices(&then.parts(held)));
+    let all = then.ledger.parts_of_nodes.get(node);
+    let names: BTreeSet<&String> = all.into_iter().flat_map(BTreeMap::keys).chain(own.iter().flat_map(BTreeMap::keys)).collect();
+    let count = |name: &String| Count {
+        total: all.and_then(|all| all.get(name)).copied().unwrap_or(0),
+        used: own.as_ref().map(|own| own.get(name).copied().unwrap_or(0)),
+    };
+    names.into_iter().map(|name| (name.clone(), count(name))).collect()
+}
+
+fn slices(parts: &[PartAt]) -> BTreeMap<String, u64> {
+    parts.iter().map(|part| (part.part.clone(), part.allocated)).collect()
+}
+
+/// Returns every workload that requested GPUs then.
+pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
+    let Some(slot) = then.slot() else { return ListAt::new(then.time, Vec::new()) };
+    let mut tops: BTreeMap<&TopOwner, Vec<usize>> = BTreeMap::new();
+    for (index, tenure) in then.ledger.tenures.iter().enumerate().filter(|(_, tenure)| tenure.requested[slot]) {
+        tops.entry(&tenure.top).or_default().push(index);
+    }
+    let job = |(top, own): (&TopOwner, Vec<usize>)| {
+        let tenures = || own.iter().map(|index| then.tenure(*index));
+        let held: Vec<usize> = own.iter().copied().filter(|index| then.tenure(*index).held[slot]).collect();
+        let running: BTreeSet<&(String, String)> = tenures()
+            .filter(|tenure| tenure.phase.as_ref().is_some_and(|(_, phase)| phase == "Running"))
+            .map(|tenure| &tenure.pod)
+            .collect();
+        let label = |key: &str| tenures().find_map(|tenure| tenure.labels.as_ref()?.get(key).cloned());
+        JobAt {
+            job_id: top.name.clone(),
+            name: top.name.clone(),
+            namespace: top.namespace.clone(),
+            workload_type: top.kind.clone(),
+            pool: label("gpuctl_pool"),
+            status: if running.is_empty() { "pending" } else { "running" },
+            gpu: then.gpus(&own),
+            gpu_held: then.gpus(&held),
+            gpu_slices: slices(&then.parts(&own)),
+            user: label("gpuctl_user"),
+            pods_running: running.len(),
+            gpu_utilization: then.utilization(&held).map(rounded),
+        }
+    };
+    ListAt::new(then.time, tops.into_iter().map(job).collect())
+}
+
+/// Returns who had a device then; `None` when there was no such device.
+pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
+    let held = then.held()?;
+    let total = *then.ledger.of_nodes.get(node)?;
+    let place = then.usage.devices.iter().position(|place| place.node == node && place.index == Some(index));
+    if place.is_none() && u64::from(index) >= total {
+        return None;
+    }
+    let runs = then.usage.runs().iter().filter(|run| Some(run.device) == place);
+    let last = runs.filter_map(|run| Some((&run.holders, run.values.last()?))).max_by_key(|(_, point)| point.at);
+    let there: Vec<usize> = held.into_iter().filter(|index| then.tenure(*index).node == node).collect();
+    let known: Vec<usize> =
+        last.map(|(holders, _)| holders.iter().copied().filter(|holder| there.contains(holder)).collect()).unwrap_or_default();
+    // A pod that holds all GPUs of the node holds this one too, even if the exporter names no pod.
+    let sure = match there.as_slice() {
+        [one] if known.is_empty() && then.tenure(*one).gpus.0 >= total => vec![*one],
+        _ => known,
+    };
+    let holders = |of: &[usize]| of.iter().map(|index| then.tenure(*index).into()).collect();
+    // Any pod of the node may hold a device whose holder is not named.
+    let possible: &[usize] = if sure.is_empty() { &there } else { &[] };
+    Some(DeviceAt {
+        node: node.to_owned(),
+        index,
+        at: then.time,
+        utilization: last.map(|(_, point)| Percent(rounded(point.value))),
+        holders: holders(&sure),
+        possible_holders: holders(possible),
+    })
+}
+
+/// Renders nodes for people.
+pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextStyle) -> String {
+    let columns = [left("NAME"), right("GPUS"), right("USED"), right("FREE"), percentages("UTIL"), left("HOLDERS").yielding()];
+    let mut table = Table::new(columns);
+    for item in items {
+        let holders = item.holders.iter().flatten().map(|holder| format!("{}/{}", holder.namespace, holder.pod));
+        table.row(vec![
+            item.node_name.as_str().into(),
+            item.gpu_total.to_string().into(),
+            or_dash(item.gpu_used).into(),
+            or_dash(item.gpu_free).into(),
+            percent(item.gpu_utilization).into(),
+            holders.collect::<Vec<_>>().join(" ").into(),
+        ]);
+    }
+    table.show(format, headers, look)
+}
+
+/// Renders jobs for people.
+pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle) -> String {
+    let mut table = Table::new([
+        left("NAMESPACE"),
+        left("NAME"),
+        left("KIND"),
+        left("STATUS"),
+        right("GPUS"),
+        right("HELD"),
+        percentages("UTIL"),
+    ]);
+    for item in items {
+        table.row(vec![
+            item.namespace.as_str().into(),
+            item.name.as_str().into(),
+            item.workload_type.as_str().into(),
+            item.status.into(),
+            item.gpu.to_string().into(),
+            item.gpu_held.to_string().into(),
+            percent(item.gpu_utilization).into(),
+        ]);
+    }
+    table.show(format, headers, look)
+}
+
+/// Returns one sentence about a device.
+pub fn sentence(device: &DeviceAt) -> String {
+    let names = |holders: &[HolderAt]| {
+        let one =
+            |holder: &HolderAt| format!("{}/{} ({} {})", holder.namespace, holder.pod, holder.workload_type, holder.workload);
+        holders.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let who = match (names(&device.holders), names(&device.possible_holders)) {
+        (held, _) if !held.is_empty() => held,
+        (_, possible) if possible.is_empty() => "nobody".to_owned(),
+        (_, possible) => format!("nobody, or one of {possible}: the exporter names no pod"),
+    };
+    let busy = device.utilization.map_or(String::new(), |busy| format!(", {busy:.0}% busy"));
+    format!("{}/{} at {}: {who}{busy}\n", device.node, device.index, device.at)
+}

@@ -1,0 +1,224 @@
+//! Renders `eff`: how a workload used its GPUs, a bar per device, and advice.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_core::model::{Mebibytes, Percent, Watts};
+use gpuctl_core::stats::history::gpu_hours::{Advice, GpuHours, Works};
+use gpuctl_core::stats::history::part_hours::PartHours;
+use gpuctl_core::stats::history::serving_hours::ServingHours;
+use gpuctl_core::stats::history::top_owner::TopOwner;
+
+use super::serving_hours::ServingHoursItem;
+use crate::TextStyle;
+use crate::format::coverage::rounded;
+use crate::format::parts::PartHoursItem;
+use crate::format::text::{blocks, clean, count};
+
+/// All that is known of it.
+pub struct Efficiency {
+    pub top: TopOwner,
+    /// When it held a device first and last.
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+    pub wait_seconds: f64,
+    pub account: GpuHours,
+    pub works: Works,
+    pub advice: Vec<Advice>,
+    /// What it told of its requests, if it is a server.
+    pub serving: Option<ServingHours>,
+    /// Samples of everybody's devices that none can have.
+    pub dropped: u64,
+}
+
+/// Returns a sentence, and what to change in the YAML.
+fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
+    match advice {
+        Advice::FewerGpus { idle, all, alone } => {
+            // What is right for each of several pods is not known from their sum.
+            let patch = alone.then(|| format!("resources:\n  gpu: {}\n", all - idle));
+            ("fewer-gpus", format!("{idle} of {all} GPUs did nothing"), patch)
+        }
+        Advice::Slice { memory_peak } => {
+            let gib = memory_peak.gibibytes().ceil();
+            (
+                "slice",
+                format!("{gib} GiB and little work would fit into a slice of a GPU"),
+                Some("resources:\n  gpu: 1\n  gpu_share: 0.125\n".to_owned()),
+            )
+        }
+        Advice::Straggler { device, power, others } => {
+            ("straggler", format!("{device} drew {power:.0} W, its peers {others:.0} W: it may hold them up"), None)
+        }
+        Advice::NoRequests { idle, held } => {
+            let told = format!(
+                "nothing was asked of it in {idle:.1} of {held:.1} GPU-hours: fewer replicas, or a queue-based autoscaler"
+            );
+            ("no-requests", told, None)
+        }
+        Advice::Stuck { devices, power } => {
+            let told = format!("{} at 100% and {power:.0} W: busy waiting, as when a rank hangs", count(*devices as u64, "GPU"));
+            ("stuck", told, None)
+        }
+    }
+}
+
+/// The answer of `eff`.
+#[derive(JsonSchema, Serialize)]
+pub struct EfficiencyDocument<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    kind: &'a str,
+    /// When it held a device first.
+    from: Option<Timestamp>,
+    /// When it held a device last.
+    to: Option<Timestamp>,
+    wait_seconds: f64,
+    held_gpu_hours: f64,
+    used_gpu_hours: Option<f64>,
+    wasted_gpu_hours: Option<f64>,
+    unknown_gpu_hours: f64,
+    /// Percent, 0 to 100.
+    utilization: Option<Percent>,
+    energy_kwh: Option<f64>,
+    gpu_parts: Vec<PartHoursItem>,
+    /// What it told of its requests, if it is a server.
+    serving: Option<ServingHoursItem>,
+    /// The part of the GPU-hours that was measured.
+    coverage_percent: Option<Percent>,
+    devices: Vec<DeviceItem>,
+    advice: Vec<AdviceItem>,
+    /// Samples of everybody's devices that none can have.
+    samples_dropped: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct DeviceItem {
+    node: String,
+    device: String,
+    /// Percent, 0 to 100.
+    utilization: Option<Percent>,
+    memory_peak_gib: Option<f64>,
+    memory_total_gib: Option<f64>,
+    power_watts: Option<Watts>,
+    measured_hours: f64,
+    /// Others use it, too: the figures are those of all.
+    shared: bool,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct AdviceItem {
+    /// `fewer-gpus`, `slice`, `straggler`, `no-requests`, `stuck`.
+    kind: &'static str,
+    message: String,
+    /// What to change in the YAML.
+    patch: Option<String>,
+}
+
+pub fn document(of: &Efficiency) -> EfficiencyDocument<'_> {
+    let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped, serving } = of;
+    let gib = |memory: Mebibytes| rounded(memory.gibibytes());
+    let devices = works.iter().map(|((node, device), work)| DeviceItem {
+        node: node.clone(),
+        device: device.to_string(),
+        utilization: work.utilization().map(rounded),
+        memory_peak_gib: work.memory_peak.map(gib),
+        memory_total_gib: work.memory_total.map(gib),
+        power_watts: work.power().map(rounded),
+        measured_hours: rounded(work.seconds / 3600.0),
+        shared: work.shared,
+    });
+    EfficiencyDocument {
+        namespace: &top.namespace,
+        name: &top.name,
+        kind: &top.kind,
+        from: *from,
+        to: *to,
+        wait_seconds: wait_seconds.round(),
+        held_gpu_hours: rounded(account.held),
+        used_gpu_hours: account.used().map(rounded),
+        wasted_gpu_hours: account.wasted().map(rounded),
+        unknown_gpu_hours: rounded(account.unknown()),
+        utilization: account.utilization().map(rounded),
+        energy_kwh: account.energy.map(rounded),
+        gpu_parts: account.parts.iter().map(PartHoursItem::from).collect(),
+        serving: serving.as_ref().map(ServingHoursItem::from),
+        coverage_percent: account.covered().map(rounded),
+        devices: devices.collect(),
+        advice: advice.iter().map(told).map(|(kind, message, patch)| AdviceItem { kind, message, patch }).collect(),
+        samples_dropped: *dropped,
+    }
+}
+
+fn span(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the life of a job")]
+    let minutes = (seconds / 60.0).round() as u64;
+    match minutes {
+        0 => format!("{seconds:.0}s"),
+        1..60 => format!("{minutes}m"),
+        _ => format!("{}h {}m", minutes / 60, minutes % 60),
+    }
+}
+
+/// Returns the line of parts of one name.
+fn part_line(name: &str, hours: &PartHours) -> String {
+    let worth =
+        hours.equivalent.map_or_else(|| "of a size that nobody tells".to_owned(), |all| format!("as much as {all:.1} GPU-hours"));
+    let used = match hours.used().zip(hours.utilization()) {
+        Some((used, Percent(utilization))) => format!(", {used:.1} used ({utilization:.0}%)"),
+        None => String::new(),
+    };
+    format!("  {}   {:.1} hours held, {worth}{used}\n", clean(name), hours.held)
+}
+
+/// Formats it for people.
+pub fn text(of: &Efficiency, look: TextStyle) -> String {
+    let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped, serving } = of;
+    let ran = from.zip(*to).map_or_else(
+        || "never ran".to_owned(),
+        |(from, to)| format!("held GPUs for {}", span(to.duration_since(from).as_secs_f64())),
+    );
+    let mut text =
+        clean(&format!("{}/{}   {}   {ran}, waited {}", top.namespace, top.name, top.kind, span(*wait_seconds))).into_owned();
+    let energy = account.energy.map_or(String::new(), |energy| format!("   energy {energy:.1} kWh"));
+    text.push_str(&format!("\n  GPU-hours   {:.1} held", account.held));
+    if let Some((used, wasted)) = account.used().zip(account.wasted()).filter(|_| account.held > 0.0) {
+        text.push_str(&format!(", {used:.1} used, {wasted:.1} wasted"));
+    }
+    if account.unknown() >= 0.05 {
+        text.push_str(&format!(", {:.1} not measured", account.unknown()));
+    }
+    text.push_str(&format!("{energy}\n"));
+    for (name, hours) in &account.parts {
+        text.push_str(&part_line(name, hours));
+    }
+    if let Some(sum) = serving {
+        let rate = sum.tokens_per_gpu_hour().map_or(String::new(), |rate| format!(", {rate:.0} for each GPU-hour"));
+        text.push_str(&format!(
+            "  requests    {:.0} tokens generated{rate}; nothing was asked of it in {:.1} of {:.1} GPU-hours\n",
+            sum.generated_tokens, sum.idle, sum.held
+        ));
+    }
+    let width = works.keys().map(|(node, device)| node.len() + device.to_string().len() + 1).max().unwrap_or(0);
+    for ((node, device), work) in works {
+        let name = clean(&format!("{node}/{device}")).into_owned();
+        let bar = work
+            .utilization()
+            .map_or_else(|| format!("{:20}    -", ""), |value| format!("{} {value:>4.0}%", blocks(value, 20, look)));
+        let total = work.memory_total.map_or(String::new(), |total| format!(" of {:.0}", total.gibibytes()));
+        let memory = work.memory_peak.map_or_else(|| "-".to_owned(), |peak| format!("{:.1}{total} GiB", peak.gibibytes()));
+        let shared = if work.shared { "   shared: the figures of all who use it" } else { "" };
+        text.push_str(&format!("  {name:<width$}  {bar}   memory {memory}{shared}\n"));
+    }
+    for (_, message, patch) in advice.iter().map(told) {
+        text.push_str(&format!("  advice  {}\n", clean(&message)));
+        for line in patch.iter().flat_map(|patch| patch.lines()) {
+            text.push_str(&format!("          {line}\n"));
+        }
+    }
+    let share = account.covered().map_or(0.0, |Percent(share)| share);
+    let dropped = if *dropped > 0 { format!(" ({} dropped)", count(*dropped, "sample")) } else { String::new() };
+    text.push_str(&format!("  rests on {share:.0}% of the GPU-hours, {}{dropped}\n", count(works.len() as u64, "GPU")));
+    text
+}

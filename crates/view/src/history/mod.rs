@@ -1,0 +1,14 @@
+//! Renders the past: reports, statistics, snapshots and curves.
+
+pub mod at_time;
+pub mod blame;
+pub mod efficiency;
+pub mod hourly;
+pub mod hourly_table;
+pub mod metrics;
+pub mod report;
+pub mod report_document;
+pub mod report_html;
+pub(crate) mod serving_hours;
+pub mod snapshot;
+pub(crate) mod utilization;

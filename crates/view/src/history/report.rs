@@ -1,0 +1,283 @@
+//! Renders `report` as a table, CSV and Markdown: GPU-hours of groups, or what their jobs did with their time.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::format::coverage::{percent, rounded};
+use crate::format::table::{Column, Table, left, percentages, right};
+use crate::format::text::{in_markdown, span};
+use crate::{Format, TextStyle};
+use gpuctl_core::model::Percent;
+use gpuctl_core::model::values::prices::Allowance;
+use gpuctl_core::stats::history::gpu_hours::GpuHours;
+use gpuctl_core::stats::history::job_time::JobSum;
+use gpuctl_core::stats::history::serving_hours::ServingHours;
+
+/// A group with its account.
+#[derive(Default)]
+pub struct Group {
+    /// `None` for pods that are in no group.
+    pub name: Option<String>,
+    /// What is grouped by, with the group's value of it.
+    pub keys: Vec<(String, Option<String>)>,
+    /// Devices that it may request.
+    pub quota: Option<f64>,
+    pub cost: Option<f64>,
+    /// What it may use within this time.
+    pub allowance: Option<Allowance>,
+    pub account: GpuHours,
+    pub jobs: JobSum,
+    /// `None` where no server of it told of its requests.
+    pub serving: Option<ServingHours>,
+}
+
+impl Group {
+    /// Adds what another group did; quota, cost and budget stay its own.
+    pub fn add(&mut self, other: &Self) {
+        self.account.add(other.account.clone());
+        self.jobs.add(&other.jobs);
+        if let Some(serving) = other.serving {
+            self.serving.get_or_insert_default().add(serving);
+        }
+    }
+
+    /// Returns what is left of the budget: GPU-hours, parts by their fraction, and cost. What is not known has no rest.
+    pub fn left(&self) -> (Option<f64>, Option<f64>) {
+        let used = self.account.part_equivalent().map(|parts| self.account.held + parts);
+        let rest = |allowed: Option<f64>, used: Option<f64>| Some(allowed? - used?);
+        let allowance = self.allowance.unwrap_or_default();
+        (rest(allowance.gpu_hours, used), rest(allowance.cost, self.cost))
+    }
+
+    /// Returns the cost of so many of its GPU-hours for each of so many things.
+    pub(crate) fn cost_of(&self, gpu_hours: f64, things: f64) -> Option<f64> {
+        let all = self.account.held + self.account.part_equivalent()?;
+        (all > 0.0 && things > 0.0).then_some(self.cost? * (gpu_hours / all).min(1.0) / things)
+    }
+}
+
+/// Returns the name of a group of several values; `None` where it has none of them.
+pub fn joined(values: &[Option<String>]) -> Option<String> {
+    let name = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
+    values.iter().any(Option::is_some).then(|| values.iter().map(name).collect::<Vec<_>>().join(", "))
+}
+
+/// GPU-hours of an hour of the report.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HourPoint {
+    /// Hours since the report's begin.
+    pub hour: u32,
+    pub held: f64,
+    pub used: f64,
+    /// Held and not measured.
+    pub unknown: f64,
+}
+
+/// All of them.
+pub struct GpuHourReport<'a> {
+    pub by: &'a str,
+    pub from: Timestamp,
+    pub to: Timestamp,
+    pub currency: Option<String>,
+    pub groups: Vec<Group>,
+    pub total: Group,
+    /// Seconds between two checkpoints.
+    pub checkpoint: Option<f64>,
+    /// True where groups have budgets, which are shown.
+    pub budgeted: bool,
+    /// True where what jobs did is shown instead of GPU-hours.
+    pub of_jobs: bool,
+    /// In order of time.
+    pub over_time: Vec<HourPoint>,
+}
+
+/// Columns of GPU-hours.
+const OF_HOURS: [Column; 13] = [
+    left("GROUP"),
+    right("QUOTA"),
+    right("WAITED"),
+    right("HELD"),
+    right("USED"),
+    right("WASTED"),
+    right("UNKNOWN"),
+    percentages("UTIL"),
+    right("PARTS"),
+    percentages("COVERED"),
+    right("KWH"),
+    right("COST"),
+    right("WORKLOADS"),
+];
+
+/// Columns of budgets, which stand behind the name.
+const OF_BUDGETS: [Column; 4] = [right("BUDGET"), right("LEFT"), right("COST BUDGET"), right("COST LEFT")];
+
+/// Columns of jobs; hours are GPU-hours, waits are seconds.
+const OF_JOBS: [Column; 12] = [
+    left("GROUP"),
+    right("ETTR"),
+    right("GOODPUT"),
+    right("JOBS"),
+    right("SUCCEEDED"),
+    right("INTERRUPTIONS"),
+    right("WAIT P50").in_csv("wait_p50_seconds"),
+    right("WAIT P90").in_csv("wait_p90_seconds"),
+    right("WAITING"),
+    right("STARTING"),
+    right("RUNNING"),
+    right("LOST"),
+];
+
+impl GpuHourReport<'_> {
+    /// Makes one of nothing but groups.
+    #[cfg(test)]
+    pub fn made(at: Timestamp, groups: Vec<Group>, total: Group) -> Self {
+        Self {
+            by: "team",
+            from: at,
+            to: at,
+            currency: None,
+            groups,
+            total,
+            checkpoint: None,
+            budgeted: false,
+            of_jobs: false,
+            over_time: Vec::new(),
+        }
+    }
+
+    pub(crate) fn columns(&self) -> Vec<Column> {
+        if self.of_jobs {
+            return OF_JOBS.to_vec();
+        }
+        let mut columns = OF_HOURS.to_vec();
+        if self.budgeted {
+            columns.splice(1..1, OF_BUDGETS);
+        }
+        columns
+    }
+
+    /// Cells of a row, in the order of the columns; `shown` to people.
+    pub(crate) fn cells(&self, group: &Group, none: &str, shown: bool) -> Vec<String> {
+        if self.of_jobs { job_cells(group, none, shown) } else { hour_cells(group, none, shown, self.budgeted) }
+    }
+}
+
+/// A number that may not be known.
+fn optional(value: Option<f64>, shown: bool) -> String {
+    value.map_or_else(|| if shown { "-".to_owned() } else { String::new() }, |value| hours(value, shown))
+}
+
+fn hours(value: f64, shown: bool) -> String {
+    if shown { format!("{value:.1}") } else { rounded(value).to_string() }
+}
+
+fn hour_cells(group: &Group, none: &str, shown: bool, budgeted: bool) -> Vec<String> {
+    let Group { name, quota, cost, account, allowance, .. } = group;
+    let optional = |value: Option<f64>| optional(value, shown);
+    let share = |value: Option<Percent>| if shown { percent(value) } else { optional(value.map(|Percent(value)| value)) };
+    let mut cells = vec![
+        name.clone().unwrap_or_else(|| none.to_owned()),
+        quota.map_or_else(|| if shown { "-".to_owned() } else { String::new() }, |quota| quota.to_string()),
+        hours(account.waited, shown),
+        hours(account.held, shown),
+        optional(account.used()),
+        optional(account.wasted()),
+        hours(account.unknown(), shown),
+        share(account.utilization()),
+        if shown && account.parts.is_empty() { "-".to_owned() } else { optional(account.part_equivalent()) },
+        share(account.covered()),
+        optional(account.energy),
+        optional(*cost),
+        account.workloads.len().to_string(),
+    ];
+    if budgeted {
+        let (hours_left, cost_left) = group.left();
+        let allowance = allowance.unwrap_or_default();
+        cells.splice(1..1, [allowance.gpu_hours, hours_left, allowance.cost, cost_left].map(optional));
+    }
+    cells
+}
+
+fn job_cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
+    let jobs = &group.jobs;
+    let ratio = |value: Option<f64>| match value {
+        Some(value) if shown => format!("{value:.3}"),
+        Some(value) => format!("{value:.4}"),
+        None => optional(None, shown),
+    };
+    let wait = |part: f64| match jobs.wait(part) {
+        #[expect(clippy::cast_possible_truncation, reason = "a wait in seconds")]
+        Some(seconds) if shown => span(SignedDuration::from_secs(seconds as i64)),
+        other => optional(other, shown),
+    };
+    vec![
+        group.name.clone().unwrap_or_else(|| none.to_owned()),
+        ratio(jobs.effective_ratio()),
+        ratio(jobs.goodput()),
+        jobs.jobs.to_string(),
+        jobs.succeeded.to_string(),
+        jobs.interruptions.to_string(),
+        wait(0.5),
+        wait(0.9),
+        hours(jobs.waiting, shown),
+        hours(jobs.starting, shown),
+        hours(jobs.running, shown),
+        hours(jobs.lost, shown),
+    ]
+}
+
+/// Formats it for people with the sum below; CSV has the groups alone.
+pub fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: TextStyle) -> String {
+    let mut table = Table::new(report.columns());
+    let shown = format != Format::Csv;
+    let none = if shown { "(none)" } else { "" };
+    for group in &report.groups {
+        table.row(report.cells(group, none, shown).into_iter().map(Into::into).collect());
+    }
+    if shown && report.groups.len() > 1 {
+        table.row(report.cells(&report.total, "total", shown).into_iter().map(Into::into).collect());
+    }
+    table.show(format, headers, look)
+}
+
+/// Returns a table for a wiki or an issue.
+pub fn markdown(report: &GpuHourReport<'_>) -> String {
+    // Names come from the cluster.
+    let line = |cells: Vec<String>| cells.iter().map(|cell| in_markdown(cell)).collect::<Vec<_>>();
+    let mut table = comfy_table::Table::new();
+    table
+        .load_preset(comfy_table::presets::ASCII_MARKDOWN)
+        .set_header(report.columns().iter().map(|column| column.title.to_lowercase()));
+    for group in &report.groups {
+        table.add_row(line(report.cells(group, "(none)", true)));
+    }
+    table.add_row(totals(report));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Right);
+    }
+    format!("GPU-hours by {}, {} to {}\n\n{table}\n", in_markdown(report.by), report.from, report.to)
+}
+
+/// The last row, whose title is the only cell with markup.
+fn totals(report: &GpuHourReport<'_>) -> Vec<String> {
+    let mut cells = report.cells(&report.total, "total", true);
+    if let Some(title) = cells.first_mut() {
+        "**total**".clone_into(title);
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markdown_shows_no_control_characters_and_keeps_its_cells() {
+        let group = |name: &str| Group { name: Some(name.to_owned()), ..Group::default() };
+        let at = Timestamp::UNIX_EPOCH;
+        let groups = vec![group("a|b\u{1b}[31m")];
+        let report = GpuHourReport::made(at, groups, group(""));
+        let text = markdown(&report);
+        assert!(!text.contains('\u{1b}') && text.contains("a\\|b"), "{text}");
+        assert!(text.lines().nth(2).unwrap().starts_with("| group"), "{text}");
+    }
+}

@@ -1,0 +1,266 @@
+//! Makes and renders snapshots: who held what at one time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::hourly::id;
+use crate::format::coverage::{percent, rounded};
+use crate::format::csv;
+use crate::format::parts::{PartAt, cell};
+use crate::format::table::{Table, left, percentages, right};
+use crate::format::text::{count, or_dash};
+use crate::{Format, TextStyle};
+use gpuctl_core::model::{GpuCount, Percent};
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
+use gpuctl_core::stats::history::collectors::WINDOW;
+use gpuctl_core::stats::history::top_owner::TopOwner;
+use gpuctl_core::stats::history::usage::{Usage, windows};
+
+/// UIDs of the objects at the top, as far as they still exist, by namespace, kind and name.
+pub type Uids = BTreeMap<(String, String, String), String>;
+
+/// One time of a stretch of history.
+pub struct At<'a> {
+    pub cluster: &'a str,
+    pub time: Timestamp,
+    pub ledger: &'a AllocationHistory,
+    pub usage: &'a Usage,
+}
+
+/// What is told of who held what.
+#[derive(Clone, Copy, Debug)]
+pub struct Details<'a> {
+    pub uids: &'a Uids,
+    /// A key of annotations, as kube-state-metrics writes it.
+    pub annotation: Option<&'a str>,
+}
+
+impl At<'_> {
+    /// Returns the slot that ends at this time, or the last before it in which somebody looked, not longer ago than five minutes.
+    pub(crate) fn slot(&self) -> Option<usize> {
+        let slot = self.ledger.slot_of(self.time.as_millisecond() - 1)?;
+        let seen = (0..=slot).rev().find(|slot| self.ledger.observed[*slot])?;
+        let begin = self.ledger.stretch.start + i64::try_from(seen).unwrap_or(i64::MAX).saturating_mul(self.ledger.slot);
+        let ago = self.time.as_millisecond() - begin;
+        (ago <= WINDOW).then_some(seen)
+    }
+
+    /// Devices that there were then.
+    fn capacity(&self) -> Option<u64> {
+        self.ledger.capacities.get(..=self.slot()?)?.iter().rev().find_map(|capacity| *capacity)
+    }
+
+    /// Tenures that held devices then, by their place.
+    pub(crate) fn held(&self) -> Option<Vec<usize>> {
+        let slot = self.slot()?;
+        Some((0..self.ledger.tenures.len()).filter(|index| self.ledger.tenures[*index].held[slot]).collect())
+    }
+
+    pub(crate) fn tenure(&self, index: usize) -> &Allocation {
+        &self.ledger.tenures[index]
+    }
+
+    /// Returns the parts of devices of these allocations by name.
+    pub(crate) fn parts(&self, held: &[usize]) -> Vec<PartAt> {
+        let mut names: BTreeMap<&str, u64> = BTreeMap::new();
+        for (part, units) in held.iter().filter_map(|index| self.tenure(*index).part.as_ref()) {
+            *names.entry(&part.name).or_default() += units;
+        }
+        names.into_iter().map(|(name, allocated)| PartAt { part: name.to_owned(), capacity: None, allocated }).collect()
+    }
+
+    /// Returns all parts of devices that there were then, held or not.
+    fn all_parts(&self, held: &[usize]) -> Vec<PartAt> {
+        let own = self.parts(held);
+        let slot = self.slot();
+        let one = |(name, slots): (&String, &Vec<Option<u64>>)| PartAt {
+            part: name.clone(),
+            capacity: slot.and_then(|slot| slots.get(..=slot)?.iter().rev().find_map(|capacity| *capacity)),
+            allocated: own.iter().find(|part| part.part == *name).map_or(0, |part| part.allocated),
+        };
+        let mut all: Vec<PartAt> = self.ledger.part_capacities.iter().map(one).collect();
+        all.extend(own.into_iter().filter(|part| !self.ledger.part_capacities.contains_key(&part.part)));
+        all
+    }
+
+    pub(crate) fn gpus(&self, held: &[usize]) -> GpuCount {
+        held.iter().map(|index| self.tenure(*index).gpus).sum()
+    }
+
+    /// Returns the mean of the five minutes before, over the whole devices of these tenures.
+    pub(crate) fn utilization(&self, held: &[usize]) -> Option<Percent> {
+        let window = (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
+        let own = held.iter().copied().filter(|index| self.tenure(*index).part.is_none()).collect();
+        windows(self.ledger.stretch, self.usage.runs_of(&own)).get(&window).copied()
+    }
+
+    fn group(&self, held: &[usize], uids: &Uids) -> GroupAllocation {
+        let tops: BTreeSet<&TopOwner> = held.iter().map(|index| &self.tenure(*index).top).collect();
+        let workload = |top: &&TopOwner| {
+            let own: Vec<usize> = held.iter().copied().filter(|index| self.tenure(*index).top == **top).collect();
+            WorkloadAllocation {
+                uid: uids.get(&(top.namespace.clone(), top.kind.clone(), top.name.clone())).cloned(),
+                name: top.name.clone(),
+                namespace: top.namespace.clone(),
+                kind: top.kind.clone(),
+                allocated_gpu: self.gpus(&own),
+                gpu_parts: self.parts(&own),
+                utilization: self.utilization(&own).map(rounded),
+            }
+        };
+        GroupAllocation {
+            allocated_gpu: self.gpus(held),
+            gpu_parts: self.parts(held),
+            utilization: self.utilization(held).map(rounded),
+            workload_count: tops.len(),
+            workloads: tops.iter().map(workload).collect(),
+        }
+    }
+
+    fn details(&self, held: &[usize], told: Details<'_>) -> Allocations {
+        let mut namespaces: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut annotations: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for index in held {
+            let tenure = self.tenure(*index);
+            namespaces.entry(&tenure.pod.0).or_default().push(*index);
+            let value = told.annotation.and_then(|key| tenure.annotations.as_ref()?.get(key));
+            if let Some(value) = value {
+                annotations.entry(value).or_default().push(*index);
+            }
+        }
+        let groups = |of: BTreeMap<&str, Vec<usize>>| -> BTreeMap<String, GroupAllocation> {
+            of.into_iter().map(|(name, held)| (name.to_owned(), self.group(&held, told.uids))).collect()
+        };
+        Allocations { namespaces: Some(groups(namespaces)), annotations: Some(groups(annotations)) }
+    }
+}
+
+/// Who held what at a moment.
+#[derive(JsonSchema, Serialize)]
+pub struct Snapshot {
+    id: u64,
+    cluster_name: String,
+    snapshot_time: Timestamp,
+    dimension_type: &'static str,
+    /// Only in the snapshot of now: the document has them there, and not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimension_key: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimension_value: Option<&'static str>,
+    total_gpu_capacity: Option<u64>,
+    allocated_gpu_count: Option<GpuCount>,
+    /// Instances, partitions and shares, which are in none of the counts of GPUs; `null` where nobody looked.
+    gpu_parts: Option<Vec<PartAt>>,
+    allocation_details: Allocations,
+    created_at: Timestamp,
+}
+
+impl Snapshot {
+    /// Returns what tells it from others.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.cluster_name, self.snapshot_time)
+    }
+
+    pub fn allocated(&self) -> Option<GpuCount> {
+        self.allocated_gpu_count
+    }
+}
+
+/// Allocations by namespace, and by the values of an annotation; an empty object without details.
+#[derive(Default, JsonSchema, Serialize)]
+pub(crate) struct Allocations {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespaces: Option<BTreeMap<String, GroupAllocation>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<BTreeMap<String, GroupAllocation>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct GroupAllocation {
+    allocated_gpu: GpuCount,
+    gpu_parts: Vec<PartAt>,
+    /// Mean in percent of the five minutes before.
+    utilization: Option<Percent>,
+    workload_count: usize,
+    workloads: Vec<WorkloadAllocation>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct WorkloadAllocation {
+    /// `null` when the object no longer exists.
+    uid: Option<String>,
+    name: String,
+    namespace: String,
+    kind: String,
+    allocated_gpu: GpuCount,
+    gpu_parts: Vec<PartAt>,
+    utilization: Option<Percent>,
+}
+
+/// Makes a snapshot. In a list it has no details unless they are asked for; the one of now has them, and its dimension.
+pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snapshot {
+    let held = at.held();
+    Snapshot {
+        id: id(&["snapshot", at.cluster, &at.time.to_string()]),
+        cluster_name: at.cluster.to_owned(),
+        snapshot_time: at.time,
+        dimension_type: "cluster",
+        dimension_key: whole.then_some(""),
+        dimension_value: whole.then_some(""),
+        total_gpu_capacity: at.capacity(),
+        allocated_gpu_count: held.as_ref().map(|held| at.gpus(held)),
+        gpu_parts: held.as_ref().map(|held| at.all_parts(held)),
+        allocation_details: details.zip(held).map(|(told, held)| at.details(&held, told)).unwrap_or_default(),
+        created_at: at.time,
+    }
+}
+
+/// Renders a snapshot for people.
+pub fn text(snapshot: &Snapshot, look: TextStyle) -> String {
+    let (held, all) = (or_dash(snapshot.allocated_gpu_count), or_dash(snapshot.total_gpu_capacity));
+    let mut text = format!("{}: {held} of {all} GPUs held\n", snapshot.snapshot_time);
+    let mut table =
+        Table::new([left("NAMESPACE"), left("WORKLOAD"), left("KIND"), right("GPUS"), left("PARTS"), percentages("UTIL")]);
+    for (namespace, group) in snapshot.allocation_details.namespaces.iter().flatten() {
+        for workload in &group.workloads {
+            table.row(vec![
+                namespace.as_str().into(),
+                workload.name.as_str().into(),
+                workload.kind.as_str().into(),
+                workload.allocated_gpu.to_string().into(),
+                or_dash(Some(cell(&workload.gpu_parts)).filter(|text| !text.is_empty())).into(),
+                percent(workload.utilization).into(),
+            ]);
+        }
+    }
+    text.push_str(&table.show(Format::Table, true, look));
+    text
+}
+
+/// Renders snapshots for people, or as CSV with every field. A terminal does not get the times of which nothing is known.
+pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) -> String {
+    if format == Format::Csv {
+        return csv::rows(rows, headers);
+    }
+    let mut table =
+        Table::new([left("SNAPSHOT TIME"), left("CLUSTER"), right("TOTAL GPU CAPACITY"), right("ALLOCATED GPU COUNT")]);
+    let known = |row: &&Snapshot| look.width.is_none() || row.total_gpu_capacity.is_some() || row.allocated_gpu_count.is_some();
+    for row in rows.iter().filter(known) {
+        table.row(vec![
+            row.snapshot_time.to_string().into(),
+            row.cluster_name.as_str().into(),
+            or_dash(row.total_gpu_capacity).into(),
+            or_dash(row.allocated_gpu_count).into(),
+        ]);
+    }
+    let unknown = rows.len() - rows.iter().filter(known).count();
+    let note = if unknown == 0 {
+        String::new()
+    } else {
+        format!("{} without data {} not shown\n", count(unknown as u64, "time"), if unknown == 1 { "is" } else { "are" })
+    };
+    table.show(format, headers, look) + &note
+}

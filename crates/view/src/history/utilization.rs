@@ -1,0 +1,55 @@
+//! The utilization of an hour, as rows of `stats` have it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::format::coverage::rounded;
+use gpuctl_core::model::Percent;
+use gpuctl_core::stats::history::hourly::{Sum, Summary};
+
+/// Utilization of an hour in percent; `null` where nothing was measured.
+#[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
+pub(crate) struct Utilization {
+    pub avg_utilization: Option<Percent>,
+    pub(crate) max_utilization: Option<Percent>,
+    pub(crate) min_utilization: Option<Percent>,
+    pub(crate) p50_utilization: Option<Percent>,
+    pub(crate) p95_utilization: Option<Percent>,
+}
+
+impl From<Option<&Summary<Percent>>> for Utilization {
+    fn from(summary: Option<&Summary<Percent>>) -> Self {
+        let part = |part: fn(&Summary<Percent>) -> Percent| summary.map(part).map(rounded);
+        Self {
+            avg_utilization: part(|of| of.mean),
+            max_utilization: part(|of| of.max),
+            min_utilization: part(|of| of.min),
+            p50_utilization: part(|of| of.p50),
+            p95_utilization: part(|of| of.p95),
+        }
+    }
+}
+
+/// Utilization of a group of GPUs: of its five-minute windows, and of the single samples of its devices.
+#[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
+pub(crate) struct GroupUtilization {
+    #[serde(flatten)]
+    pub windows: Utilization,
+    sample_count: usize,
+    pub(crate) device_sample_count: usize,
+    device_p50_utilization: Option<Percent>,
+    device_p95_utilization: Option<Percent>,
+}
+
+impl From<Option<&Sum>> for GroupUtilization {
+    fn from(sum: Option<&Sum>) -> Self {
+        let samples = sum.and_then(|sum| sum.samples.as_ref());
+        Self {
+            windows: Utilization::from(sum.and_then(|sum| sum.windows.as_ref())),
+            sample_count: sum.and_then(|sum| sum.windows).map_or(0, |windows| windows.count),
+            device_sample_count: samples.map_or(0, |samples| samples.count),
+            device_p50_utilization: samples.map(|samples| rounded(samples.p50)),
+            device_p95_utilization: samples.map(|samples| rounded(samples.p95)),
+        }
+    }
+}

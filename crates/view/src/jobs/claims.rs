@@ -1,0 +1,100 @@
+//! Renders volume claims.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::format::table::{Cell, Table, left, right};
+use crate::format::text::{age, clean};
+use crate::{Format, TextStyle};
+use gpuctl_core::model::Claim;
+
+/// The answer of `get claims`.
+#[derive(JsonSchema, Serialize)]
+pub struct ClaimList<'a> {
+    total: usize,
+    items: Vec<ClaimItem<'a>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaimItem<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    /// The job that it was made for; `null` for claims that gpuctl did not create.
+    job_id: Option<&'a str>,
+    /// `null` when that is not known.
+    job_exists: Option<bool>,
+    size: Option<&'a str>,
+    status: &'a str,
+    storage_class: Option<&'a str>,
+    access_modes: &'a [String],
+    /// Pods that mount it now; `null` when pods may not be listed.
+    pods: Option<&'a [String]>,
+    /// `null` while a pod mounts it, and where no ended pod is left that tells it.
+    last_used_at: Option<Timestamp>,
+    created_at: Option<Timestamp>,
+}
+
+/// Returns a page of `total` claims.
+pub fn list(claims: &[Claim], total: usize) -> ClaimList<'_> {
+    ClaimList { total, items: claims.iter().map(item).collect() }
+}
+
+fn item(claim: &Claim) -> ClaimItem<'_> {
+    let unused = claim.pods.as_ref().is_none_or(Vec::is_empty);
+    ClaimItem {
+        name: &claim.name,
+        namespace: &claim.namespace,
+        job_id: claim.job.as_deref(),
+        job_exists: claim.job_exists,
+        size: claim.size.as_deref(),
+        status: &claim.status,
+        storage_class: claim.storage_class.as_deref(),
+        access_modes: &claim.access_modes,
+        pods: claim.pods.as_deref(),
+        last_used_at: claim.last_used.filter(|_| unused),
+        created_at: claim.created_at,
+    }
+}
+
+pub fn names(claims: &[Claim]) -> Vec<String> {
+    claims.iter().map(|claim| format!("{}/{}", clean(&claim.namespace), clean(&claim.name))).collect()
+}
+
+pub fn table(claims: &[Claim], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+    let mut table = Table::new([
+        left("NAMESPACE").yielding(),
+        left("NAME"),
+        right("SIZE"),
+        left("JOB"),
+        left("STATUS").yielding(),
+        right("LAST USE"),
+        left("CLASS").yielding(),
+        right("AGE").in_csv("age_seconds"),
+    ])
+    .with_wide();
+    for claim in claims {
+        let job = match (&claim.job, claim.job_exists) {
+            (Some(job), Some(false)) => format!("{job} (deleted)"),
+            (Some(job), _) => job.clone(),
+            (None, _) => "-".to_owned(),
+        };
+        let used = match (&claim.pods, claim.last_used) {
+            (Some(pods), _) if !pods.is_empty() => "in use".to_owned(),
+            (Some(_), Some(at)) => format!("{} ago", age(Some(at), now)),
+            _ => "-".to_owned(),
+        };
+        table.row(vec![
+            claim.namespace.clone().into(),
+            claim.name.clone().into(),
+            claim.size.clone().unwrap_or_else(|| "-".to_owned()).into(),
+            job.into(),
+            claim.status.clone().into(),
+            used.into(),
+            claim.storage_class.clone().unwrap_or_else(|| "-".to_owned()).into(),
+            Cell::age(claim.created_at, now),
+        ]);
+    }
+    table.show(format, headers, look)
+}

@@ -1,0 +1,49 @@
+//! Renders what `cp` did.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::format::text::count;
+
+/// A copy that is whole.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CopyResult {
+    pub from: String,
+    pub to: String,
+    pub files: u64,
+    pub bytes: u64,
+    /// The first members that were left out, with the reason.
+    pub skipped: Vec<String>,
+    /// How many were left out.
+    pub skipped_count: u64,
+}
+
+/// Formats it for people.
+pub fn text(answer: &CopyResult) -> String {
+    format!("copied {}, {}, to {}\n", count(answer.files, "file"), size(answer.bytes), answer.to)
+}
+
+/// Bytes in binary units: `12 B`, `1.5 MiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit < UNITS.len() - 1 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (bytes, text) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB")] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

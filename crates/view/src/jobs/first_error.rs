@@ -1,0 +1,60 @@
+//! Renders the first error over the logs of a job.
+
+use colored::Color;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::TextStyle;
+use crate::format::text::{clean, count, paint};
+use gpuctl_core::stats::logs::first_error::LogError;
+
+/// The answer of `logs --first-error -o json`.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FirstErrorItem<'a> {
+    /// Pods whose log was read, of how many.
+    pub pods_read: usize,
+    pub pods: usize,
+    /// `null` where no line looks like an error.
+    pub first: Option<FirstErrorLine<'a>>,
+}
+
+/// The line with where it came from.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FirstErrorLine<'a> {
+    pub pod: &'a str,
+    pub rank: Option<u32>,
+    pub node: Option<&'a str>,
+    pub timestamp: Option<Timestamp>,
+    pub line: &'a str,
+    pub before: &'a [String],
+    /// Other pods that told the same, and something else.
+    pub same_on: usize,
+    pub others_on: usize,
+}
+
+impl<'a> FirstErrorLine<'a> {
+    pub fn new(pod: &'a gpuctl_core::model::Pod, error: &'a LogError, same_on: usize, others_on: usize) -> Self {
+        let (line, before) = (error.line.as_str(), error.before.as_slice());
+        Self { pod: &pod.name, rank: pod.rank, node: pod.node.as_deref(), timestamp: error.at, line, before, same_on, others_on }
+    }
+}
+
+/// Returns the error with the lines before it.
+pub fn text(line: &FirstErrorLine<'_>, look: TextStyle) -> String {
+    let who = line.rank.map_or_else(|| clean(line.pod).into_owned(), |rank| format!("rank {rank}"));
+    let node = line.node.map_or(String::new(), |node| format!(" on {}", clean(node)));
+    let at = line.timestamp.map_or(String::new(), |at| format!(" at {at:.0}"));
+    let also = match (line.same_on, line.others_on) {
+        (0, 0) => String::new(),
+        (same, 0) => format!("; the same on {}", count(same as u64, "other pod")),
+        (0, others) => format!("; later something else on {}", count(others as u64, "other pod")),
+        (same, others) => format!("; the same on {}, something else on {others}", count(same as u64, "other pod")),
+    };
+    let mut text = format!("{who}{node}{at}{also}\n");
+    line.before.iter().for_each(|before| text.push_str(&format!("  {}\n", clean(before))));
+    text.push_str(&format!("{}\n", paint(&format!("> {}", clean(line.line)), Some(Color::Red), look)));
+    text
+}

@@ -1,0 +1,182 @@
+//! Renders whether jobs fit.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::start::{StartItem, start_item, start_text};
+use crate::format::text::{clean, count};
+use gpuctl_core::model::counting::fit::{Domain, Fit, FitVerdict, NodeGroup};
+use gpuctl_core::model::counting::start::StartForecast;
+use gpuctl_core::model::counting::victims::Victim;
+
+/// Names of nodes that a line shows.
+const SHOWN: usize = 4;
+
+/// The answer of `fit` for one job.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FitItem<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    kind: &'static str,
+    /// `now`, `not-now`, `never`, `unknown`.
+    verdict: &'static str,
+    pods: u64,
+    /// `null` where it is not known what is free.
+    pods_now: Option<u64>,
+    gpus_per_pod: u64,
+    nodes: Vec<GroupItem<'a>>,
+    /// `null` without `--by`.
+    domains: Option<Vec<DomainItem<'a>>>,
+    /// `null` where nobody is ended for it, or that is not known.
+    victims: Option<Vec<VictimItem<'a>>>,
+    reasons: &'a [String],
+    /// `null` for one that fits or never will, and without a history.
+    start: Option<StartItem>,
+    not_evaluated: &'a [String],
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupItem<'a> {
+    /// `null` for nodes with room.
+    cause: Option<&'static str>,
+    detail: Option<&'a str>,
+    names: &'a [String],
+    pods_now: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DomainItem<'a> {
+    value: &'a str,
+    verdict: &'static str,
+    /// `null` where it is not known what is free.
+    pods_now: Option<u64>,
+    nodes: usize,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct VictimItem<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    priority: i64,
+    gpus: u64,
+    node: &'a str,
+}
+
+/// A job with its answer.
+pub struct FitRow {
+    pub name: String,
+    pub namespace: String,
+    pub kind: &'static str,
+    pub fit: Fit,
+    /// When it would start.
+    pub start: Option<StartForecast>,
+}
+
+pub fn items(rows: &[FitRow]) -> Vec<FitItem<'_>> {
+    rows.iter().map(item).collect()
+}
+
+fn word(verdict: FitVerdict) -> &'static str {
+    match verdict {
+        FitVerdict::Now => "now",
+        FitVerdict::NotNow => "not-now",
+        FitVerdict::Unknown => "unknown",
+        FitVerdict::Never => "never",
+    }
+}
+
+fn item(row: &FitRow) -> FitItem<'_> {
+    let FitRow { name, namespace, kind, fit, start } = row;
+    FitItem {
+        name,
+        namespace,
+        kind,
+        verdict: word(fit.verdict),
+        pods: fit.pods,
+        pods_now: fit.pods_now,
+        gpus_per_pod: fit.gpus_per_pod,
+        nodes: fit.groups.iter().map(group_item).collect(),
+        domains: (!fit.domains.is_empty()).then(|| fit.domains.iter().map(domain_item).collect()),
+        victims: fit.victims.as_ref().map(|victims| victims.iter().map(victim_item).collect()),
+        reasons: &fit.reasons,
+        start: start.as_ref().map(start_item),
+        not_evaluated: &fit.not_evaluated,
+    }
+}
+
+fn group_item(group: &NodeGroup) -> GroupItem<'_> {
+    GroupItem { cause: group.cause, detail: group.detail.as_deref(), names: &group.nodes, pods_now: group.pods_now }
+}
+
+fn victim_item(victim: &Victim) -> VictimItem<'_> {
+    let Victim { node, pod } = victim;
+    let (namespace, name) = pod.holder.split_once('/').unwrap_or(("", &pod.holder));
+    VictimItem { namespace, name, priority: pod.priority, gpus: pod.devices, node }
+}
+
+fn domain_item(domain: &Domain) -> DomainItem<'_> {
+    DomainItem { value: &domain.value, verdict: word(domain.verdict), pods_now: domain.pods_now, nodes: domain.nodes }
+}
+
+/// `by` is the label of the domains.
+pub fn text(rows: &[FitRow], by: &str) -> String {
+    rows.iter().map(|row| one(row, &clean(by))).collect()
+}
+
+fn one(FitRow { name, namespace, kind, fit, start }: &FitRow, by: &str) -> String {
+    let size = match fit.gpus_per_pod {
+        0 => count(fit.pods, "pod"),
+        gpus => format!("{} × {}", count(fit.pods, "pod"), count(gpus, "GPU")),
+    };
+    let verdict = match (fit.verdict, fit.pods_now) {
+        (FitVerdict::Now, _) => "fits now".to_owned(),
+        (FitVerdict::NotNow, Some(now)) if now < fit.pods => {
+            let missing = fit.pods - now;
+            let more = missing * fit.gpus_per_pod;
+            let more = if more > 0 { format!(", {} needed", count(more, "more GPU")) } else { String::new() };
+            format!("not now: {now} of {} fit{more}", count(fit.pods, "pod"))
+        }
+        (FitVerdict::NotNow, _) => "not now".to_owned(),
+        (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => format!("never within one {by}"),
+        (FitVerdict::Never, _) => "never here".to_owned(),
+        (FitVerdict::Unknown, _) => "not known".to_owned(),
+    };
+    let mut text = format!("{kind}/{} in {}: {verdict} ({size})\n", clean(name), clean(namespace));
+    let mut line = |what: &str| text.push_str(&format!("  {what}\n"));
+    fit.reasons.iter().for_each(|reason| line(&clean(reason)));
+    for domain in fit.domains.iter().take(SHOWN) {
+        let now = domain.pods_now.map_or_else(|| "not known".to_owned(), |now| format!("{now} of {}", count(fit.pods, "pod")));
+        let never = if domain.verdict == FitVerdict::Never { ", never all" } else { "" };
+        line(&format!("{by}={}: {now}{never} ({})", clean(&domain.value), count(domain.nodes as u64, "node")));
+    }
+    let more = fit.domains.len().saturating_sub(SHOWN);
+    if more > 0 {
+        line(&format!("{more} more values of {by}"));
+    }
+    for group in &fit.groups {
+        let mut names: Vec<String> = group.nodes.iter().take(SHOWN).map(|name| clean(name).into_owned()).collect();
+        let more = group.nodes.len().saturating_sub(SHOWN);
+        names.extend((more > 0).then(|| format!("{more} more")));
+        let detail = group.detail.as_ref().map_or(String::new(), |detail| format!(" {}", clean(detail)));
+        let what = match group.cause {
+            None => format!("room for {}", count(group.pods_now, "pod")),
+            Some(cause) => format!("{cause}{detail}"),
+        };
+        line(&format!("{}: {what} ({})", count(group.nodes.len() as u64, "node"), names.join(", ")));
+    }
+    let victims = fit.victims.as_deref().unwrap_or_default();
+    for Victim { node, pod } in victims.iter().take(SHOWN) {
+        let what = if pod.devices > 0 { format!(": {}", count(pod.devices, "GPU")) } else { String::new() };
+        line(&format!("would end a pod of {} on {}, priority {}{what}", clean(&pod.holder), clean(node), pod.priority));
+    }
+    let more = victims.len().saturating_sub(SHOWN);
+    if more > 0 {
+        line(&format!("would end {}", count(more as u64, "more pod")));
+    }
+    start.iter().for_each(|start| line(&start_text(start)));
+    fit.not_evaluated.iter().for_each(|what| line(&format!("not evaluated: {}", clean(what))));
+    text
+}

@@ -1,0 +1,174 @@
+//! Renders log lines of several pods: rank prefix and colors, and nothing that moves the cursor.
+
+use colored::Color;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_core::model::State;
+
+use crate::TextStyle;
+use crate::format::text::{is_unsafe, paint, state};
+
+/// A line with where it came from.
+#[derive(Clone, Debug)]
+pub struct PodLogLine {
+    pub pod: String,
+    pub rank: Option<u32>,
+    pub container: String,
+    pub at: Option<Timestamp>,
+    pub text: String,
+}
+
+/// The answer of `logs -o json`.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogDocument<'a> {
+    pub logs: Vec<&'a str>,
+    pub last_timestamp: Option<Timestamp>,
+    pub lines: Vec<JsonLine<'a>>,
+}
+
+/// A line with its origin; followed logs print one a line.
+#[derive(JsonSchema, Serialize)]
+pub struct JsonLine<'a> {
+    pub pod: &'a str,
+    pub rank: Option<u32>,
+    pub container: &'a str,
+    pub timestamp: Option<Timestamp>,
+    pub line: &'a str,
+}
+
+impl<'a> From<&'a PodLogLine> for JsonLine<'a> {
+    fn from(line: &'a PodLogLine) -> Self {
+        Self { pod: &line.pod, rank: line.rank, container: &line.container, timestamp: line.at, line: &line.text }
+    }
+}
+
+pub fn document(lines: &[PodLogLine]) -> LogDocument<'_> {
+    LogDocument {
+        logs: lines.iter().map(|line| line.text.as_str()).collect(),
+        last_timestamp: lines.iter().filter_map(|line| line.at).max(),
+        lines: lines.iter().map(JsonLine::from).collect(),
+    }
+}
+
+/// How lines are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefix {
+    /// Ranks are told apart when there are several.
+    pub rank: bool,
+    pub timestamps: bool,
+}
+
+const COLORS: [Color; 6] = [Color::Cyan, Color::Magenta, Color::Yellow, Color::Green, Color::Blue, Color::BrightRed];
+
+/// Returns one line for people. `raw` keeps the program's own bytes; without colors its own go too.
+pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> String {
+    let mut result = String::new();
+    if prefix.rank {
+        let (name, color) = match line.rank {
+            Some(rank) => (format!("{rank:>2}"), COLORS[rank as usize % COLORS.len()]),
+            // The part that tells replicas apart.
+            None => {
+                let name = line.pod.rsplit('-').next().unwrap_or(&line.pod);
+                (name.to_owned(), COLORS[name.bytes().map(usize::from).sum::<usize>() % COLORS.len()])
+            }
+        };
+        result.push_str(&paint(&format!("{name} │ "), Some(color), look));
+    }
+    if prefix.timestamps {
+        result.push_str(&line.at.map_or_else(|| "-".to_owned(), |at| format!("{at:.3}")));
+        result.push(' ');
+    }
+    let text = if raw { line.text.clone() } else { visible(&line.text, look.color) };
+    result.push_str(&text);
+    if !raw && look.color && text.contains('\u{1b}') {
+        result.push_str("\u{1b}[0m");
+    }
+    result.push('\n');
+    result
+}
+
+/// Returns a remark of ours between the lines of a log.
+pub fn remark(text: &str) -> String {
+    format!("── {text} ──")
+}
+
+/// Returns the remark behind the last line of a job that has ended.
+pub fn ending(job: &str, ended: &State) -> String {
+    let why = ended.message.as_deref().map_or(String::new(), |why| format!(": {why}"));
+    remark(&format!("{job} {}{why}", state(ended)))
+}
+
+/// Keeps only the last state of a line that a progress bar redraws with carriage returns. Colors stay, every other escape
+/// sequence goes. Without `colors` they go too.
+pub fn visible(text: &str, colors: bool) -> String {
+    let text = text.trim_end_matches('\r');
+    let text = text.rsplit('\r').next().unwrap_or(text);
+    let mut result = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\t' => result.push('\t'),
+            '\u{1b}' => match chars.next() {
+                Some('[') => result.push_str(&control_sequence(&mut chars, colors)),
+                Some(']' | 'P' | '_' | '^' | 'X') => skip_string(&mut chars),
+                _ => {}
+            },
+            '\u{9b}' => result.push_str(&control_sequence(&mut chars, colors)),
+            '\u{90}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
+            c if is_unsafe(c) => {}
+            c => result.push(c),
+        }
+    }
+    result
+}
+
+/// Returns the sequence when it only sets colors, else nothing.
+fn control_sequence(chars: &mut impl Iterator<Item = char>, keep: bool) -> String {
+    let mut parameters = String::new();
+    for c in chars {
+        if ('\u{40}'..='\u{7e}').contains(&c) {
+            let colors = keep && c == 'm' && parameters.chars().all(|c| c.is_ascii_digit() || c == ';' || c == ':');
+            return if colors { format!("\u{1b}[{parameters}m") } else { String::new() };
+        }
+        parameters.push(c);
+    }
+    String::new()
+}
+
+fn skip_string(chars: &mut std::iter::Peekable<impl Iterator<Item = char>>) {
+    while let Some(c) = chars.next() {
+        if c == '\u{7}' || c == '\u{9c}' {
+            return;
+        }
+        if c == '\u{1b}' {
+            chars.next_if_eq(&'\\');
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_colors_survive() {
+        assert_eq!(visible("\u{1b}[32mok\u{1b}[0m", false), "ok");
+        assert_eq!(visible("\u{1b}[32mok\u{1b}[0m", true), "\u{1b}[32mok\u{1b}[0m");
+        assert_eq!(visible("a\u{1b}[2Jb\u{1b}]52;c;aGk=\u{7}c\u{1b}P+q\u{1b}\\d\u{9b}Ke", true), "abcde");
+        assert_eq!(visible(" 10%|█ | 1/10\r 20%|██ | 2/10\r", true), " 20%|██ | 2/10");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_moves_the_cursor(text in "\\PC*|[\\x00-\\x9f]{0,80}") {
+            let shown = visible(&text, true);
+            let without_colors = regex::Regex::new("\u{1b}\\[[0-9;:]*m").unwrap().replace_all(&shown, "").into_owned();
+            prop_assert!(without_colors.chars().all(|c| c == '\t' || !c.is_control()), "{:?}", shown);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Renders jobs and what commands did with them.
+
+pub mod claims;
+pub mod copied;
+pub mod created;
+pub mod deleted;
+pub mod describe;
+pub mod events;
+pub mod first_error;
+pub mod fit;
+pub mod list;
+pub mod local_files;
+pub mod logs;
+pub mod opened;
+pub mod pods;
+pub mod scaled;
+pub mod secret;
+pub mod start;
+pub mod why;

@@ -1,0 +1,227 @@
+//! Renders which free GPUs can be used.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::format::table::{Table, left, right};
+use crate::format::text::{clean, count};
+use crate::{Format, TextStyle};
+use gpuctl_core::model::counting::free::{FreeGpus, Move, Stranded, StrandedBy};
+use gpuctl_core::model::values::quantity;
+
+/// Most pods that are named as ones to move.
+const MOST_MOVES: usize = 5;
+
+/// The answer of `free`.
+#[derive(JsonSchema, Serialize)]
+pub struct FreeAnswer<'a> {
+    groups: Vec<FreeItem<'a>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FreeItem<'a> {
+    gpu_type: &'a str,
+    /// The value of the label of `--by`; `null` without it.
+    domain: Option<&'a str>,
+    /// The pool whose jobs alone may use them; `null` for everybody's.
+    exclusive_pool: Option<&'a str>,
+    gpu_total: u64,
+    /// Free GPUs that a pod can have.
+    gpu_free: u64,
+    /// Free GPUs that no pod can have.
+    gpu_stranded: u64,
+    blocks: Vec<BlockItem>,
+    largest_gang: GangItem,
+    stranded: Vec<StrandedItem<'a>>,
+    /// `null` without `--slots`.
+    slots: Option<SlotsItem>,
+}
+
+/// Nodes with equally many free GPUs.
+#[derive(JsonSchema, Serialize)]
+struct BlockItem {
+    gpus: u64,
+    nodes: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GangItem {
+    gpus: u64,
+    nodes: u64,
+    gpus_per_node: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct StrandedItem<'a> {
+    node: &'a str,
+    gpus: u64,
+    cause: &'static str,
+    detail: Option<&'a str>,
+    /// What holds most of the CPUs or of the memory there.
+    holder: Option<&'a str>,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SlotsItem {
+    gpus: u64,
+    jobs_now: u64,
+    /// Pods to move so that one more job fits; empty where that is not possible.
+    moves: Vec<MoveItem>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct MoveItem {
+    pod: String,
+    gpus: u64,
+    from: String,
+    to: String,
+}
+
+pub fn answer(groups: &[FreeGpus], slots: Option<u64>) -> FreeAnswer<'_> {
+    FreeAnswer { groups: groups.iter().map(|group| item(group, slots)).collect() }
+}
+
+fn item(group: &FreeGpus, slots: Option<u64>) -> FreeItem<'_> {
+    let gang = group.largest_gang();
+    let moved = |Move { pod, gpus, from, to }| MoveItem { pod, gpus, from, to };
+    FreeItem {
+        gpu_type: &group.gpu_type,
+        domain: group.domain.as_deref(),
+        exclusive_pool: group.exclusive_pool.as_deref(),
+        gpu_total: group.total,
+        gpu_free: group.free(),
+        gpu_stranded: group.stranded.iter().map(|one| one.gpus).sum(),
+        blocks: group.sizes_of_blocks().into_iter().map(|(gpus, nodes)| BlockItem { gpus, nodes }).collect(),
+        largest_gang: GangItem { gpus: gang.nodes * gang.gpus_per_node, nodes: gang.nodes, gpus_per_node: gang.gpus_per_node },
+        stranded: group.stranded.iter().map(stranded_item).collect(),
+        slots: slots.map(|gpus| SlotsItem {
+            gpus,
+            jobs_now: group.jobs(gpus),
+            moves: group.moves(gpus, MOST_MOVES).into_iter().map(moved).collect(),
+        }),
+    }
+}
+
+fn stranded_item(one: &Stranded) -> StrandedItem<'_> {
+    StrandedItem {
+        node: &one.node,
+        gpus: one.gpus,
+        cause: one.by.word(),
+        detail: one.detail.as_deref(),
+        holder: one.holder.as_ref().map(|(name, _)| name.as_str()),
+    }
+}
+
+/// Returns the groups for people, what is stranded below them, then what fits of `slots`.
+pub fn text(groups: &[FreeGpus], slots: Option<u64>, look: TextStyle) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
+    let mut columns = vec![left("TYPE")];
+    columns.extend(groups[0].domain.as_ref().map(|_| left("DOMAIN")));
+    let exclusive = groups.iter().any(|group| group.exclusive_pool.is_some());
+    columns.extend(exclusive.then(|| left("ONLY FOR")));
+    columns.extend([right("TOTAL"), right("FREE"), left("LARGEST GANG"), left("BLOCKS")]);
+    let mut table = Table::new(columns);
+    for group in groups {
+        let gang = group.largest_gang();
+        let blocks: Vec<String> = group.sizes_of_blocks().iter().map(|(gpus, nodes)| format!("{nodes} × {gpus}")).collect();
+        let gang = match gang.nodes {
+            0 => "-".to_owned(),
+            1 => format!("{} on 1 node", gang.gpus_per_node),
+            nodes => format!("{} on {nodes} nodes", nodes * gang.gpus_per_node),
+        };
+        let mut cells = vec![group.gpu_type.clone().into()];
+        cells.extend(group.domain.as_ref().map(|domain| dash(domain).into()));
+        let pool = || group.exclusive_pool.as_ref().map_or_else(|| "-".to_owned(), |pool| format!("pool {pool}"));
+        cells.extend(exclusive.then(|| pool().into()));
+        cells.extend([
+            group.total.to_string().into(),
+            group.free().to_string().into(),
+            gang.into(),
+            dash(&blocks.join(", ")).into(),
+        ]);
+        table.row(cells);
+    }
+    let mut text = table.show(Format::Table, true, look);
+    groups.iter().flat_map(stranded).for_each(|line| text.push_str(&format!("stranded: {line}\n")));
+    if let Some(slots) = slots {
+        groups.iter().for_each(|group| text.push_str(&fitting(group, slots)));
+    }
+    text
+}
+
+fn dash(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { text.to_owned() }
+}
+
+/// What is stranded in the same way on several nodes.
+#[derive(Default)]
+struct Together<'a> {
+    gpus: u64,
+    nodes: Vec<&'a str>,
+    /// What the holder has of the missing resource.
+    amount: u64,
+}
+
+/// Says what is stranded, a line for each cause with the same detail and holder.
+fn stranded(group: &FreeGpus) -> Vec<String> {
+    let mut lines: BTreeMap<(StrandedBy, Option<&str>, Option<&str>), Together<'_>> = BTreeMap::new();
+    for one in &group.stranded {
+        let holder = one.holder.as_ref().map(|(name, _)| name.as_str());
+        let line = lines.entry((one.by, one.detail.as_deref(), holder)).or_default();
+        line.gpus += one.gpus;
+        line.nodes.push(&one.node);
+        line.amount += one.holder.as_ref().map_or(0, |(_, amount)| *amount);
+    }
+    let mut told = Vec::new();
+    for ((by, detail, holder), Together { gpus, nodes, amount }) in lines {
+        let place = match nodes.as_slice() {
+            [one] => format!("on {}", clean(one)),
+            several => format!("on {} nodes", several.len()),
+        };
+        let detail = detail.map_or(String::new(), |detail| format!(" ({})", clean(detail)));
+        let why = match by {
+            StrandedBy::Cordoned => ", cordoned".to_owned(),
+            StrandedBy::NodeFaulty => format!(", faulty{detail}"),
+            StrandedBy::Taint => format!(", tainted{detail}"),
+            StrandedBy::Cpu => format!(" without enough free CPU{}", held(holder, &cpus(amount))),
+            StrandedBy::Memory => format!(" without enough free memory{}", held(holder, &quantity::binary(amount))),
+        };
+        told.push(format!("{gpus} {} {place}{why}", clean(&group.gpu_type)));
+    }
+    told
+}
+
+/// Formats thousandths of CPUs.
+fn cpus(milli: u64) -> String {
+    if milli.is_multiple_of(1000) { count(milli / 1000, "CPU") } else { format!("{}.{} CPUs", milli / 1000, milli % 1000 / 100) }
+}
+
+fn held(holder: Option<&str>, amount: &str) -> String {
+    holder.map_or(String::new(), |holder| format!(" (most held by {}: {amount})", clean(holder)))
+}
+
+fn fitting(group: &FreeGpus, slots: u64) -> String {
+    let mut domain = group.domain.as_ref().map_or(String::new(), |domain| format!(" {}", clean(&dash(domain))));
+    domain.push_str(&group.exclusive_pool.as_ref().map_or(String::new(), |pool| format!(" in pool {}", clean(pool))));
+    let (now, moves) = (group.jobs(slots), group.moves(slots, MOST_MOVES));
+    let verb = if now == 1 { "fits" } else { "fit" };
+    let mut line = format!("{}{domain}: {} of {slots} {verb} now", clean(&group.gpu_type), count(now, "job"));
+    if !moves.is_empty() {
+        let told: Vec<String> = moves
+            .iter()
+            .map(|one| {
+                format!("{} ({}) from {} to {}", clean(&one.pod), count(one.gpus, "GPU"), clean(&one.from), clean(&one.to))
+            })
+            .collect();
+        line.push_str(&format!("; {} after moving {}", now + 1, told.join(", ")));
+    }
+    line.push('\n');
+    line
+}

@@ -1,0 +1,266 @@
+//! Renders `get heatmap`: the highest values in JSON, a grid of all devices for people.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_core::model::values::units::{UnitValue, highest};
+use gpuctl_core::model::{NodeUsage, Reading, Watts};
+use gpuctl_core::stats::exporters::limits;
+
+use crate::TextStyle;
+use crate::format::coverage::{Coverage, rounded};
+use crate::format::text::{clean, paint};
+
+/// What is shown of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeatmapMetric {
+    Power,
+    Temperature,
+    Utilization,
+}
+
+impl HeatmapMetric {
+    fn value(self, reading: &Reading) -> Option<f64> {
+        match self {
+            Self::Power => reading.power.map(UnitValue::value),
+            Self::Temperature => reading.temperature.map(UnitValue::value),
+            Self::Utilization => reading.utilization.map(UnitValue::value),
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Power => "W",
+            Self::Temperature => "℃",
+            Self::Utilization => "%",
+        }
+    }
+
+    /// Returns the order in which the document wants them shown.
+    fn serial(self) -> u8 {
+        match self {
+            Self::Utilization => 1,
+            Self::Power => 2,
+            Self::Temperature => 3,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Power => "GPU power",
+            Self::Temperature => "GPU temperature",
+            Self::Utilization => "GPU utilization",
+        }
+    }
+
+    /// Ends of the axis: what the devices can draw, measured or by their model, else a round number above what they do.
+    fn axis(self, devices: &[Reading]) -> (i64, i64) {
+        #[expect(clippy::cast_possible_truncation, reason = "watts and degrees are small")]
+        let whole = |value: f64| value.ceil() as i64;
+        match self {
+            Self::Utilization => (0, 100),
+            Self::Temperature => (20, 110),
+            Self::Power => {
+                let limit = |reading: &Reading| reading.power_limit.or_else(|| limits::watts(reading.model.as_deref()?));
+                let Watts(measured) = highest(devices.iter().filter_map(|reading| reading.power)).unwrap_or_default();
+                let Watts(limits) = highest(devices.iter().filter_map(limit)).unwrap_or_default();
+                let highest = if limits >= measured { limits } else { (measured / 50.0).ceil() * 50.0 };
+                (0, whole(highest.max(1.0)))
+            }
+        }
+    }
+}
+
+/// The answer of `get heatmap`: a panel for each quantity.
+#[derive(JsonSchema, Serialize)]
+pub struct Heatmap {
+    power: HeatmapPanel,
+    temperature: HeatmapPanel,
+    utilization: HeatmapPanel,
+    coverage: Coverage,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HeatmapPanel {
+    serial: u8,
+    unit: &'static str,
+    y_axis_max: i64,
+    y_axis_min: i64,
+    data: Vec<Spot>,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Spot {
+    node_name: String,
+    device_id: u32,
+    value: f64,
+    gpu_model: Option<String>,
+    /// Profile of an instance.
+    slice: Option<String>,
+}
+
+pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap {
+    let map = |metric: HeatmapMetric| {
+        let mut found: Vec<(f64, &Reading)> =
+            devices.iter().filter_map(|reading| Some((metric.value(reading)?, reading))).collect();
+        // The devices are in order, and the sort is stable.
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (lowest, highest) = metric.axis(devices);
+        HeatmapPanel {
+            serial: metric.serial(),
+            unit: metric.unit(),
+            y_axis_max: highest,
+            y_axis_min: lowest,
+            data: found
+                .into_iter()
+                .take(top)
+                .map(|(value, reading)| Spot {
+                    node_name: reading.node.clone(),
+                    device_id: reading.index,
+                    value: rounded(value),
+                    gpu_model: reading.model.clone(),
+                    slice: reading.slice.as_ref().map(|(profile, _)| profile.clone()),
+                })
+                .collect(),
+        }
+    };
+    Heatmap {
+        power: map(HeatmapMetric::Power),
+        temperature: map(HeatmapMetric::Temperature),
+        utilization: map(HeatmapMetric::Utilization),
+        coverage,
+    }
+}
+
+/// Returns every device in its place: a row per node, a column per number. Nodes with devices of which nobody tells anything have
+/// their row too.
+pub fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetric, look: TextStyle) -> String {
+    let mut nodes: BTreeMap<&str, Vec<Option<&Reading>>> = BTreeMap::new();
+    for host in hosts.iter().filter(|host| host.gpus.total > 0) {
+        nodes.insert(host.name(), vec![None; usize::try_from(host.gpus.total).unwrap_or(0).min(WIDEST)]);
+    }
+    for reading in devices {
+        let row = nodes.entry(&reading.node).or_default();
+        let place = usize::try_from(reading.index).unwrap_or(WIDEST);
+        match row.get(place) {
+            // Instances of one device stand beside each other.
+            _ if reading.slice.is_some() || place >= WIDEST => row.push(Some(reading)),
+            Some(Some(_)) => row.push(Some(reading)),
+            Some(None) => row[place] = Some(reading),
+            None => {
+                row.resize(place, None);
+                row.push(Some(reading));
+            }
+        }
+    }
+    let widest = nodes.keys().map(|name| name.chars().count()).max().unwrap_or(4).max(4);
+    let columns = nodes.values().map(Vec::len).max().unwrap_or(0);
+    let (lowest, highest) = metric.axis(devices);
+    let titles: String = (0..columns).map(|column| format!("{column:>5}")).collect();
+    let mut text = format!("{:<widest$}{titles}   {}, {}\n", "", metric.name(), metric.unit());
+    for (node, readings) in &nodes {
+        let shown = clean(node);
+        let pad = widest.saturating_sub(shown.chars().count());
+        text.push_str(&format!("{shown}{}", " ".repeat(pad)));
+        for reading in readings {
+            match reading.and_then(|reading| metric.value(reading)) {
+                None => text.push_str("    -"),
+                // `·` stands for a device that nobody holds.
+                Some(_) if metric == HeatmapMetric::Utilization && is_free(*reading) => text.push_str("    ·"),
+                Some(value) if metric == HeatmapMetric::Utilization => {
+                    text.push(' ');
+                    text.push_str(&tile(&format!("{value:>4.0}"), 1.0 - value / 100.0, look));
+                }
+                Some(value) => {
+                    let share = (value - lowest as f64) / (highest - lowest).max(1) as f64;
+                    text.push(' ');
+                    text.push_str(&tile(&format!("{value:>4.0}"), share, look));
+                }
+            }
+        }
+        let missing = readings.iter().filter(|reading| reading.is_none_or(|reading| metric.value(reading).is_none())).count();
+        if missing > 0 {
+            let why = if readings.iter().flatten().any(|reading| reading.stale) { "no fresh samples" } else { "not measured" };
+            text.push_str(&format!("   {}", paint(&format!("{missing} {why}"), Some(colored::Color::BrightBlack), look)));
+        }
+        text.push('\n');
+    }
+    let sampled = || devices.iter().filter_map(|reading| Some((metric.value(reading)?, reading)));
+    let place = |reading: &Reading| format!("{}/{}", clean(&reading.node), reading.index);
+    if let Some((value, reading)) = sampled().max_by(|a, b| a.0.total_cmp(&b.0)) {
+        text.push_str(&format!("hottest: {} {value:.0} {}", place(reading), metric.unit()));
+        let busy = sampled().filter(|(_, reading)| reading.held == Some(true)).min_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((value, reading)) = busy {
+            let holder = reading
+                .holders
+                .first()
+                .map_or(String::new(), |(namespace, pod)| format!(" ({}/{})", clean(namespace), clean(pod)));
+            text.push_str(&format!("\ncoldest held: {} {value:.0} {}{holder}", place(reading), metric.unit()));
+        }
+        text.push('\n');
+    }
+    if metric == HeatmapMetric::Utilization && devices.iter().any(|reading| is_free(Some(reading))) {
+        text.push_str("· free; red: held and idle\n");
+    }
+    text
+}
+
+fn is_free(reading: Option<&Reading>) -> bool {
+    reading.is_some_and(|reading| reading.held == Some(false))
+}
+
+/// Devices of a node that have a column by their number.
+const WIDEST: usize = 64;
+
+/// Returns a number on its color: red where somebody should look, blue and green where all is well.
+fn tile(text: &str, share: f64, look: TextStyle) -> String {
+    use colored::Colorize;
+    if !look.color {
+        return text.to_owned();
+    }
+    const STEPS: [(u8, u8, u8); 5] = [(33, 75, 150), (40, 130, 140), (60, 140, 60), (190, 130, 20), (190, 40, 40)];
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of five steps")]
+    let step = ((share.clamp(0.0, 1.0) * 5.0) as usize).min(4);
+    let (red, green, blue) = STEPS[step];
+    text.truecolor(255, 255, 255).on_truecolor(red, green, blue).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(node: &str, index: u32, watts: Option<f64>, limit: Option<f64>, model: &str) -> Reading {
+        Reading {
+            node: node.into(),
+            index,
+            power: watts.map(Watts),
+            power_limit: limit.map(Watts),
+            model: Some(model.into()),
+            ..Reading::default()
+        }
+    }
+
+    #[test]
+    fn the_axis_is_that_of_the_devices() {
+        let axis = |devices: &[Reading]| HeatmapMetric::Power.axis(devices).1;
+        assert_eq!(axis(&[device("a", 0, Some(300.0), Some(650.0), "NVIDIA H100 80GB HBM3")]), 650, "measured before made");
+        assert_eq!(axis(&[device("a", 0, Some(300.0), None, "NVIDIA H100 80GB HBM3")]), 700);
+        assert_eq!(axis(&[device("a", 0, Some(310.0), None, "unheard of")]), 350);
+    }
+
+    #[test]
+    fn the_hottest_come_first_and_unknown_ones_never() {
+        let devices =
+            [device("a", 0, Some(100.0), None, "x"), device("a", 1, None, None, "x"), device("b", 0, Some(300.0), None, "x")];
+        let map = document(&devices, Coverage::default(), 5);
+        let values: Vec<_> = map.power.data.iter().map(|spot| (spot.node_name.as_str(), spot.value)).collect();
+        assert_eq!(values, [("b", 300.0), ("a", 100.0)]);
+        let text = grid(&devices, &[], HeatmapMetric::Power, TextStyle { width: None, color: false, plain: false });
+        assert!(text.contains("a     100    -   1 not measured\n"), "{text}");
+        assert!(text.ends_with("hottest: b/0 300 W\n"), "{text}");
+    }
+}

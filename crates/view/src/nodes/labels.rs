@@ -1,0 +1,159 @@
+//! Renders labels of nodes: read, written, removed.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_core::error::Error;
+use gpuctl_core::model::NodeDetails;
+use gpuctl_core::model::facts::gpu::is_type_label;
+
+use super::describe::LabelItem;
+use crate::format::table::{Table, left};
+use crate::{Format, TextStyle};
+
+/// A label of one node, with the times that the API server knows.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeLabel {
+    node_name: String,
+    label: TimedLabel,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TimedLabel {
+    key: String,
+    value: String,
+    /// Never known: only the last write is kept.
+    created_at: Option<Timestamp>,
+    last_updated_at: Option<Timestamp>,
+}
+
+pub fn timed(host: &NodeDetails, key: &str, value: &str) -> NodeLabel {
+    NodeLabel {
+        node_name: host.node.name.clone(),
+        label: TimedLabel {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            created_at: None,
+            last_updated_at: host.labels_written.get(key).copied(),
+        },
+    }
+}
+
+/// One label on many nodes.
+#[derive(JsonSchema, Serialize)]
+pub struct LabelList {
+    total: usize,
+    items: Vec<NodeValue>,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeValue {
+    node_name: String,
+    label_key: String,
+    /// `None` on a node without the label.
+    label_value: Option<String>,
+}
+
+pub fn of_nodes(hosts: &[&NodeDetails], key: &str, total: usize) -> LabelList {
+    let item = |host: &&NodeDetails| NodeValue {
+        node_name: host.node.name.clone(),
+        label_key: key.to_owned(),
+        label_value: host.node.labels.get(key).cloned(),
+    };
+    LabelList { total, items: hosts.iter().map(item).collect() }
+}
+
+pub fn of_nodes_table(hosts: &[&NodeDetails], key: &str, format: Format, headers: bool, look: TextStyle) -> String {
+    let mut table = Table::new([left("NODE"), left("VALUE")]);
+    for host in hosts {
+        table.row(vec![host.node.name.clone().into(), host.node.labels.get(key).cloned().unwrap_or_default().into()]);
+    }
+    table.show(format, headers, look)
+}
+
+/// The GPU labels of many nodes, with their pools.
+#[derive(JsonSchema, Serialize)]
+pub struct GpuLabelList {
+    total: usize,
+    items: Vec<GpuLabels>,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GpuLabels {
+    node_name: String,
+    gpu_labels: Vec<LabelItem>,
+    bound_pools: Vec<String>,
+}
+
+fn gpu_labels(host: &NodeDetails) -> Vec<LabelItem> {
+    let own = host.node.labels.iter().filter(|(key, _)| is_type_label(key));
+    own.map(|(key, value)| LabelItem { key: key.clone(), value: value.clone() }).collect()
+}
+
+pub fn of_gpus(hosts: &[&NodeDetails], total: usize) -> GpuLabelList {
+    let item = |host: &&NodeDetails| GpuLabels {
+        node_name: host.node.name.clone(),
+        gpu_labels: gpu_labels(host),
+        bound_pools: host.node.pool().map(ToOwned::to_owned).into_iter().collect(),
+    };
+    GpuLabelList { total, items: hosts.iter().map(item).collect() }
+}
+
+pub fn of_gpus_table(hosts: &[&NodeDetails], format: Format, headers: bool, look: TextStyle) -> String {
+    let mut table = Table::new([left("NODE"), left("POOL"), left("LABEL"), left("VALUE")]);
+    for host in hosts {
+        let pool = host.node.pool().unwrap_or_default().to_owned();
+        let labels = gpu_labels(host);
+        if labels.is_empty() {
+            table.row(vec![host.node.name.clone().into(), pool.clone().into(), "".into(), "".into()]);
+        }
+        for label in labels {
+            table.row(vec![host.node.name.clone().into(), pool.clone().into(), label.key.into(), label.value.into()]);
+        }
+    }
+    table.show(format, headers, look)
+}
+
+/// A label that was written.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Labelled<'a> {
+    pub node_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<LabelItem>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_key: Option<&'a str>,
+    pub message: String,
+}
+
+/// The answer to several nodes.
+#[derive(JsonSchema, Serialize)]
+pub struct NodeBatch {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
+    success: Vec<String>,
+    failed: Vec<NotDone>,
+    message: String,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NotDone {
+    node_name: String,
+    error: String,
+    message: String,
+}
+
+pub fn batch(pool: Option<&str>, done: &[String], failed: &[(String, Error)], message: String) -> NodeBatch {
+    let not = |(node, error): &(String, Error)| NotDone {
+        node_name: node.clone(),
+        error: error.name.to_string(),
+        message: error.to_string(),
+    };
+    NodeBatch { pool: pool.map(ToOwned::to_owned), success: done.to_vec(), failed: failed.iter().map(not).collect(), message }
+}

@@ -1,0 +1,220 @@
+//! Renders nodes for people: what is free, and why it may not be usable. Unknown is `-`, never 0.
+
+use std::collections::BTreeMap;
+
+use colored::Color;
+use jiff::Timestamp;
+
+use gpuctl_core::model::counting::inventory;
+use gpuctl_core::model::{Count, NodeHealth, NodeUsage};
+
+use super::document::gpus;
+use crate::format::coverage::percent;
+use crate::format::table::{Cell, Table, left, percentages, right};
+use crate::format::text::{count, joined, or_dash};
+use crate::{Format, TextStyle};
+
+/// Formats the percentage of a resource that pods request.
+fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
+    match (used_milli, total.and_then(|total| u128::try_from(total).ok()).filter(|total| *total > 0)) {
+        (Some(used), Some(total)) => format!("{}%", (used * 100 + total / 2) / total),
+        _ => "-".to_owned(),
+    }
+}
+
+fn health_color(health: NodeHealth) -> Option<Color> {
+    match health {
+        NodeHealth::Active => None,
+        NodeHealth::Maintaining => Some(Color::Yellow),
+        NodeHealth::Faulty => Some(Color::Red),
+        NodeHealth::Unknown => Some(Color::BrightBlack),
+    }
+}
+
+/// Formats the CPU and memory that pods request, in percent of the node's.
+fn requested(host: &NodeUsage) -> [Cell; 2] {
+    let cpu = share(host.cpu_used_milli.map(u128::from), host.capacity_milli("cpu"));
+    let memory = share(host.memory_used_bytes.map(|bytes| u128::from(bytes) * 1000), host.capacity_milli("memory"));
+    [cpu.into(), memory.into()]
+}
+
+/// Formats the mean over the devices that are held.
+fn utilization(host: &NodeUsage) -> Cell {
+    percent(host.figures().utilization).into()
+}
+
+fn types(host: &NodeUsage) -> String {
+    joined(&host.kinds())
+}
+
+/// Returns a table for a terminal, or one for a pipe, where each cell is one fact.
+pub fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+    if format == Format::Table && look.width.is_some() {
+        return compact(hosts, headers, look);
+    }
+    let wide = matches!(format, Format::Wide | Format::Csv);
+    let sliced = format == Format::Csv || hosts.iter().any(|host| !host.slices.is_empty());
+    let mut columns = vec![left("NAME"), left("STATUS"), left("POOL"), left("TYPE"), right("GPUS"), right("FREE")];
+    columns.extend(sliced.then_some(left("SLICES FREE")));
+    columns.extend([percentages("UTIL"), percentages("CPU"), percentages("MEM")]);
+    columns.extend(wide.then_some([right("AGE").in_csv("age_seconds"), left("REASON")]).into_iter().flatten());
+    let mut table = Table::new(columns);
+    for host in hosts {
+        let mut cells: Vec<Cell> = vec![
+            host.name().into(),
+            Cell::colored(host.health.word(), health_color(host.health)),
+            host.details.node.pool().unwrap_or_default().into(),
+            types(host).into(),
+            host.gpus.total.to_string().into(),
+            if host.gpus.total == 0 { "-".to_owned() } else { or_dash(host.gpus.free()) }.into(),
+        ];
+        cells.extend(sliced.then(|| slices_text(&host.slices).into()));
+        cells.push(utilization(host));
+        cells.extend(requested(host));
+        if wide {
+            cells.extend([Cell::age(host.details.created_at, now), host.reason.clone().unwrap_or_default().into()]);
+        }
+        table.row(cells);
+    }
+    table.show(format, headers, look)
+}
+
+/// Slices and reasons stand beside what is free, so that a line stays a line.
+fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
+    let mut table = Table::new([
+        left("NAME"),
+        left("STATUS"),
+        left("POOL"),
+        left("TYPE"),
+        left("GPUS"),
+        left("FREE"),
+        percentages("UTIL"),
+        percentages("CPU").yielding(),
+        percentages("MEM").yielding(),
+    ])
+    .with_wide();
+    for host in hosts {
+        let slices = inventory::total(host.slices.values().copied());
+        let sliced = host.types.is_empty() && host.slices.keys().any(|name| name.starts_with("mig-"));
+        let kind = if sliced { format!("{} MIG", types(host)) } else { types(host) };
+        let devices = if host.gpus.total == 0 { slices } else { host.gpus };
+        let color = health_color(host.health);
+        let mut cells: Vec<Cell> = vec![
+            host.name().into(),
+            Cell::colored(host.health.word(), color),
+            host.details.node.pool().unwrap_or_default().into(),
+            kind.into(),
+            squares(devices, look).into(),
+            Cell::colored(free(host), color),
+            utilization(host),
+        ];
+        cells.extend(requested(host));
+        table.row(cells);
+    }
+    table.show(Format::Table, headers, look)
+}
+
+/// Formats as `2/8`, `8/8 cordoned`, `4/7 1g.10gb`; of several profiles the first.
+fn free(host: &NodeUsage) -> String {
+    const REASON: usize = 14;
+    let part = |count: Count| format!("{}/{}", or_dash(count.free()), count.total);
+    let mut parts = Vec::new();
+    if host.gpus.total > 0 {
+        parts.push(part(host.gpus));
+    }
+    let mut slices = host.slices.iter();
+    if let Some((name, count)) = slices.next() {
+        parts.push(format!("{} {}", part(*count), name.strip_prefix("mig-").unwrap_or(name)));
+        parts.extend((slices.len() > 0).then(|| format!("+{}", slices.len())));
+    }
+    if let Some(reason) = &host.reason {
+        let short: String = reason.chars().take(REASON).collect();
+        parts.push(if short.len() < reason.len() { format!("{}…", short.trim_end()) } else { short });
+    }
+    parts.join(" ")
+}
+
+/// Draws taken and free devices as squares, where there are few enough to count.
+fn squares(gpus: Count, look: TextStyle) -> String {
+    const MOST: u64 = 16;
+    let (full, open) = if look.plain { ("#", ".") } else { ("■", "□") };
+    match gpus.used {
+        Some(used) if (1..=MOST).contains(&gpus.total) => {
+            let used = used.min(gpus.total);
+            full.repeat(usize::try_from(used).unwrap_or(0)) + &open.repeat(usize::try_from(gpus.total - used).unwrap_or(0))
+        }
+        _ if gpus.total == 0 => String::new(),
+        _ => gpus.total.to_string(),
+    }
+}
+
+/// Formats as `mig-1g.10gb 4/7`.
+fn slices_text(slices: &BTreeMap<String, Count>) -> String {
+    let one = |(name, count): (&String, &Count)| format!("{name} {}/{}", or_dash(count.free()), count.total);
+    slices.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns what all of it comes to, for a terminal.
+pub fn footer(hosts: &[&NodeUsage]) -> String {
+    let sum = inventory::total(hosts.iter().map(|host| host.gpus));
+    let free_on =
+        |health: NodeHealth| hosts.iter().filter(|host| host.health == health).filter_map(|host| host.gpus.free()).sum::<u64>();
+    let mut text = format!("{}, {}", count(hosts.len() as u64, "node"), count(sum.total, "GPU"));
+    match sum.free() {
+        None => text.push_str(": how many are free is not known"),
+        Some(free) => {
+            text.push_str(&format!(": {free} free"));
+            let (cordoned, faulty) = (free_on(NodeHealth::Maintaining), free_on(NodeHealth::Faulty));
+            let parts: Vec<String> = [(cordoned, "cordoned"), (faulty, "on a faulty node")]
+                .iter()
+                .filter(|(number, _)| *number > 0)
+                .map(|(number, what)| format!("{number} {what}"))
+                .collect();
+            if !parts.is_empty() {
+                text.push_str(&format!(", of which {}", parts.join(" and ")));
+            }
+        }
+    }
+    let slices = inventory::total(hosts.iter().flat_map(|host| host.slices.values().copied()));
+    if slices.total > 0 {
+        text.push_str(&format!("\n{}: {} free", count(slices.total, "slice"), or_dash(slices.free())));
+    }
+    text.push('\n');
+    text
+}
+
+/// Returns the devices of several nodes for people.
+pub fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle) -> String {
+    let mut table = Table::new([
+        left("NODE"),
+        left("GPU"),
+        left("TYPE"),
+        left("STATUS"),
+        percentages("UTIL"),
+        right("MEM").in_csv("memory_gib"),
+        left("HOLDER").yielding(),
+    ])
+    .with_wide();
+    for host in hosts {
+        for gpu in gpus(host) {
+            table.row(vec![
+                host.name().into(),
+                gpu.gpu_id.into(),
+                gpu.r#type.map(|kind| kind.to_string()).unwrap_or_default().into(),
+                gpu.status.into(),
+                percent(gpu.utilization).into(),
+                Cell::measured(
+                    gpu.memory_usage.clone().unwrap_or_default(),
+                    gpu.memory_usage.as_deref().and_then(|text| text.split("Gi").next()).map(ToOwned::to_owned),
+                ),
+                gpu.holders
+                    .iter()
+                    .map(|holder| format!("{}/{}", holder.namespace, holder.pod))
+                    .collect::<Vec<_>>()
+                    .join(",")
+                    .into(),
+            ]);
+        }
+    }
+    table.show(format, headers, look)
+}

@@ -1,0 +1,234 @@
+//! Renders `auth check`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_core::model::contract::rights::{Need, Right, Task, said};
+
+use crate::format::table::{Cell, Table, left};
+use crate::format::text::{clean, count, wrapped};
+use crate::{Format, TextStyle};
+use colored::Color;
+
+/// A command and what of its rights is missing.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    pub command: String,
+    verb: &'static str,
+    resource: &'static str,
+    /// In the namespace.
+    pub allowed: bool,
+    /// In all namespaces.
+    allowed_everywhere: bool,
+    /// Rights without which it fails in the namespace.
+    pub missing: Vec<String>,
+    /// Rights without which it fails for some arguments or files only.
+    missing_for: Vec<MissingFor>,
+    #[serde(skip)]
+    said: Vec<String>,
+    /// What the command does without there for lack of further rights.
+    without: Vec<&'static str>,
+}
+
+/// A use of a command that fails, and the rights that it lacks.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MissingFor {
+    /// Such as `trainings on several nodes`.
+    pub used: &'static str,
+    pub missing: Vec<String>,
+}
+
+/// Evaluates a command against the rights in the namespace and in all namespaces. Rights in
+/// `absent` belong to API groups that the cluster does not serve, so no command fails without them.
+pub fn checked(
+    task: &Task,
+    here: &BTreeMap<Right, bool>,
+    everywhere: &BTreeMap<Right, bool>,
+    absent: &BTreeSet<Right>,
+) -> Checked {
+    let may = |answers: &BTreeMap<Right, bool>, right: &Right| answers.get(right).copied().unwrap_or(false);
+    let needed = task.needed();
+    let lacking = |right: &Right| !may(here, right);
+    let mut without = BTreeSet::new();
+    let mut missing_for: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    for rule in task.rules() {
+        let lacks: Vec<Right> = rule.rights().filter(lacking).collect();
+        match rule.need {
+            Need::Optional(lost) if !lacks.is_empty() => drop(without.insert(lost)),
+            Need::For(used) => {
+                let lacks = lacks.iter().filter(|right| !absent.contains(right) && !needed.contains(right));
+                let lacks: Vec<String> = lacks.map(Right::text).collect();
+                if !lacks.is_empty() {
+                    missing_for.entry(used).or_default().extend(lacks);
+                }
+            }
+            _ => {}
+        }
+    }
+    let missing_for: Vec<MissingFor> = missing_for.into_iter().map(|(used, missing)| MissingFor { used, missing }).collect();
+    let sufficient = task.sufficient();
+    let everywhere_sufficient = sufficient.iter().all(|right| may(everywhere, right) || absent.contains(right));
+    Checked {
+        command: task.words.to_owned(),
+        verb: task.verb(),
+        resource: task.resource(),
+        allowed: missing_for.is_empty() && needed.iter().all(|right| may(here, right)),
+        allowed_everywhere: everywhere_sufficient,
+        missing: needed.iter().filter(|right| !may(here, right)).map(Right::text).collect(),
+        said: said(needed.iter().filter(|right| !may(here, right))),
+        missing_for,
+        without: without.into_iter().collect(),
+    }
+}
+
+/// The table's word for a command that has all rights and no metrics.
+const PROMETHEUS: &str = "Prometheus";
+
+impl Checked {
+    /// Whether the command works for some arguments and files only.
+    fn is_partial(&self) -> bool {
+        self.missing.is_empty() && !self.missing_for.is_empty()
+    }
+
+    /// Formats as `size: workdirs; trainings on several nodes`.
+    fn lacking_uses(&self) -> String {
+        self.missing_for.iter().map(|one| one.used).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Notes why Prometheus cannot be asked, which the command needs.
+    #[must_use]
+    pub fn without(mut self, trouble: Option<&str>) -> Self {
+        if let Some(trouble) = trouble {
+            (self.allowed, self.allowed_everywhere) = (false, false);
+            if self.missing.is_empty() {
+                self.missing.push(trouble.to_owned());
+                self.said.push(PROMETHEUS.to_owned());
+            }
+        }
+        self
+    }
+}
+
+/// The answer of `auth check`.
+#[derive(JsonSchema, Serialize)]
+pub struct RightsList<'a> {
+    user: Option<&'a str>,
+    namespace: &'a str,
+    total: usize,
+    items: &'a [Checked],
+}
+
+pub fn list<'a>(user: Option<&'a str>, namespace: &'a str, items: &'a [Checked]) -> RightsList<'a> {
+    RightsList { user, namespace, total: items.len(), items }
+}
+
+fn answer(allowed: bool) -> Cell {
+    if allowed { Cell::from("yes") } else { Cell::colored("no", Some(Color::Red)) }
+}
+
+pub fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) -> String {
+    let mut table = Table::new([left("COMMAND"), left("HERE"), left("EVERYWHERE"), left("MISSING")]);
+    for item in items {
+        let missing = match item.said.split_first() {
+            None => item.lacking_uses(),
+            Some((first, [])) => first.clone(),
+            Some((first, rest)) if format == Format::Table => format!("{first} +{}", rest.len()),
+            Some(_) => item.said.join("; "),
+        };
+        let here = if item.is_partial() { Cell::colored("part", Some(Color::Yellow)) } else { answer(item.allowed) };
+        table.row(vec![item.command.clone().into(), here, answer(item.allowed_everywhere), missing.into()]);
+    }
+    table.show(format, headers, look)
+}
+
+/// Whether a pool takes one more job.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolRoom {
+    pub name: String,
+    /// `null` when neither nodes nor definitions may be seen.
+    pub exists: Option<bool>,
+    /// Jobs that have not ended, as far as they may be seen.
+    pub jobs: Option<usize>,
+    pub max_jobs: Option<u32>,
+    pub max_gpu_per_job: Option<u32>,
+}
+
+/// The answer about one command.
+#[derive(JsonSchema, Serialize)]
+pub struct Verdict {
+    pub allowed: bool,
+    pub message: String,
+    /// `null` for all namespaces.
+    pub namespace: Option<String>,
+    pub missing: Vec<String>,
+    /// Uses of the command that fail, with the rights that they lack.
+    pub missing_for: Vec<MissingFor>,
+    pub without: Vec<&'static str>,
+    pub pool: Option<PoolRoom>,
+}
+
+impl Verdict {
+    pub fn new(checked: &Checked, namespace: Option<String>, pool: Option<PoolRoom>) -> Self {
+        let place = namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
+        let refused = pool.as_ref().and_then(PoolRoom::refuses);
+        let what = if checked.resource.is_empty() { format!("use `{}`", checked.command) } else { checked.command.clone() };
+        let message = match (&checked.said[..], &refused) {
+            ([], _) if checked.is_partial() => {
+                let uses = checked.missing_for.iter().map(|one| format!("{} ({})", one.used, one.missing.join(", ")));
+                format!("you may {what} in {place}, but not for: {}", uses.collect::<Vec<_>>().join("; "))
+            }
+            ([], None) => format!("you may {what} in {place}"),
+            ([], Some(refused)) => format!("you may {what} in {place}, but {refused}"),
+            ([one], _) if one == PROMETHEUS => format!("`{}` needs Prometheus: {}", checked.command, checked.missing.join("; ")),
+            (missing, _) => format!("you may not {what} in {place}: missing {}", missing.join("; ")),
+        };
+        let allowed = checked.allowed && refused.is_none();
+        let (missing, missing_for) = (checked.missing.clone(), checked.missing_for.clone());
+        Self { allowed, message, namespace, missing, missing_for, without: checked.without.clone(), pool }
+    }
+}
+
+impl PoolRoom {
+    fn refuses(&self) -> Option<String> {
+        let full = self.max_jobs.zip(self.jobs).filter(|(most, jobs)| *jobs >= *most as usize);
+        match (self.exists, full) {
+            (Some(false), _) => Some(format!("there is no pool `{}`", self.name)),
+            (_, Some((most, jobs))) => Some(format!("pool `{}` has {jobs} jobs and allows {most}", self.name)),
+            _ => None,
+        }
+    }
+}
+
+impl PoolRoom {
+    fn text(&self) -> String {
+        let name = clean(&self.name);
+        if self.exists.is_none() {
+            return format!("whether there is a pool {name} is not known");
+        }
+        let jobs = self.jobs.map_or_else(|| "an unknown number of jobs".to_owned(), |jobs| count(jobs as u64, "job"));
+        let most = self.max_jobs.map_or_else(|| "no limit is known".to_owned(), |most| format!("{most} allowed"));
+        format!("{jobs} in {name}, {most}")
+    }
+}
+
+/// Returns the answer for people.
+pub fn text(verdict: &Verdict, look: TextStyle) -> String {
+    let answer = match (verdict.allowed, verdict.missing.is_empty() && !verdict.missing_for.is_empty()) {
+        (true, _) => "yes",
+        (false, true) => "in part",
+        (false, false) => "no",
+    };
+    let mut text = format!("{answer}: {}\n", verdict.message);
+    if !verdict.without.is_empty() {
+        text.push_str(&format!("  without {}\n", wrapped(&verdict.without.join("; "), 10, look)));
+    }
+    if let Some(pool) = verdict.pool.as_ref().filter(|pool| pool.exists != Some(false)) {
+        text.push_str(&format!("  pool    {}\n", pool.text()));
+    }
+    text
+}

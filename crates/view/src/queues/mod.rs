@@ -1,0 +1,5 @@
+//! Renders queues and quotas.
+
+pub mod list;
+pub mod preemptions;
+pub mod quotas;

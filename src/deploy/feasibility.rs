@@ -1,0 +1,156 @@
+//! Checks before a job is written whether it can ever run: nodes that hold its pods, quotas that allow them, and the claims, secrets
+//! and ConfigMaps that they name. It also finds what is only busy now. `decide.rs` chooses between an error and a warning.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::future::join3;
+use tokio::sync::OnceCell;
+
+use crate::deploy::capacity::{Demand, Verdict};
+use crate::deploy::errors::quota_too_small;
+use crate::deploy::once_per::OncePer;
+use crate::deploy::plan::{Plan, job};
+use crate::deploy::references::{brought, check};
+use gpuctl_cluster::{Connection, Failure, requests};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::QuotaUse;
+use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::values::quantity;
+use gpuctl_manifest::render::pods_in_all;
+
+/// What was found out about a job before it is written.
+#[derive(Default)]
+pub(super) struct Possibility {
+    /// What is never possible.
+    pub errors: Vec<Error>,
+    /// What could not be checked, or depends on nodes that may come.
+    pub warnings: Vec<String>,
+    /// What is missing now, and who holds it.
+    pub now: Option<String>,
+}
+
+/// Longest time to read which jobs hold the GPUs; it is read once per run.
+const ROOM_WITHIN: Duration = Duration::from_secs(5);
+
+/// The cluster and the other documents of a run.
+pub(super) struct Surroundings<'r> {
+    connection: &'r Connection,
+    /// Objects that the run makes.
+    coming: BTreeSet<String>,
+    /// Free resources of the nodes, read when first needed; `None` inside for users who may not list all pods.
+    room: OnceCell<Option<Room>>,
+    /// Quotas by namespace, read when a document of it is first judged.
+    quotas: OncePer<Result<Rc<[QuotaUse]>, Failure>>,
+}
+
+impl<'r> Surroundings<'r> {
+    pub(super) fn new(connection: &'r Connection) -> Self {
+        Self { connection, coming: BTreeSet::new(), room: OnceCell::new(), quotas: OncePer::default() }
+    }
+
+    /// Adds what a document of the run brings.
+    pub(super) fn add(&mut self, plan: &Plan) {
+        let name = |object: &gpuctl_manifest::render::Object| brought(object.plural, &plan.target.namespace, object.name());
+        self.coming.extend(plan.rendered.objects.iter().map(name));
+    }
+
+    /// Looks at everything that a job that is not there yet needs.
+    pub(super) async fn check(&self, plan: &Plan) -> Possibility {
+        let mut found = Possibility::default();
+        let demand = Demand::of(plan);
+        match demand.ever() {
+            Verdict::Possible => {}
+            Verdict::Doubtful(warning) => found.warnings.push(warning),
+            Verdict::Impossible(error) => found.errors.push(*error),
+        }
+        let namespace = plan.target.namespace.as_str();
+        let quotas = async || self.connection.quotas(Some(namespace)).await.map(Rc::from);
+        let (named, quotas, classes) = join3(
+            check(plan, &self.coming, self.connection),
+            self.quotas.get(namespace, quotas),
+            self.connection.storage_classes(&plan.rendered),
+        )
+        .await;
+        found.errors.extend(plan.missing_queue.clone());
+        found.errors.extend(named.errors);
+        found.warnings.extend(named.warnings);
+        let missing = classes.missing.into_iter().map(|class| {
+            Error::new(ErrorName::reported(ErrorKind::NotFound, "StorageClassNotFound"), class.message)
+                .hint("choose another `storageClass:` in `storage.workdirs`, or leave it out where there is a default")
+        });
+        found.errors.extend(missing);
+        found.warnings.extend(classes.warnings);
+        match quotas {
+            Ok(quotas) => {
+                let (never, now) = by_quota(plan, &quotas);
+                found.errors.extend(never.map(quota_too_small));
+                found.now = now;
+            }
+            Err(failure) if failure.is_forbidden() => {
+                found.warnings.push("the quotas of the namespace were not checked: you may not list resourcequotas".to_owned());
+            }
+            Err(failure) => found.warnings.push(format!("the quotas of the namespace were not checked: {failure}")),
+        }
+        if found.errors.is_empty() && found.now.is_none() && demand.has_devices() && !plan.rendered.choice.candidates.is_empty() {
+            self.now(&demand, plan, &mut found).await;
+        }
+        found
+    }
+
+    async fn now(&self, demand: &Demand<'_>, plan: &Plan, found: &mut Possibility) {
+        let look = async {
+            let read = tokio::time::timeout(ROOM_WITHIN, self.connection.room(plan.target.nodes.all())).await;
+            read.ok().and_then(Result::ok).flatten()
+        };
+        let Some(room) = self.room.get_or_init(|| look).await else { return };
+        match demand.now(room) {
+            Some(line) if demand.is_gang() => found.warnings.push(line),
+            line => found.now = line,
+        }
+    }
+}
+
+/// Returns the limit that the job exceeds by itself, and the one that it exceeds beside what is in use now.
+fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>) {
+    let pods = job(&plan.input).map_or(1, |job| i128::from(pods_in_all(job)));
+    let requests = requests(&plan.rendered.probe.body);
+    let (mut never, mut now) = (None, None);
+    // Whether a scoped quota counts a pod is for the API server to say.
+    for quota in quotas.iter().filter(|quota| !quota.scoped) {
+        for (key, hard) in &quota.hard {
+            let wanted = match key.as_str() {
+                "pods" => pods * 1000,
+                "limits.cpu" | "limits.memory" => continue,
+                key => requests.get(key.strip_prefix("requests.").unwrap_or(key)).map_or(0, |each| each * pods),
+            };
+            let (Some(hard_milli), true) = (quantity::milli(hard), wanted > 0) else { continue };
+            let used = quota.used.get(key).and_then(|used| quantity::milli(used)).unwrap_or(0);
+            let written = text(key, wanted);
+            if wanted > hard_milli {
+                never = never.or_else(|| {
+                    Some(format!("quota `{}` allows {hard} of {key} at most, and the job needs {written}", quota.name))
+                });
+            } else if wanted > hard_milli - used {
+                let left = text(key, (hard_milli - used).max(0));
+                now = now.or_else(|| {
+                    Some(format!(
+                        "quota `{}` has {left} of {hard} {key} left and the job needs {written}: it waits until others end (gpuctl get jobs -n {})",
+                        quota.name, quota.namespace
+                    ))
+                });
+            }
+        }
+    }
+    (never, now)
+}
+
+fn text(key: &str, milli: i128) -> String {
+    let whole = u64::try_from(milli / 1000).unwrap_or(0);
+    match key {
+        key if key.ends_with("memory") || key.ends_with("storage") => quantity::binary(whole),
+        _ if milli % 1000 != 0 => format!("{milli}m"),
+        _ => whole.to_string(),
+    }
+}
