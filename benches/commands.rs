@@ -1,7 +1,10 @@
-//! What commands cost, beside kubectl and the bare server, in one run on one cluster. It prints medians and judges nothing.
-//! `cargo bench` starts the cluster and needs about a minute.
+//! What commands cost, beside kubectl and the bare server, in one run on one cluster. It prints
+//! medians and judges nothing. `cargo bench` starts the cluster and needs about a minute.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
-#![expect(clippy::disallowed_methods, reason = "a benchmark writes what it creates")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark writes what it creates"
+)]
 
 mod line;
 
@@ -24,7 +27,10 @@ const NODES: usize = 125;
 
 /// The middle of the times of `RUNS` runs, after one that is not counted.
 fn median(command: &mut Command) -> Duration {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut times: Vec<Duration> = (0..=RUNS)
         .map(|_| {
             let start = Instant::now();
@@ -42,8 +48,8 @@ fn show(what: &str, time: Duration) {
     println!("{what:<58} {:>8.1} ms", time.as_secs_f64() * 1000.0);
 }
 
-/// The server's own time for `paths` one after the other: through `kubectl proxy`, whose connections stay open, so that
-/// neither a start nor a handshake is in it.
+/// The server's own time for `paths` one after the other: through `kubectl proxy`, whose
+/// connections stay open, so that neither a start nor a handshake is in it.
 fn served(cluster: &Cluster, paths: &[String]) -> Duration {
     let mut proxy = Command::new(cluster.binary("kubectl"))
         .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
@@ -52,14 +58,25 @@ fn served(cluster: &Cluster, paths: &[String]) -> Duration {
         .spawn()
         .expect("kubectl starts");
     let mut line = String::new();
-    BufReader::new(proxy.stdout.take().expect("stdout is piped")).read_line(&mut line).expect("kubectl proxy says its port");
-    let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
+    BufReader::new(proxy.stdout.take().expect("stdout is piped"))
+        .read_line(&mut line)
+        .expect("kubectl proxy says its port");
+    let address = line
+        .trim()
+        .rsplit(' ')
+        .next()
+        .expect("an address")
+        .to_owned();
     let ask = |path: &String| {
         let mut stream = TcpStream::connect(&address).expect("the proxy listens");
         write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("the proxy reads");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("the proxy answers");
-        assert!(answer.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&answer[..100]));
+        assert!(
+            answer.starts_with(b"HTTP/1.0 200"),
+            "{}",
+            String::from_utf8_lossy(&answer[..100])
+        );
     };
     let mut times: Vec<Duration> = (0..=RUNS)
         .map(|_| {
@@ -77,8 +94,7 @@ fn served(cluster: &Cluster, paths: &[String]) -> Duration {
 
 /// A job as gpuctl makes it, suspended so that the cluster rests while we measure.
 fn job(index: usize) -> Value {
-    let labels =
-        json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": format!("job-{index}"), "gpuctl/kind": "training"});
+    let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": format!("job-{index}"), "gpuctl/kind": "training"});
     json!({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": format!("job-{index}"), "namespace": "default", "labels": labels},
@@ -93,8 +109,8 @@ fn job(index: usize) -> Value {
 const DOCUMENTS: usize = 100;
 const CREATES: usize = 5;
 
-/// What it takes to create a hundred services of no pods, and by kubectl the objects that gpuctl makes of them, over a line on
-/// which an answer takes `round_trip` longer.
+/// What it takes to create a hundred services of no pods, and by kubectl the objects that gpuctl
+/// makes of them, over a line on which an answer takes `round_trip` longer.
 fn creates(cluster: &Cluster, round_trip: Duration) {
     let one = |index: usize| {
         format!(
@@ -102,21 +118,44 @@ fn creates(cluster: &Cluster, round_trip: Duration) {
         )
     };
     let documents = cluster.folder().join("hundred.yaml");
-    fs::write(&documents, (0..DOCUMENTS).map(one).collect::<Vec<_>>().join("---\n")).expect("the documents can be written");
+    fs::write(
+        &documents,
+        (0..DOCUMENTS).map(one).collect::<Vec<_>>().join("---\n"),
+    )
+    .expect("the documents can be written");
     let server = cluster.api_server();
-    let line = line::open(server.trim_start_matches("https://"), round_trip / 2, &Arc::default());
+    let line = line::open(
+        server.trim_start_matches("https://"),
+        round_trip / 2,
+        &Arc::default(),
+    );
     let kubeconfig = cluster.folder().join("line.kubeconfig");
-    let original = fs::read_to_string(cluster.kubeconfig(Persona::Admin)).expect("it has a kubeconfig");
-    fs::write(&kubeconfig, original.replace(&server, &format!("https://{line}"))).expect("the folder is writable");
+    let original =
+        fs::read_to_string(cluster.kubeconfig(Persona::Admin)).expect("it has a kubeconfig");
+    fs::write(
+        &kubeconfig,
+        original.replace(&server, &format!("https://{line}")),
+    )
+    .expect("the folder is writable");
     let gpuctl = |namespace: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", &kubeconfig).env("GPUCTL_PROMETHEUS", "none");
-        command.args(["create", "-n", namespace, "-f"]).arg(&documents).args(more).stdin(Stdio::null());
+        command
+            .env("KUBECONFIG", &kubeconfig)
+            .env("GPUCTL_PROMETHEUS", "none");
+        command
+            .args(["create", "-n", namespace, "-f"])
+            .arg(&documents)
+            .args(more)
+            .stdin(Stdio::null());
         command
     };
     let timed = |command: &mut Command| {
         let start = Instant::now();
-        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the command starts");
+        let status = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .expect("the command starts");
         assert!(status.success(), "{command:?} failed");
         start.elapsed()
     };
@@ -128,8 +167,14 @@ fn creates(cluster: &Cluster, round_trip: Duration) {
         for namespace in namespaces {
             admin.run(&["create", "namespace", namespace]);
         }
-        let objects = gpuctl(&other, &["--dry-run=client", "-o", "yaml"]).output().expect("gpuctl starts");
-        assert!(objects.status.success(), "{}", String::from_utf8_lossy(&objects.stderr));
+        let objects = gpuctl(&other, &["--dry-run=client", "-o", "yaml"])
+            .output()
+            .expect("gpuctl starts");
+        assert!(
+            objects.status.success(),
+            "{}",
+            String::from_utf8_lossy(&objects.stderr)
+        );
         let file = cluster.folder().join(format!("{other}.yaml"));
         fs::write(&file, objects.stdout).expect("the objects can be written");
         times[0].push(timed(&mut gpuctl(&own, &["--dry-run=server"])));
@@ -137,13 +182,19 @@ fn creates(cluster: &Cluster, round_trip: Duration) {
         // Controllers still work on what was made, and the next program is not to wait for them.
         thread::sleep(REST);
         let mut kubectl = Command::new(cluster.binary("kubectl"));
-        kubectl.env("KUBECONFIG", &kubeconfig).args(["create", "-f"]).arg(&file);
+        kubectl
+            .env("KUBECONFIG", &kubeconfig)
+            .args(["create", "-f"])
+            .arg(&file);
         times[2].push(timed(&mut kubectl));
         for namespace in namespaces {
             admin.run(&["delete", "namespace", namespace]);
         }
     }
-    println!("\n{DOCUMENTS} documents, an answer {} ms away, medians of {CREATES} runs\n", round_trip.as_millis());
+    println!(
+        "\n{DOCUMENTS} documents, an answer {} ms away, medians of {CREATES} runs\n",
+        round_trip.as_millis()
+    );
     let labels = [
         "gpuctl create -f --dry-run=server",
         "gpuctl create -f (judges all before it writes)",
@@ -160,10 +211,15 @@ const REST: Duration = Duration::from_secs(5);
 
 fn main() {
     let exporter = Exporter::start().expect("a port is free");
-    let options = Options { exporters: vec![exporter.address()], ..Options::default() };
+    let options = Options {
+        exporters: vec![exporter.address()],
+        ..Options::default()
+    };
     let cluster = Cluster::start(&options).expect("the sandbox starts");
     let product = Some(("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"));
-    let nodes: Vec<Value> = (0..NODES).map(|index| node(&format!("gpu-{index}"), product, &[("nvidia.com/gpu", 8)])).collect();
+    let nodes: Vec<Value> = (0..NODES)
+        .map(|index| node(&format!("gpu-{index}"), product, &[("nvidia.com/gpu", 8)]))
+        .collect();
     cluster.add_nodes(&nodes);
     exporter.change(|fleet| fleet.gpus = load::devices(&nodes));
     let admin = cluster.kubectl(Persona::Admin);
@@ -173,7 +229,10 @@ fn main() {
     let kubeconfig = cluster.kubeconfig(Persona::Admin);
     let gpuctl = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", &kubeconfig).env("GPUCTL_PROMETHEUS", "none").args(arguments);
+        command
+            .env("KUBECONFIG", &kubeconfig)
+            .env("GPUCTL_PROMETHEUS", "none")
+            .args(arguments);
         median(&mut command)
     };
     let kubectl = |arguments: &[&str]| {
@@ -183,17 +242,32 @@ fn main() {
     };
     println!("medians of {RUNS} runs, {JOBS} jobs, everything on one machine\n");
     show("gpuctl --version", gpuctl(&["--version"]));
-    show("kubectl version --client", kubectl(&["version", "--client"]));
+    show(
+        "kubectl version --client",
+        kubectl(&["version", "--client"]),
+    );
     let selector = "labelSelector=app.kubernetes.io%2Fmanaged-by%3Dgpuctl&limit=500";
-    let lists = [format!("/apis/batch/v1/jobs?{selector}"), format!("/api/v1/pods?{selector}")];
+    let lists = [
+        format!("/apis/batch/v1/jobs?{selector}"),
+        format!("/api/v1/pods?{selector}"),
+    ];
     let server = served(&cluster, &lists);
     let list = gpuctl(&["get", "jobs", "--no-progress"]);
     show("the two lists alone, on an open connection", server);
     show("gpuctl get jobs --no-progress", list);
-    show("  of it beyond the server's time", list.saturating_sub(server));
+    show(
+        "  of it beyond the server's time",
+        list.saturating_sub(server),
+    );
     show(
         "kubectl get jobs -A -l … (without pods or states)",
-        kubectl(&["get", "jobs", "-A", "-l", "app.kubernetes.io/managed-by=gpuctl"]),
+        kubectl(&[
+            "get",
+            "jobs",
+            "-A",
+            "-l",
+            "app.kubernetes.io/managed-by=gpuctl",
+        ]),
     );
 
     for milliseconds in [0, 20] {
@@ -206,10 +280,28 @@ fn main() {
         let mut command = Command::new(cluster.binary("promtool"));
         median(command.args(["query", "instant", &prometheus, query]))
     };
-    show("gpuctl get heatmap (eleven quantities of each)", gpuctl(&["--prometheus", &prometheus, "get", "heatmap"]));
-    show("promtool query instant (utilization alone)", promtool("DCGM_FI_DEV_GPU_UTIL"));
-    show("gpuctl get overview", gpuctl(&["--prometheus", &prometheus, "get", "overview"]));
-    show("gpuctl get nodes, without metrics", gpuctl(&["get", "nodes"]));
-    show("gpuctl get nodes, with them", gpuctl(&["--prometheus", &prometheus, "get", "nodes"]));
-    show("kubectl get nodes (without GPUs)", kubectl(&["get", "nodes"]));
+    show(
+        "gpuctl get heatmap (eleven quantities of each)",
+        gpuctl(&["--prometheus", &prometheus, "get", "heatmap"]),
+    );
+    show(
+        "promtool query instant (utilization alone)",
+        promtool("DCGM_FI_DEV_GPU_UTIL"),
+    );
+    show(
+        "gpuctl get overview",
+        gpuctl(&["--prometheus", &prometheus, "get", "overview"]),
+    );
+    show(
+        "gpuctl get nodes, without metrics",
+        gpuctl(&["get", "nodes"]),
+    );
+    show(
+        "gpuctl get nodes, with them",
+        gpuctl(&["--prometheus", &prometheus, "get", "nodes"]),
+    );
+    show(
+        "kubectl get nodes (without GPUs)",
+        kubectl(&["get", "nodes"]),
+    );
 }

@@ -1,9 +1,14 @@
-//! What reading commands cost on a thousand nodes and eight thousand pods of a real API server, beside the bare server, kubectl,
-//! kubectl-view-allocations and promtool, in one run; and how time and memory grow up to half a million pods, on a replay of the same objects.
-//! It prints and judges nothing. `cargo bench-cluster` needs about half an hour; `-- 20000` takes as many pods for the first
-//! part alone, `-- grow` does the second alone, `-- metrics` what asks Prometheus too, and `-- plot` draws the growth from RESULTS.md.
+//! What reading commands cost on a thousand nodes and eight thousand pods of a real API server,
+//! beside the bare server, kubectl, kubectl-view-allocations and promtool, in one run; and how time
+//! and memory grow up to half a million pods, on a replay of the same objects. It prints and judges
+//! nothing. `cargo bench-cluster` needs about half an hour; `-- 20000` takes as many pods for the
+//! first part alone, `-- grow` does the second alone, `-- metrics` what asks Prometheus too, and
+//! `-- plot` draws the growth from RESULTS.md.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
-#![expect(clippy::disallowed_methods, reason = "a benchmark arranges files and looks at processes")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark arranges files and looks at processes"
+)]
 
 #[path = "fleet/allocations.rs"]
 mod allocations;
@@ -38,11 +43,12 @@ use crate::measure::{Contestant, Cost, RUNS, Server, in_turn};
 const NODES: usize = 1000;
 const PODS: usize = 8000;
 
-/// As a device plugin and kubelets of a real cluster make them: with owners, volumes, conditions and managed fields. Each has a GPU
-/// until there is none left.
+/// As a device plugin and kubelets of a real cluster make them: with owners, volumes, conditions
+/// and managed fields. Each has a GPU until there is none left.
 fn pod(index: usize) -> Value {
     let name = format!("p-{index:07}");
-    let mut resources = json!({"limits": {"memory": "64Gi"}, "requests": {"cpu": "8", "memory": "64Gi"}});
+    let mut resources =
+        json!({"limits": {"memory": "64Gi"}, "requests": {"cpu": "8", "memory": "64Gi"}});
     if index < 8 * NODES {
         resources["limits"]["nvidia.com/gpu"] = "1".into();
     }
@@ -60,7 +66,9 @@ fn pod(index: usize) -> Value {
 
 fn nodes() -> Vec<Value> {
     let product = Some(("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"));
-    (0..NODES).map(|index| node(&format!("n-{index:05}"), product, &[("nvidia.com/gpu", 8)])).collect()
+    (0..NODES)
+        .map(|index| node(&format!("n-{index:05}"), product, &[("nvidia.com/gpu", 8)]))
+        .collect()
 }
 
 fn fill(cluster: &Cluster, pods: usize) {
@@ -73,11 +81,25 @@ fn fill(cluster: &Cluster, pods: usize) {
     }
     let pods: Vec<Value> = (0..pods).map(pod).collect();
     for part in pods.chunks(1000) {
-        admin.run_with(&["create", "-f", "-"], &json!({"apiVersion": "v1", "kind": "List", "items": part}).to_string());
+        admin.run_with(
+            &["create", "-f", "-"],
+            &json!({"apiVersion": "v1", "kind": "List", "items": part}).to_string(),
+        );
     }
     let end = Instant::now() + Duration::from_secs(900);
     loop {
-        let waiting = admin.run(&["get", "pods", "-A", "--field-selector", "status.phase=Pending", "-o", "name"]).lines().count();
+        let waiting = admin
+            .run(&[
+                "get",
+                "pods",
+                "-A",
+                "--field-selector",
+                "status.phase=Pending",
+                "-o",
+                "name",
+            ])
+            .lines()
+            .count();
         if waiting == 0 {
             return;
         }
@@ -87,16 +109,34 @@ fn fill(cluster: &Cluster, pods: usize) {
 }
 
 /// What is compared.
-fn contestants(cluster: &Cluster, server: &str, token: &str, allocations: Option<&Path>) -> Vec<Contestant> {
+fn contestants(
+    cluster: &Cluster,
+    server: &str,
+    token: &str,
+    allocations: Option<&Path>,
+) -> Vec<Contestant> {
     let gpuctl = |line: &str| {
-        Contestant::new(&format!("gpuctl {line}"), env!("CARGO_BIN_EXE_gpuctl"), &line.split(' ').collect::<Vec<_>>())
+        Contestant::new(
+            &format!("gpuctl {line}"),
+            env!("CARGO_BIN_EXE_gpuctl"),
+            &line.split(' ').collect::<Vec<_>>(),
+        )
     };
     let kubectl = |line: &str| {
         let program = cluster.binary("kubectl").display().to_string();
-        Contestant::new(&format!("kubectl {line}"), &program, &line.split(' ').collect::<Vec<_>>())
+        Contestant::new(
+            &format!("kubectl {line}"),
+            &program,
+            &line.split(' ').collect::<Vec<_>>(),
+        )
     };
-    let allocations = allocations
-        .map(|program| Contestant::new("kubectl-view-allocations -r gpu", &program.display().to_string(), &["-r", "gpu"]));
+    let allocations = allocations.map(|program| {
+        Contestant::new(
+            "kubectl-view-allocations -r gpu",
+            &program.display().to_string(),
+            &["-r", "gpu"],
+        )
+    });
     let all = [
         floor("JSON", "application/json", server, token),
         floor("protobuf", PROTOBUF, server, token),
@@ -117,8 +157,20 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// The server's own time for all pods, unpaged.
 fn floor(name: &str, accept: &str, server: &str, token: &str) -> Contestant {
-    let (authorization, accept) = (format!("Authorization: Bearer {token}"), format!("Accept: {accept}"));
-    let words = ["-sSfk", "-o", "/dev/null", "-H", &authorization, "-H", &accept, &format!("{server}/api/v1/pods")];
+    let (authorization, accept) = (
+        format!("Authorization: Bearer {token}"),
+        format!("Accept: {accept}"),
+    );
+    let words = [
+        "-sSfk",
+        "-o",
+        "/dev/null",
+        "-H",
+        &authorization,
+        "-H",
+        &accept,
+        &format!("{server}/api/v1/pods"),
+    ];
     Contestant::new(&format!("curl, all pods as {name}"), "curl", &words)
 }
 
@@ -130,11 +182,20 @@ const INVENTORY: [&str; 2] = ["/api/v1/pods", "/api/v1/nodes"];
 
 /// The server's own time for these requests, all at once.
 fn at_once(name: &str, paths: &[impl AsRef<str>], server: &str, token: &str) -> Contestant {
-    let (authorization, accept) = (format!("Authorization: Bearer {token}"), format!("Accept: {PROTOBUF}, application/json"));
-    let urls: Vec<String> = paths.iter().map(|path| format!("{server}{}", path.as_ref())).collect();
+    let (authorization, accept) = (
+        format!("Authorization: Bearer {token}"),
+        format!("Accept: {PROTOBUF}, application/json"),
+    );
+    let urls: Vec<String> = paths
+        .iter()
+        .map(|path| format!("{server}{}", path.as_ref()))
+        .collect();
     // Without `-f`: a kind that is not there is an answer as well.
     let common = ["-sSk", "--parallel", "-H", &authorization, "-H", &accept];
-    let words: Vec<&str> = common.into_iter().chain(urls.iter().flat_map(|url| ["-o", "/dev/null", url])).collect();
+    let words: Vec<&str> = common
+        .into_iter()
+        .chain(urls.iter().flat_map(|url| ["-o", "/dev/null", url]))
+        .collect();
     Contestant::new(&format!("curl --parallel, {name}"), "curl", &words)
 }
 
@@ -142,20 +203,43 @@ fn at_once(name: &str, paths: &[impl AsRef<str>], server: &str, token: &str) -> 
 fn lists(cluster: &Cluster, server: &Server, pods: usize) {
     let counter = Counter::of(cluster);
     let allocations = allocations::ready();
-    let mut counted = contestants(cluster, &counter.server, &counter.token, allocations.as_deref());
-    let mut contestants = contestants(cluster, &cluster.api_server(), &cluster.token(Persona::Admin), allocations.as_deref());
-    let jobs = counted.iter().find(|one| one.name == JOBS).expect("it is one of them");
+    let mut counted = contestants(
+        cluster,
+        &counter.server,
+        &counter.token,
+        allocations.as_deref(),
+    );
+    let mut contestants = contestants(
+        cluster,
+        &cluster.api_server(),
+        &cluster.token(Persona::Admin),
+        allocations.as_deref(),
+    );
+    let jobs = counted
+        .iter()
+        .find(|one| one.name == JOBS)
+        .expect("it is one of them");
     let paths = counter.counts(&mut jobs.command()).requests;
     let name = format!("the {} requests of {JOBS}", paths.len());
     counted.push(at_once(&name, &paths, &counter.server, &counter.token));
-    contestants.push(at_once(&name, &paths, &cluster.api_server(), &cluster.token(Persona::Admin)));
+    contestants.push(at_once(
+        &name,
+        &paths,
+        &cluster.api_server(),
+        &cluster.token(Persona::Admin),
+    ));
     let costs = in_turn(&contestants, cluster, server);
     println!("{NODES} nodes, {pods} pods, the middle of {RUNS} runs");
     println!(
         "| | time, ms | CPU, ms | peak, MiB | CPU of the API server, ms | requests | MB |\n|---|---:|---:|---:|---:|---:|---:|"
     );
     for (contestant, cost) in counted.iter().zip(costs) {
-        let Cost { wall, cpu, peak, server } = cost;
+        let Cost {
+            wall,
+            cpu,
+            peak,
+            server,
+        } = cost;
         let Counts { requests, bytes } = counter.counts(&mut contestant.command());
         let (name, requests) = (&contestant.name, requests.len());
         println!(
@@ -176,7 +260,8 @@ fn main() {
         return;
     }
     let cluster = Cluster::start(&Options::default()).expect("the cluster starts");
-    // Those of the sandbox look at every pod each second, which takes one of two cores, and are not what is measured.
+    // Those of the sandbox look at every pod each second, which takes one of two cores, and are not
+    // what is measured.
     for part in ["prometheus", "kube-state-metrics"] {
         cluster.stop(part).expect("it was started");
     }
@@ -199,8 +284,10 @@ fn main() {
     if pods.is_none() {
         // Last, for its Prometheus scrapes to the end.
         let (address, token) = (cluster.api_server(), cluster.token(Persona::Admin));
-        let floors =
-            [floor("protobuf", PROTOBUF, &address, &token), at_once("pods and nodes as protobuf", &INVENTORY, &address, &token)];
+        let floors = [
+            floor("protobuf", PROTOBUF, &address, &token),
+            at_once("pods and nodes as protobuf", &INVENTORY, &address, &token),
+        ];
         metrics::show(&cluster, &server, &nodes(), floors);
     }
 }

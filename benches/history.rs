@@ -1,6 +1,7 @@
-//! What hourly statistics cost, beside Prometheus' own time for the same queries: a week of 1,000 GPUs scraped every 30 s is
-//! written, and read by a client that throws every answer away and by `stats cluster`, in turn. It prints and judges nothing.
-//! `cargo bench --bench history` needs about ten minutes; `-- 6` takes six hours instead of a week.
+//! What hourly statistics cost, beside Prometheus' own time for the same queries: a week of 1,000
+//! GPUs scraped every 30 s is written, and read by a client that throws every answer away and by
+//! `stats cluster`, in turn. It prints and judges nothing. `cargo bench --bench history` needs
+//! about ten minutes; `-- 6` takes six hours instead of a week.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark writes its history")]
 
@@ -39,19 +40,37 @@ fn history(begin: i64, hours: i64) -> String {
         }
     };
     for node in 0..NODES {
-        put(&format!("kube_node_status_capacity{{node=\"n{node}\",resource=\"nvidia_com_gpu\"}}"), &|_| 8);
-        let id = format!("namespace=\"team-{}\",pod=\"p{node}\",uid=\"u{node}\"", node % 10);
         put(
-            &format!("kube_pod_container_resource_requests{{{id},container=\"c\",node=\"n{node}\",resource=\"nvidia_com_gpu\"}}"),
+            &format!("kube_node_status_capacity{{node=\"n{node}\",resource=\"nvidia_com_gpu\"}}"),
+            &|_| 8,
+        );
+        let id = format!(
+            "namespace=\"team-{}\",pod=\"p{node}\",uid=\"u{node}\"",
+            node % 10
+        );
+        put(
+            &format!(
+                "kube_pod_container_resource_requests{{{id},container=\"c\",node=\"n{node}\",resource=\"nvidia_com_gpu\"}}"
+            ),
             &|_| 8,
         );
         for phase in ["Pending", "Running", "Succeeded", "Failed"] {
-            put(&format!("kube_pod_status_phase{{{id},phase=\"{phase}\"}}"), &|_| i64::from(phase == "Running"));
+            put(
+                &format!("kube_pod_status_phase{{{id},phase=\"{phase}\"}}"),
+                &|_| i64::from(phase == "Running"),
+            );
         }
-        put(&format!("kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"j{node}\"}}"), &|_| 1);
+        put(
+            &format!("kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"j{node}\"}}"),
+            &|_| 1,
+        );
         for gpu in 0..8_i64 {
-            let labels = format!("Hostname=\"n{node}\",gpu=\"{gpu}\",UUID=\"GPU-{node}-{gpu}\",modelName=\"m\"");
-            put(&format!("DCGM_FI_DEV_GPU_UTIL{{{labels},{id}}}"), &|at| (at / SCRAPE + gpu) % 100);
+            let labels = format!(
+                "Hostname=\"n{node}\",gpu=\"{gpu}\",UUID=\"GPU-{node}-{gpu}\",modelName=\"m\""
+            );
+            put(&format!("DCGM_FI_DEV_GPU_UTIL{{{labels},{id}}}"), &|at| {
+                (at / SCRAPE + gpu) % 100
+            });
         }
     }
     text.push_str("# EOF\n");
@@ -70,7 +89,11 @@ fn ask(host: &str, query: &str, time: i64) -> usize {
     .expect("Prometheus reads");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("Prometheus answers");
-    assert!(answer.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&answer[..300.min(answer.len())]));
+    assert!(
+        answer.starts_with(b"HTTP/1.0 200"),
+        "{}",
+        String::from_utf8_lossy(&answer[..300.min(answer.len())])
+    );
     answer.len()
 }
 
@@ -79,7 +102,8 @@ fn form_urlencoded(query: &str, time: i64) -> String {
     format!("time={time}&query={quoted}")
 }
 
-/// What remote read answers for the samples of some hours, in compressed chunks, which nothing decodes here. Returns its bytes.
+/// What remote read answers for the samples of some hours, in compressed chunks, which nothing
+/// decodes here. Returns its bytes.
 fn remote_read(host: &str, begin: i64, end: i64) -> usize {
     fn number(into: &mut Vec<u8>, mut number: u64) {
         while number >= 0x80 {
@@ -93,7 +117,8 @@ fn remote_read(host: &str, begin: i64, end: i64) -> usize {
         number(into, value.len() as u64);
         into.extend(value);
     }
-    let (mut matcher, mut query, mut request, mut body) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut matcher, mut query, mut request, mut body) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     bytes(&mut matcher, 0x12, b"__name__");
     bytes(&mut matcher, 0x1a, b"DCGM_FI_DEV_GPU_UTIL");
     query.push(0x08);
@@ -118,7 +143,11 @@ fn remote_read(host: &str, begin: i64, end: i64) -> usize {
     .expect("Prometheus reads");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("Prometheus answers");
-    assert!(answer.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&answer[..300.min(answer.len())]));
+    assert!(
+        answer.starts_with(b"HTTP/1.0 200"),
+        "{}",
+        String::from_utf8_lossy(&answer[..300.min(answer.len())])
+    );
     answer.len()
 }
 
@@ -133,10 +162,21 @@ fn roads(host: &str, begin: i64, hours: i64) {
         for _ in 0..RUNS {
             let start = Instant::now();
             let ends = (1..=hours / span).map(|part| begin + part * span * HOUR);
-            bytes[0] = ends.clone().map(|end| ask(host, &query::samples(&[Quantity::Utilization], span * HOUR), end)).sum();
+            bytes[0] = ends
+                .clone()
+                .map(|end| {
+                    ask(
+                        host,
+                        &query::samples(&[Quantity::Utilization], span * HOUR),
+                        end,
+                    )
+                })
+                .sum();
             queried.push(start.elapsed());
             let start = Instant::now();
-            bytes[1] = ends.map(|end| remote_read(host, end - span * HOUR, end)).sum();
+            bytes[1] = ends
+                .map(|end| remote_read(host, end - span * HOUR, end))
+                .sum();
             remote.push(start.elapsed());
         }
         let [json, chunks] = bytes.map(|bytes| bytes as f64 / 1e6);
@@ -161,14 +201,18 @@ fn hour(host: &str, end: i64) -> usize {
         kube_state::about(About::Jobs, &jobs, "job_name", HOUR),
     ];
     thread::scope(|scope| {
-        let samples = scope.spawn(|| ask(host, &query::samples(&[Quantity::Utilization], HOUR), end));
+        let samples =
+            scope.spawn(|| ask(host, &query::samples(&[Quantity::Utilization], HOUR), end));
         let capacity = scope.spawn(|| ask(host, &kube_state::capacity(HOUR), end));
         let about: usize = about.iter().map(|query| ask(host, query, end)).sum();
-        samples.join().expect("no thread panics") + capacity.join().expect("no thread panics") + about
+        samples.join().expect("no thread panics")
+            + capacity.join().expect("no thread panics")
+            + about
     })
 }
 
-/// All hours, as many at the same time as gpuctl asks for: when one is answered, the next is asked for. Time and bytes.
+/// All hours, as many at the same time as gpuctl asks for: when one is answered, the next is asked
+/// for. Time and bytes.
 fn all(host: &str, ends: &[i64]) -> (Duration, usize) {
     let start = Instant::now();
     let (next, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -187,13 +231,18 @@ fn all(host: &str, ends: &[i64]) -> (Duration, usize) {
 /// Time and the most memory of a command, in MiB.
 fn measured(command: &mut Command) -> (Duration, f64) {
     let start = Instant::now();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the command starts");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the command starts");
     let status = format!("/proc/{}/status", child.id());
     let mut most: f64 = 0.0;
     loop {
         let text = fs::read_to_string(&status).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib: Option<f64> = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        let kib: Option<f64> =
+            line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
         most = most.max(kib.unwrap_or(0.0) / 1024.0);
         if let Some(status) = child.try_wait().expect("the command can be waited for") {
             assert!(status.success(), "{command:?} failed");
@@ -205,13 +254,25 @@ fn measured(command: &mut Command) -> (Duration, f64) {
 
 fn main() {
     let cluster = Cluster::start(&Options::default()).expect("the cluster starts");
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is right").as_secs();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("the clock is right")
+        .as_secs();
     let end = i64::try_from(now).expect("a time of today") / HOUR * HOUR - HOUR;
-    let hours = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(WEEK);
+    let hours = std::env::args()
+        .find_map(|argument| argument.parse().ok())
+        .unwrap_or(WEEK);
     let begin = end - hours * HOUR;
-    let (file, folder) = (cluster.folder().join("history.om"), cluster.folder().join("history-tsdb"));
+    let (file, folder) = (
+        cluster.folder().join("history.om"),
+        cluster.folder().join("history-tsdb"),
+    );
     for from in (0..hours).step_by(WRITTEN as usize) {
-        fs::write(&file, history(begin + from * HOUR, WRITTEN.min(hours - from))).expect("the history is written");
+        fs::write(
+            &file,
+            history(begin + from * HOUR, WRITTEN.min(hours - from)),
+        )
+        .expect("the history is written");
         let made = Command::new(cluster.binary("promtool"))
             .args(["tsdb", "create-blocks-from", "openmetrics"])
             .args([&file, &folder])
@@ -219,7 +280,9 @@ fn main() {
             .status();
         assert!(made.expect("promtool starts").success());
     }
-    let url = cluster.prometheus_of_history("history").expect("Prometheus starts");
+    let url = cluster
+        .prometheus_of_history("history")
+        .expect("Prometheus starts");
     let host = url.trim_start_matches("http://").to_owned();
     // Once for nothing: Prometheus maps its blocks.
     hour(&host, begin + HOUR);
@@ -230,8 +293,18 @@ fn main() {
     for _ in 0..RUNS {
         let alone = all(&host, &ends);
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(["--prometheus", &url, "stats", "cluster"]);
-        let own = measured(command.args(["--start", &begin.to_string(), "--end", &end.to_string(), "-o", "json", "--no-cache"]));
+        command
+            .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
+            .args(["--prometheus", &url, "stats", "cluster"]);
+        let own = measured(command.args([
+            "--start",
+            &begin.to_string(),
+            "--end",
+            &end.to_string(),
+            "-o",
+            "json",
+            "--no-cache",
+        ]));
         times.push(own.0.as_secs_f64() / alone.0.as_secs_f64());
         bare.push(alone);
         ours.push(own);
@@ -241,8 +314,15 @@ fn main() {
     times.sort_by(f64::total_cmp);
     let most = ours.iter().map(|(_, most)| *most).fold(0.0, f64::max);
     let ((bare, bytes), (ours, _)) = (bare[RUNS / 2], ours[RUNS / 2]);
-    println!("{hours} hours of {} GPUs, {:.0} MB of answers", NODES * 8, bytes as f64 / 1e6);
-    println!("Prometheus alone       {:>8.0} ms", bare.as_secs_f64() * 1000.0);
+    println!(
+        "{hours} hours of {} GPUs, {:.0} MB of answers",
+        NODES * 8,
+        bytes as f64 / 1e6
+    );
+    println!(
+        "Prometheus alone       {:>8.0} ms",
+        bare.as_secs_f64() * 1000.0
+    );
     println!(
         "gpuctl stats cluster   {:>8.0} ms, {:.2} times ({:.2} to {:.2}), {most:.0} MiB",
         ours.as_secs_f64() * 1000.0,

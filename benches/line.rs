@@ -1,4 +1,5 @@
-//! A line between a program and a server: counts the bytes of the answers, and takes as long as a far network does.
+//! A line between a program and a server: counts the bytes of the answers, and takes as long as a
+//! far network does.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,11 +9,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Opens a line to `target` (`host:port`) on which every byte is `delay` under way, in either direction; the bytes that come
-/// back are added to `received`. Returns the near end as `host:port`.
+/// Opens a line to `target` (`host:port`) on which every byte is `delay` under way, in either
+/// direction; the bytes that come back are added to `received`. Returns the near end as
+/// `host:port`.
 pub fn open(target: &str, delay: Duration, received: &Arc<AtomicU64>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = listener.local_addr().expect("it has an address").to_string();
+    let address = listener
+        .local_addr()
+        .expect("it has an address")
+        .to_string();
     let (received, target) = (Arc::clone(received), target.to_owned());
     thread::spawn(move || {
         for near in listener.incoming().map_while(Result::ok) {
@@ -20,7 +25,12 @@ pub fn open(target: &str, delay: Duration, received: &Arc<AtomicU64>) -> String 
             for end in [&near, &far] {
                 end.set_nodelay(true).expect("it is open");
             }
-            pass(near.try_clone().expect("it can be shared"), far.try_clone().expect("it can be shared"), delay, None);
+            pass(
+                near.try_clone().expect("it can be shared"),
+                far.try_clone().expect("it can be shared"),
+                delay,
+                None,
+            );
             pass(far, near, delay, Some(Arc::clone(&received)));
         }
     });
@@ -45,7 +55,10 @@ fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration, count: Option<A
             if let Some(count) = &count {
                 count.fetch_add(length as u64, Ordering::SeqCst);
             }
-            if sender.send((Instant::now() + delay, buffer[..length].to_vec())).is_err() {
+            if sender
+                .send((Instant::now() + delay, buffer[..length].to_vec()))
+                .is_err()
+            {
                 break;
             }
         }

@@ -18,6 +18,8 @@ pub fn cpu(pid: u32) -> Option<Duration> {
 /// Resident memory of a process at its most so far, in MiB.
 pub fn peak(pid: u32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(kib.trim().trim_end_matches(" kB").parse::<f64>().ok()? / 1024.0)
 }

@@ -1,8 +1,12 @@
-//! What `logs -f` of 512 pods costs at 200,000 lines a second: lines are counted, and each pod's must come whole and in order. A server
-//! that only writes lines stands for the API server. It prints its figures, and fails when a line is lost.
-//! `cargo bench --bench streams` takes half a minute once the program is built.
+//! What `logs -f` of 512 pods costs at 200,000 lines a second: lines are counted, and each pod's
+//! must come whole and in order. A server that only writes lines stands for the API server. It
+//! prints its figures, and fails when a line is lost. `cargo bench --bench streams` takes half a
+//! minute once the program is built.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
-#![expect(clippy::disallowed_methods, reason = "a benchmark writes its kubeconfig and looks at processes")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark writes its kubeconfig and looks at processes"
+)]
 
 #[path = "process.rs"]
 mod process;
@@ -66,7 +70,8 @@ fn spoken(rank: usize, number: usize) -> String {
 
 /// Writes the lines of a pod, each with its number, at their times.
 fn speak(stream: &mut TcpStream, rank: usize) -> std::io::Result<()> {
-    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n")?;
+    stream
+        .write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n")?;
     let begun = Instant::now();
     let mut number = 0;
     for tick in 0_u32.. {
@@ -95,9 +100,17 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
             return Ok(());
         }
     }
-    let (path, query) = first.split(' ').nth(1).and_then(|asked| asked.split_once('?')).unwrap_or_default();
+    let (path, query) = first
+        .split(' ')
+        .nth(1)
+        .and_then(|asked| asked.split_once('?'))
+        .unwrap_or_default();
     let pod = path.split('/').rev().nth(1).unwrap_or_default();
-    let rank = pod.split('-').nth(1).and_then(|rank| rank.parse().ok()).unwrap_or(0);
+    let rank = pod
+        .split('-')
+        .nth(1)
+        .and_then(|rank| rank.parse().ok())
+        .unwrap_or(0);
     if path.ends_with("/log") && query.contains("follow=true") && !query.contains("sinceTime") {
         let written = speak(&mut stream, rank);
         ended.fetch_add(1, Ordering::SeqCst);
@@ -106,8 +119,12 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
     let body = match path.ends_with("/log") {
         // What is left of a stream that ended before its pod: from the second on that is asked for.
         true => {
-            let since = query.split_once("T10%3A01%3A").and_then(|(_, second)| second.get(..2)?.parse::<usize>().ok());
-            (since.unwrap_or(0) * 1000..OF_EACH).map(|number| spoken(rank, number)).collect()
+            let since = query
+                .split_once("T10%3A01%3A")
+                .and_then(|(_, second)| second.get(..2)?.parse::<usize>().ok());
+            (since.unwrap_or(0) * 1000..OF_EACH)
+                .map(|number| spoken(rank, number))
+                .collect()
         }
         false => listed(path, ended.load(Ordering::SeqCst) == STREAMS).to_string(),
     };
@@ -147,10 +164,16 @@ fn main() {
     let (mut next, mut lines, mut text) = (vec![0_usize; STREAMS], 0_usize, String::new());
     let (mut peak, mut used, mut took) = (0.0_f64, Duration::ZERO, Duration::ZERO);
     while out.read_line(&mut text).expect("the lines are text") > 0 {
-        let words: Vec<&str> = text.split_whitespace().skip_while(|word| *word != "rank").collect();
+        let words: Vec<&str> = text
+            .split_whitespace()
+            .skip_while(|word| *word != "rank")
+            .collect();
         let number = |place: usize| words[place].parse::<usize>().expect("a number");
         let (rank, number) = (number(1), number(3));
-        assert_eq!(number, next[rank], "a line of rank {rank} was lost, or came twice: {text}");
+        assert_eq!(
+            number, next[rank],
+            "a line of rank {rank} was lost, or came twice: {text}"
+        );
         next[rank] += 1;
         lines += 1;
         took = begun.elapsed();
@@ -163,11 +186,17 @@ fn main() {
     let status = child.wait().expect("it ends");
     fs::remove_dir_all(&folder).expect("the folder can be removed");
     assert!(status.success(), "{status}");
-    assert!(next.iter().all(|count| *count == OF_EACH), "lines were lost");
+    assert!(
+        next.iter().all(|count| *count == OF_EACH),
+        "lines were lost"
+    );
     println!(
         "{STREAMS} streams, {lines} lines, the last after {:.1} s: {:.0} a second",
         took.as_secs_f64(),
         lines as f64 / took.as_secs_f64()
     );
-    println!("CPU {:.1} s, peak {peak:.0} MiB, no line lost", used.as_secs_f64());
+    println!(
+        "CPU {:.1} s, peak {peak:.0} MiB, no line lost",
+        used.as_secs_f64()
+    );
 }

@@ -1,7 +1,11 @@
-//! How long `why` of a running job takes in a cluster of 1,000 nodes: 64 ranks among 8,000 GPUs, one of them throttled. It prints
-//! medians and judges nothing. `cargo bench --bench why` needs about five minutes.
+//! How long `why` of a running job takes in a cluster of 1,000 nodes: 64 ranks among 8,000 GPUs,
+//! one of them throttled. It prints medians and judges nothing. `cargo bench --bench why` needs
+//! about five minutes.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
-#![expect(clippy::disallowed_methods, reason = "a benchmark waits for its cluster")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark waits for its cluster"
+)]
 
 use std::fmt::Write as _;
 use std::process::{Command, Output};
@@ -22,7 +26,10 @@ const JOB: &str = "kind: training\nversion: v0.1\njob: {name: llm}\nenvironment:
 /// Gives the ranks their devices, all as busy, and heats one of them.
 fn loaded(fleet: &mut Fleet, pods: &[(String, String)]) {
     for (rank, (pod, node)) in pods.iter().enumerate() {
-        let free = fleet.gpus.iter_mut().find(|gpu| gpu.node == *node && gpu.pods.is_empty());
+        let free = fleet
+            .gpus
+            .iter_mut()
+            .find(|gpu| gpu.node == *node && gpu.pods.is_empty());
         let gpu = free.expect("the scheduler counted the devices");
         gpu.pods = vec![("default".to_owned(), pod.clone(), "main".to_owned())];
         (gpu.utilization, gpu.watts, gpu.limit_watts) = (98.0, 330.0, 400.0);
@@ -38,27 +45,59 @@ fn loaded(fleet: &mut Fleet, pods: &[(String, String)]) {
 
 fn main() {
     let exporter = Exporter::start().expect("a port is free");
-    let options = Options { exporters: vec![exporter.address()], ..Options::default() };
+    let options = Options {
+        exporters: vec![exporter.address()],
+        ..Options::default()
+    };
     let cluster = Cluster::start(&options).expect("the sandbox starts");
     let product = Some(("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"));
-    let nodes: Vec<Value> = (0..NODES).map(|index| node(&format!("gpu-{index:04}"), product, &[("nvidia.com/gpu", 8)])).collect();
+    let nodes: Vec<Value> = (0..NODES)
+        .map(|index| {
+            node(
+                &format!("gpu-{index:04}"),
+                product,
+                &[("nvidia.com/gpu", 8)],
+            )
+        })
+        .collect();
     nodes.chunks(250).for_each(|part| cluster.add_nodes(part));
     let admin = cluster.kubectl(Persona::Admin);
     let (kubeconfig, prometheus) = (cluster.kubeconfig(Persona::Admin), cluster.prometheus());
     let gpuctl = |arguments: &[&str]| -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", &kubeconfig).env("GPUCTL_PROMETHEUS", &prometheus).args(arguments);
+        command
+            .env("KUBECONFIG", &kubeconfig)
+            .env("GPUCTL_PROMETHEUS", &prometheus)
+            .args(arguments);
         command.output().expect("gpuctl starts")
     };
     let file = std::env::temp_dir().join(format!("gpuctl-bench-why-{}.yaml", std::process::id()));
     std::fs::write(&file, JOB).expect("a temporary file can be written");
-    let made = gpuctl(&["create", "-f", &file.to_string_lossy(), "--wait", "--timeout", "180s"]);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made = gpuctl(&[
+        "create",
+        "-f",
+        &file.to_string_lossy(),
+        "--wait",
+        "--timeout",
+        "180s",
+    ]);
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
     let _ = std::fs::remove_file(&file);
     let list = admin.json(&["get", "pods", "-l", "gpuctl/job=llm"]);
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let pods = list["items"].as_array().expect("a list").iter();
-    let pods: Vec<(String, String)> = pods.map(|pod| (text(&pod["metadata"]["name"]), text(&pod["spec"]["nodeName"]))).collect();
+    let pods: Vec<(String, String)> = pods
+        .map(|pod| {
+            (
+                text(&pod["metadata"]["name"]),
+                text(&pod["spec"]["nodeName"]),
+            )
+        })
+        .collect();
     assert_eq!(pods.len(), RANKS);
     exporter.change(|fleet| {
         fleet.gpus = load::devices(&nodes);
@@ -67,23 +106,37 @@ fn main() {
     });
     let end = Instant::now() + Duration::from_secs(240);
     let answer = loop {
-        let answer: Value = serde_json::from_slice(&gpuctl(&["why", "llm", "-o", "json"]).stdout).unwrap_or(json!(null));
+        let answer: Value = serde_json::from_slice(&gpuctl(&["why", "llm", "-o", "json"]).stdout)
+            .unwrap_or(json!(null));
         if answer["situation"] == "slow" || Instant::now() > end {
             break answer;
         }
         thread::sleep(Duration::from_secs(3));
     };
-    println!("{} nodes, {} GPUs, {RANKS} ranks: {}\n", NODES, NODES * 8, answer["sentence"]);
+    println!(
+        "{} nodes, {} GPUs, {RANKS} ranks: {}\n",
+        NODES,
+        NODES * 8,
+        answer["sentence"]
+    );
     for arguments in [&["why", "llm"][..], &["why", "--all"], &["free"]] {
         let mut times: Vec<Duration> = (0..RUNS)
             .map(|_| {
                 let start = Instant::now();
                 let output = gpuctl(arguments);
-                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                assert!(
+                    output.status.success(),
+                    "{}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
                 start.elapsed()
             })
             .collect();
         times.sort_unstable();
-        println!("gpuctl {:<24} {:>8.1} ms", arguments.join(" "), times[RUNS / 2].as_secs_f64() * 1000.0);
+        println!(
+            "gpuctl {:<24} {:>8.1} ms",
+            arguments.join(" "),
+            times[RUNS / 2].as_secs_f64() * 1000.0
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Does pieces of work concurrently, up to a number of them, and gives their results in order. It does not know what the work is:
-//! the types of all kinds of it are hidden behind one, which is compiled once.
+//! Does pieces of work concurrently, up to a number of them, and gives their results in order. It
+//! does not know what the work is: the types of all kinds of it are hidden behind one, which is
+//! compiled once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,7 +16,8 @@ type Pieces<'w> = Box<dyn Iterator<Item = LocalBoxFuture<'w, ()>> + 'w>;
 /// A result, filled when its piece is done.
 type Slot<T> = Rc<Cell<Option<T>>>;
 
-/// Work that makes progress only while its next result is awaited. A slow piece holds up the results of those after it.
+/// Work that makes progress only while its next result is awaited. A slow piece holds up the
+/// results of those after it.
 pub(crate) struct SideBySide<'w, T> {
     running: Buffered<Iter<Pieces<'w>>>,
     /// Of the pieces that were begun and not taken yet.
@@ -35,9 +37,14 @@ impl<'w, T: 'w> SideBySide<'w, T> {
         let pieces = work.into_iter().map(move |piece| {
             let slot = Slot::default();
             own.borrow_mut().push_back(Rc::clone(&slot));
-            piece.map(move |result| slot.set(Some(result))).boxed_local()
+            piece
+                .map(move |result| slot.set(Some(result)))
+                .boxed_local()
         });
-        Self { running: stream::iter(Box::new(pieces) as Pieces<'w>).buffered(at_once), slots }
+        Self {
+            running: stream::iter(Box::new(pieces) as Pieces<'w>).buffered(at_once),
+            slots,
+        }
     }
 
     /// Returns the result of the next piece in their order; `None` after the last.
@@ -57,7 +64,8 @@ impl<'w, T: 'w> SideBySide<'w, T> {
 }
 
 impl<'w, T: 'w, E: 'w> SideBySide<'w, Result<T, E>> {
-    /// Returns all results, or the first error in their order; work that is not done then is dropped.
+    /// Returns all results, or the first error in their order; work that is not done then is
+    /// dropped.
     pub(crate) async fn all_or_error(mut self) -> Result<Vec<T>, E> {
         let mut all = Vec::new();
         while let Some(result) = self.next().await {
@@ -107,8 +115,14 @@ mod tests {
                 if number == 4 { Err(number) } else { Ok(number) }
             }
         };
-        assert_eq!(SideBySide::new((0..100).map(work), 2).all_or_error().await, Err(4));
+        assert_eq!(
+            SideBySide::new((0..100).map(work), 2).all_or_error().await,
+            Err(4)
+        );
         assert!(begun.get() < 10, "{} were begun", begun.get());
-        assert_eq!(SideBySide::new((0..3).map(work), 2).all_or_error().await, Ok(vec![0, 1, 2]));
+        assert_eq!(
+            SideBySide::new((0..3).map(work), 2).all_or_error().await,
+            Ok(vec![0, 1, 2])
+        );
     }
 }

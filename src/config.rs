@@ -1,5 +1,5 @@
-//! Resolves settings once at the start: flags over environment over file over defaults. The only place that reads the
-//! environment.
+//! Resolves settings once at the start: flags over environment over file over defaults. The only
+//! place that reads the environment.
 
 mod file;
 mod folders;
@@ -44,35 +44,56 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// Reads the variables of this process.
-    #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the edge that reads the environment"
+    )]
     pub(crate) fn read() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let kubeconfig = match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
-            Some(list) => std::env::split_paths(&list).filter(|path| path.exists()).collect(),
-            None => dirs::home_dir().map(|home| home.join(".kube/config")).filter(|path| path.exists()).into_iter().collect(),
+            Some(list) => std::env::split_paths(&list)
+                .filter(|path| path.exists())
+                .collect(),
+            None => dirs::home_dir()
+                .map(|home| home.join(".kube/config"))
+                .filter(|path| path.exists())
+                .into_iter()
+                .collect(),
         };
         let color = if text("NO_COLOR").is_some() {
             Some(false)
-        } else if text("CLICOLOR_FORCE").or_else(|| text("FORCE_COLOR")).is_some_and(|value| value != "0") {
+        } else if text("CLICOLOR_FORCE")
+            .or_else(|| text("FORCE_COLOR"))
+            .is_some_and(|value| value != "0")
+        {
             Some(true)
-        } else if text("CLICOLOR").as_deref() == Some("0") || text("TERM").as_deref() == Some("dumb") {
+        } else if text("CLICOLOR").as_deref() == Some("0")
+            || text("TERM").as_deref() == Some("dumb")
+        {
             Some(false)
         } else {
             None
         };
-        let locale = text("LC_ALL").or_else(|| text("LC_CTYPE")).or_else(|| text("LANG"));
+        let locale = text("LC_ALL")
+            .or_else(|| text("LC_CTYPE"))
+            .or_else(|| text("LANG"));
         Self {
             kubeconfig,
             color,
             plain: matches!(locale.as_deref(), Some("C" | "POSIX")),
             pager: text("GPUCTL_PAGER"),
             common_pager: text("PAGER"),
-            columns: text("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns >= 20),
+            columns: text("COLUMNS")
+                .and_then(|columns| columns.parse().ok())
+                .filter(|columns| *columns >= 20),
         }
     }
 
     /// Returns a variable that the user names, such as the token that goes into a secret.
-    #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the edge that reads the environment"
+    )]
     pub(crate) fn variable(name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
@@ -82,20 +103,30 @@ impl Environment {
     pub(crate) fn near_read_only() -> Option<String> {
         let is_off = |value: &OsStr| {
             let text = value.to_str().map(str::trim);
-            text.is_some_and(|text| text.is_empty() || ValueKind::Switch.parse(text) == Some(false.into()))
+            text.is_some_and(|text| {
+                text.is_empty() || ValueKind::Switch.parse(text) == Some(false.into())
+            })
         };
         let mut variables = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
             let upper = name.to_ascii_uppercase();
-            let rest = ["GPUCTL_", "GPU_CTL_", "GPUCTRL_", "GPUCTL"].iter().find_map(|prefix| upper.strip_prefix(prefix))?;
+            let rest = ["GPUCTL_", "GPU_CTL_", "GPUCTRL_", "GPUCTL"]
+                .iter()
+                .find_map(|prefix| upper.strip_prefix(prefix))?;
             let is_right = name == READ_ONLY && value.to_str().is_some();
-            (!is_right && (rest == "RO" || safety::is_near(rest)) && !is_off(&value)).then_some(name)
+            (!is_right && (rest == "RO" || safety::is_near(rest)) && !is_off(&value))
+                .then_some(name)
         });
         variables.next()
     }
 
     /// Wishes for the terminal, flags aside.
     pub(crate) fn wishes(&self) -> TerminalOptions {
-        TerminalOptions { environment: self.color, plain: self.plain, columns: self.columns, ..TerminalOptions::default() }
+        TerminalOptions {
+            environment: self.color,
+            plain: self.plain,
+            columns: self.columns,
+            ..TerminalOptions::default()
+        }
     }
 }

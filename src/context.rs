@@ -1,5 +1,5 @@
-//! What every command gets: the terminal, the way to the cluster, where metrics come from, the clock. Nothing is opened
-//! before a verb asks for it.
+//! What every command gets: the terminal, the way to the cluster, where metrics come from, the
+//! clock. Nothing is opened before a verb asks for it.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -22,7 +22,8 @@ pub(crate) struct Context {
     pub require_metrics: bool,
     /// True when all namespaces were asked for.
     pub all_namespaces: bool,
-    /// Where metrics come from. An error is kept until a command asks for metrics, for many never do.
+    /// Where metrics come from. An error is kept until a command asks for metrics, for many never
+    /// do.
     metrics: RefCell<Result<MetricsSource, Error>>,
     /// What the command line says of it.
     flags: MetricsFlags,
@@ -31,21 +32,44 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(terminal: Terminal, access: Access, flags: MetricsFlags, require_metrics: bool) -> Self {
-        let metrics = RefCell::new(MetricsSource::resolve(&flags, || contexts_of(&access)).map_err(Error::usage));
-        Self { terminal, access, require_metrics, all_namespaces: false, metrics, flags, unknown_keys_told: Cell::new(false) }
+    pub(crate) fn new(
+        terminal: Terminal,
+        access: Access,
+        flags: MetricsFlags,
+        require_metrics: bool,
+    ) -> Self {
+        let metrics = RefCell::new(
+            MetricsSource::resolve(&flags, || contexts_of(&access)).map_err(Error::usage),
+        );
+        Self {
+            terminal,
+            access,
+            require_metrics,
+            all_namespaces: false,
+            metrics,
+            flags,
+            unknown_keys_told: Cell::new(false),
+        }
     }
 
     /// Returns a context in which a command answers from a bundle, and says nothing.
     pub(crate) fn silent(&self, bundle: Arc<Bundle>) -> Self {
-        let access = Access { bundle: Some(bundle), ..self.access.clone() };
+        let access = Access {
+            bundle: Some(bundle),
+            ..self.access.clone()
+        };
         Self::new(Terminal::silent(), access, self.flags.clone(), false)
     }
 
     /// Refuses to wait for changes where a bundle answers: they never come.
     pub(crate) fn must_change(&self, hint: &str) -> Result<(), Error> {
-        let Some(bundle) = &self.access.bundle else { return Ok(()) };
-        let error = Error::new(ErrorName::NotInBundle, format!("the bundle is of {} and does not change", bundle.at));
+        let Some(bundle) = &self.access.bundle else {
+            return Ok(());
+        };
+        let error = Error::new(
+            ErrorName::NotInBundle,
+            format!("the bundle is of {} and does not change", bundle.at),
+        );
         Err(error.hint(hint))
     }
 
@@ -53,9 +77,16 @@ impl Context {
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
         // Check this before the first write.
         self.warn_of_settings();
-        let access = Access { read_only: self.read_only(), ..self.access.clone() };
+        let access = Access {
+            read_only: self.read_only(),
+            ..self.access.clone()
+        };
         let connection = Connection::open(&access).await?;
-        self.terminal.detail(&format!("cluster {}, namespace {}", connection.server(), connection.namespace));
+        self.terminal.detail(&format!(
+            "cluster {}, namespace {}",
+            connection.server(),
+            connection.namespace
+        ));
         self.terminal.may_show_waiting();
         Ok(connection)
     }
@@ -63,10 +94,13 @@ impl Context {
     /// Warns about objects and values that the output omits because they are unreadable or
     /// implausible.
     pub(crate) fn warn_of_left_out(&self) {
-        left_out::messages().iter().for_each(|message| self.terminal.warn(message));
+        left_out::messages()
+            .iter()
+            .for_each(|message| self.terminal.warn(message));
     }
 
-    /// Returns why nothing may be changed; `None` where it may. A setting that cannot be read allows nothing.
+    /// Returns why nothing may be changed; `None` where it may. A setting that cannot be read
+    /// allows nothing.
     pub(crate) fn read_only(&self) -> Option<ReadOnly> {
         if self.access.read_only.is_some() {
             return self.access.read_only.clone();
@@ -86,8 +120,14 @@ impl Context {
         if self.unknown_keys_told.replace(true) {
             return;
         }
-        let unknown = self.config().map(|config| config.file.unknown()).unwrap_or_default();
-        unknown.iter().chain(&folder_warnings()).for_each(|warning| self.terminal.warn(warning));
+        let unknown = self
+            .config()
+            .map(|config| config.file.unknown())
+            .unwrap_or_default();
+        unknown
+            .iter()
+            .chain(&folder_warnings())
+            .for_each(|warning| self.terminal.warn(warning));
     }
 
     /// Returns where metrics come from. Warns once of keys in the config file that do not exist.
@@ -97,12 +137,16 @@ impl Context {
         Ok(source)
     }
 
-    /// Returns where metrics of a cluster come from, which may be another one than the context's own.
+    /// Returns where metrics of a cluster come from, which may be another one than the context's
+    /// own.
     pub(crate) fn metrics_of(&self, connection: &Connection) -> Result<MetricsSource, Error> {
         let own = self.metrics()?;
         match connection.context() {
             Some(name) if self.access.context.as_deref() != Some(name) => {
-                let contexts = || KubeContexts { current: Some(name.to_owned()), ..contexts_of(&self.access) };
+                let contexts = || KubeContexts {
+                    current: Some(name.to_owned()),
+                    ..contexts_of(&self.access)
+                };
                 MetricsSource::resolve(&self.flags, contexts).map_err(Error::usage)
             }
             _ => Ok(own),
@@ -111,12 +155,16 @@ impl Context {
 
     /// Returns whether one address of Prometheus is meant for every cluster.
     pub(crate) fn has_one_address(&self) -> Result<bool, Error> {
-        Ok(MetricsSource::resolve(&self.flags, KubeContexts::default).map_err(Error::usage)?.url.is_some())
+        Ok(MetricsSource::resolve(&self.flags, KubeContexts::default)
+            .map_err(Error::usage)?
+            .url
+            .is_some())
     }
 
     /// Reads the environment and the config file as they are now.
     pub(crate) fn config(&self) -> Result<Config, Error> {
-        Config::read(self.flags.config.as_deref(), || contexts_of(&self.access)).map_err(Error::usage)
+        Config::read(self.flags.config.as_deref(), || contexts_of(&self.access))
+            .map_err(Error::usage)
     }
 
     /// Returns the config file that `--config` names.
@@ -137,11 +185,14 @@ impl Context {
         if self.access.bundle.is_some() {
             return None;
         }
-        Connection::contexts(&self.access).ok()?.1.filter(|name| !name.is_empty())
+        Connection::contexts(&self.access)
+            .ok()?
+            .1
+            .filter(|name| !name.is_empty())
     }
 
-    /// Reads files with tokens again, because those are replaced while a program runs. A file that cannot be read leaves the
-    /// credentials as they were.
+    /// Reads files with tokens again, because those are replaced while a program runs. A file that
+    /// cannot be read leaves the credentials as they were.
     pub(crate) fn renew_credentials(&self) {
         if let Ok(source) = MetricsSource::resolve(&self.flags, || contexts_of(&self.access)) {
             *self.metrics.borrow_mut() = Ok(source);
@@ -150,21 +201,31 @@ impl Context {
 
     /// Resolves the metrics source again, after the config file has changed.
     pub(crate) fn read_again(&self) -> Result<(), Error> {
-        let source = MetricsSource::resolve(&self.flags, || contexts_of(&self.access)).map_err(Error::usage)?;
+        let source = MetricsSource::resolve(&self.flags, || contexts_of(&self.access))
+            .map_err(Error::usage)?;
         self.unknown_keys_told.set(false);
         *self.metrics.borrow_mut() = Ok(source);
         Ok(())
     }
 
     /// Returns the time that ages count from: of a bundle the moment when it was made.
-    #[expect(clippy::disallowed_methods, reason = "the one place where the program reads the clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the program reads the clock"
+    )]
     pub(crate) fn now(&self) -> Timestamp {
-        self.access.bundle.as_ref().map_or_else(Timestamp::now, |bundle| bundle.at)
+        self.access
+            .bundle
+            .as_ref()
+            .map_or_else(Timestamp::now, |bundle| bundle.at)
     }
 }
 
 /// Reads the contexts of the kubeconfig. An unreadable kubeconfig has none.
 fn contexts_of(access: &Access) -> KubeContexts {
     let (all, current) = Connection::contexts(access).unwrap_or_default();
-    KubeContexts { current: access.context.clone().or(current), all }
+    KubeContexts {
+        current: access.context.clone().or(current),
+        all,
+    }
 }

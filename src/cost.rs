@@ -1,5 +1,6 @@
-//! Counts the instructions of the paths on which time goes at a thousand nodes, so that one that becomes dearer is noticed. Times differ from
-//! machine to machine and from run to run; instructions hardly do. It knows nothing of what the paths are for.
+//! Counts the instructions of the paths on which time goes at a thousand nodes, so that one that
+//! becomes dearer is noticed. Times differ from machine to machine and from run to run;
+//! instructions hardly do. It knows nothing of what the paths are for.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -15,11 +16,16 @@ use gpuctl_prometheus::fuzz::points_in;
 use gpuctl_view::format::table::{Cell, Table, left};
 use gpuctl_view::{Format, TextStyle};
 
-/// A path, and what it may cost: millions of instructions of a build for tests, a few times those of a release.
+/// A path, and what it may cost: millions of instructions of a build for tests, a few times those
+/// of a release.
 const PATHS: [(&str, fn(), f64); 5] = [
     ("ten pages of 200 pods in protobuf", protobuf_page, 620.0),
     ("ten pages of 200 pods in JSON", json_page, 404.0),
-    ("the devices of 50 nodes from 1,200 series", map_devices, 84.5),
+    (
+        "the devices of 50 nodes from 1,200 series",
+        map_devices,
+        84.5,
+    ),
     ("a table of 1,000 rows", table, 180.0),
     ("ten answers of 100 series with 100 points", matrix, 367.0),
 ];
@@ -27,7 +33,8 @@ const PATHS: [(&str, fn(), f64); 5] = [
 /// How often a path is gone whose input costs about as much to make.
 const TIMES: usize = 10;
 
-/// By how much a count may differ from what is written above: processors, compilers and libraries differ a little.
+/// By how much a count may differ from what is written above: processors, compilers and libraries
+/// differ a little.
 const TOLERANCE: f64 = 0.25;
 
 fn pods() -> String {
@@ -54,41 +61,82 @@ fn json_page() {
 }
 
 fn map_devices() {
-    let resources: BTreeMap<String, String> = [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
+    let resources: BTreeMap<String, String> =
+        [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
     let host = |number: usize| NodeDetails {
-        node: Node { name: format!("gpu-{number}"), schedulable: true, ..Node::default() },
+        node: Node {
+            name: format!("gpu-{number}"),
+            schedulable: true,
+            ..Node::default()
+        },
         capacity: resources.clone(),
         allocatable: resources.clone(),
         ..NodeDetails::default()
     };
-    let inventory = Inventory::of((0..50).map(host).collect(), Some(&Consumers::default()), &[]);
+    let inventory = Inventory::of(
+        (0..50).map(host).collect(),
+        Some(&Consumers::default()),
+        &[],
+    );
     let facts = ApiFacts::of(&inventory, Some(&Consumers::default()));
     let mut values = Vec::new();
-    for name in ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_TEMP"] {
+    for name in [
+        "DCGM_FI_DEV_GPU_UTIL",
+        "DCGM_FI_DEV_FB_USED",
+        "DCGM_FI_DEV_GPU_TEMP",
+    ] {
         for (node, gpu) in (0..50).flat_map(|node| (0..8).map(move |gpu| (node, gpu))) {
-            let labels = [("__name__", name.to_owned()), ("gpu", gpu.to_string()), ("Hostname", format!("gpu-{node}"))];
-            let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-            values.push(Series { labels, points: vec![Point { at: 0, value: 42.0 }] });
+            let labels = [
+                ("__name__", name.to_owned()),
+                ("gpu", gpu.to_string()),
+                ("Hostname", format!("gpu-{node}")),
+            ];
+            let labels = labels
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect();
+            values.push(Series {
+                labels,
+                points: vec![Point { at: 0, value: 42.0 }],
+            });
         }
     }
-    let found = devices::read(&Moment { values, ..Moment::default() }, &inventory, &facts);
+    let found = devices::read(
+        &Moment {
+            values,
+            ..Moment::default()
+        },
+        &inventory,
+        &facts,
+    );
     assert_eq!(found.devices.len(), 400);
 }
 
 fn table() {
     let mut table = Table::new(["NAME", "NODE", "STATE", "GPUS", "UTIL", "AGE"].map(left));
     for row in 0..1000 {
-        table.row((0..6).map(|column| Cell::from(format!("cell-{row}-{column}"))).collect());
+        table.row(
+            (0..6)
+                .map(|column| Cell::from(format!("cell-{row}-{column}")))
+                .collect(),
+        );
     }
-    let look = TextStyle { width: Some(200), color: false, plain: false };
+    let look = TextStyle {
+        width: Some(200),
+        color: false,
+        plain: false,
+    };
     assert_eq!(table.show(Format::Table, true, look).lines().count(), 1001);
 }
 
 fn matrix() {
-    let points: Vec<Value> = (0..100).map(|point| json!([1_700_000_000 + 30 * point, (point * 7 % 101).to_string()])).collect();
+    let points: Vec<Value> = (0..100)
+        .map(|point| json!([1_700_000_000 + 30 * point, (point * 7 % 101).to_string()]))
+        .collect();
     let one = |gpu: usize| json!({"metric": {"__name__": "util", "gpu": gpu.to_string(), "pod": "sft-0"}, "values": points});
     let all: Vec<Value> = (0..100).map(one).collect();
-    let answer = json!({"status": "success", "data": {"resultType": "matrix", "result": all}}).to_string();
+    let answer =
+        json!({"status": "success", "data": {"resultType": "matrix", "result": all}}).to_string();
     (0..TIMES).for_each(|_| assert_eq!(points_in(&answer), 10_000));
 }
 
@@ -96,24 +144,51 @@ fn matrix() {
 const CHOSEN: &str = "GPUCTL_COST";
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the test tells its child what to do")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test tells its child what to do"
+)]
 fn the_chosen_path() {
-    let Ok(chosen) = std::env::var(CHOSEN) else { return };
-    PATHS.iter().filter(|(name, ..)| *name == chosen).for_each(|(_, path, _)| path());
+    let Ok(chosen) = std::env::var(CHOSEN) else {
+        return;
+    };
+    PATHS
+        .iter()
+        .filter(|(name, ..)| *name == chosen)
+        .for_each(|(_, path, _)| path());
 }
 
 /// Returns how many millions of instructions a child takes that goes one path, or none.
 fn counted(path: &str) -> f64 {
     let program = std::env::current_exe().expect("a test has a program");
     let mut command = Command::new("valgrind");
-    command.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]).arg(program);
-    command.args(["--exact", "cost::the_chosen_path", "--test-threads=1"]).env(CHOSEN, path);
-    let output = command.output().expect("valgrind can be started: `apt-get install valgrind`");
+    command
+        .args([
+            "--tool=cachegrind",
+            "--cache-sim=no",
+            "--cachegrind-out-file=/dev/null",
+        ])
+        .arg(program);
+    command
+        .args(["--exact", "cost::the_chosen_path", "--test-threads=1"])
+        .env(CHOSEN, path);
+    let output = command
+        .output()
+        .expect("valgrind can be started: `apt-get install valgrind`");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{path}: {told}");
     // Versions differ in the spaces: `I   refs:`, `I refs:`.
-    let count = |line: &str| line.split_once('I')?.1.trim_start().strip_prefix("refs:").map(|count| count.trim().to_owned());
-    let count = told.lines().find_map(count).unwrap_or_else(|| panic!("no count: {told}"));
+    let count = |line: &str| {
+        line.split_once('I')?
+            .1
+            .trim_start()
+            .strip_prefix("refs:")
+            .map(|count| count.trim().to_owned())
+    };
+    let count = told
+        .lines()
+        .find_map(count)
+        .unwrap_or_else(|| panic!("no count: {told}"));
     count.replace(',', "").parse::<f64>().expect("a number") / 1e6
 }
 
@@ -128,5 +203,8 @@ fn hot_paths_cost_what_they_did() {
             dearer.push(format!("{name}: {found:.1} instead of {expected}"));
         }
     }
-    assert!(dearer.is_empty(), "find out why, or write the new counts into PATHS: {dearer:#?}");
+    assert!(
+        dearer.is_empty(),
+        "find out why, or write the new counts into PATHS: {dearer:#?}"
+    );
 }

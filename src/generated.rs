@@ -1,5 +1,5 @@
-//! The files that are made from the program itself: completion scripts, manual pages, references, schemas of answers. A test keeps
-//! the committed ones current.
+//! The files that are made from the program itself: completion scripts, manual pages, references,
+//! schemas of answers. A test keeps the committed ones current.
 
 use clap::CommandFactory;
 
@@ -21,7 +21,10 @@ pub fn command() -> clap::Command {
 /// # Errors
 /// When clap cannot write a script.
 pub fn completion_scripts() -> std::io::Result<Vec<(&'static str, String)>> {
-    Shell::ALL.into_iter().map(|shell| Ok((shell.file_name(), completion::script(shell)?))).collect()
+    Shell::ALL
+        .into_iter()
+        .map(|shell| Ok((shell.file_name(), completion::script(shell)?)))
+        .collect()
 }
 
 /// Returns the manual pages by their file names.

@@ -61,14 +61,27 @@ pub fn run() -> ExitCode {
     let called = CalledAs::by(words.first());
     if called == CalledAs::Completion {
         let terminal = Terminal::new(Environment::read().wishes());
-        let found = terminal.print(&plugin::candidates(complete::by_full_names(Cli::command()), words));
-        return if found.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        let found = terminal.print(&plugin::candidates(
+            complete::by_full_names(Cli::command()),
+            words,
+        ));
+        return if found.is_ok() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
     }
-    let page = |word: &str| topics::text(word).or_else(|| search::found(&Cli::command(), &clean(word)));
+    let page =
+        |word: &str| topics::text(word).or_else(|| search::found(&Cli::command(), &clean(word)));
     // Scripts ask for the version, and most of its time would go into making the tree of commands.
-    let version = (called == CalledAs::Program && shorthand::asks_for_version(&words)).then(|| cli::VERSION.to_owned());
+    let version = (called == CalledAs::Program && shorthand::asks_for_version(&words))
+        .then(|| cli::VERSION.to_owned());
     if let Some(page) = version.or_else(|| shorthand::topic(&words).and_then(page)) {
-        let page = if called == CalledAs::Plugin { as_plugin(&page) } else { page };
+        let page = if called == CalledAs::Plugin {
+            as_plugin(&page)
+        } else {
+            page
+        };
         return match Terminal::new(Environment::read().wishes()).print(&page) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => refused(&error, &words),
@@ -76,7 +89,11 @@ pub fn run() -> ExitCode {
     }
     let words = spelled_out(words);
     let command = help::arranged(Cli::command());
-    let command = if called == CalledAs::Plugin { plugin::called_by_kubectl(command) } else { command };
+    let command = if called == CalledAs::Plugin {
+        plugin::called_by_kubectl(command)
+    } else {
+        command
+    };
     let parsed = command.try_get_matches_from(&words);
     let next = parsed.as_ref().ok().and_then(next::after);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
@@ -84,25 +101,51 @@ pub fn run() -> ExitCode {
         Err(error) => return misused(&error, &words),
     };
     if cli.global.all_namespaces && cli.global.namespace.is_some() {
-        return refused(&Error::usage("`-n` and `-A` cannot be used together").hint("omit one"), &words);
+        return refused(
+            &Error::usage("`-n` and `-A` cannot be used together").hint("omit one"),
+            &words,
+        );
     }
     if let Some(flag) = beside_replay(&cli) {
-        return refused(&Error::usage(format!("`--replay` and `{flag}` cannot be used together")).hint("omit one"), &words);
+        return refused(
+            &Error::usage(format!("`--replay` and `{flag}` cannot be used together"))
+                .hint("omit one"),
+            &words,
+        );
     }
-    if let Some(error) = cli.metrics.matchers.iter().find_map(|text| text.parse::<Matchers>().err()) {
+    if let Some(error) = cli
+        .metrics
+        .matchers
+        .iter()
+        .find_map(|text| text.parse::<Matchers>().err())
+    {
         return refused(&Error::usage(error).hint("--match cluster=prod"), &words);
     }
     let bundle = match cli.global.replay.as_deref().map(Bundle::read).transpose() {
         Ok(bundle) => bundle.map(Arc::new),
-        Err(error) => return refused(&Error::usage(error).hint("`gpuctl doctor --bundle FILE` writes one"), &words),
+        Err(error) => {
+            return refused(
+                &Error::usage(error).hint("`gpuctl doctor --bundle FILE` writes one"),
+                &words,
+            );
+        }
     };
     if !platform::may_open_files(FILES) {
-        let error = Error::new(ErrorName::RuntimeFailed, "the process may open too few files");
-        return refused(&error.hint("`ulimit -n 1024` raises the limit for this shell"), &words);
+        let error = Error::new(
+            ErrorName::RuntimeFailed,
+            "the process may open too few files",
+        );
+        return refused(
+            &error.hint("`ulimit -n 1024` raises the limit for this shell"),
+            &words,
+        );
     }
     let context = context(&cli, bundle);
     context.terminal.set_task(cli.command.task());
-    let result = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let result = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => {
             let result = runtime.block_on(async {
                 let running = async {
@@ -120,7 +163,10 @@ pub fn run() -> ExitCode {
             let _signals = runtime.enter();
             context.terminal.show_paged().and(result)
         }
-        Err(error) => Err(Error::new(ErrorName::RuntimeFailed, format!("cannot start: {error}"))),
+        Err(error) => Err(Error::new(
+            ErrorName::RuntimeFailed,
+            format!("cannot start: {error}"),
+        )),
     };
     match result {
         Ok(code) => {
@@ -143,16 +189,23 @@ fn beside_replay(cli: &Cli) -> Option<&'static str> {
         ("--as", cli.global.impersonate.is_some()),
         ("--prometheus", cli.metrics.prometheus.is_some()),
     ];
-    given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    given
+        .into_iter()
+        .find(|(_, given)| *given)
+        .map(|(flag, _)| flag)
 }
 
 /// Help and version are data; everything else is wrong usage.
 fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                refused(&Error::new(ErrorName::OutputFailed, format!("cannot write to stdout: {error}")), words)
-            }
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => refused(
+                &Error::new(
+                    ErrorName::OutputFailed,
+                    format!("cannot write to stdout: {error}"),
+                ),
+                words,
+            ),
             _ => ExitCode::SUCCESS,
         };
     }
@@ -161,17 +214,33 @@ fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(ErrorKind::Usage.exit_code());
     }
-    let typed: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let typed: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     refused(&misuse::explained(error, &typed), words)
 }
 
-/// Reports an error of the command line in the format that was asked for, as far as that can be read.
+/// Reports an error of the command line in the format that was asked for, as far as that can be
+/// read.
 fn refused(error: &Error, words: &[OsString]) -> ExitCode {
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let asked = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml");
-    let joined =
-        |word: &String| matches!(word.as_str(), "-ojson" | "-oyaml" | "-o=json" | "-o=yaml" | "--output=json" | "--output=yaml");
-    let terminal = Terminal::new(TerminalOptions { is_plugin: is_plugin(), ..Environment::read().wishes() });
+    let words: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let asked = |pair: &[String]| {
+        matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml")
+    };
+    let joined = |word: &String| {
+        matches!(
+            word.as_str(),
+            "-ojson" | "-oyaml" | "-o=json" | "-o=yaml" | "--output=json" | "--output=yaml"
+        )
+    };
+    let terminal = Terminal::new(TerminalOptions {
+        is_plugin: is_plugin(),
+        ..Environment::read().wishes()
+    });
     if words.windows(2).any(asked) || words.iter().any(joined) {
         terminal.set_format(Format::Json);
     }
@@ -203,7 +272,10 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
     };
     let terminal = Terminal::new(wishes);
     let access = Access {
-        kubeconfig: global.kubeconfig.clone().map_or(environment.kubeconfig, |file| vec![file]),
+        kubeconfig: global
+            .kubeconfig
+            .clone()
+            .map_or(environment.kubeconfig, |file| vec![file]),
         context: global.context.clone(),
         namespace: global.namespace.clone(),
         impersonate: global.impersonate.clone(),
@@ -213,11 +285,20 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
         read_only: global.read_only.then_some(ReadOnly::Flag),
         bundle,
     };
-    let mut context = Context::new(terminal, access, cli.metrics.flags(), cli.metrics.require_metrics);
+    let mut context = Context::new(
+        terminal,
+        access,
+        cli.metrics.flags(),
+        cli.metrics.require_metrics,
+    );
     context.all_namespaces = global.all_namespaces;
     if global.pager || environment.pager.is_some() {
-        context.terminal.page_with(environment.pager.or(environment.common_pager));
+        context
+            .terminal
+            .page_with(environment.pager.or(environment.common_pager));
     }
-    context.terminal.set_namespace_given(global.namespace.is_some());
+    context
+        .terminal
+        .set_namespace_given(global.namespace.is_some());
     context
 }

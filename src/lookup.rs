@@ -15,11 +15,15 @@ pub(crate) enum Purpose {
 
 /// Splits `NS/NAME`, or `NAME` alone. Names that Kubernetes cannot have never get into a URL.
 pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
-    let (namespace, name) = text.split_once('/').map_or((None, text), |(namespace, name)| (Some(namespace), name));
+    let (namespace, name) = text
+        .split_once('/')
+        .map_or((None, text), |(namespace, name)| (Some(namespace), name));
     let label = |part: &str| {
         !part.is_empty()
             && part.len() <= 253
-            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
+            && part.bytes().all(|byte| {
+                byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
+            })
             && part.starts_with(|c: char| c.is_ascii_alphanumeric())
             && !part.contains("..")
     };
@@ -30,7 +34,11 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
 }
 
 /// Returns the job called `text`; an error names the nearest one.
-pub(crate) async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Result<Job, Error> {
+pub(crate) async fn job(
+    connection: &Connection,
+    text: &str,
+    purpose: Purpose,
+) -> Result<Job, Error> {
     match find(connection, text, purpose).await? {
         Some(job) => Ok(job),
         None => Err(missing(connection, text, purpose).await?),
@@ -49,18 +57,43 @@ struct Scope<'t> {
 impl<'t> Scope<'t> {
     fn of(connection: &Connection, text: &'t str, purpose: Purpose) -> Result<Self, Error> {
         let (namespace, name) = split(text)?;
-        let explicit =
-            namespace.map(ToOwned::to_owned).or_else(|| connection.namespace_is_explicit.then(|| connection.namespace.clone()));
-        let home = explicit.clone().unwrap_or_else(|| connection.namespace.clone());
-        let namespace = if purpose == Purpose::Change { Some(home.clone()) } else { explicit };
-        Ok(Self { name, home, namespace })
+        let explicit = namespace.map(ToOwned::to_owned).or_else(|| {
+            connection
+                .namespace_is_explicit
+                .then(|| connection.namespace.clone())
+        });
+        let home = explicit
+            .clone()
+            .unwrap_or_else(|| connection.namespace.clone());
+        let namespace = if purpose == Purpose::Change {
+            Some(home.clone())
+        } else {
+            explicit
+        };
+        Ok(Self {
+            name,
+            home,
+            namespace,
+        })
     }
 }
 
 /// Returns the job called `text`, or `None` where there is none.
-pub(crate) async fn find(connection: &Connection, text: &str, purpose: Purpose) -> Result<Option<Job>, Error> {
-    let Scope { name, home, namespace } = Scope::of(connection, text, purpose)?;
-    let wanted = Wanted { namespace, names: vec![name.to_owned()], ..Wanted::default() };
+pub(crate) async fn find(
+    connection: &Connection,
+    text: &str,
+    purpose: Purpose,
+) -> Result<Option<Job>, Error> {
+    let Scope {
+        name,
+        home,
+        namespace,
+    } = Scope::of(connection, text, purpose)?;
+    let wanted = Wanted {
+        namespace,
+        names: vec![name.to_owned()],
+        ..Wanted::default()
+    };
     let selection = connection.jobs(&wanted).await?;
     let mut found = selection.jobs;
     if purpose == Purpose::Change
@@ -72,9 +105,18 @@ pub(crate) async fn find(connection: &Connection, text: &str, purpose: Purpose) 
         return Ok(Some(found.swap_remove(index)));
     }
     if found.len() > 1 {
-        let places: Vec<String> = found.iter().map(|job| format!("{}/{}", job.namespace, job.name)).collect();
-        let error =
-            Error::new(ErrorName::AmbiguousName, format!("{} jobs are called `{name}`: {}", found.len(), places.join(", ")));
+        let places: Vec<String> = found
+            .iter()
+            .map(|job| format!("{}/{}", job.namespace, job.name))
+            .collect();
+        let error = Error::new(
+            ErrorName::AmbiguousName,
+            format!(
+                "{} jobs are called `{name}`: {}",
+                found.len(),
+                places.join(", ")
+            ),
+        );
         return Err(error.hint(format!("choose one: {}", places[0])));
     }
     match found.pop() {
@@ -85,18 +127,45 @@ pub(crate) async fn find(connection: &Connection, text: &str, purpose: Purpose) 
 
 /// Says of a deleted job what is left of it.
 fn deleted(job: &Job) -> Error {
-    let (pods, verb) = (count(job.pods.len() as u64, "pod"), if job.pods.len() == 1 { "is" } else { "are" });
-    let error = Error::new(ErrorName::NotFound, format!("job `{}` was deleted; {pods} of it {verb} still ending", job.name));
-    error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name))
+    let (pods, verb) = (
+        count(job.pods.len() as u64, "pod"),
+        if job.pods.len() == 1 { "is" } else { "are" },
+    );
+    let error = Error::new(
+        ErrorName::NotFound,
+        format!(
+            "job `{}` was deleted; {pods} of it {verb} still ending",
+            job.name
+        ),
+    );
+    error.hint(format!(
+        "gpuctl delete job {}/{} --force",
+        job.namespace, job.name
+    ))
 }
 
-/// Returns the error for a job that does not exist, with what there is instead: the namesake elsewhere, or names like it. All jobs are
-/// listed for it.
-pub(crate) async fn missing(connection: &Connection, text: &str, purpose: Purpose) -> Result<Error, Error> {
-    let Scope { name, namespace, .. } = Scope::of(connection, text, purpose)?;
-    let place = namespace.map(|namespace| format!(" in namespace `{namespace}`")).unwrap_or_default();
-    let error = Error::new(ErrorName::NotFound, format!("there is no job `{name}`{place}"));
-    let everywhere = connection.jobs(&Wanted::default()).await.map(|selection| selection.jobs).unwrap_or_default();
+/// Returns the error for a job that does not exist, with what there is instead: the namesake
+/// elsewhere, or names like it. All jobs are listed for it.
+pub(crate) async fn missing(
+    connection: &Connection,
+    text: &str,
+    purpose: Purpose,
+) -> Result<Error, Error> {
+    let Scope {
+        name, namespace, ..
+    } = Scope::of(connection, text, purpose)?;
+    let place = namespace
+        .map(|namespace| format!(" in namespace `{namespace}`"))
+        .unwrap_or_default();
+    let error = Error::new(
+        ErrorName::NotFound,
+        format!("there is no job `{name}`{place}"),
+    );
+    let everywhere = connection
+        .jobs(&Wanted::default())
+        .await
+        .map(|selection| selection.jobs)
+        .unwrap_or_default();
     if let Some(namesake) = everywhere.iter().find(|job| job.name == name) {
         return Ok(error.hint(format!("did you mean `{}/{name}`?", namesake.namespace)));
     }
@@ -107,25 +176,33 @@ pub(crate) async fn missing(connection: &Connection, text: &str, purpose: Purpos
     })
 }
 
-/// Returns the error for a job that was not found among the kinds that the user may list: it may still exist.
+/// Returns the error for a job that was not found among the kinds that the user may list: it may
+/// still exist.
 fn unknown(name: &str, unreadable: &[&str]) -> Error {
     let kinds = unreadable.join("s and ");
-    let message = format!("you may not list {kinds}s, so it is not known whether there is a job `{name}`");
+    let message =
+        format!("you may not list {kinds}s, so it is not known whether there is a job `{name}`");
     Error::new(ErrorName::Forbidden, message)
 }
 
 /// Returns the node of that name; an error names the nearest one.
 pub(crate) fn node<'s>(stock: &'s InventorySnapshot, name: &str) -> Result<&'s NodeUsage, Error> {
     let hosts = &stock.inventory.hosts;
-    hosts.iter().find(|host| host.name() == name).ok_or_else(|| {
-        let names: Vec<&str> = hosts.iter().map(NodeUsage::name).collect();
-        missing_node(name, &names)
-    })
+    hosts
+        .iter()
+        .find(|host| host.name() == name)
+        .ok_or_else(|| {
+            let names: Vec<&str> = hosts.iter().map(NodeUsage::name).collect();
+            missing_node(name, &names)
+        })
 }
 
 /// Returns the error for a node that does not exist.
 pub(crate) fn missing_node(name: &str, names: &[&str]) -> Error {
-    let error = Error::new(ErrorName::NodeNotFound, format!("there is no node `{name}`"));
+    let error = Error::new(
+        ErrorName::NodeNotFound,
+        format!("there is no node `{name}`"),
+    );
     match nearest(name, names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("`gpuctl get nodes` lists what there is"),

@@ -62,9 +62,19 @@ pub(crate) struct Server {
 
 impl Server {
     /// Binds `HOST:PORT`; port 0 selects a free port.
-    pub(crate) async fn open(address: &str, hosts: &[String], pages: Pages) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(address).await.map_err(|error| anyhow!("cannot listen at {address}: {error}"))?;
-        Ok(Self { listener, pages, hosts: hosts.into() })
+    pub(crate) async fn open(
+        address: &str,
+        hosts: &[String],
+        pages: Pages,
+    ) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|error| anyhow!("cannot listen at {address}: {error}"))?;
+        Ok(Self {
+            listener,
+            pages,
+            hosts: hosts.into(),
+        })
     }
 
     pub(crate) fn address(&self) -> Option<SocketAddr> {
@@ -83,7 +93,11 @@ impl Server {
                     continue;
                 };
                 let (place, replaced) = open.borrow_mut().admit(peer.ip().to_canonical());
-                let (pages, hosts, open) = (Rc::clone(&self.pages), Rc::clone(&self.hosts), Rc::clone(&open));
+                let (pages, hosts, open) = (
+                    Rc::clone(&self.pages),
+                    Rc::clone(&self.hosts),
+                    Rc::clone(&open),
+                );
                 tokio::task::spawn_local(async move {
                     tokio::select! {
                         () = serve(stream, place, &pages, &hosts) => {}
@@ -124,7 +138,11 @@ impl Connections {
     /// Admits a new connection. The receiver resolves when another connection replaces it.
     fn admit(&mut self, peer: IpAddr) -> (Place, oneshot::Receiver<Infallible>) {
         let (end, replaced) = oneshot::channel();
-        let own = self.regular.values().filter(|open| open.peer == peer).count();
+        let own = self
+            .regular
+            .values()
+            .filter(|open| open.peer == peer)
+            .count();
         if self.regular.len() >= MOST && own < MOST_PER_PEER {
             // A peer with one connection takes precedence over a peer with many.
             let (largest, oldest) = most(&self.regular);
@@ -139,18 +157,33 @@ impl Connections {
         }
         self.count += 1;
         let open = OpenConnection { peer, _end: end };
-        let places = if is_spare { &mut self.spare } else { &mut self.regular };
+        let places = if is_spare {
+            &mut self.spare
+        } else {
+            &mut self.regular
+        };
         places.insert(self.count, open);
         let within = match (is_spare, self.regular.len() > MOST / 4 * 3) {
             (true, _) => SPARE_WITHIN,
             (false, true) => BRIEF,
             (false, false) => OPEN_WITHIN,
         };
-        (Place { number: self.count, is_spare, within }, replaced)
+        (
+            Place {
+                number: self.count,
+                is_spare,
+                within,
+            },
+            replaced,
+        )
     }
 
     fn leave(&mut self, place: Place) {
-        let places = if place.is_spare { &mut self.spare } else { &mut self.regular };
+        let places = if place.is_spare {
+            &mut self.spare
+        } else {
+            &mut self.regular
+        };
         places.remove(&place.number);
     }
 }
@@ -161,42 +194,73 @@ fn most(open: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
     for (number, one) in open {
         by_peer.entry(one.peer).or_insert((0, *number)).0 += 1;
     }
-    by_peer.into_values().max_by_key(|(count, oldest)| (*count, u64::MAX - oldest)).unwrap_or_default()
+    by_peer
+        .into_values()
+        .max_by_key(|(count, oldest)| (*count, u64::MAX - oldest))
+        .unwrap_or_default()
 }
 
 async fn serve(stream: TcpStream, place: Place, pages: &Pages, hosts: &[String]) {
     let answer = service_fn(|request: Request<Incoming>| {
-        std::future::ready(Ok::<_, Infallible>(answer(&request, pages, hosts, place.is_spare)))
+        std::future::ready(Ok::<_, Infallible>(answer(
+            &request,
+            pages,
+            hosts,
+            place.is_spare,
+        )))
     });
     let mut connection = http1::Builder::new();
-    connection.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADER_BYTES);
+    connection
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .max_buf_size(HEADER_BYTES);
     connection.keep_alive(!place.is_spare);
     let served = connection.serve_connection(TokioIo::new(stream), answer);
     // Ignore errors of clients that have disconnected.
     let _ = tokio::time::timeout(place.within, served).await;
 }
 
-fn answer(request: &Request<Incoming>, pages: &Pages, hosts: &[String], is_spare: bool) -> Response<Full<Bytes>> {
+fn answer(
+    request: &Request<Incoming>,
+    pages: &Pages,
+    hosts: &[String],
+    is_spare: bool,
+) -> Response<Full<Bytes>> {
     let pages = pages.borrow();
     let page = pages.get(request.uri().path());
     let is_always_served = page.is_some_and(|page| page.is_always_served);
     let page = match (request.method(), page) {
         _ if !is_always_served && !is_host_allowed(request.uri(), request.headers(), hosts) => {
-            plain(421, "this name is not allowed as the host; `--allow-host NAME` allows it\n".to_owned())
+            plain(
+                421,
+                "this name is not allowed as the host; `--allow-host NAME` allows it\n".to_owned(),
+            )
         }
-        _ if !is_always_served && is_spare => plain(503, "too many connections; try again\n".to_owned()),
+        _ if !is_always_served && is_spare => {
+            plain(503, "too many connections; try again\n".to_owned())
+        }
         (&Method::GET | &Method::HEAD, Some(page)) => page.clone(),
         (_, Some(_)) => plain(405, "only GET\n".to_owned()),
         (_, None) => {
             let known: Vec<&str> = pages.keys().copied().collect();
-            plain(404, format!("nothing at this path; there is {}\n", known.join(", ")))
+            plain(
+                404,
+                format!("nothing at this path; there is {}\n", known.join(", ")),
+            )
         }
     };
     let mut response = Response::new(Full::from(page.text));
-    *response.status_mut() = StatusCode::from_u16(page.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() =
+        StatusCode::from_u16(page.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static(page.media));
-    headers.insert("x-content-type-options", http::HeaderValue::from_static("nosniff"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        http::HeaderValue::from_static(page.media),
+    );
+    headers.insert(
+        "x-content-type-options",
+        http::HeaderValue::from_static("nosniff"),
+    );
     response
 }
 
@@ -204,25 +268,41 @@ fn answer(request: &Request<Incoming>, pages: &Pages, hosts: &[String], is_spare
 /// send requests here under a name of the attacker's domain (DNS rebinding). The browser then sends
 /// that name as `Host`.
 fn is_host_allowed(uri: &http::Uri, headers: &HeaderMap, allowed: &[String]) -> bool {
-    let mut named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or("/"));
+    let mut named = headers
+        .get_all(header::HOST)
+        .iter()
+        .map(|host| host.to_str().unwrap_or("/"));
     named.all(|host| is_name_allowed(host, allowed))
-        && uri.authority().is_none_or(|authority| is_name_allowed(authority.as_str(), allowed))
+        && uri
+            .authority()
+            .is_none_or(|authority| is_name_allowed(authority.as_str(), allowed))
 }
 
 /// Whether the name cannot be registered: an address, a name without a dot, or a name in the
 /// cluster. Other names must be in `allowed`.
 fn is_name_allowed(host: &str, allowed: &[String]) -> bool {
-    let Ok(authority) = host.parse::<http::uri::Authority>() else { return host.is_empty() };
+    let Ok(authority) = host.parse::<http::uri::Authority>() else {
+        return host.is_empty();
+    };
     let name = authority.host().trim_end_matches('.').to_ascii_lowercase();
     let address = name.trim_start_matches('[').trim_end_matches(']');
     address.parse::<IpAddr>().is_ok()
         || !name.contains('.')
-        || [".localhost", ".svc", ".cluster.local"].iter().any(|end| name.ends_with(end))
-        || allowed.iter().any(|other| other.trim_end_matches('.').eq_ignore_ascii_case(&name))
+        || [".localhost", ".svc", ".cluster.local"]
+            .iter()
+            .any(|end| name.ends_with(end))
+        || allowed
+            .iter()
+            .any(|other| other.trim_end_matches('.').eq_ignore_ascii_case(&name))
 }
 
 fn plain(code: u16, text: String) -> HttpPage {
-    HttpPage { code, media: "text/plain; charset=utf-8", text: text.into(), is_always_served: false }
+    HttpPage {
+        code,
+        media: "text/plain; charset=utf-8",
+        text: text.into(),
+        is_always_served: false,
+    }
 }
 
 #[cfg(test)]
@@ -268,18 +348,35 @@ mod tests {
         for last in [1, 2, 3, 4] {
             held.extend((0..MOST_PER_PEER).map(|_| open.admit(peer(last))));
         }
-        assert!(held.iter().all(|(place, _)| !place.is_spare) && held[0].0.within == OPEN_WITHIN && held[63].0.within == BRIEF);
+        assert!(
+            held.iter().all(|(place, _)| !place.is_spare)
+                && held[0].0.within == OPEN_WITHIN
+                && held[63].0.within == BRIEF
+        );
         assert!(open.admit(peer(1)).0.is_spare, "the share of a peer");
-        assert!(!open.admit(peer(5)).0.is_spare, "a new peer replaces the oldest connection of a large one");
-        assert!(held[0].1.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
+        assert!(
+            !open.admit(peer(5)).0.is_spare,
+            "a new peer replaces the oldest connection of a large one"
+        );
+        assert!(
+            held[0]
+                .1
+                .try_recv()
+                .is_err_and(|error| error == oneshot::error::TryRecvError::Closed)
+        );
         assert_eq!(open.regular.len(), MOST);
     }
 
     #[test]
     fn the_newest_connection_beyond_the_limits_has_a_place() {
         let mut open = Connections::default();
-        let many: Vec<_> = (0..1000).map(|_| open.admit(IpAddr::from([10, 0, 0, 1]))).collect();
-        assert_eq!((open.regular.len(), open.spare.len()), (MOST_PER_PEER, SPARE));
+        let many: Vec<_> = (0..1000)
+            .map(|_| open.admit(IpAddr::from([10, 0, 0, 1])))
+            .collect();
+        assert_eq!(
+            (open.regular.len(), open.spare.len()),
+            (MOST_PER_PEER, SPARE)
+        );
         let last = many.last().unwrap().0;
         assert!(last.is_spare && open.spare.contains_key(&last.number));
         open.leave(last);
@@ -292,32 +389,63 @@ mod tests {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        let read = tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answer)).await;
+        let read =
+            tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answer)).await;
         read.expect("it answers").unwrap();
         answer.lines().next().unwrap_or_default().to_owned()
     }
 
     #[test]
     fn health_answers_while_one_peer_holds_all_connections() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
-            let page = |is_always_served| HttpPage { code: 200, media: "text/plain", text: "x".into(), is_always_served };
+            let page = |is_always_served| HttpPage {
+                code: 200,
+                media: "text/plain",
+                text: "x".into(),
+                is_always_served,
+            };
             let pages = Pages::default();
-            pages.borrow_mut().extend([("/health", page(true)), ("/results", page(false))]);
-            let server = Server::open("127.0.0.1:0", &["gpu.example.com".to_owned()], pages).await.unwrap();
+            pages
+                .borrow_mut()
+                .extend([("/health", page(true)), ("/results", page(false))]);
+            let server = Server::open("127.0.0.1:0", &["gpu.example.com".to_owned()], pages)
+                .await
+                .unwrap();
             let address = server.address().unwrap();
             let attack = async {
-                assert_eq!(get(address, "/results", "127.0.0.1").await, "HTTP/1.1 200 OK");
-                assert_eq!(get(address, "/results", "gpu.example.com").await, "HTTP/1.1 200 OK");
-                assert!(get(address, "/results", "evil.example").await.starts_with("HTTP/1.1 421"));
+                assert_eq!(
+                    get(address, "/results", "127.0.0.1").await,
+                    "HTTP/1.1 200 OK"
+                );
+                assert_eq!(
+                    get(address, "/results", "gpu.example.com").await,
+                    "HTTP/1.1 200 OK"
+                );
+                assert!(
+                    get(address, "/results", "evil.example")
+                        .await
+                        .starts_with("HTTP/1.1 421")
+                );
                 let mut idle = Vec::new();
                 for _ in 0..100 {
                     idle.push(TcpStream::connect(address).await.unwrap());
                 }
                 // The server closes idle connections later, so check its limit first.
-                assert!(get(address, "/results", "127.0.0.1").await.starts_with("HTTP/1.1 503"), "its share is used up");
+                assert!(
+                    get(address, "/results", "127.0.0.1")
+                        .await
+                        .starts_with("HTTP/1.1 503"),
+                    "its share is used up"
+                );
                 for _ in 0..10 {
-                    assert_eq!(get(address, "/health", "10.0.0.1:9400").await, "HTTP/1.1 200 OK");
+                    assert_eq!(
+                        get(address, "/health", "10.0.0.1:9400").await,
+                        "HTTP/1.1 200 OK"
+                    );
                 }
             };
             tokio::select! {

@@ -1,5 +1,9 @@
-//! Owns stdout and stderr: stdout is data, stderr is talk (`talk.rs`). The only place that writes to a stream.
-#![expect(clippy::disallowed_methods, reason = "this is the edge that writes to the terminal")]
+//! Owns stdout and stderr: stdout is data, stderr is talk (`talk.rs`). The only place that writes
+//! to a stream.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that writes to the terminal"
+)]
 
 mod frame;
 mod line;
@@ -74,7 +78,8 @@ pub(crate) struct Terminal {
     told: Cell<bool>,
     /// True once a hint said what to type next, or where no such hint is wanted.
     is_next_told: Cell<bool>,
-    /// True when the command line names a namespace; then a refusal there is no reason to hint at `-n`.
+    /// True when the command line names a namespace; then a refusal there is no reason to hint at
+    /// `-n`.
     namespace_given: Cell<bool>,
 }
 
@@ -98,7 +103,13 @@ impl Terminal {
 
     /// Makes a terminal that prints nothing.
     pub(crate) fn silent() -> Self {
-        Self { silent: true, ..Self::new(TerminalOptions { talk: Verbosity::Errors, ..TerminalOptions::default() }) }
+        Self {
+            silent: true,
+            ..Self::new(TerminalOptions {
+                talk: Verbosity::Errors,
+                ..TerminalOptions::default()
+            })
+        }
     }
 
     /// Sets the format of stdout; messages on stderr follow it.
@@ -113,7 +124,8 @@ impl Terminal {
         }
     }
 
-    /// From now on this much is said; returns how much was. For what is done once to look and once more to do it.
+    /// From now on this much is said; returns how much was. For what is done once to look and once
+    /// more to do it.
     pub(crate) fn swap_talk(&self, talk: Verbosity) -> Verbosity {
         self.talk.replace(talk)
     }
@@ -122,24 +134,34 @@ impl Terminal {
         self.talk.get() >= talk
     }
 
-    /// Collects data for a pager from now on, where stdout is a terminal: this command line, or the usual one.
+    /// Collects data for a pager from now on, where stdout is a terminal: this command line, or the
+    /// usual one.
     pub(crate) fn page_with(&self, command: Option<String>) {
         if self.out_is_terminal() {
             self.paged.replace(Some(Paged::with(command)));
         }
     }
 
-    /// Prints without a pager from now on: what goes on until somebody ends it is nothing to leaf through.
+    /// Prints without a pager from now on: what goes on until somebody ends it is nothing to leaf
+    /// through.
     pub(crate) fn stream(&self) -> Result<(), Error> {
         self.line.never_wait();
         self.suggest_nothing();
-        self.paged.take().map_or(Ok(()), |paged| self.print_raw(&paged.text))
+        self.paged
+            .take()
+            .map_or(Ok(()), |paged| self.print_raw(&paged.text))
     }
 
     /// Shows what was collected, if a pager was asked for, and waits until the user has left it.
     pub(crate) fn show_paged(&self) -> Result<(), Error> {
-        let Some(paged) = self.paged.take().filter(|paged| !paged.text.is_empty()) else { return Ok(()) };
-        if paged.is_shown() { Ok(()) } else { self.print_raw(&paged.text) }
+        let Some(paged) = self.paged.take().filter(|paged| !paged.text.is_empty()) else {
+            return Ok(());
+        };
+        if paged.is_shown() {
+            Ok(())
+        } else {
+            self.print_raw(&paged.text)
+        }
     }
 
     /// Notes whether the command line names a namespace.
@@ -179,19 +201,26 @@ impl Terminal {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => {
-                self.wishes.environment.unwrap_or(terminal) && (terminal || self.wishes.environment == Some(true))
+                self.wishes.environment.unwrap_or(terminal)
+                    && (terminal || self.wishes.environment == Some(true))
             }
         };
         let width = terminal.then(|| self.wishes.columns.or_else(terminal_width).unwrap_or(80));
-        TextStyle { width, color, plain: self.wishes.plain }
+        TextStyle {
+            width,
+            color,
+            plain: self.wishes.plain,
+        }
     }
 
-    /// Writes data to stdout. What a terminal could obey, other than colors where they are on, is made visible.
+    /// Writes data to stdout. What a terminal could obey, other than colors where they are on, is
+    /// made visible.
     pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
         self.print_raw(&harmless(text, self.look().color))
     }
 
-    /// Writes what has to be as it is. A reader that went away ends the program silently, as it ends every filter.
+    /// Writes what has to be as it is. A reader that went away ends the program silently, as it
+    /// ends every filter.
     pub(crate) fn print_raw(&self, text: &str) -> Result<(), Error> {
         if self.write_out(text)? {
             return Ok(());
@@ -244,10 +273,16 @@ impl Terminal {
         if self.silent {
             return;
         }
-        let text = if self.wishes.is_plugin { Cow::Owned(as_plugin(text)) } else { Cow::Borrowed(text) };
+        let text = if self.wishes.is_plugin {
+            Cow::Owned(as_plugin(text))
+        } else {
+            Cow::Borrowed(text)
+        };
         let text = harmless(&text, self.error_look().color);
         // Nobody is left to be told when stderr is gone.
-        let _ = self.line.above(|| io::stderr().lock().write_all(text.as_bytes()));
+        let _ = self
+            .line
+            .above(|| io::stderr().lock().write_all(text.as_bytes()));
     }
 
     fn err_is_terminal(&self) -> bool {
@@ -256,17 +291,28 @@ impl Terminal {
 
     /// Returns true where lines that change are drawn.
     fn draws(&self) -> bool {
-        self.says(Verbosity::Notes) && !self.wishes.plain && !self.is_document() && self.err_is_terminal()
+        self.says(Verbosity::Notes)
+            && !self.wishes.plain
+            && !self.is_document()
+            && self.err_is_terminal()
     }
 
     /// Returns how far something long is; drawn on a terminal only.
     pub(crate) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
-        if self.draws() && steps > 1 { self.line.progress(steps, what) } else { ProgressBar::hidden() }
+        if self.draws() && steps > 1 {
+            self.line.progress(steps, what)
+        } else {
+            ProgressBar::hidden()
+        }
     }
 
     /// Returns a line that changes while something is awaited; drawn on a terminal only.
     pub(crate) fn spinner(&self) -> ProgressBar {
-        if self.draws() { self.line.spinner() } else { ProgressBar::hidden() }
+        if self.draws() {
+            self.line.spinner()
+        } else {
+            ProgressBar::hidden()
+        }
     }
 
     /// Lets [`Self::show_waiting`] draw: whoever had to log in has done so.
@@ -274,7 +320,8 @@ impl Terminal {
         self.line.may_wait();
     }
 
-    /// Draws that answers are awaited, where a command takes longer than a second and draws no line of its own. It never ends.
+    /// Draws that answers are awaited, where a command takes longer than a second and draws no line
+    /// of its own. It never ends.
     pub(crate) async fn show_waiting(&self) -> Infallible {
         self.line.waiting(|| self.draws()).await
     }
@@ -290,7 +337,10 @@ fn is_read(written: io::Result<()>, what: &str) -> Result<bool, Error> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Error::new(ErrorName::OutputFailed, format!("cannot write {what}: {error}"))),
+        Err(error) => Err(Error::new(
+            ErrorName::OutputFailed,
+            format!("cannot write {what}: {error}"),
+        )),
     }
 }
 

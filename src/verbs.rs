@@ -1,8 +1,9 @@
-//! The table of verbs. A row says what is typed, which arguments it takes (a path below `cli`), what runs it (a path below
-//! `commands`), and which rights in the cluster it needs (lists of `model/contract/rights.rs`).
+//! The table of verbs. A row says what is typed, which arguments it takes (a path below `cli`),
+//! what runs it (a path below `commands`), and which rights in the cluster it needs (lists of
+//! `model/contract/rights.rs`).
 //!
-//! The enums that clap parses, the dispatch and the list behind `auth check` are all made from this table, so a verb is
-//! listed here once and nowhere else. The order is the order of `--help`.
+//! The enums that clap parses, the dispatch and the list behind `auth check` are all made from this
+//! table, so a verb is listed here once and nowhere else. The order is the order of `--help`.
 
 use gpuctl_core::model::contract::rights;
 use gpuctl_core::model::contract::rights::Task;
@@ -13,7 +14,8 @@ use gpuctl_core::model::contract::rights::Task;
 /// - `()`: the verb asks the cluster for nothing, or `auth check` has no word for it;
 /// - `("get nodes" [HOLDERS, METRICS])`: the words of `auth check`, and the rights;
 /// - `(as "get nodes")`: the rights of another row;
-/// - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the words it is;
+/// - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the words it
+///   is;
 /// - `(by_file "apply jobs" [MAKE_JOB, FIND, AWAIT], …)`: the document's kind decides, after
 ///   parsing.
 macro_rules! verbs {
@@ -46,7 +48,8 @@ macro_rules! verbs {
                 /// List jobs, nodes, pools, workloads, and what GPUs do
                 #[command(subcommand)]
                 Get(command::Get) => command::Get::run, (by command::Get::task);
-                /// Show everything about one job, node, pool, quota or workload, or the site's defaults
+                /// Show everything about one job, node, pool, quota or workload, or the site's
+                /// defaults
                 #[command(subcommand)]
                 Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
                 Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS, CHAIN]);
@@ -204,18 +207,26 @@ pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
 /// Finds the task of these words. Accepts a singular noun and a superfluous noun.
 pub(crate) fn task(words: &str) -> Option<&'static Task> {
     let same = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
-    tasks().find(same).or_else(|| alias(words)).or_else(|| as_job(words)).or_else(|| {
-        // `logs jobs` means `logs`, but `logs why` are two commands.
-        let (verb, rest) = words.split_once(' ')?;
-        let is_verb = |word: &str| tasks().any(|task| task.verb() == word);
-        tasks().find(|task| task.words == verb).filter(|_| !rest.contains(' ') && !is_verb(rest))
-    })
+    tasks()
+        .find(same)
+        .or_else(|| alias(words))
+        .or_else(|| as_job(words))
+        .or_else(|| {
+            // `logs jobs` means `logs`, but `logs why` are two commands.
+            let (verb, rest) = words.split_once(' ')?;
+            let is_verb = |word: &str| tasks().any(|task| task.verb() == word);
+            tasks()
+                .find(|task| task.words == verb)
+                .filter(|_| !rest.contains(' ') && !is_verb(rest))
+        })
 }
 
 /// Finds the task of a command that shares another command's rights: `run`, `diff`, `get
 /// node-labels`.
 fn alias(words: &str) -> Option<&'static Task> {
-    let (group, name) = words.rsplit_once(' ').map_or(("command", words), |(group, name)| (group, name));
+    let (group, name) = words
+        .rsplit_once(' ')
+        .map_or(("command", words), |(group, name)| (group, name));
     let plain = |text: &str| text.replace(['-', ' '], "").to_ascii_lowercase();
     let (_, _, other) = ALIASES
         .iter()
@@ -228,7 +239,8 @@ fn alias(words: &str) -> Option<&'static Task> {
 /// jobs`.
 fn as_job(words: &str) -> Option<&'static Task> {
     let (verb, noun) = words.rsplit_once(' ')?;
-    let is_kind = ["training", "inference", "service", "notebook", "compute"].contains(&noun.strip_suffix('s').unwrap_or(noun));
+    let is_kind = ["training", "inference", "service", "notebook", "compute"]
+        .contains(&noun.strip_suffix('s').unwrap_or(noun));
     tasks().find(|task| is_kind && task.words.strip_suffix(" jobs") == Some(verb))
 }
 
@@ -239,15 +251,18 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, String
     let mut named: Vec<&'static Task> = Vec::new();
     let mut rest = words;
     while let Some(first) = rest.first() {
-        let longest = (1..=rest.len().min(3)).rev().find_map(|count| Some((task(&rest[..count].join(" "))?, count)));
+        let longest = (1..=rest.len().min(3))
+            .rev()
+            .find_map(|count| Some((task(&rest[..count].join(" "))?, count)));
         let (found, count) = match longest {
             Some((task, count)) => (vec![task], count),
             None => (of_verb(first), 1),
         };
-        // `create nodes` has a wrong noun. It does not mean `create` followed by another command, and
-        // neither does `get events`.
+        // `create nodes` has a wrong noun. It does not mean `create` followed by another command,
+        // and neither does `get events`.
         let needs_noun = count == 1 && matches!(first.as_str(), "get" | "describe");
-        let is_end = |word: &String| !needs_noun && (task(word).is_some() || !of_verb(word).is_empty());
+        let is_end =
+            |word: &String| !needs_noun && (task(word).is_some() || !of_verb(word).is_empty());
         if found.is_empty() || !rest.get(count).is_none_or(is_end) {
             return Err(rest[..rest.len().min(count + usize::from(!found.is_empty()))].join(" "));
         }
@@ -263,8 +278,16 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, String
 fn of_verb(verb: &str) -> Vec<&'static Task> {
     const JOBS: [&str; 3] = ["jobs", "services", "notebooks"];
     let all: Vec<&'static Task> = tasks().filter(|task| task.verb() == verb).collect();
-    let of_jobs: Vec<&'static Task> = all.iter().copied().filter(|task| JOBS.contains(&task.resource())).collect();
-    if matches!(verb, "get" | "describe") || of_jobs.is_empty() { all } else { of_jobs }
+    let of_jobs: Vec<&'static Task> = all
+        .iter()
+        .copied()
+        .filter(|task| JOBS.contains(&task.resource()))
+        .collect();
+    if matches!(verb, "get" | "describe") || of_jobs.is_empty() {
+        all
+    } else {
+        of_jobs
+    }
 }
 
 #[cfg(test)]
@@ -345,17 +368,27 @@ mod tests {
             let mut command = Cli::command();
             // What files decide has a noun that is no word of the command line.
             let words: Vec<&str> = task.words.split(' ').collect();
-            let spoken = if matches!(words[0], "create" | "apply") { &words[..1] } else { &words[..] };
+            let spoken = if matches!(words[0], "create" | "apply") {
+                &words[..1]
+            } else {
+                &words[..]
+            };
             for word in spoken {
                 let singular = word.strip_suffix('s').unwrap_or(word);
-                let next = command.find_subcommand(word).or_else(|| command.find_subcommand(singular)).cloned();
+                let next = command
+                    .find_subcommand(word)
+                    .or_else(|| command.find_subcommand(singular))
+                    .cloned();
                 command = next.unwrap_or_else(|| panic!("`{}` is no command: {word}", task.words));
             }
         }
         assert_eq!(task("logs jobs").unwrap().words, "logs");
         assert_eq!(task("get job").unwrap().words, "get jobs");
         assert_eq!(task("run").unwrap().words, "create jobs");
-        assert_eq!(task("get training-performance").unwrap().words, "get metrics workload");
+        assert_eq!(
+            task("get training-performance").unwrap().words,
+            "get metrics workload"
+        );
         assert!(task("logs why").is_none() && task("nothing").is_none());
     }
 
@@ -365,12 +398,30 @@ mod tests {
             let words: Vec<String> = line.split_whitespace().map(ToOwned::to_owned).collect();
             named_tasks(&words).map(|all| all.iter().map(|task| task.words).collect::<Vec<_>>())
         };
-        assert_eq!(split("create logs why").unwrap(), ["create jobs", "create notebooks", "create services", "logs", "why"]);
-        assert_eq!(split("get job logs jobs run logs").unwrap(), ["create jobs", "get jobs", "logs"]);
-        assert_eq!(split("get metrics job describe node top").unwrap(), ["describe nodes", "get metrics job", "top"]);
+        assert_eq!(
+            split("create logs why").unwrap(),
+            [
+                "create jobs",
+                "create notebooks",
+                "create services",
+                "logs",
+                "why"
+            ]
+        );
+        assert_eq!(
+            split("get job logs jobs run logs").unwrap(),
+            ["create jobs", "get jobs", "logs"]
+        );
+        assert_eq!(
+            split("get metrics job describe node top").unwrap(),
+            ["describe nodes", "get metrics job", "top"]
+        );
         assert_eq!(split("add").unwrap(), ["add nodes"]);
         assert_eq!(split("delete").unwrap(), ["delete jobs"]);
-        assert_eq!(split("delete services pause notebook").unwrap(), ["delete jobs", "pause jobs"]);
+        assert_eq!(
+            split("delete services pause notebook").unwrap(),
+            ["delete jobs", "pause jobs"]
+        );
         assert_eq!(split("create rport").unwrap_err(), "create rport");
         assert_eq!(split("get events").unwrap_err(), "get events");
         assert_eq!(split("rport").unwrap_err(), "rport");

@@ -1,6 +1,6 @@
-//! A real autoscaler on real GPU figures: exporter, Prometheus, prometheus-adapter with the rules that `gpuctl doctor` prints,
-//! the custom metrics API, the HPA controller, and Deployments that follow the load of their GPUs, or how full these are. A
-//! cluster of its own.
+//! A real autoscaler on real GPU figures: exporter, Prometheus, prometheus-adapter with the rules
+//! that `gpuctl doctor` prints, the custom metrics API, the HPA controller, and Deployments that
+//! follow the load of their GPUs, or how full these are. A cluster of its own.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 use std::io::Write;
@@ -33,7 +33,12 @@ enum Device {
 }
 
 fn load(utilization: f64, used_mib: u64) -> Load {
-    Load { utilization, used_mib, device: Device::Nvidia, waiting: 0 }
+    Load {
+        utilization,
+        used_mib,
+        device: Device::Nvidia,
+        waiting: 0,
+    }
 }
 
 /// Exporters of NVIDIA's and of AMD's devices, and what servers tell of their requests.
@@ -58,14 +63,23 @@ fn set(exporters: &Exporters, pods: &[String], load: Load) {
         ..Gpu::default()
     };
     let gpus: Vec<Gpu> = (0..).zip(pods).map(gpu).collect();
-    let (nvidia, amd) = if load.device == Device::Amd { (Vec::new(), gpus) } else { (gpus, Vec::new()) };
+    let (nvidia, amd) = if load.device == Device::Amd {
+        (Vec::new(), gpus)
+    } else {
+        (gpus, Vec::new())
+    };
     for (exporter, gpus) in [(&exporters.nvidia, nvidia), (&exporters.amd, amd)] {
         exporter.change(|fleet| (fleet.garbage, fleet.gpus) = (true, gpus));
     }
     let queue = |pod: &String| {
-        format!("vllm:num_requests_waiting{{namespace=\"scale\",pod=\"{pod}\",model_name=\"m\"}} {}\n", load.waiting)
+        format!(
+            "vllm:num_requests_waiting{{namespace=\"scale\",pod=\"{pod}\",model_name=\"m\"}} {}\n",
+            load.waiting
+        )
     };
-    exporters.servers.change(|fleet| fleet.extra = pods.iter().map(queue).collect());
+    exporters
+        .servers
+        .change(|fleet| fleet.extra = pods.iter().map(queue).collect());
 }
 
 fn service(name: &str, target: &str) -> String {
@@ -84,10 +98,17 @@ autoscaling: {{minReplicas: 1, maxReplicas: 4, {target}}}
 #[test]
 fn replicas_follow_what_the_gpus_do() {
     let start = || Exporter::start().unwrap();
-    let exporters = Exporters { nvidia: start(), amd: start(), servers: start() };
+    let exporters = Exporters {
+        nvidia: start(),
+        amd: start(),
+        servers: start(),
+    };
     // The adapter offers a metric once a pod has had it.
     set(&exporters, &["earlier".to_owned()], load(50.0, 6000));
-    let printed = Command::new(env!("CARGO_BIN_EXE_gpuctl")).args(["doctor", "--adapter-rules"]).output().unwrap();
+    let printed = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
+        .args(["doctor", "--adapter-rules"])
+        .output()
+        .unwrap();
     assert!(printed.status.success());
     let rules = std::env::temp_dir().join(format!("gpuctl-rules-{}.yaml", std::process::id()));
     std::fs::write(&rules, printed.stdout).unwrap();
@@ -105,18 +126,45 @@ fn replicas_follow_what_the_gpus_do() {
     };
     let cluster = Cluster::start(&options).unwrap_or_else(|error| panic!("{error:#}"));
     std::fs::remove_file(rules).unwrap();
-    cluster
-        .add_nodes(&[in_pool(node("gpu-1", Some(("nvidia.com/gpu.product", "NVIDIA-A10")), &[("nvidia.com/gpu", 8)]), "scale")]);
+    cluster.add_nodes(&[in_pool(
+        node(
+            "gpu-1",
+            Some(("nvidia.com/gpu.product", "NVIDIA-A10")),
+            &[("nvidia.com/gpu", 8)],
+        ),
+        "scale",
+    )]);
     let admin = cluster.kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "scale"}}));
     let end = Instant::now() + Duration::from_secs(60);
     loop {
-        let list: Value = serde_json::from_str(&admin.run(&["get", "--raw", "/apis/custom.metrics.k8s.io/v1beta1"])).unwrap();
-        let has = |name: &str| list["resources"].as_array().into_iter().flatten().any(|one| one["name"] == name);
-        if ["pods/gpu_utilization", "pods/gpu_memory_utilization", "pods/inference_queue_length"].into_iter().all(has) {
+        let list: Value = serde_json::from_str(&admin.run(&[
+            "get",
+            "--raw",
+            "/apis/custom.metrics.k8s.io/v1beta1",
+        ]))
+        .unwrap();
+        let has = |name: &str| {
+            list["resources"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|one| one["name"] == name)
+        };
+        if [
+            "pods/gpu_utilization",
+            "pods/gpu_memory_utilization",
+            "pods/inference_queue_length",
+        ]
+        .into_iter()
+        .all(has)
+        {
             break;
         }
-        assert!(Instant::now() < end, "the adapter never served them: {list:#}");
+        assert!(
+            Instant::now() < end,
+            "the adapter never served them: {list:#}"
+        );
         std::thread::sleep(Duration::from_millis(300));
     }
     let gpuctl = |arguments: &[&str], input: &str| {
@@ -130,7 +178,12 @@ fn replicas_follow_what_the_gpus_do() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
         let output = child.wait_with_output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{err}");
@@ -143,30 +196,58 @@ fn replicas_follow_what_the_gpus_do() {
             let (out, _) = gpuctl(&["describe", "job", name, "-o", "json"], "");
             let job: Value = serde_json::from_str(&out).unwrap();
             let pods = job["pods"].as_array().unwrap();
-            let names: Vec<String> = pods.iter().map(|pod| pod["name"].as_str().unwrap().to_owned()).collect();
+            let names: Vec<String> = pods
+                .iter()
+                .map(|pod| pod["name"].as_str().unwrap().to_owned())
+                .collect();
             set(&exporters, &names, load);
             let ready = pods.iter().filter(|pod| pod["ready"] == true).count() as u64;
-            if ready == replicas && pods.len() as u64 == replicas && job["resources"]["nodeCount"] == replicas {
+            if ready == replicas
+                && pods.len() as u64 == replicas
+                && job["resources"]["nodeCount"] == replicas
+            {
                 return job;
             }
-            assert!(Instant::now() < end, "never {replicas} replicas: {:#}\n{pods:#?}", job["autoscaling"]);
+            assert!(
+                Instant::now() < end,
+                "never {replicas} replicas: {:#}\n{pods:#?}",
+                job["autoscaling"]
+            );
             std::thread::sleep(Duration::from_millis(500));
         }
     };
-    let (_, err) = gpuctl(&["create", "-f", "-"], &service("busy", "targetGPUUtilization: 70"));
+    let (_, err) = gpuctl(
+        &["create", "-f", "-"],
+        &service("busy", "targetGPUUtilization: 70"),
+    );
     assert_eq!(err, "", "nothing to warn of: the metric is served");
     let job = until("busy", load(95.0, 6000), 4);
-    assert_eq!(job["autoscaling"]["metrics"][0]["metric"], "gpu_utilization");
-    assert_eq!(job["autoscaling"]["metrics"][0]["currentPercent"], 95.0, "the mean of the devices that tell the truth: {job:#}");
+    assert_eq!(
+        job["autoscaling"]["metrics"][0]["metric"],
+        "gpu_utilization"
+    );
+    assert_eq!(
+        job["autoscaling"]["metrics"][0]["currentPercent"], 95.0,
+        "the mean of the devices that tell the truth: {job:#}"
+    );
     let job = until("busy", load(5.0, 6000), 1);
-    assert_eq!((&job["status"], &job["resources"]["gpuTotal"]), (&json!("running"), &json!(1)));
+    assert_eq!(
+        (&job["status"], &job["resources"]["gpuTotal"]),
+        (&json!("running"), &json!(1))
+    );
     gpuctl(&["delete", "job", "busy"], "");
 
     // Memory alone: devices that compute nothing and are full.
-    let (_, err) = gpuctl(&["create", "-f", "-"], &service("full", "targetMemoryUtilization: 80"));
+    let (_, err) = gpuctl(
+        &["create", "-f", "-"],
+        &service("full", "targetMemoryUtilization: 80"),
+    );
     assert_eq!(err, "");
     let job = until("full", load(0.0, 22_800), 4);
-    assert_eq!(job["autoscaling"]["metrics"][0]["metric"], "gpu_memory_utilization");
+    assert_eq!(
+        job["autoscaling"]["metrics"][0]["metric"],
+        "gpu_memory_utilization"
+    );
     // 22,800 of 24,000 MiB.
     assert_eq!(job["autoscaling"]["metrics"][0]["currentPercent"], 95.0);
     until("full", load(0.0, 2400), 1);
@@ -174,22 +255,63 @@ fn replicas_follow_what_the_gpus_do() {
 
     // MIG instances and AMD's devices by the same name.
     for (name, device) in [("sliced", Device::Mig), ("amd", Device::Amd)] {
-        gpuctl(&["create", "-f", "-"], &service(name, "targetGPUUtilization: 70"));
-        let job = until(name, Load { device, ..load(90.0, 6000) }, 4);
-        assert_eq!(job["autoscaling"]["metrics"][0]["currentPercent"], 90.0, "{job:#}");
-        until(name, Load { device, ..load(5.0, 6000) }, 1);
+        gpuctl(
+            &["create", "-f", "-"],
+            &service(name, "targetGPUUtilization: 70"),
+        );
+        let job = until(
+            name,
+            Load {
+                device,
+                ..load(90.0, 6000)
+            },
+            4,
+        );
+        assert_eq!(
+            job["autoscaling"]["metrics"][0]["currentPercent"], 90.0,
+            "{job:#}"
+        );
+        until(
+            name,
+            Load {
+                device,
+                ..load(5.0, 6000)
+            },
+            1,
+        );
         gpuctl(&["delete", "job", name], "");
     }
 
     // Requests that wait, whatever the devices do.
-    let (_, err) = gpuctl(&["create", "-f", "-"], &service("queued", "targetQueueLength: 4"));
+    let (_, err) = gpuctl(
+        &["create", "-f", "-"],
+        &service("queued", "targetQueueLength: 4"),
+    );
     assert_eq!(err, "");
-    let job = until("queued", Load { waiting: 12, ..load(10.0, 6000) }, 4);
+    let job = until(
+        "queued",
+        Load {
+            waiting: 12,
+            ..load(10.0, 6000)
+        },
+        4,
+    );
     let metric = &job["autoscaling"]["metrics"][0];
     assert_eq!(
         (&metric["metric"], &metric["current"], &metric["target"]),
         (&json!("inference_queue_length"), &json!(12.0), &json!(4.0))
     );
-    assert_eq!(metric["currentPercent"], Value::Null, "requests are no percent");
-    until("queued", Load { waiting: 0, ..load(10.0, 6000) }, 1);
+    assert_eq!(
+        metric["currentPercent"],
+        Value::Null,
+        "requests are no percent"
+    );
+    until(
+        "queued",
+        Load {
+            waiting: 0,
+            ..load(10.0, 6000)
+        },
+        1,
+    );
 }

@@ -1,5 +1,5 @@
-//! `validate`, `schema`, `explain` and `init` as people and scripts run them, without a cluster. Every check has a file in
-//! which it finds something, and its words are kept.
+//! `validate`, `schema`, `explain` and `init` as people and scripts run them, without a cluster.
+//! Every check has a file in which it finds something, and its words are kept.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files")]
 
 use std::io::Write;
@@ -21,7 +21,12 @@ fn gpuctl(arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
     child.wait_with_output().unwrap()
 }
 
@@ -37,25 +42,56 @@ fn json(output: &Output) -> Value {
 #[test]
 fn every_check_finds_its_file_and_keeps_its_words() {
     let mut text = String::new();
-    for check in CHECKS.iter().filter(|check| !check.id.starts_with("cluster")) {
+    for check in CHECKS
+        .iter()
+        .filter(|check| !check.id.starts_with("cluster"))
+    {
         let file = format!("{}.yaml", check.id);
         let found = gpuctl(&["validate", "-f", &file, "-o", "json"], "");
         let value = json(&found);
         let problems = value["files"][0]["problems"].as_array().unwrap();
-        assert!(problems.iter().all(|problem| problem["id"] == check.id), "{file}: {value:#}");
-        let severity = if value["errors"].as_u64() > Some(0) { "error" } else { "warning" };
-        assert_eq!(found.status.code(), Some(if severity == "error" { 3 } else { 0 }), "{file}");
+        assert!(
+            problems.iter().all(|problem| problem["id"] == check.id),
+            "{file}: {value:#}"
+        );
+        let severity = if value["errors"].as_u64() > Some(0) {
+            "error"
+        } else {
+            "warning"
+        };
+        assert_eq!(
+            found.status.code(),
+            Some(if severity == "error" { 3 } else { 0 }),
+            "{file}"
+        );
         // What cannot be made into objects is not always one field's fault.
         let placed = |problem: &Value| problem["line"].is_number() || check.id == "unfit";
-        assert!(problems.iter().all(|problem| problem["severity"] == severity && placed(problem)), "{value:#}");
+        assert!(
+            problems
+                .iter()
+                .all(|problem| problem["severity"] == severity && placed(problem)),
+            "{value:#}"
+        );
         let strict = gpuctl(&["validate", "-f", &file, "--strict"], "");
         assert_eq!(strict.status.code(), Some(3), "{file}");
         text.push_str(&out(&strict));
         // Silenced by a comment, where that can be.
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spec/checks").join(&file);
-        let silent = format!("# gpuctl: ignore {}\n{}", check.id, std::fs::read_to_string(path).unwrap());
-        let code = gpuctl(&["validate", "-f", "-", "--strict"], &silent).status.code();
-        assert_eq!(code, Some(if can_be_silenced(check) { 0 } else { 3 }), "{file}");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/spec/checks")
+            .join(&file);
+        let silent = format!(
+            "# gpuctl: ignore {}\n{}",
+            check.id,
+            std::fs::read_to_string(path).unwrap()
+        );
+        let code = gpuctl(&["validate", "-f", "-", "--strict"], &silent)
+            .status
+            .code();
+        assert_eq!(
+            code,
+            Some(if can_be_silenced(check) { 0 } else { 3 }),
+            "{file}"
+        );
     }
     insta::assert_snapshot!("checks", text);
 }
@@ -70,7 +106,12 @@ fn every_check_is_explained() {
         text.push('\n');
     }
     insta::assert_snapshot!("explained", text);
-    assert_eq!(gpuctl(&["validate", "--explain", "nothing"], "").status.code(), Some(2));
+    assert_eq!(
+        gpuctl(&["validate", "--explain", "nothing"], "")
+            .status
+            .code(),
+        Some(2)
+    );
     assert_eq!(gpuctl(&["validate"], "").status.code(), Some(2));
 }
 
@@ -85,25 +126,56 @@ fn files_are_judged_together_and_the_first_error_hides_none() {
     let none = gpuctl(&["validate", "-f", "nothing.yaml", "-o", "json"], "");
     assert_eq!((none.status.code(), out(&none).as_str()), (Some(4), ""));
     // The cluster is asked only when it is wanted, and then it has to be there.
-    assert_eq!(gpuctl(&["validate", "-f", "port.yaml", "--server"], "").status.code(), Some(6));
+    assert_eq!(
+        gpuctl(&["validate", "-f", "port.yaml", "--server"], "")
+            .status
+            .code(),
+        Some(6)
+    );
 }
 
 #[test]
 fn a_starter_is_written_once_and_is_right() {
     let folder: PathBuf = std::env::temp_dir().join(format!("gpuctl-init-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    for kind in ["training", "inference", "notebook", "compute", "pool", "quota"] {
+    for kind in [
+        "training",
+        "inference",
+        "notebook",
+        "compute",
+        "pool",
+        "quota",
+    ] {
         let file = folder.join(format!("{kind}.yaml"));
         let name = file.to_str().unwrap();
-        assert!(gpuctl(&["init", kind, "--output", name], "").status.success());
+        assert!(
+            gpuctl(&["init", kind, "--output", name], "")
+                .status
+                .success()
+        );
         let strict = gpuctl(&["validate", "-f", name, "--strict"], "");
         assert!(strict.status.success(), "{}", out(&strict));
-        assert_eq!(gpuctl(&["init", kind, "--output", name], "").status.code(), Some(1));
-        assert!(gpuctl(&["init", kind, "--output", name, "--force"], "").status.success());
-        assert_eq!(out(&gpuctl(&["init", kind], "")), std::fs::read_to_string(&file).unwrap());
+        assert_eq!(
+            gpuctl(&["init", kind, "--output", name], "").status.code(),
+            Some(1)
+        );
+        assert!(
+            gpuctl(&["init", kind, "--output", name, "--force"], "")
+                .status
+                .success()
+        );
+        assert_eq!(
+            out(&gpuctl(&["init", kind], "")),
+            std::fs::read_to_string(&file).unwrap()
+        );
     }
     assert_eq!(gpuctl(&["init", "nothing"], "").status.code(), Some(2));
-    assert_eq!(gpuctl(&["init", "training", "--output", "/nonexistent/a.yaml"], "").status.code(), Some(1));
+    assert_eq!(
+        gpuctl(&["init", "training", "--output", "/nonexistent/a.yaml"], "")
+            .status
+            .code(),
+        Some(1)
+    );
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -111,18 +183,28 @@ fn a_starter_is_written_once_and_is_right() {
 fn a_field_is_explained_and_the_schema_is_one() {
     let text = out(&gpuctl(&["explain", "training.resources.gpu-type"], ""));
     assert!(
-        text.contains("FIELD: training.resources.gpu-type <type of GPU>") && text.contains("ALSO WRITTEN: gpu_type, gpuType"),
+        text.contains("FIELD: training.resources.gpu-type <type of GPU>")
+            && text.contains("ALSO WRITTEN: gpu_type, gpuType"),
         "{text}"
     );
     let value = json(&gpuctl(&["explain", "service.port", "-o", "json"], ""));
-    assert_eq!((&value["kind"], &value["required"]), (&"inference".into(), &true.into()));
+    assert_eq!(
+        (&value["kind"], &value["required"]),
+        (&"inference".into(), &true.into())
+    );
     let unknown = gpuctl(&["explain", "training.resources.gpus"], "");
     assert_eq!(unknown.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("did you mean `gpu`?"));
     let schema = json(&gpuctl(&["schema"], ""));
-    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(
+        schema["$schema"],
+        "https://json-schema.org/draft/2020-12/schema"
+    );
     assert_eq!(schema["oneOf"].as_array().unwrap().len(), 7);
-    assert_eq!(json(&gpuctl(&["schema", "pool"], ""))["title"], "gpuctl pool");
+    assert_eq!(
+        json(&gpuctl(&["schema", "pool"], ""))["title"],
+        "gpuctl pool"
+    );
 }
 
 #[test]
@@ -131,17 +213,35 @@ fn what_others_wrote_is_converted_and_what_is_lost_is_told() {
     let converted = gpuctl(&["convert", "-f", "-"], job);
     assert!(converted.status.success());
     let text = out(&converted);
-    assert!(text.starts_with("# from Job/bert\n# not carried over: spec.suspend\nkind: training\n"), "{text}");
-    assert!(String::from_utf8_lossy(&converted.stderr).contains("warning: Job/bert: not converted: spec.suspend"));
+    assert!(
+        text.starts_with("# from Job/bert\n# not carried over: spec.suspend\nkind: training\n"),
+        "{text}"
+    );
+    assert!(
+        String::from_utf8_lossy(&converted.stderr)
+            .contains("warning: Job/bert: not converted: spec.suspend")
+    );
     // What comes out goes in.
     let judged = gpuctl(&["validate", "-f", "-", "--strict"], &text);
     assert!(judged.status.success(), "{}", out(&judged));
     let value = json(&gpuctl(&["convert", "-f", "-", "-o", "json"], job));
-    assert_eq!((&value[0]["document"]["resources"]["gpu"], &value[0]["notCarriedOver"][0]), (&2.into(), &"spec.suspend".into()));
+    assert_eq!(
+        (
+            &value[0]["document"]["resources"]["gpu"],
+            &value[0]["notCarriedOver"][0]
+        ),
+        (&2.into(), &"spec.suspend".into())
+    );
     let script = "#!/bin/sh\n#SBATCH --array=1-9\npython a.py\n";
     let refused = gpuctl(&["convert", "-f", "-", "-o", "json"], script);
-    assert_eq!((refused.status.code(), out(&refused).as_str()), (Some(3), ""));
-    assert_eq!(gpuctl(&["convert", "-f", "nothing.yaml"], "").status.code(), Some(4));
+    assert_eq!(
+        (refused.status.code(), out(&refused).as_str()),
+        (Some(3), "")
+    );
+    assert_eq!(
+        gpuctl(&["convert", "-f", "nothing.yaml"], "").status.code(),
+        Some(4)
+    );
     assert_eq!(gpuctl(&["convert"], "").status.code(), Some(2));
 }
 
@@ -150,13 +250,28 @@ fn data_goes_through_the_pager_that_was_asked_for() {
     let line = "trap : INT; \"$GPUCTL\" --pager version; echo first $?; GPUCTL_PAGER='sed s/^/own:/' \"$GPUCTL\" version; \"$GPUCTL\" --pager version | sed s/^/piped:/; \
         GPUCTL_PAGER=no-such-pager \"$GPUCTL\" version; \
         PAGER='trap \"\" INT; cat; sleep 2; echo left' \"$GPUCTL\" --pager version; echo last $?; sleep 60";
-    let mut tty = Tty::start(line, (80, 24), &[("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")), ("PAGER", "sed s/^/paged:/")]);
+    let mut tty = Tty::start(
+        line,
+        (80, 24),
+        &[
+            ("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")),
+            ("PAGER", "sed s/^/paged:/"),
+        ],
+    );
     let screen = tty.sees("piped:gpuctl");
-    assert!(screen.contains("paged:gpuctl 0.1.0\nfirst 0\nown:gpuctl 0.1.0\npiped:gpuctl"), "{screen}");
+    assert!(
+        screen.contains("paged:gpuctl 0.1.0\nfirst 0\nown:gpuctl 0.1.0\npiped:gpuctl"),
+        "{screen}"
+    );
     // Data is not lost for want of a pager.
-    tty.until("the data without a pager", |text| text.contains("no-such-pager: not found\ngpuctl 0.1.0"));
-    tty.until("the last pager shows it", |text| text.contains("not found\ngpuctl 0.1.0\ngpuctl 0.1.0"));
-    // Ctrl-C is a key of the pager; whoever presses it wants to stop a search and not the program behind it.
+    tty.until("the data without a pager", |text| {
+        text.contains("no-such-pager: not found\ngpuctl 0.1.0")
+    });
+    tty.until("the last pager shows it", |text| {
+        text.contains("not found\ngpuctl 0.1.0\ngpuctl 0.1.0")
+    });
+    // Ctrl-C is a key of the pager; whoever presses it wants to stop a search and not the program
+    // behind it.
     tty.press("\u{3}");
     let screen = tty.sees("last");
     assert!(screen.contains("left\nlast 0"), "{screen}");

@@ -1,5 +1,5 @@
-//! `config` as it is typed, without a cluster: who gave which value, secrets that nobody sees, files that keep what else is
-//! in them.
+//! `config` as it is typed, without a cluster: who gave which value, secrets that nobody sees,
+//! files that keep what else is in them.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
 use std::fs;
@@ -14,7 +14,8 @@ struct Home(PathBuf);
 
 impl Home {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("gpuctl-config-{}-{name}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("gpuctl-config-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         Self(folder)
     }
@@ -32,7 +33,12 @@ impl Home {
         fs::read_to_string(self.path()).unwrap()
     }
 
-    fn run(&self, arguments: &[&str], environment: &[(&str, &str)], input: &str) -> (i32, String, String) {
+    fn run(
+        &self,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        input: &str,
+    ) -> (i32, String, String) {
         use std::io::Write;
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
         for name in KEYS.iter().flat_map(|key| key.variables) {
@@ -43,15 +49,33 @@ impl Home {
             .env("KUBECONFIG", "/nonexistent")
             .args(arguments)
             .envs(environment.iter().copied());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
         let output = child.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
     }
 
     fn origins(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Value {
-        let arguments = [&["config", "view", "--show-origin", "-o", "json"], arguments].concat();
+        let arguments = [
+            &["config", "view", "--show-origin", "-o", "json"],
+            arguments,
+        ]
+        .concat();
         let (code, out, err) = self.run(&arguments, environment, "");
         assert_eq!((code, err.as_str()), (0, ""));
         serde_json::from_str(&out).unwrap()
@@ -71,22 +95,50 @@ fn every_value_has_its_origin() {
     for key in &KEYS {
         let (section, name) = key.name.split_once('.').unwrap();
         assert_eq!(all[section][name]["origin"], "default", "{}", key.name);
-        assert_eq!(all[section][name]["value"], SettingKey::usual(key), "{}", key.name);
+        assert_eq!(
+            all[section][name]["value"],
+            SettingKey::usual(key),
+            "{}",
+            key.name
+        );
     }
     home.write("prometheus: {url: http://file:9090}\nthresholds: {idle: 5}\nscheduler: {interval: 600}\nai: {api_key: sk-canary, model: m}\n");
     let all = home.origins(&[], &[("PROM_URL", "http://user:canary@host:9090")]);
-    assert_eq!(all["prometheus"]["url"], json!({"value": "http://********@host:9090", "origin": "environment PROM_URL"}));
-    assert_eq!(all["thresholds"]["idle"], json!({"value": 5, "origin": format!("file {}", home.path().display())}));
+    assert_eq!(
+        all["prometheus"]["url"],
+        json!({"value": "http://********@host:9090", "origin": "environment PROM_URL"})
+    );
+    assert_eq!(
+        all["thresholds"]["idle"],
+        json!({"value": 5, "origin": format!("file {}", home.path().display())})
+    );
     assert_eq!(all["ai"]["api_key"]["value"], "********");
     // One that is more ours comes first, a flag before both.
     let both = [("PROM_URL", "http://a"), ("GPUCTL_PROMETHEUS", "http://b")];
-    assert_eq!(home.origins(&[], &both)["prometheus"]["url"]["origin"], "environment GPUCTL_PROMETHEUS");
-    let flags = ["--prometheus", "http://c", "--prometheus-header", "X-Key: canary"];
+    assert_eq!(
+        home.origins(&[], &both)["prometheus"]["url"]["origin"],
+        "environment GPUCTL_PROMETHEUS"
+    );
+    let flags = [
+        "--prometheus",
+        "http://c",
+        "--prometheus-header",
+        "X-Key: canary",
+    ];
     let all = home.origins(&flags, &both);
-    assert_eq!(all["prometheus"]["url"], json!({"value": "http://c", "origin": "flag --prometheus"}));
-    assert_eq!(all["prometheus"]["headers"]["value"], json!({"X-Key": "********"}));
+    assert_eq!(
+        all["prometheus"]["url"],
+        json!({"value": "http://c", "origin": "flag --prometheus"})
+    );
+    assert_eq!(
+        all["prometheus"]["headers"]["value"],
+        json!({"X-Key": "********"})
+    );
     let flagged = home.origins(&["--read-only"], &[])["safety"]["read_only"].clone();
-    assert_eq!(flagged, json!({"value": true, "origin": "flag --read-only"}));
+    assert_eq!(
+        flagged,
+        json!({"value": true, "origin": "flag --read-only"})
+    );
     // Every variable there is, with what its key wants.
     for (variable, text, name, value) in [
         ("THRESHOLD", "25", "thresholds.low_utilization", json!(25)),
@@ -94,81 +146,206 @@ fn every_value_has_its_origin() {
         ("AI_ENABLED", "1", "ai.enabled", json!(true)),
         ("AI_API_KEY", "canary", "ai.api_key", json!("********")),
         ("LOG_LEVEL", "DEBUG", "log.level", json!("debug")),
-        ("GPUCTL_NOTIFY_SECRET", "canary", "notify.secret", json!("********")),
-        ("GPUCTL_PROMETHEUS_TOKEN", "canary", "prometheus.token_file", json!("********")),
-        ("GPUCTL_PROMETHEUS_PASSWORD", "canary", "prometheus.password_file", json!("********")),
-        ("GPUCTL_PROMETHEUS_USER", "alice", "prometheus.user", json!("alice")),
+        (
+            "GPUCTL_NOTIFY_SECRET",
+            "canary",
+            "notify.secret",
+            json!("********"),
+        ),
+        (
+            "GPUCTL_PROMETHEUS_TOKEN",
+            "canary",
+            "prometheus.token_file",
+            json!("********"),
+        ),
+        (
+            "GPUCTL_PROMETHEUS_PASSWORD",
+            "canary",
+            "prometheus.password_file",
+            json!("********"),
+        ),
+        (
+            "GPUCTL_PROMETHEUS_USER",
+            "alice",
+            "prometheus.user",
+            json!("alice"),
+        ),
         ("PROM_URL", "http://a", "prometheus.url", json!("http://a")),
-        ("GPUCTL_PROMETHEUS", "http://a", "prometheus.url", json!("http://a")),
+        (
+            "GPUCTL_PROMETHEUS",
+            "http://a",
+            "prometheus.url",
+            json!("http://a"),
+        ),
         ("GPUCTL_READ_ONLY", "1", "safety.read_only", json!(true)),
     ] {
         let (section, key) = name.split_once('.').unwrap();
         let found = &home.origins(&[], &[(variable, text)])[section][key];
-        assert_eq!(found, &json!({"value": value, "origin": format!("environment {variable}")}));
+        assert_eq!(
+            found,
+            &json!({"value": value, "origin": format!("environment {variable}")})
+        );
     }
-    assert_eq!(KEYS.iter().flat_map(|key| key.variables).count(), 12, "the list above has every variable");
+    assert_eq!(
+        KEYS.iter().flat_map(|key| key.variables).count(),
+        12,
+        "the list above has every variable"
+    );
 
-    for arguments in [&["config", "view"][..], &["config", "view", "--show-origin"], &["config", "view", "-o", "yaml"]] {
-        let (code, out, err) = home.run(arguments, &[("AI_API_KEY", "canary"), ("PROM_URL", "http://u:canary@h")], "");
-        assert!(code == 0 && !out.contains("canary") && !err.contains("canary"), "{out}{err}");
+    for arguments in [
+        &["config", "view"][..],
+        &["config", "view", "--show-origin"],
+        &["config", "view", "-o", "yaml"],
+    ] {
+        let (code, out, err) = home.run(
+            arguments,
+            &[("AI_API_KEY", "canary"), ("PROM_URL", "http://u:canary@h")],
+            "",
+        );
+        assert!(
+            code == 0 && !out.contains("canary") && !err.contains("canary"),
+            "{out}{err}"
+        );
     }
     // What it prints is a config file.
     let (_, out, _) = home.run(&["config", "view"], &[], "");
     let copy = home.0.join("copy.yaml");
     fs::write(&copy, &out).unwrap();
-    assert_eq!(home.run(&["config", "view", "--config", copy.to_str().unwrap()], &[], ""), (0, out, String::new()));
+    assert_eq!(
+        home.run(
+            &["config", "view", "--config", copy.to_str().unwrap()],
+            &[],
+            ""
+        ),
+        (0, out, String::new())
+    );
 }
 
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
     let home = Home::new("wrong");
     for (text, told) in [
-        ("thresholds: {idle: low}\n", "`thresholds.idle` of the config file is not a number of 0 to 100"),
-        ("thresholds: {idle: 300}\n", "`thresholds.idle` of the config file is not a number of 0 to 100"),
-        ("ai: {enabled: 3}\n", "`ai.enabled` of the config file is not true or false"),
-        ("scheduler: {interval: soon}\n", "`scheduler.interval` of the config file is not a time such as 30s"),
-        ("notify: {format: telegram}\n", "`notify.format` of the config file is not one of auto, feishu"),
+        (
+            "thresholds: {idle: low}\n",
+            "`thresholds.idle` of the config file is not a number of 0 to 100",
+        ),
+        (
+            "thresholds: {idle: 300}\n",
+            "`thresholds.idle` of the config file is not a number of 0 to 100",
+        ),
+        (
+            "ai: {enabled: 3}\n",
+            "`ai.enabled` of the config file is not true or false",
+        ),
+        (
+            "scheduler: {interval: soon}\n",
+            "`scheduler.interval` of the config file is not a time such as 30s",
+        ),
+        (
+            "notify: {format: telegram}\n",
+            "`notify.format` of the config file is not one of auto, feishu",
+        ),
         ("ai: {api_key: canary\n", "is not valid YAML"),
         ("ai: {model: a}\nai: {model: b}\n", "is not valid YAML"),
     ] {
         home.write(text);
         let (code, out, err) = home.run(&["config", "view"], &[], "");
         // One wrong value does not hide the others; a file that is none has no values.
-        assert_eq!((code, out.contains("scoring:")), (2, !told.contains("YAML")), "{text}");
+        assert_eq!(
+            (code, out.contains("scoring:")),
+            (2, !told.contains("YAML")),
+            "{text}"
+        );
         assert!(err.contains(told) && !err.contains("canary"), "{err}");
     }
     home.write("promethues: {url: x}\nthresholds: {low_utilisation: 3, idel: 4}\nai:\n");
     let (code, _, err) = home.run(&["config", "view"], &[], "");
     assert_eq!((code, err.lines().count()), (0, 3), "{err}");
-    for near in ["`prometheus`?", "`thresholds.low_utilization`?", "`thresholds.idle`?"] {
+    for near in [
+        "`prometheus`?",
+        "`thresholds.low_utilization`?",
+        "`thresholds.idle`?",
+    ] {
         assert!(err.contains(&format!("did you mean {near}")), "{err}");
     }
     let (_, _, err) = home.run(&["config", "view", "-o", "json"], &[], "");
-    assert!(err.lines().all(|line| serde_json::from_str::<Value>(line).is_ok_and(|one| one["kind"] == "warning")), "{err}");
-    let (code, _, err) = home.run(&["config", "view", "--config", "/nonexistent.yaml"], &[], "");
-    assert!(code == 2 && err.contains("cannot read /nonexistent.yaml"), "{code} {err}");
+    assert!(
+        err.lines()
+            .all(|line| serde_json::from_str::<Value>(line)
+                .is_ok_and(|one| one["kind"] == "warning")),
+        "{err}"
+    );
+    let (code, _, err) = home.run(
+        &["config", "view", "--config", "/nonexistent.yaml"],
+        &[],
+        "",
+    );
+    assert!(
+        code == 2 && err.contains("cannot read /nonexistent.yaml"),
+        "{code} {err}"
+    );
 }
 
 #[test]
 fn a_setting_is_written_and_nothing_else_changes() {
     let home = Home::new("set");
-    let (code, out, _) = home.run(&["config", "set", "prometheus.url", "http://a:9090"], &[], "");
-    assert_eq!((code, out), (0, format!("prometheus.url set to http://a:9090 in {}\n", home.path().display())));
-    assert_eq!(fs::metadata(home.path()).unwrap().permissions().mode() & 0o777, 0o600);
-    let old = "# ours\nprometheus:\n    url: http://a:9090   # 地址\n\nthresholds: {idle: 10} # both\n";
+    let (code, out, _) = home.run(
+        &["config", "set", "prometheus.url", "http://a:9090"],
+        &[],
+        "",
+    );
+    assert_eq!(
+        (code, out),
+        (
+            0,
+            format!(
+                "prometheus.url set to http://a:9090 in {}\n",
+                home.path().display()
+            )
+        )
+    );
+    assert_eq!(
+        fs::metadata(home.path()).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let old =
+        "# ours\nprometheus:\n    url: http://a:9090   # 地址\n\nthresholds: {idle: 10} # both\n";
     home.write(old);
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o640)).unwrap();
-    home.run(&["config", "set", "prometheus.url", "http://b:9090"], &[], "");
+    home.run(
+        &["config", "set", "prometheus.url", "http://b:9090"],
+        &[],
+        "",
+    );
     assert_eq!(home.text(), old.replace("http://a", "http://b"));
     home.run(&["config", "set", "thresholds.idle", "7.5"], &[], "");
-    assert_eq!(home.text(), old.replace("http://a", "http://b").replace("10}", "7.5}"));
-    assert_eq!(fs::metadata(home.path()).unwrap().permissions().mode() & 0o777, 0o640, "its rights stay");
+    assert_eq!(
+        home.text(),
+        old.replace("http://a", "http://b").replace("10}", "7.5}")
+    );
+    assert_eq!(
+        fs::metadata(home.path()).unwrap().permissions().mode() & 0o777,
+        0o640,
+        "its rights stay"
+    );
     // A secret comes by stdin and is not shown.
-    let (code, out, err) =
-        home.run(&["config", "set", "ai.api_key", "-", "-o", "json"], &[("AI_API_KEY", "other")], "sk-canary\n");
-    assert!(code == 0 && !out.contains("canary") && home.text().contains("sk-canary"), "{out}");
-    assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["key"], "ai.api_key");
-    assert!(err.contains("AI_API_KEY in the environment takes precedence"), "{err}");
+    let (code, out, err) = home.run(
+        &["config", "set", "ai.api_key", "-", "-o", "json"],
+        &[("AI_API_KEY", "other")],
+        "sk-canary\n",
+    );
+    assert!(
+        code == 0 && !out.contains("canary") && home.text().contains("sk-canary"),
+        "{out}"
+    );
+    assert_eq!(
+        serde_json::from_str::<Value>(&out).unwrap()["key"],
+        "ai.api_key"
+    );
+    assert!(
+        err.contains("AI_API_KEY in the environment takes precedence"),
+        "{err}"
+    );
     let before = home.text();
     for (arguments, told) in [
         (["thresholds.idel", "5"], "did you mean `thresholds.idle`?"),
@@ -177,7 +354,10 @@ fn a_setting_is_written_and_nothing_else_changes() {
         (["prometheus.headers", "x"], "edit the file by hand"),
     ] {
         let (code, out, err) = home.run(&["config", "set", arguments[0], arguments[1]], &[], "");
-        assert!((code, out.as_str()) == (2, "") && err.contains(told), "{err}");
+        assert!(
+            (code, out.as_str()) == (2, "") && err.contains(told),
+            "{err}"
+        );
     }
     assert_eq!(home.text(), before);
     // Every key takes its own default, and says it afterwards.
@@ -186,15 +366,26 @@ fn a_setting_is_written_and_nothing_else_changes() {
         assert_eq!(code, 0, "{}: {err}", key.name);
         let (section, name) = key.name.split_once('.').unwrap();
         let found = &home.origins(&[], &[])[section][name];
-        assert!(found["origin"].as_str().unwrap().starts_with("file "), "{}", key.name);
+        assert!(
+            found["origin"].as_str().unwrap().starts_with("file "),
+            "{}",
+            key.name
+        );
         assert_eq!(found["value"], SettingKey::usual(key), "{}", key.name);
     }
-    assert!(home.text().starts_with("# ours\nprometheus:\n    url: http://b:9090   # 地址\n"), "{}", home.text());
+    assert!(
+        home.text()
+            .starts_with("# ours\nprometheus:\n    url: http://b:9090   # 地址\n"),
+        "{}",
+        home.text()
+    );
     // A form that the editor cannot change stays as it is.
     home.write("{ai: {model: a}, \"thresholds\": 3}\n");
     let (code, _, err) = home.run(&["config", "set", "thresholds.idle", "5"], &[], "");
     assert!(
-        code == 2 && err.contains("by hand") && home.text() == "{ai: {model: a}, \"thresholds\": 3}\n",
+        code == 2
+            && err.contains("by hand")
+            && home.text() == "{ai: {model: a}, \"thresholds\": 3}\n",
         "{code} {err} {}",
         home.text()
     );

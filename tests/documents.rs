@@ -1,5 +1,5 @@
-//! The documents are held to the program: commands in them parse, YAML in them is valid, examples render, every dependency
-//! has its line.
+//! The documents are held to the program: commands in them parse, YAML in them is valid, examples
+//! render, every dependency has its line.
 #![expect(clippy::disallowed_methods, reason = "this test reads committed files")]
 
 use std::fs;
@@ -9,7 +9,8 @@ use gpuctl::generated;
 use gpuctl_manifest::spec;
 
 fn read(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name))
+        .unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// The fenced blocks of a kind.
@@ -17,7 +18,12 @@ fn blocks(text: &str, kind: &str) -> Vec<String> {
     text.split("```")
         .skip(1)
         .step_by(2)
-        .filter_map(|block| block.strip_prefix(kind)?.strip_prefix('\n').map(ToOwned::to_owned))
+        .filter_map(|block| {
+            block
+                .strip_prefix(kind)?
+                .strip_prefix('\n')
+                .map(ToOwned::to_owned)
+        })
         .collect()
 }
 
@@ -25,19 +31,36 @@ fn blocks(text: &str, kind: &str) -> Vec<String> {
 fn pages() -> Vec<String> {
     let docs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap();
     let names = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let pages: Vec<String> = names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")).collect();
+    let pages: Vec<String> = names
+        .filter(|name| name.ends_with(".md"))
+        .map(|name| format!("docs/{name}"))
+        .collect();
     assert!(pages.len() >= 9, "{pages:?}");
-    ["README.md", "README.zh-CN.md"].map(str::to_owned).into_iter().chain(pages).collect()
+    ["README.md", "README.zh-CN.md"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(pages)
+        .collect()
 }
 
 #[test]
 fn commands_of_the_documents_are_commands() {
     let mut count = 0;
-    for block in pages().iter().flat_map(|page| blocks(&read(page), "console")) {
-        for line in block.lines().filter_map(|line| line.strip_prefix("$ gpuctl ")) {
-            let words = line.split_whitespace().take_while(|word| !matches!(*word, ">" | "#" | "|"));
+    for block in pages()
+        .iter()
+        .flat_map(|page| blocks(&read(page), "console"))
+    {
+        for line in block
+            .lines()
+            .filter_map(|line| line.strip_prefix("$ gpuctl "))
+        {
+            let words = line
+                .split_whitespace()
+                .take_while(|word| !matches!(*word, ">" | "#" | "|"));
             let words: Vec<&str> = ["gpuctl"].into_iter().chain(words).collect();
-            if let Err(error) = generated::command().try_get_matches_from(generated::spelled_out(&words)) {
+            if let Err(error) =
+                generated::command().try_get_matches_from(generated::spelled_out(&words))
+            {
                 panic!("{line}: {error}");
             }
             count += 1;
@@ -50,31 +73,55 @@ fn commands_of_the_documents_are_commands() {
 fn yaml_of_the_readme_and_the_examples_is_valid() {
     let mut files: Vec<(String, String)> = pages()
         .into_iter()
-        .flat_map(|page| blocks(&read(&page), "yaml").into_iter().map(move |text| (page.clone(), text)))
+        .flat_map(|page| {
+            blocks(&read(&page), "yaml")
+                .into_iter()
+                .map(move |text| (page.clone(), text))
+        })
         .collect();
     assert_eq!(files.len(), 6);
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
-            files.push((path.display().to_string(), fs::read_to_string(path).unwrap()));
+            files.push((
+                path.display().to_string(),
+                fs::read_to_string(path).unwrap(),
+            ));
         }
     }
     for (name, text) in files {
-        let parsed = spec::parse(&name, &text).unwrap_or_else(|problems| panic!("{problems}: {:#?}", problems.list));
-        assert!(parsed.warnings.list.is_empty(), "{name}: {:#?}", parsed.warnings.list);
+        let parsed = spec::parse(&name, &text)
+            .unwrap_or_else(|problems| panic!("{problems}: {:#?}", problems.list));
+        assert!(
+            parsed.warnings.list.is_empty(),
+            "{name}: {:#?}",
+            parsed.warnings.list
+        );
     }
 }
 
 #[test]
 fn every_dependency_has_its_line() {
     let manifest = read("Cargo.toml");
-    let section = manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    let section = manifest
+        .split("[workspace.dependencies]")
+        .nth(1)
+        .unwrap()
+        .split("\n[")
+        .next()
+        .unwrap();
     let architecture = read("ARCHITECTURE.md");
-    let names: Vec<&str> =
-        section.lines().filter_map(|line| line.split(['=', '.', ' ']).next()).filter(|name| !name.is_empty()).collect();
+    let names: Vec<&str> = section
+        .lines()
+        .filter_map(|line| line.split(['=', '.', ' ']).next())
+        .filter(|name| !name.is_empty())
+        .collect();
     assert!(names.len() > 20);
     for name in names {
-        assert!(architecture.contains(&format!("\n| {name} |")), "{name} has no line in ARCHITECTURE.md");
+        assert!(
+            architecture.contains(&format!("\n| {name} |")),
+            "{name} has no line in ARCHITECTURE.md"
+        );
     }
 }
 
@@ -82,7 +129,10 @@ fn every_dependency_has_its_line() {
 fn every_command_is_in_the_documents() {
     let page = read("docs/commands.md");
     for words in commands(&generated::command(), "") {
-        assert!(page.contains(&format!("gpuctl {words}")) || page.contains(&format!("`{words}")), "{words}");
+        assert!(
+            page.contains(&format!("gpuctl {words}")) || page.contains(&format!("`{words}")),
+            "{words}"
+        );
     }
 }
 
@@ -90,14 +140,23 @@ fn every_command_is_in_the_documents() {
 #[test]
 fn every_message_of_troubleshooting_exists() {
     let folders = ["src", "crates"];
-    let rust: String =
-        folders.iter().flat_map(|folder| sources(Path::new(folder))).map(|path| fs::read_to_string(path).unwrap()).collect();
+    let rust: String = folders
+        .iter()
+        .flat_map(|folder| sources(Path::new(folder)))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
     let sources = rust + &read("crates/manifest/src/render/supervisor.py");
     let page = read("docs/troubleshooting.md");
-    let messages: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let messages: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect();
     assert!(messages.len() > 10);
     for message in messages {
-        for part in message.split(['…', ':']).map(|part| part.trim().trim_start_matches("pending ")).filter(|part| part.len() > 4)
+        for part in message
+            .split(['…', ':'])
+            .map(|part| part.trim().trim_start_matches("pending "))
+            .filter(|part| part.len() > 4)
         {
             assert!(sources.contains(part), "{message}: nothing says `{part}`");
         }
@@ -109,7 +168,11 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     entries
         .flat_map(|entry| {
             let path = entry.unwrap().path();
-            if path.is_dir() { sources(&path) } else { vec![path] }
+            if path.is_dir() {
+                sources(&path)
+            } else {
+                vec![path]
+            }
         })
         .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .collect()
@@ -117,11 +180,17 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 /// The words of every command that does something, such as `get jobs`.
 fn commands(of: &clap::Command, before: &str) -> Vec<String> {
-    let verbs = of.get_subcommands().filter(|verb| verb.get_name() != "help");
+    let verbs = of
+        .get_subcommands()
+        .filter(|verb| verb.get_name() != "help");
     verbs
         .flat_map(|verb| {
             let words = format!("{before} {}", verb.get_name()).trim().to_owned();
-            if verb.has_subcommands() { commands(verb, &words) } else { vec![words] }
+            if verb.has_subcommands() {
+                commands(verb, &words)
+            } else {
+                vec![words]
+            }
         })
         .collect()
 }
@@ -138,7 +207,8 @@ fn the_documents_stand_alone() {
     }
 }
 
-/// The README shows what happens, not what was meant to: this part of it needs no cluster. `tests/examples.rs` compares the rest.
+/// The README shows what happens, not what was meant to: this part of it needs no cluster.
+/// `tests/examples.rs` compares the rest.
 #[test]
 fn the_readme_s_problems_are_real() {
     let bad = "kind: training\njob:\n  name: Qwen2_SFT\nenvironment:\n  image: img:1\n  command: [\"x\"]\nversion: v0.1\nresources:\n  gpus: 4\n  cpu: 1\n  memory: 128\n";
@@ -153,7 +223,10 @@ fn the_readme_s_problems_are_real() {
         .unwrap();
     fs::remove_dir_all(&folder).unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    let shown = blocks(&read("README.md"), "console").into_iter().find(|block| block.contains("bad.yaml")).unwrap();
+    let shown = blocks(&read("README.md"), "console")
+        .into_iter()
+        .find(|block| block.contains("bad.yaml"))
+        .unwrap();
     assert_eq!(told.trim(), shown.split_once('\n').unwrap().1.trim());
     assert!(read("README.md").lines().count() <= 200);
 }
@@ -162,19 +235,35 @@ fn the_readme_s_problems_are_real() {
 #[test]
 fn actions_are_pinned_by_hash_and_checkouts_keep_no_credentials() {
     let mut uses = 0;
-    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows")).unwrap() {
+    for file in
+        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows")).unwrap()
+    {
         let path = file.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
-            let Some((_, action)) = line.split_once("uses:") else { continue };
+            let Some((_, action)) = line.split_once("uses:") else {
+                continue;
+            };
             uses += 1;
-            let (action, version) = action.split_once(" # v").unwrap_or_else(|| panic!("{path:?}: no version: {line}"));
+            let (action, version) = action
+                .split_once(" # v")
+                .unwrap_or_else(|| panic!("{path:?}: no version: {line}"));
             let hash = action.trim().rsplit_once('@').map_or("", |(_, hash)| hash);
-            let is_hash = hash.len() == 40 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-            assert!(is_hash && version.matches('.').count() == 2, "{path:?}: {line}");
+            let is_hash = hash.len() == 40
+                && hash
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            assert!(
+                is_hash && version.matches('.').count() == 2,
+                "{path:?}: {line}"
+            );
             let next = lines.get(index + 1).copied().unwrap_or_default();
-            assert!(!action.contains("actions/checkout@") || next.contains("persist-credentials: false"), "{path:?}: {line}");
+            assert!(
+                !action.contains("actions/checkout@")
+                    || next.contains("persist-credentials: false"),
+                "{path:?}: {line}"
+            );
         }
         for line in lines.iter().filter(|line| line.contains("pip install")) {
             assert!(line.contains("--require-hashes"), "{path:?}: {line}");

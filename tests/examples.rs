@@ -1,5 +1,6 @@
-//! Every example, small and full, is judged, shown, applied to a cluster with the nodes of the sandbox, seen running, found
-//! unchanged, and taken away again. A cluster of its own, for the pools in the files are the sandbox's.
+//! Every example, small and full, is judged, shown, applied to a cluster with the nodes of the
+//! sandbox, seen running, found unchanged, and taken away again. A cluster of its own, for the
+//! pools in the files are the sandbox's.
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
 use std::path::{Path, PathBuf};
@@ -9,18 +10,35 @@ use gpuctl_sandbox::nodes::{fleet, volumes};
 use gpuctl_sandbox::{Cluster, Options, Persona};
 use serde_json::{Value, json};
 
-const KINDS: [&str; 7] = ["training", "inference", "notebook", "compute", "pool", "quota", "defaults"];
+const KINDS: [&str; 7] = [
+    "training",
+    "inference",
+    "notebook",
+    "compute",
+    "pool",
+    "quota",
+    "defaults",
+];
 
 fn examples() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let in_folder = |folder: PathBuf| {
-        let mut files: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut files: Vec<PathBuf> = folder
+            .read_dir()
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         files.retain(|path| path.extension().is_some_and(|ending| ending == "yaml"));
         files.sort();
         files
     };
-    [in_folder(root.clone()), in_folder(root.join("small")), in_folder(root.join("presets")), in_folder(root.join("recipes"))]
-        .concat()
+    [
+        in_folder(root.clone()),
+        in_folder(root.join("small")),
+        in_folder(root.join("presets")),
+        in_folder(root.join("recipes")),
+    ]
+    .concat()
 }
 
 #[test]
@@ -29,27 +47,54 @@ fn every_example_runs() {
     cluster.add_nodes(&fleet());
     let admin = cluster.kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": volumes(8)}));
-    admin.run(&["create", "secret", "generic", "data-prep", "--from-literal=token=t"]);
-    admin.run(&["create", "secret", "generic", "hub", "--from-literal=token=t"]);
+    admin.run(&[
+        "create",
+        "secret",
+        "generic",
+        "data-prep",
+        "--from-literal=token=t",
+    ]);
+    admin.run(&[
+        "create",
+        "secret",
+        "generic",
+        "hub",
+        "--from-literal=token=t",
+    ]);
     let gpuctl = |arguments: &[&str]| -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", "none").env("NO_COLOR", "1");
+        command
+            .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
+            .env("GPUCTL_PROMETHEUS", "none")
+            .env("NO_COLOR", "1");
         command.args(arguments).output().unwrap()
     };
     let ok = |arguments: &[&str]| -> String {
         let output = gpuctl(arguments);
-        let told = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let told = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
         assert!(output.status.success(), "{arguments:?}: {told}");
         String::from_utf8(output.stdout).unwrap()
     };
     let files = examples();
     for (folder, least) in [("examples", 8), ("small", 7)] {
-        let own: Vec<&PathBuf> = files.iter().filter(|file| file.parent().unwrap().ends_with(folder)).collect();
+        let own: Vec<&PathBuf> = files
+            .iter()
+            .filter(|file| file.parent().unwrap().ends_with(folder))
+            .collect();
         assert!(own.len() >= least, "{folder}: {own:?}");
-        let kinds: Vec<String> = own.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        let kinds: Vec<String> = own
+            .iter()
+            .map(|file| std::fs::read_to_string(file).unwrap())
+            .collect();
         for kind in KINDS {
-            let there =
-                |text: &String| text.contains(&format!("kind: {kind}\n")) || (kind == "pool" && text.contains("kind: resource"));
+            let there = |text: &String| {
+                text.contains(&format!("kind: {kind}\n"))
+                    || (kind == "pool" && text.contains("kind: resource"))
+            };
             assert!(kinds.iter().any(there), "no {kind} in {folder}");
         }
     }
@@ -58,21 +103,42 @@ fn every_example_runs() {
         ok(&["validate", "-f", file, "--strict"]);
         ok(&["validate", "-f", file, "--server"]);
         let text = std::fs::read_to_string(file).unwrap();
-        let serves_jobs =
-            !["kind: pool\n", "kind: resource", "kind: quota\n", "kind: defaults\n"].iter().any(|kind| text.contains(kind));
+        let serves_jobs = ![
+            "kind: pool\n",
+            "kind: resource",
+            "kind: quota\n",
+            "kind: defaults\n",
+        ]
+        .iter()
+        .any(|kind| text.contains(kind));
         if serves_jobs {
             let shown = ok(&["create", "-f", file, "--dry-run=client", "-o", "yaml"]);
-            assert!(shown.contains("app.kubernetes.io/managed-by: gpuctl"), "{file}: {shown}");
+            assert!(
+                shown.contains("app.kubernetes.io/managed-by: gpuctl"),
+                "{file}: {shown}"
+            );
         }
         let wait = ["--wait", "--timeout", "90s"];
-        let applied = ok(&[&["apply", "-f", file, "-o", "json"][..], if serves_jobs { &wait[..] } else { &[] }].concat());
+        let applied = ok(&[
+            &["apply", "-f", file, "-o", "json"][..],
+            if serves_jobs { &wait[..] } else { &[] },
+        ]
+        .concat());
         let applied: Value = serde_json::from_str(&applied).unwrap();
         if serves_jobs {
             let status = applied["status"].as_str().unwrap();
-            assert!(matches!(status, "running" | "succeeded"), "{file}: {applied:#}");
+            assert!(
+                matches!(status, "running" | "succeeded"),
+                "{file}: {applied:#}"
+            );
         }
         let difference = gpuctl(&["diff", "-f", file]);
-        assert_eq!(difference.status.code(), Some(0), "{file}: {}", String::from_utf8_lossy(&difference.stdout));
+        assert_eq!(
+            difference.status.code(),
+            Some(0),
+            "{file}: {}",
+            String::from_utf8_lossy(&difference.stdout)
+        );
         ok(&["delete", "-f", file, "--purge", "--force"]);
     }
     // What `init` writes runs as it stands.
@@ -84,35 +150,67 @@ fn every_example_runs() {
         ok(&["delete", "-f", file, "--purge", "--force"]);
     }
     for preset in ["vllm", "sglang", "llama-factory", "accelerate", "jupyter"] {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("examples/presets/{preset}.yaml"));
-        assert_eq!(ok(&["init", "--preset", preset]), std::fs::read_to_string(file).unwrap());
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("examples/presets/{preset}.yaml"));
+        assert_eq!(
+            ok(&["init", "--preset", preset]),
+            std::fs::read_to_string(file).unwrap()
+        );
     }
     the_readme_s_session_is_real(&ok);
 }
 
 /// Output of the README's commands, word by word; ages differ from run to run.
 fn the_readme_s_session_is_real(ok: &dyn Fn(&[&str]) -> String) {
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let readme =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
     let session = |text: &str| -> Vec<Vec<String>> {
         let word = |word: &str| {
-            let age = word.strip_suffix(['s', 'm', 'h']).is_some_and(|number| number.parse::<u32>().is_ok());
-            if age { "AGE".to_owned() } else { word.to_owned() }
+            let age = word
+                .strip_suffix(['s', 'm', 'h'])
+                .is_some_and(|number| number.parse::<u32>().is_ok());
+            if age {
+                "AGE".to_owned()
+            } else {
+                word.to_owned()
+            }
         };
-        text.lines().map(|line| line.split_whitespace().map(word).collect()).collect()
+        text.lines()
+            .map(|line| line.split_whitespace().map(word).collect())
+            .collect()
     };
     let shown = |command: &str| {
-        let begin = readme.find(&format!("$ gpuctl {command}\n")).unwrap_or_else(|| panic!("the README has no `{command}`"));
+        let begin = readme
+            .find(&format!("$ gpuctl {command}\n"))
+            .unwrap_or_else(|| panic!("the README has no `{command}`"));
         let block = &readme[begin..];
-        session(block[..block.find("```").unwrap()].split_once('\n').unwrap().1)
+        session(
+            block[..block.find("```").unwrap()]
+                .split_once('\n')
+                .unwrap()
+                .1,
+        )
     };
     let run = |command: &str| session(&ok(&command.split(' ').collect::<Vec<_>>()));
     let submit = "create -f examples/training.yaml --wait --timeout 1m";
     assert_eq!(run(submit), shown(submit));
-    ok(&["create", "-f", "examples/inference.yaml", "-f", "examples/notebook.yaml", "--wait", "--timeout", "1m"]);
+    ok(&[
+        "create",
+        "-f",
+        "examples/inference.yaml",
+        "-f",
+        "examples/notebook.yaml",
+        "--wait",
+        "--timeout",
+        "1m",
+    ]);
     assert_eq!(run("get jobs"), shown("get jobs"));
     // Of four empty nodes the scheduler takes any.
     let nodes = |mut rows: Vec<Vec<String>>| {
-        rows.iter_mut().skip(1).filter(|row| row[0].starts_with("gpu-a-")).for_each(|row| "gpu-a".clone_into(&mut row[0]));
+        rows.iter_mut()
+            .skip(1)
+            .filter(|row| row[0].starts_with("gpu-a-"))
+            .for_each(|row| "gpu-a".clone_into(&mut row[0]));
         rows.sort();
         rows
     };

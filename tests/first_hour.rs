@@ -1,6 +1,7 @@
-//! The first half hour of three people: who trains models, who runs the cluster, who writes scripts. What they see on a terminal of 80
-//! columns is kept in a file, word by word; at 60, 80 and 120 columns nothing is wider than the terminal. The same commands are run
-//! again in a pipe, with `LANG=C`, and by somebody with rights in one namespace only.
+//! The first half hour of three people: who trains models, who runs the cluster, who writes
+//! scripts. What they see on a terminal of 80 columns is kept in a file, word by word; at 60, 80
+//! and 120 columns nothing is wider than the terminal. The same commands are run again in a pipe,
+//! with `LANG=C`, and by somebody with rights in one namespace only.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
 #[path = "runner/mod.rs"]
@@ -64,7 +65,10 @@ fn file(cluster: &Cluster, name: &str, text: &str) {
 
 fn piped(cluster: &Cluster, persona: Persona, line: &str) -> Run {
     let mut command = gpuctl();
-    command.env("KUBECONFIG", cluster.kubeconfig(persona)).env("LANG", "C").env("LC_ALL", "C");
+    command
+        .env("KUBECONFIG", cluster.kubeconfig(persona))
+        .env("LANG", "C")
+        .env("LC_ALL", "C");
     command.current_dir(cluster.folder()).args(line.split(' '));
     run(command, "")
 }
@@ -73,10 +77,24 @@ fn piped(cluster: &Cluster, persona: Persona, line: &str) -> Run {
 fn on_terminal(cluster: &Cluster, columns: u16, line: &str) -> String {
     let mut command = Command::new("script");
     let typed = format!("stty rows 50 cols {columns}; \"$GPUCTL\" {line}");
-    command.args(["-qec", &typed, "/dev/null"]).env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).env("NO_COLOR", "1");
-    command.env("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")).env("GPUCTL_PROMETHEUS", "none").env("TERM", "xterm");
-    command.env("LC_ALL", "C.UTF-8").env_remove("COLUMNS").current_dir(cluster.folder());
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command
+        .args(["-qec", &typed, "/dev/null"])
+        .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
+        .env("NO_COLOR", "1");
+    command
+        .env("GPUCTL", env!("CARGO_BIN_EXE_gpuctl"))
+        .env("GPUCTL_PROMETHEUS", "none")
+        .env("TERM", "xterm");
+    command
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("COLUMNS")
+        .current_dir(cluster.folder());
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let keyboard = child.stdin.take();
     let run = finish(child, Duration::from_secs(60));
     drop(keyboard);
@@ -94,11 +112,24 @@ fn masked(text: &str) -> String {
         (r"kernel kwok-\S+", "kernel KWOK"),
         (r"[ \t]+", " "),
     ];
-    let mask = |text: String, (pattern, with): &(&str, &str)| Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned();
-    let lines = text.lines().map(|line| replaced.iter().fold(line.to_owned(), mask).trim_end().to_owned());
+    let mask = |text: String, (pattern, with): &(&str, &str)| {
+        Regex::new(pattern)
+            .unwrap()
+            .replace_all(&text, *with)
+            .into_owned()
+    };
+    let lines = text.lines().map(|line| {
+        replaced
+            .iter()
+            .fold(line.to_owned(), mask)
+            .trim_end()
+            .to_owned()
+    });
     let mut lines: Vec<String> = lines.collect();
     // Of alike nodes the scheduler takes any, so which of them is first in a list differs.
-    let of_nodes: Vec<usize> = (0..lines.len()).filter(|index| lines[*index].starts_with("gpu-a-0N")).collect();
+    let of_nodes: Vec<usize> = (0..lines.len())
+        .filter(|index| lines[*index].starts_with("gpu-a-0N"))
+        .collect();
     let mut sorted: Vec<String> = of_nodes.iter().map(|index| lines[*index].clone()).collect();
     sorted.sort();
     for (index, line) in of_nodes.into_iter().zip(sorted) {
@@ -121,35 +152,69 @@ fn three_people_find_their_way() {
     file(
         &cluster,
         "sft.yaml",
-        &training("sft", "gpu: 4, gpu-type: a100-80g", "storage: {workdirs: [{path: /out, size: 10Gi}]}\n"),
+        &training(
+            "sft",
+            "gpu: 4, gpu-type: a100-80g",
+            "storage: {workdirs: [{path: /out, size: 10Gi}]}\n",
+        ),
     );
-    file(&cluster, "both.yaml", &training("both", "gpu: 8, gpu-type: h100-80g, node_count: 2", ""));
-    file(&cluster, "huge.yaml", &training("huge", "gpu: 16, gpu-type: h100-80g", ""));
+    file(
+        &cluster,
+        "both.yaml",
+        &training("both", "gpu: 8, gpu-type: h100-80g, node_count: 2", ""),
+    );
+    file(
+        &cluster,
+        "huge.yaml",
+        &training("huge", "gpu: 16, gpu-type: h100-80g", ""),
+    );
     file(
         &cluster,
         "lost.yaml",
-        &training("lost", "gpu: 1, gpu-type: a10-24g", "storage: {workdirs: [{path: /m, pvc: models}]}\n"),
+        &training(
+            "lost",
+            "gpu: 1, gpu-type: a10-24g",
+            "storage: {workdirs: [{path: /m, pvc: models}]}\n",
+        ),
     );
     file(
         &cluster,
         "bad.yaml",
         "kind: training\nversion: v0.1\njob: {name: Bad_Name}\nenvironment: {image: x}\nresources: {gpus: 4}\n",
     );
-    file(&cluster, "quota.yaml", "kind: quota\nversion: v0.1\nquota: {name: team}\nnamespace: {team-a: {gpu: 8, cpu: 64}}\n");
-    for line in ["create sft.yaml both.yaml --wait --timeout 90s", "create quota.yaml"] {
+    file(
+        &cluster,
+        "quota.yaml",
+        "kind: quota\nversion: v0.1\nquota: {name: team}\nnamespace: {team-a: {gpu: 8, cpu: 64}}\n",
+    );
+    for line in [
+        "create sft.yaml both.yaml --wait --timeout 90s",
+        "create quota.yaml",
+    ] {
         piped(&cluster, Persona::Admin, line).ok();
     }
-    admin.until(&["get", "pvc", "sft-out", "-n", "default"], |claim| claim["status"]["phase"] == "Bound");
+    admin.until(&["get", "pvc", "sft-out", "-n", "default"], |claim| {
+        claim["status"]["phase"] == "Bound"
+    });
 
     let (mut seen, mut too_wide) = (String::new(), String::new());
-    for (who, lines) in [("WHO TRAINS MODELS", &ENGINEER[..]), ("WHO RUNS THE CLUSTER", &PLATFORM)] {
+    for (who, lines) in [
+        ("WHO TRAINS MODELS", &ENGINEER[..]),
+        ("WHO RUNS THE CLUSTER", &PLATFORM),
+    ] {
         writeln!(seen, "# {who}\n").unwrap();
         for line in lines {
             let shown = on_terminal(&cluster, 80, line);
             // In which order things happened within a second differs from run to run.
-            let kept = match (line.starts_with("events"), shown.split_once("EVENTS\n"), shown.split_once("SUBMITTED\n")) {
+            let kept = match (
+                line.starts_with("events"),
+                shown.split_once("EVENTS\n"),
+                shown.split_once("SUBMITTED\n"),
+            ) {
                 (true, ..) => "…".to_owned(),
-                (_, Some((before, _)), Some((_, after))) => format!("{before}EVENTS\n…\nSUBMITTED\n{after}"),
+                (_, Some((before, _)), Some((_, after))) => {
+                    format!("{before}EVENTS\n…\nSUBMITTED\n{after}")
+                }
                 _ => shown,
             };
             writeln!(seen, "$ gpuctl {line}\n{}\n", masked(&kept)).unwrap();
@@ -158,25 +223,42 @@ fn three_people_find_their_way() {
                 for columns in [60, 80, 120] {
                     let shown = on_terminal(&cluster, columns, line);
                     let wide = |text: &&str| text.chars().count() > usize::from(columns);
-                    let wide: Vec<&str> = shown.lines().filter(wide).filter(|text| !text.starts_with("hint: ")).collect();
+                    let wide: Vec<&str> = shown
+                        .lines()
+                        .filter(wide)
+                        .filter(|text| !text.starts_with("hint: "))
+                        .collect();
                     if !wide.is_empty() {
                         writeln!(too_wide, "{line} at {columns}: {wide:#?}").unwrap();
                     }
                 }
             }
             let pipe = piped(&cluster, Persona::Admin, line);
-            assert!(!pipe.out.contains('\u{1b}') && !pipe.err.contains('\u{1b}'), "{line}: {}{}", pipe.out, pipe.err);
+            assert!(
+                !pipe.out.contains('\u{1b}') && !pipe.err.contains('\u{1b}'),
+                "{line}: {}{}",
+                pipe.out,
+                pipe.err
+            );
         }
     }
     writeln!(seen, "# WHO WRITES SCRIPTS\n").unwrap();
-    let (number, time) = (Regex::new(r",\d+,").unwrap(), Regex::new(r"\d{4}-\d\d-\d\dT[0-9:]+Z").unwrap());
+    let (number, time) = (
+        Regex::new(r",\d+,").unwrap(),
+        Regex::new(r"\d{4}-\d\d-\d\dT[0-9:]+Z").unwrap(),
+    );
     for line in SCRIPT {
         let run = piped(&cluster, Persona::Admin, line);
-        // JSON has shapes of its own that other tests hold; here it must be one document, or nothing.
+        // JSON has shapes of its own that other tests hold; here it must be one document, or
+        // nothing.
         if line.ends_with("json") {
             let whole = run.out.is_empty() || serde_json::from_str::<Value>(&run.out).is_ok();
             assert!(
-                whole && run.err.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()),
+                whole
+                    && run
+                        .err
+                        .lines()
+                        .all(|line| serde_json::from_str::<Value>(line).is_ok()),
                 "{line}: {}{}",
                 run.out,
                 run.err
@@ -192,14 +274,40 @@ fn three_people_find_their_way() {
     insta::with_settings!({prepend_module_to_snapshot => false}, { insta::assert_snapshot!(seen) });
 
     // Somebody with rights in one namespace is told what is missing, and gets the rest.
-    admin.run(&["create", "rolebinding", "carol", "--clusterrole=edit", "--user=carol", "-n", "default"]);
+    admin.run(&[
+        "create",
+        "rolebinding",
+        "carol",
+        "--clusterrole=edit",
+        "--user=carol",
+        "-n",
+        "default",
+    ]);
     for line in ENGINEER.iter().chain(&PLATFORM).chain(&SCRIPT) {
-        let (full, own) = (piped(&cluster, Persona::Admin, line), piped(&cluster, Persona::Carol, line));
+        let (full, own) = (
+            piped(&cluster, Persona::Admin, line),
+            piped(&cluster, Persona::Carol, line),
+        );
         let known = [full.code, 0, 5];
-        assert!(known.contains(&own.code), "{line}: {} for carol, {} for admin: {}{}", own.code, full.code, own.out, own.err);
-        assert!(own.code != 5 || own.err.contains("auth check"), "{line} does not say whom to ask: {}", own.err);
+        assert!(
+            known.contains(&own.code),
+            "{line}: {} for carol, {} for admin: {}{}",
+            own.code,
+            full.code,
+            own.out,
+            own.err
+        );
+        assert!(
+            own.code != 5 || own.err.contains("auth check"),
+            "{line} does not say whom to ask: {}",
+            own.err
+        );
         if line.ends_with("json") && !own.out.is_empty() {
-            assert!(serde_json::from_str::<Value>(&own.out).is_ok(), "{line}: {}", own.out);
+            assert!(
+                serde_json::from_str::<Value>(&own.out).is_ok(),
+                "{line}: {}",
+                own.out
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A thousand nodes: lists in pages of the API server's and of ours, and sums that another program makes too. A cluster of
-//! its own, for the others would wait for it.
+//! A thousand nodes: lists in pages of the API server's and of ours, and sums that another program
+//! makes too. A cluster of its own, for the others would wait for it.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 use std::collections::BTreeSet;
@@ -21,63 +21,159 @@ fn a_thousand_nodes_in_pages() {
         .map(|index| match index % 10 {
             // One in ten has no GPU, one in ten is of the second type and in a pool.
             0 => node(&format!("n-{index:04}"), None, &[]),
-            1 => in_pool(node(&format!("n-{index:04}"), product("NVIDIA-H100-80GB-HBM3"), &[("nvidia.com/gpu", 4)]), "far"),
-            _ => node(&format!("n-{index:04}"), product("NVIDIA-A100-SXM4-80GB"), &[("nvidia.com/gpu", 8)]),
+            1 => in_pool(
+                node(
+                    &format!("n-{index:04}"),
+                    product("NVIDIA-H100-80GB-HBM3"),
+                    &[("nvidia.com/gpu", 4)],
+                ),
+                "far",
+            ),
+            _ => node(
+                &format!("n-{index:04}"),
+                product("NVIDIA-A100-SXM4-80GB"),
+                &[("nvidia.com/gpu", 8)],
+            ),
         })
         .collect();
     for part in fleet.chunks(250) {
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": part}));
     }
     let end = Instant::now() + Duration::from_secs(120);
-    while admin.run(&["get", "nodes", "--no-headers"]).lines().filter(|line| line.contains(" Ready ")).count() < NODES {
+    while admin
+        .run(&["get", "nodes", "--no-headers"])
+        .lines()
+        .filter(|line| line.contains(" Ready "))
+        .count()
+        < NODES
+    {
         assert!(Instant::now() < end, "the nodes are never ready");
         std::thread::sleep(Duration::from_secs(1));
     }
     let run = |persona: Persona, arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", cluster.kubeconfig(persona)).env("GPUCTL_PROMETHEUS", "none").args(arguments).output().unwrap()
+        command
+            .env("KUBECONFIG", cluster.kubeconfig(persona))
+            .env("GPUCTL_PROMETHEUS", "none")
+            .args(arguments)
+            .output()
+            .unwrap()
     };
     let gpuctl = |arguments: &[&str]| {
         let output = run(Persona::Admin, arguments);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     };
     // Nobody has published anything yet.
     let refused = run(Persona::Viewer, &["get", "nodes"]);
     assert_eq!(refused.status.code(), Some(5));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("nodes is forbidden"));
-    let document = |arguments: &[&str]| -> Value { serde_json::from_str(&gpuctl(arguments)).unwrap() };
+    let document =
+        |arguments: &[&str]| -> Value { serde_json::from_str(&gpuctl(arguments)).unwrap() };
     let names = |list: &Value| -> Vec<String> {
-        list["items"].as_array().unwrap().iter().map(|node| node["nodeName"].as_str().unwrap().to_owned()).collect()
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|node| node["nodeName"].as_str().unwrap().to_owned())
+            .collect()
     };
     let all = document(&["get", "nodes", "-o", "json"]);
-    assert_eq!((&all["total"], all["items"].as_array().unwrap().len()), (&json!(NODES), NODES));
+    assert_eq!(
+        (&all["total"], all["items"].as_array().unwrap().len()),
+        (&json!(NODES), NODES)
+    );
     // kubectl's own arithmetic is none: its numbers are added up here.
-    let told =
-        admin.run(&["get", "nodes", "-o", r#"jsonpath={range .items[*]}{.status.allocatable.nvidia\.com/gpu}{"\n"}{end}"#]);
-    let devices: u64 = told.lines().filter_map(|line| line.parse::<u64>().ok()).sum();
-    let ours: u64 = all["items"].as_array().unwrap().iter().map(|node| node["gpuTotal"].as_u64().unwrap()).sum();
+    let told = admin.run(&[
+        "get",
+        "nodes",
+        "-o",
+        r#"jsonpath={range .items[*]}{.status.allocatable.nvidia\.com/gpu}{"\n"}{end}"#,
+    ]);
+    let devices: u64 = told
+        .lines()
+        .filter_map(|line| line.parse::<u64>().ok())
+        .sum();
+    let ours: u64 = all["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| node["gpuTotal"].as_u64().unwrap())
+        .sum();
     assert_eq!((ours, devices), (800 * 8 + 100 * 4, 800 * 8 + 100 * 4));
     let mut seen = BTreeSet::new();
     for page in 1..=7 {
-        let part = document(&["get", "nodes", "-o", "json", "--page", &page.to_string(), "--page-size", "150"]);
+        let part = document(&[
+            "get",
+            "nodes",
+            "-o",
+            "json",
+            "--page",
+            &page.to_string(),
+            "--page-size",
+            "150",
+        ]);
         let names = names(&part);
-        assert_eq!((part["total"].as_u64(), names.len()), (Some(1000), if page == 7 { 100 } else { 150 }));
+        assert_eq!(
+            (part["total"].as_u64(), names.len()),
+            (Some(1000), if page == 7 { 100 } else { 150 })
+        );
         seen.extend(names);
     }
     assert_eq!(seen.len(), NODES, "every node is on one page");
-    assert!(names(&document(&["get", "nodes", "-o", "json", "--page", "8", "--page-size", "150"])).is_empty());
-    assert_eq!(gpuctl(&["get", "nodes", "--gpu-type", "h100-80g", "-o", "name"]).lines().count(), 100);
+    assert!(
+        names(&document(&[
+            "get",
+            "nodes",
+            "-o",
+            "json",
+            "--page",
+            "8",
+            "--page-size",
+            "150"
+        ]))
+        .is_empty()
+    );
+    assert_eq!(
+        gpuctl(&["get", "nodes", "--gpu-type", "h100-80g", "-o", "name"])
+            .lines()
+            .count(),
+        100
+    );
     let pool = document(&["describe", "pool", "far", "-o", "json"]);
-    assert_eq!((&pool["gpuTotal"], &pool["gpuFree"], &pool["gpuType"]), (&json!(400), &json!(400), &json!({"h100-80g": 400})));
+    assert_eq!(
+        (&pool["gpuTotal"], &pool["gpuFree"], &pool["gpuType"]),
+        (&json!(400), &json!(400), &json!({"h100-80g": 400}))
+    );
     // Facts for users who may not list nodes fit into one object.
     let yaml = "kind: pool\nversion: v0.1\npool: {name: near}\nnodes: [n-0002]\n";
     let path = cluster.folder().join("near.yaml");
     std::fs::write(&path, yaml).unwrap();
     gpuctl(&["create", "-f", path.to_str().unwrap()]);
-    let facts = admin.run(&["get", "configmap", "gpuctl-facts", "-n", "gpuctl-system", "-o", "jsonpath={.data.nodes}"]);
+    let facts = admin.run(&[
+        "get",
+        "configmap",
+        "gpuctl-facts",
+        "-n",
+        "gpuctl-system",
+        "-o",
+        "jsonpath={.data.nodes}",
+    ]);
     let facts: Vec<Value> = serde_json::from_str(&facts).unwrap();
     assert_eq!(facts.len(), NODES);
-    let published = run(Persona::Viewer, &["get", "nodes", "--pool", "near", "-o", "name"]);
-    assert_eq!((published.status.code(), String::from_utf8(published.stdout).unwrap().as_str()), (Some(0), "n-0002\n"));
+    let published = run(
+        Persona::Viewer,
+        &["get", "nodes", "--pool", "near", "-o", "name"],
+    );
+    assert_eq!(
+        (
+            published.status.code(),
+            String::from_utf8(published.stdout).unwrap().as_str()
+        ),
+        (Some(0), "n-0002\n")
+    );
 }

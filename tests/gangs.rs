@@ -1,5 +1,6 @@
-//! Trainings over several nodes where Kubernetes itself places gangs (1.36, behind feature gates): all pods of a training are
-//! placed, or none. A cluster of its own, for the gates change how every pod with a group is scheduled.
+//! Trainings over several nodes where Kubernetes itself places gangs (1.36, behind feature gates):
+//! all pods of a training are placed, or none. A cluster of its own, for the gates change how every
+//! pod with a group is scheduled.
 
 #[path = "runner/mod.rs"]
 mod runner;
@@ -29,7 +30,9 @@ struct Scene {
 impl Scene {
     fn gpuctl(&self, persona: Persona, arguments: &[&str], input: &str) -> Run {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", self.cluster.kubeconfig(persona)).args(arguments);
+        command
+            .env("KUBECONFIG", self.cluster.kubeconfig(persona))
+            .args(arguments);
         run(command, input)
     }
 
@@ -39,7 +42,12 @@ impl Scene {
 
     /// Pods of a job that have a node and have not ended.
     fn placed(&self, job: &str) -> usize {
-        let list = self.cluster.kubectl(Persona::Admin).json(&["get", "pods", "-l", &format!("gpuctl/job={job}")]);
+        let list = self.cluster.kubectl(Persona::Admin).json(&[
+            "get",
+            "pods",
+            "-l",
+            &format!("gpuctl/job={job}"),
+        ]);
         let pods = list["items"].as_array().cloned().unwrap_or_default();
         let there = |pod: &&Value| {
             pod["spec"]["nodeName"].is_string()
@@ -62,11 +70,22 @@ impl Scene {
 #[test]
 fn trainings_are_placed_whole_or_not_at_all() {
     let scene = Scene {
-        cluster: Cluster::start(&Options { with_gangs: true, ..Options::default() }).unwrap_or_else(|error| panic!("{error:#}")),
+        cluster: Cluster::start(&Options {
+            with_gangs: true,
+            ..Options::default()
+        })
+        .unwrap_or_else(|error| panic!("{error:#}")),
     };
     let nodes: Vec<Value> = (0..12)
         .map(|index| {
-            in_pool(node(&format!("gang-{index}"), Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "gang")
+            in_pool(
+                node(
+                    &format!("gang-{index}"),
+                    Some(("NVIDIA-A100-SXM4-80GB", "81920")),
+                    &[("nvidia.com/gpu", 8)],
+                ),
+                "gang",
+            )
         })
         .collect();
     scene.cluster.add_nodes(&nodes);
@@ -77,13 +96,35 @@ fn trainings_are_placed_whole_or_not_at_all() {
 }
 
 fn a_dry_run_shows_the_group(scene: &Scene) {
-    let shown =
-        scene.gpuctl(Persona::Admin, &["create", "-f", "-", "--dry-run=client", "-o", "yaml"], &training("shown", "")).ok().out;
-    assert!(shown.contains("kind: PodGroup") && shown.contains("minCount: 64"), "{shown}");
-    assert!(shown.contains("schedulingGroup:\n") && shown.contains("podGroupName: shown"), "{shown}");
+    let shown = scene
+        .gpuctl(
+            Persona::Admin,
+            &["create", "-f", "-", "--dry-run=client", "-o", "yaml"],
+            &training("shown", ""),
+        )
+        .ok()
+        .out;
+    assert!(
+        shown.contains("kind: PodGroup") && shown.contains("minCount: 64"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("schedulingGroup:\n") && shown.contains("podGroupName: shown"),
+        "{shown}"
+    );
     let alone = training("shown", ", gang: none");
-    let shown = scene.gpuctl(Persona::Admin, &["create", "-f", "-", "--dry-run=client", "-o", "yaml"], &alone).ok().out;
-    assert!(!shown.contains("PodGroup") && !shown.contains("schedulingGroup"), "{shown}");
+    let shown = scene
+        .gpuctl(
+            Persona::Admin,
+            &["create", "-f", "-", "--dry-run=client", "-o", "yaml"],
+            &alone,
+        )
+        .ok()
+        .out;
+    assert!(
+        !shown.contains("PodGroup") && !shown.contains("schedulingGroup"),
+        "{shown}"
+    );
     scene
         .create(&training("shown", ", gang: volcano"))
         .exits(3)
@@ -103,19 +144,61 @@ fn two_that_compete_never_share(scene: &Scene) {
         assert_eq!(sorted(scene), [0, RANKS]);
         thread::sleep(Duration::from_millis(500));
     }
-    let (winner, loser) = if scene.placed("one") == RANKS { ("one", "two") } else { ("two", "one") };
-    let jobs = scene.gpuctl(Persona::Admin, &["get", "jobs", "-o", "json"], "").ok().json();
-    let of = |name: &str| jobs["items"].as_array().unwrap().iter().find(|job| job["jobId"] == name).cloned().unwrap();
-    assert_eq!((&of(winner)["status"], &of(winner)["gpuHeld"]), (&json!("running"), &json!(64)));
-    assert_eq!((&of(loser)["status"], &of(loser)["gpuHeld"]), (&json!("pending"), &json!(0)), "{:#}", of(loser));
+    let (winner, loser) = if scene.placed("one") == RANKS {
+        ("one", "two")
+    } else {
+        ("two", "one")
+    };
+    let jobs = scene
+        .gpuctl(Persona::Admin, &["get", "jobs", "-o", "json"], "")
+        .ok()
+        .json();
+    let of = |name: &str| {
+        jobs["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|job| job["jobId"] == name)
+            .cloned()
+            .unwrap()
+    };
+    assert_eq!(
+        (&of(winner)["status"], &of(winner)["gpuHeld"]),
+        (&json!("running"), &json!(64))
+    );
+    assert_eq!(
+        (&of(loser)["status"], &of(loser)["gpuHeld"]),
+        (&json!("pending"), &json!(0)),
+        "{:#}",
+        of(loser)
+    );
     let third = scene.create(&training("three", "")).ok();
-    assert!(third.err.contains("only 32 of 64 pods fit now; none starts before all fit"), "{}", third.err);
-    scene.gpuctl(Persona::Admin, &["delete", "job", "three", "--force"], "").ok();
-    scene.gpuctl(Persona::Admin, &["delete", "job", winner, "--force"], "").ok();
+    assert!(
+        third
+            .err
+            .contains("only 32 of 64 pods fit now; none starts before all fit"),
+        "{}",
+        third.err
+    );
+    scene
+        .gpuctl(Persona::Admin, &["delete", "job", "three", "--force"], "")
+        .ok();
+    scene
+        .gpuctl(Persona::Admin, &["delete", "job", winner, "--force"], "")
+        .ok();
     scene.until("the other is placed whole", || scene.placed(loser) == RANKS);
-    scene.gpuctl(Persona::Admin, &["delete", "job", loser, "--force"], "").ok();
-    let groups = || scene.cluster.kubectl(Persona::Admin).json(&["get", "podgroups.scheduling.k8s.io"]);
-    scene.until("their groups went with them", || groups()["items"].as_array().is_some_and(Vec::is_empty));
+    scene
+        .gpuctl(Persona::Admin, &["delete", "job", loser, "--force"], "")
+        .ok();
+    let groups = || {
+        scene
+            .cluster
+            .kubectl(Persona::Admin)
+            .json(&["get", "podgroups.scheduling.k8s.io"])
+    };
+    scene.until("their groups went with them", || {
+        groups()["items"].as_array().is_some_and(Vec::is_empty)
+    });
 }
 
 fn sorted(scene: &Scene) -> [usize; 2] {
@@ -127,26 +210,53 @@ fn sorted(scene: &Scene) -> [usize; 2] {
 fn a_rank_that_fails_comes_back_into_its_group(scene: &Scene) {
     scene.create(&training("again", "")).ok();
     scene.until("it is placed", || scene.placed("again") == RANKS);
-    let same = scene.gpuctl(Persona::Admin, &["apply", "-f", "-"], &training("again", "")).ok();
+    let same = scene
+        .gpuctl(
+            Persona::Admin,
+            &["apply", "-f", "-"],
+            &training("again", ""),
+        )
+        .ok();
     assert!(same.out.contains("unchanged"), "{}", same.out);
     let admin = scene.cluster.kubectl(Persona::Admin);
-    let pods = admin.json(&["get", "pods", "-l", "gpuctl/job=again,batch.kubernetes.io/job-completion-index=7"]);
-    let name = pods["items"][0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let pods = admin.json(&[
+        "get",
+        "pods",
+        "-l",
+        "gpuctl/job=again,batch.kubernetes.io/job-completion-index=7",
+    ]);
+    let name = pods["items"][0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     admin.run(&["delete", "pod", &name, "--grace-period=0", "--force"]);
     scene.until("rank 7 is replaced", || {
-        let pods = admin.json(&["get", "pods", "-l", "gpuctl/job=again,batch.kubernetes.io/job-completion-index=7"]);
+        let pods = admin.json(&[
+            "get",
+            "pods",
+            "-l",
+            "gpuctl/job=again,batch.kubernetes.io/job-completion-index=7",
+        ]);
         let other = |pod: &Value| {
             let grouped = pod["spec"]["schedulingGroup"]["podGroupName"] == "again";
-            pod["metadata"]["name"] != name.as_str() && pod["spec"]["nodeName"].is_string() && grouped
+            pod["metadata"]["name"] != name.as_str()
+                && pod["spec"]["nodeName"].is_string()
+                && grouped
         };
         pods["items"].as_array().unwrap().iter().any(other)
     });
     assert_eq!(scene.placed("again"), RANKS);
     // The group of the job before goes with its last pod, and the new one has the same name.
     let other = training("again", "").replace("[train]", "[train, --faster]");
-    scene.gpuctl(Persona::Admin, &["apply", "-f", "-", "--replace"], &other).ok();
-    scene.until("its replacement is placed", || scene.placed("again") == RANKS);
-    scene.gpuctl(Persona::Admin, &["delete", "job", "again", "--force"], "").ok();
+    scene
+        .gpuctl(Persona::Admin, &["apply", "-f", "-", "--replace"], &other)
+        .ok();
+    scene.until("its replacement is placed", || {
+        scene.placed("again") == RANKS
+    });
+    scene
+        .gpuctl(Persona::Admin, &["delete", "job", "again", "--force"], "")
+        .ok();
 }
 
 /// The built-in role `edit` has rights on PodGroups; a role of a site's own need not.
@@ -157,15 +267,36 @@ fn who_may_not_make_groups_is_told(scene: &Scene) {
     admin.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "jobs", "namespace": "team-a"},
         "rules": [rule("batch", json!(["jobs"])), rule("", json!(["pods", "services", "configmaps", "secrets", "events", "resourcequotas"]))]}));
     let user = format!("--user={}", Persona::Alice.user());
-    admin.run(&["create", "rolebinding", "jobs", "-n", "team-a", "--role=jobs", &user]);
+    admin.run(&[
+        "create",
+        "rolebinding",
+        "jobs",
+        "-n",
+        "team-a",
+        "--role=jobs",
+        &user,
+    ]);
     let yaml = training("mine", "");
-    let created = scene.gpuctl(Persona::Alice, &["-n", "team-a", "create", "-f", "-"], &yaml).ok();
+    let created = scene
+        .gpuctl(
+            Persona::Alice,
+            &["-n", "team-a", "create", "-f", "-"],
+            &yaml,
+        )
+        .ok();
     assert!(
-        created.err.contains("you may not create podgroups.scheduling.k8s.io, so the pods are placed one by one"),
+        created.err.contains(
+            "you may not create podgroups.scheduling.k8s.io, so the pods are placed one by one"
+        ),
         "{}",
         created.err
     );
-    let wanted =
-        scene.gpuctl(Persona::Alice, &["-n", "team-a", "create", "-f", "-"], &training("other", ", gang: native")).exits(5);
+    let wanted = scene
+        .gpuctl(
+            Persona::Alice,
+            &["-n", "team-a", "create", "-f", "-"],
+            &training("other", ", gang: native"),
+        )
+        .exits(5);
     assert!(wanted.err.contains("podgroups"), "{}", wanted.err);
 }

@@ -1,6 +1,10 @@
-//! Completions, manual pages, schemas of answers and the tables of settings and of checks are made from the program itself. `GPUCTL_REWRITE=1 cargo
-//! test --test generated` writes them; without it this test says which are old.
-#![expect(clippy::disallowed_methods, reason = "this test reads and writes committed files")]
+//! Completions, manual pages, schemas of answers and the tables of settings and of checks are made
+//! from the program itself. `GPUCTL_REWRITE=1 cargo test --test generated` writes them; without it
+//! this test says which are old.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this test reads and writes committed files"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +15,31 @@ use gpuctl_view::files::validated;
 fn files() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let scripts = generated::completion_scripts().unwrap();
-    let scripts = scripts.into_iter().map(|(name, text)| (root.join("completions").join(name), text));
-    let pages = generated::manual_pages().unwrap().into_iter().map(|(name, text)| (root.join("man").join(name), text));
-    let reference = (root.join("docs/configuration.md"), generated::configuration());
+    let scripts = scripts
+        .into_iter()
+        .map(|(name, text)| (root.join("completions").join(name), text));
+    let pages = generated::manual_pages()
+        .unwrap()
+        .into_iter()
+        .map(|(name, text)| (root.join("man").join(name), text));
+    let reference = (
+        root.join("docs/configuration.md"),
+        generated::configuration(),
+    );
     let specification = (root.join("docs/yaml.md"), generated::specification());
-    let validation =
-        (root.join("docs/validation.md"), with_checks(&fs::read_to_string(root.join("docs/validation.md")).unwrap()));
-    let schemas = (root.join("schemas/answers.json"), generated::schemas_of_answers());
-    scripts.into_iter().chain(pages).chain([reference, specification, validation, schemas]).collect()
+    let validation = (
+        root.join("docs/validation.md"),
+        with_checks(&fs::read_to_string(root.join("docs/validation.md")).unwrap()),
+    );
+    let schemas = (
+        root.join("schemas/answers.json"),
+        generated::schemas_of_answers(),
+    );
+    scripts
+        .into_iter()
+        .chain(pages)
+        .chain([reference, specification, validation, schemas])
+        .collect()
 }
 
 /// The page of checks with their table as it is now.
@@ -41,7 +62,10 @@ fn generated_files_are_current() {
             old.push(path);
         }
     }
-    assert!(old.is_empty(), "run `GPUCTL_REWRITE=1 cargo test --test generated`; old: {old:#?}");
+    assert!(
+        old.is_empty(),
+        "run `GPUCTL_REWRITE=1 cargo test --test generated`; old: {old:#?}"
+    );
 }
 
 #[test]
@@ -50,7 +74,11 @@ fn no_generated_file_is_left_over() {
     for folder in ["completions", "man", "schemas"] {
         for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
             let path = entry.unwrap().path();
-            assert!(made.contains(&path), "{} belongs to no command", path.display());
+            assert!(
+                made.contains(&path),
+                "{} belongs to no command",
+                path.display()
+            );
         }
     }
 }

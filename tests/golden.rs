@@ -1,4 +1,5 @@
-//! The objects of every example, as they are sent; and every field that is sent, with the version that brought it.
+//! The objects of every example, as they are sent; and every field that is sent, with the version
+//! that brought it.
 #![expect(clippy::disallowed_methods, reason = "this test reads committed files")]
 
 use std::collections::BTreeSet;
@@ -19,7 +20,11 @@ use serde_json::{Value, json};
 fn nodes() -> Vec<Node> {
     let node = |name: &str, pool: &str, product: &str| Node {
         name: name.to_owned(),
-        labels: [("gpuctl/pool".to_owned(), pool.to_owned()), ("nvidia.com/gpu.product".to_owned(), product.to_owned())].into(),
+        labels: [
+            ("gpuctl/pool".to_owned(), pool.to_owned()),
+            ("nvidia.com/gpu.product".to_owned(), product.to_owned()),
+        ]
+        .into(),
         allocatable: [("nvidia.com/gpu".to_owned(), "8".to_owned())].into(),
         schedulable: true,
         ..Node::default()
@@ -45,22 +50,39 @@ fn target(files: usize) -> Target {
 }
 
 fn objects(text: &str, target: impl Fn(usize) -> Target) -> Vec<Object> {
-    let documents = spec::parse("t", text).unwrap_or_else(|problems| panic!("{:#?}", problems.list)).documents;
+    let documents = spec::parse("t", text)
+        .unwrap_or_else(|problems| panic!("{:#?}", problems.list))
+        .documents;
     documents
         .iter()
         .flat_map(|document| {
-            let files = if let Document::Job(job) = document { job.files.len() } else { 0 };
-            render(document, &target(files)).unwrap_or_else(|refusal| panic!("{refusal}")).objects
+            let files = if let Document::Job(job) = document {
+                job.files.len()
+            } else {
+                0
+            };
+            render(document, &target(files))
+                .unwrap_or_else(|refusal| panic!("{refusal}"))
+                .objects
         })
         .collect()
 }
 
-/// The examples that are jobs; pools, quotas and defaults become objects with the nodes that there are.
+/// The examples that are jobs; pools, quotas and defaults become objects with the nodes that there
+/// are.
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
-    let is_job = |path: &PathBuf| !matches!(path.file_stem().and_then(|stem| stem.to_str()), Some("pool" | "quota" | "defaults"));
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .collect();
+    let is_job = |path: &PathBuf| {
+        !matches!(
+            path.file_stem().and_then(|stem| stem.to_str()),
+            Some("pool" | "quota" | "defaults")
+        )
+    };
     files.retain(is_job);
     files.sort();
     files
@@ -74,7 +96,10 @@ fn yaml(objects: &[Object]) -> String {
             *program = json!("…");
         }
         // Its hash changes with it.
-        let hash = body.pointer("/metadata/annotations/gpuctl~1supervisor-sha256").and_then(Value::as_str).map(ToOwned::to_owned);
+        let hash = body
+            .pointer("/metadata/annotations/gpuctl~1supervisor-sha256")
+            .and_then(Value::as_str)
+            .map(ToOwned::to_owned);
         let text = gpuctl_view::yaml(&body);
         hash.map_or_else(|| text.clone(), |hash| text.replace(&hash, "…"))
     };
@@ -85,7 +110,10 @@ fn yaml(objects: &[Object]) -> String {
 fn examples_become_these_objects() {
     for path in examples() {
         let text = fs::read_to_string(&path).unwrap();
-        insta::assert_snapshot!(path.file_stem().unwrap().to_str().unwrap(), yaml(&objects(&text, target)));
+        insta::assert_snapshot!(
+            path.file_stem().unwrap().to_str().unwrap(),
+            yaml(&objects(&text, target))
+        );
     }
 }
 
@@ -105,10 +133,24 @@ fn one_training_under_every_queue_and_gang() {
         ("gang-kai", "", None, Some(Gang::Kai)),
         ("gang-native", "", None, Some(native)),
         ("gang-volcano", "", None, Some(Gang::Volcano)),
-        ("queue-volcano", ", queue: research", Some(QueueSystem::Volcano), Some(Gang::Volcano)),
-        ("queue-kueue", ", queue: research", Some(QueueSystem::Kueue), Some(Gang::Kueue)),
+        (
+            "queue-volcano",
+            ", queue: research",
+            Some(QueueSystem::Volcano),
+            Some(Gang::Volcano),
+        ),
+        (
+            "queue-kueue",
+            ", queue: research",
+            Some(QueueSystem::Kueue),
+            Some(Gang::Kueue),
+        ),
     ] {
-        let found = objects(&text(queue), |files| Target { queueing, gang: gang.clone(), ..target(files) });
+        let found = objects(&text(queue), |files| Target {
+            queueing,
+            gang: gang.clone(),
+            ..target(files)
+        });
         insta::assert_snapshot!(name, yaml(&found));
     }
 }
@@ -117,11 +159,26 @@ fn one_training_under_every_queue_and_gang() {
 fn a_model_on_two_nodes() {
     let text = "kind: inference\nversion: v0.1\njob: {name: big}\nenvironment: {image: i, command: vllm serve m -tp 16}\n\
                 resources: {gpu: 8, node_count: 2}\nservice: {port: 8000, replicas: 2, health_check: /health}\n";
-    let served = |leader_worker_sets| Some(Served { leader_worker_sets, ..Served::default() });
-    let found = objects(text, |files| Target { served: served(true), ..target(files) });
+    let served = |leader_worker_sets| {
+        Some(Served {
+            leader_worker_sets,
+            ..Served::default()
+        })
+    };
+    let found = objects(text, |files| Target {
+        served: served(true),
+        ..target(files)
+    });
     insta::assert_snapshot!("inference-on-two-nodes", yaml(&found));
     let document = spec::parse("t", text).unwrap().documents.remove(0);
-    let refused = render(&document, &Target { served: served(false), ..target(0) }).unwrap_err();
+    let refused = render(
+        &document,
+        &Target {
+            served: served(false),
+            ..target(0)
+        },
+    )
+    .unwrap_err();
     assert_eq!(refused.name, "LeaderWorkerSetNotServed");
 }
 
@@ -136,33 +193,71 @@ fn ranks_on_a_fabric_lock_memory_and_have_ports_of_their_own() {
     };
     let with_devices = |files| {
         let mut nodes = nodes();
-        nodes.iter_mut().for_each(|node| drop(node.allocatable.insert("rdma/rail".to_owned(), "8".to_owned())));
-        Target { nodes: Nodes::Listed(nodes), ..target(files) }
+        nodes.iter_mut().for_each(|node| {
+            drop(
+                node.allocatable
+                    .insert("rdma/rail".to_owned(), "8".to_owned()),
+            );
+        });
+        Target {
+            nodes: Nodes::Listed(nodes),
+            ..target(files)
+        }
     };
     let pod = |name: &str, more: &str| {
         let objects = objects(&text(name, more), with_devices);
         objects.last().unwrap().body["spec"]["template"]["spec"].clone()
     };
-    let (one, other, restricted) = (pod("one", ""), pod("other", ""), pod("one", "security: restricted\n"));
-    assert_eq!(one["containers"][0]["resources"]["limits"], json!({"nvidia.com/gpu": "4", "rdma/rail": "4"}));
-    assert_eq!(one["containers"][0]["securityContext"]["capabilities"], json!({"add": ["IPC_LOCK"]}));
-    assert_eq!(restricted["containers"][0]["securityContext"]["capabilities"], json!({"drop": ["ALL"]}));
+    let (one, other, restricted) = (
+        pod("one", ""),
+        pod("other", ""),
+        pod("one", "security: restricted\n"),
+    );
+    assert_eq!(
+        one["containers"][0]["resources"]["limits"],
+        json!({"nvidia.com/gpu": "4", "rdma/rail": "4"})
+    );
+    assert_eq!(
+        one["containers"][0]["securityContext"]["capabilities"],
+        json!({"add": ["IPC_LOCK"]})
+    );
+    assert_eq!(
+        restricted["containers"][0]["securityContext"]["capabilities"],
+        json!({"drop": ["ALL"]})
+    );
     assert_eq!(one["dnsPolicy"], "ClusterFirstWithHostNet");
     let port = |pod: &Value| {
         let variables = pod["containers"][0]["env"].as_array().unwrap();
-        variables.iter().find(|one| one["name"] == "MASTER_PORT").unwrap()["value"].as_str().unwrap().parse::<u16>().unwrap()
+        variables
+            .iter()
+            .find(|one| one["name"] == "MASTER_PORT")
+            .unwrap()["value"]
+            .as_str()
+            .unwrap()
+            .parse::<u16>()
+            .unwrap()
     };
     let words = |pod: &Value| pod["containers"][0]["command"].to_string();
     assert!(port(&one).abs_diff(port(&other)) > 1 && (20_000..29_000).contains(&port(&one)));
-    assert!(words(&one).contains(&format!("\"--port\",\"{}\"", port(&one) + 1)), "{}", words(&one));
+    assert!(
+        words(&one).contains(&format!("\"--port\",\"{}\"", port(&one) + 1)),
+        "{}",
+        words(&one)
+    );
 }
 
 #[test]
 fn rendering_twice_gives_the_same_bytes_whatever_the_order_of_nodes() {
     for path in examples() {
         let text = fs::read_to_string(&path).unwrap();
-        let reversed = |files| Target { nodes: Nodes::Listed(nodes().into_iter().rev().collect()), ..target(files) };
-        assert_eq!(yaml(&objects(&text, target)), yaml(&objects(&text, reversed)));
+        let reversed = |files| Target {
+            nodes: Nodes::Listed(nodes().into_iter().rev().collect()),
+            ..target(files)
+        };
+        assert_eq!(
+            yaml(&objects(&text, target)),
+            yaml(&objects(&text, reversed))
+        );
     }
 }
 
@@ -220,22 +315,47 @@ service: {port: 80, health_check: /api}
 ";
 
 fn everything() -> Vec<Object> {
-    let classes = vec![IngressClass { name: "nginx".to_owned(), default: false }];
-    let served = Some(Served { ingress_classes: Some(classes), ..Served::default() });
-    objects(EVERYTHING, |files| Target { queueing: Some(QueueSystem::Volcano), served: served.clone(), ..target(files) })
+    let classes = vec![IngressClass {
+        name: "nginx".to_owned(),
+        default: false,
+    }];
+    let served = Some(Served {
+        ingress_classes: Some(classes),
+        ..Served::default()
+    });
+    objects(EVERYTHING, |files| Target {
+        queueing: Some(QueueSystem::Volcano),
+        served: served.clone(),
+        ..target(files)
+    })
 }
 
 /// Every path of a value; keys that are data stand as `*`.
 fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
-    const DATA: [&str; 8] = ["labels", "annotations", "selector", "data", "binaryData", "limits", "requests", "nodeSelector"];
+    const DATA: [&str; 8] = [
+        "labels",
+        "annotations",
+        "selector",
+        "data",
+        "binaryData",
+        "limits",
+        "requests",
+        "nodeSelector",
+    ];
     match value {
         Value::Object(fields) => {
             let data = DATA.iter().any(|name| path.ends_with(&format!(".{name}")));
             for (key, value) in fields {
-                paths(value, &format!("{path}.{}", if data { "*" } else { key }), found);
+                paths(
+                    value,
+                    &format!("{path}.{}", if data { "*" } else { key }),
+                    found,
+                );
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| paths(item, &format!("{path}[]"), found)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| paths(item, &format!("{path}[]"), found)),
         _ => {
             found.insert(path.to_owned());
         }
@@ -265,9 +385,16 @@ fn every_field_that_is_sent_is_known_to_kubernetes_1_31() {
     for object in everything() {
         paths(&object.body, object.kind(), &mut found);
     }
-    let since =
-        |path: &str| SINCE.iter().find(|(prefix, _)| path.starts_with(prefix)).map_or("before 1.20", |(_, version)| version);
-    let list: String = found.iter().map(|path| format!("{path}  {}\n", since(path))).collect();
+    let since = |path: &str| {
+        SINCE
+            .iter()
+            .find(|(prefix, _)| path.starts_with(prefix))
+            .map_or("before 1.20", |(_, version)| version)
+    };
+    let list: String = found
+        .iter()
+        .map(|path| format!("{path}  {}\n", since(path)))
+        .collect();
     insta::assert_snapshot!("fields", list);
     for (_, version) in SINCE {
         let minor: u32 = version.trim_start_matches("1.").parse().unwrap();
@@ -275,7 +402,8 @@ fn every_field_that_is_sent_is_known_to_kubernetes_1_31() {
     }
 }
 
-/// The object, read into the type of the oldest API and written again: a field that it does not know is lost on the way.
+/// The object, read into the type of the oldest API and written again: a field that it does not
+/// know is lost on the way.
 fn through<T: serde::de::DeserializeOwned + serde::Serialize>(body: &Value) -> Value {
     serde_json::to_value(serde_json::from_value::<T>(body.clone()).unwrap()).unwrap()
 }
@@ -300,7 +428,15 @@ fn no_field_is_invented() {
         assert_eq!(typed, object.body);
     }
     let document = spec::parse("t", EVERYTHING).unwrap().documents.remove(0);
-    let probe = render(&document, &Target { queueing: Some(QueueSystem::Volcano), ..target(1) }).unwrap().probe;
+    let probe = render(
+        &document,
+        &Target {
+            queueing: Some(QueueSystem::Volcano),
+            ..target(1)
+        },
+    )
+    .unwrap()
+    .probe;
     assert_eq!(through::<Pod>(&probe.body), probe.body);
 }
 
@@ -311,9 +447,23 @@ fn published_nodes_place_a_job_and_refuse_none() {
             "kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\nresources: {{pool: {pool}, gpu: 1}}"
         );
         let document = spec::parse("t", &text).unwrap().documents.remove(0);
-        render(&document, &Target { nodes: Nodes::Published(nodes()), ..target(0) }).unwrap()
+        render(
+            &document,
+            &Target {
+                nodes: Nodes::Published(nodes()),
+                ..target(0)
+            },
+        )
+        .unwrap()
     };
-    let pool = nodes().iter().find_map(|node| node.pool().filter(|_| node.has_gpus()).map(ToOwned::to_owned)).unwrap();
+    let pool = nodes()
+        .iter()
+        .find_map(|node| {
+            node.pool()
+                .filter(|_| node.has_gpus())
+                .map(ToOwned::to_owned)
+        })
+        .unwrap();
     assert!(render_in(&pool).warnings.is_empty());
     let warnings = render_in("younger-than-the-list").warnings;
     assert_eq!(
@@ -324,11 +474,16 @@ fn published_nodes_place_a_job_and_refuse_none() {
 
 #[test]
 fn a_user_who_may_not_see_nodes_gets_the_known_spellings() {
-    let text =
-        "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: i}\nresources: {pool: p, gpu: 2, gpu-type: A10-24G}";
-    let job = objects(text, |files| Target { nodes: Nodes::Hidden, ..target(files) }).pop().unwrap();
+    let text = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: i}\nresources: {pool: p, gpu: 2, gpu-type: A10-24G}";
+    let job = objects(text, |files| Target {
+        nodes: Nodes::Hidden,
+        ..target(files)
+    })
+    .pop()
+    .unwrap();
     let spec = &job.body["spec"]["template"]["spec"];
-    let terms = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+    let terms = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        ["nodeSelectorTerms"];
     let pool = json!({"key": "gpuctl/pool", "operator": "In", "values": ["p"]});
     let counts: Vec<String> = (2..=10).map(|count: u32| count.to_string()).collect();
     let whole = json!({"key": "nvidia.com/gpu.replicas", "operator": "NotIn", "values": counts});
@@ -339,7 +494,10 @@ fn a_user_who_may_not_see_nodes_gets_the_known_spellings() {
             {"matchExpressions": [pool, whole, {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-A10"]}]},
         ])
     );
-    assert_eq!(spec["containers"][0]["resources"]["limits"], json!({"nvidia.com/gpu": "2"}));
+    assert_eq!(
+        spec["containers"][0]["resources"]["limits"],
+        json!({"nvidia.com/gpu": "2"})
+    );
 }
 
 /// A node's name, labels and allocatable resources.
@@ -347,7 +505,12 @@ type NodeLine<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)]
 
 /// The pod spec of a document on nodes of the test's choice, and what the user is told.
 fn pod_on(nodes: &[NodeLine], more: &str) -> Result<(Value, Vec<String>), String> {
-    let strings = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let strings = |pairs: &[(&str, &str)]| {
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    };
     let node = |(name, labels, allocatable): &NodeLine| Node {
         name: (*name).to_owned(),
         labels: strings(labels),
@@ -356,8 +519,13 @@ fn pod_on(nodes: &[NodeLine], more: &str) -> Result<(Value, Vec<String>), String
         ..Node::default()
     };
     let nodes = Nodes::Listed(nodes.iter().map(node).collect());
-    let text = format!("kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{more}\n");
-    let document = spec::parse("t", &text).unwrap_or_else(|problems| panic!("{:#?}", problems.list)).documents.remove(0);
+    let text = format!(
+        "kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{more}\n"
+    );
+    let document = spec::parse("t", &text)
+        .unwrap_or_else(|problems| panic!("{:#?}", problems.list))
+        .documents
+        .remove(0);
     let rendered = render(&document, &Target { nodes, ..target(0) })
         .map_err(|refusal| format!("{refusal}; {}", refusal.hints.join("; ")))?;
     let spec = rendered.objects.last().unwrap().body["spec"]["template"]["spec"].clone();
@@ -369,16 +537,31 @@ const EIGHT: &[(&str, &str)] = &[("nvidia.com/gpu", "8")];
 
 #[test]
 fn whole_gpus_are_never_taken_from_nodes_with_parts() {
-    let shared = [("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB-SHARED"), ("nvidia.com/gpu.replicas", "12")];
-    let sliced = [("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")];
+    let shared = [
+        ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB-SHARED"),
+        ("nvidia.com/gpu.replicas", "12"),
+    ];
+    let sliced = [(
+        "nvidia.com/gpu.product",
+        "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
+    )];
     let mixed: &[(&str, &str)] = &[("nvidia.com/gpu", "4"), ("nvidia.com/mig-1g.10gb", "28")];
     let (spec, _) = pod_on(
-        &[("w", &[A100], EIGHT), ("m", &[A100], mixed), ("s", &shared, EIGHT), ("g", &sliced, EIGHT)],
+        &[
+            ("w", &[A100], EIGHT),
+            ("m", &[A100], mixed),
+            ("s", &shared, EIGHT),
+            ("g", &sliced, EIGHT),
+        ],
         "resources: {gpu: 1}",
     )
     .unwrap();
-    let terms = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
-    let counts: Vec<String> = (2..=10).chain([12]).map(|count: u32| count.to_string()).collect();
+    let terms = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        ["nodeSelectorTerms"];
+    let counts: Vec<String> = (2..=10)
+        .chain([12])
+        .map(|count: u32| count.to_string())
+        .collect();
     assert_eq!(
         terms,
         &json!([{"matchExpressions": [
@@ -389,19 +572,37 @@ fn whole_gpus_are_never_taken_from_nodes_with_parts() {
     );
     // Where there are parts only, the field that asks for one is named; and it asks for one.
     let refused = pod_on(&[("s", &shared, EIGHT)], "resources: {gpu: 1}").unwrap_err();
-    assert!(refused.contains("only parts of GPUs") && refused.contains("gpu_share: 10Gi"), "{refused}");
-    let (spec, warnings) = pod_on(&[("w", &[A100], EIGHT), ("s", &shared, EIGHT)], "resources: {gpu_share: 10Gi}").unwrap();
-    assert_eq!(spec["containers"][0]["resources"]["limits"], json!({"nvidia.com/gpu": "1"}));
     assert!(
-        spec["affinity"].to_string().contains(r#"{"key":"nvidia.com/gpu.replicas","operator":"Gt","values":["1"]}"#),
+        refused.contains("only parts of GPUs") && refused.contains("gpu_share: 10Gi"),
+        "{refused}"
+    );
+    let (spec, warnings) = pod_on(
+        &[("w", &[A100], EIGHT), ("s", &shared, EIGHT)],
+        "resources: {gpu_share: 10Gi}",
+    )
+    .unwrap();
+    assert_eq!(
+        spec["containers"][0]["resources"]["limits"],
+        json!({"nvidia.com/gpu": "1"})
+    );
+    assert!(
+        spec["affinity"]
+            .to_string()
+            .contains(r#"{"key":"nvidia.com/gpu.replicas","operator":"Gt","values":["1"]}"#),
         "{spec:#}"
     );
-    assert_eq!(warnings[0], "a share here is one of 12 that take turns on a GPU: no memory is kept for it");
+    assert_eq!(
+        warnings[0],
+        "a share here is one of 12 that take turns on a GPU: no memory is kept for it"
+    );
 }
 
 #[test]
 fn node_groups_of_clouds_are_asked_by_the_labels_that_they_know() {
-    let gke = [("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"), ("cloud.google.com/gke-nodepool", "h100")];
+    let gke = [
+        ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"),
+        ("cloud.google.com/gke-nodepool", "h100"),
+    ];
     let (spec, _) = pod_on(&[("n", &gke, EIGHT)], "resources: {gpu: 1, gpu-type: h100}").unwrap();
     let keys: Vec<&str> = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         .as_array()
@@ -409,38 +610,72 @@ fn node_groups_of_clouds_are_asked_by_the_labels_that_they_know() {
         .iter()
         .map(|term| term["matchExpressions"][1]["key"].as_str().unwrap())
         .collect();
-    assert_eq!(keys, ["nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name"]);
+    assert_eq!(
+        keys,
+        [
+            "nvidia.com/gpu.product",
+            "cloud.google.com/gke-accelerator",
+            "karpenter.k8s.aws/instance-gpu-name"
+        ]
+    );
 }
 
 #[test]
 fn security_memory_and_caches_are_as_they_are_asked_for() {
     let nodes: &[NodeLine] = &[("n", &[A100], EIGHT)];
     let (spec, _) = pod_on(nodes, "resources: {gpu: 2}\nsecurity: restricted").unwrap();
-    assert_eq!(spec["securityContext"], json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}));
+    assert_eq!(
+        spec["securityContext"],
+        json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}})
+    );
     assert_eq!(
         spec["containers"][0]["securityContext"],
         json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}})
     );
-    assert_eq!(spec["volumes"], json!([{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "32Gi"}}]));
+    assert_eq!(
+        spec["volumes"],
+        json!([{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "32Gi"}}])
+    );
 
-    // Existing claims belong to somebody: they are given to the user's group only when the user is named.
+    // Existing claims belong to somebody: they are given to the user's group only when the user is
+    // named.
     let claim = "storage: {workdirs: [{pvc: data, path: /data}]}";
     let (spec, _) = pod_on(nodes, claim).unwrap();
     assert_eq!(spec["securityContext"], Value::Null);
     let (spec, _) = pod_on(nodes, &format!("{claim}\nsecurity: {{run_as: 1001}}")).unwrap();
-    assert_eq!(spec["securityContext"], json!({"runAsUser": 1001, "fsGroup": 1001, "fsGroupChangePolicy": "OnRootMismatch"}));
-    let (spec, _) = pod_on(nodes, &format!("{claim}\nsecurity: {{run_as: 1001, fs_group: 100}}")).unwrap();
+    assert_eq!(
+        spec["securityContext"],
+        json!({"runAsUser": 1001, "fsGroup": 1001, "fsGroupChangePolicy": "OnRootMismatch"})
+    );
+    let (spec, _) = pod_on(
+        nodes,
+        &format!("{claim}\nsecurity: {{run_as: 1001, fs_group: 100}}"),
+    )
+    .unwrap();
     assert_eq!(spec["securityContext"]["fsGroup"], 100);
 
     let (spec, _) = pod_on(nodes, "resources: {cpu: 8, memory: 64Gi, qos: guaranteed}").unwrap();
     let resources = &spec["containers"][0]["resources"];
     assert_eq!(
         (&resources["requests"], &resources["limits"]),
-        (&json!({"cpu": "8", "memory": "64Gi"}), &json!({"cpu": "8", "memory": "64Gi"}))
+        (
+            &json!({"cpu": "8", "memory": "64Gi"}),
+            &json!({"cpu": "8", "memory": "64Gi"})
+        )
     );
 
     let (spec, _) = pod_on(nodes, "model: {name: m, cache: true}\nresources: {gpu: 1}").unwrap();
-    let variable = |name: &str| spec["containers"][0]["env"].as_array().unwrap().iter().find(|one| one["name"] == name).cloned();
-    assert_eq!(variable("HF_HOME").unwrap()["value"], "/cache/models/huggingface");
+    let variable = |name: &str| {
+        spec["containers"][0]["env"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["name"] == name)
+            .cloned()
+    };
+    assert_eq!(
+        variable("HF_HOME").unwrap()["value"],
+        "/cache/models/huggingface"
+    );
     assert!(variable("TORCH_HOME").is_some() && variable("MODELSCOPE_CACHE").is_some());
 }

@@ -1,5 +1,6 @@
-//! The JSON Schema accepts what the readers accept: over the files of this project, and over documents in which a property test
-//! puts any value into any field. An independent validator judges, and an independent parser turns YAML into its values.
+//! The JSON Schema accepts what the readers accept: over the files of this project, and over
+//! documents in which a property test puts any value into any field. An independent validator
+//! judges, and an independent parser turns YAML into its values.
 
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
@@ -27,7 +28,10 @@ impl Yaml {
         match self {
             Self::Raw(text) => text.clone(),
             Self::Map(entries) => {
-                let parts: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {}", value.text())).collect();
+                let parts: Vec<String> = entries
+                    .iter()
+                    .map(|(key, value)| format!("{key}: {}", value.text()))
+                    .collect();
                 format!("{{{}}}", parts.join(", "))
             }
         }
@@ -38,7 +42,9 @@ impl Yaml {
             *self = Self::Map(Vec::new());
         }
         let Self::Map(entries) = self else { return };
-        let Some((key, rest)) = path.split_first() else { return };
+        let Some((key, rest)) = path.split_first() else {
+            return;
+        };
         if rest.is_empty() {
             entries.retain(|(own, _)| own != key);
             entries.extend(value.map(|value| (key.clone(), value)));
@@ -207,9 +213,15 @@ fn paths(fields: &'static [Field], before: &[String], found: &mut Vec<Vec<String
 
 fn base(kind: &str) -> Yaml {
     let raw = |text: &str| Yaml::Raw(text.to_owned());
-    let mut document = Yaml::Map(vec![("kind".to_owned(), raw(kind)), ("version".to_owned(), raw("v0.1"))]);
+    let mut document = Yaml::Map(vec![
+        ("kind".to_owned(), raw(kind)),
+        ("version".to_owned(), raw("v0.1")),
+    ]);
     let mut set = |path: &str, value: &str| {
-        document.set(&path.split('.').map(ToOwned::to_owned).collect::<Vec<_>>(), Some(raw(value)));
+        document.set(
+            &path.split('.').map(ToOwned::to_owned).collect::<Vec<_>>(),
+            Some(raw(value)),
+        );
     };
     match kind {
         "pool" => set("pool.name", "p"),
@@ -248,29 +260,58 @@ fn beyond(problems: &[gpuctl_manifest::spec::Problem]) -> bool {
         "is the same",
         "are the same field",
     ];
-    problems.iter().any(|problem| rules.iter().any(|rule| problem.message.contains(rule)))
+    problems
+        .iter()
+        .any(|problem| rules.iter().any(|rule| problem.message.contains(rule)))
 }
 
 /// The judge of a kind, made once.
 fn judge(kind: &str) -> &'static Validator {
     static ALL: OnceLock<BTreeMap<&'static str, Validator>> = OnceLock::new();
-    let make = || KINDS.map(|(kind, _)| (kind, jsonschema::validator_for(&schema(Some(kind))).unwrap())).into_iter().collect();
+    let make = || {
+        KINDS
+            .map(|(kind, _)| {
+                (
+                    kind,
+                    jsonschema::validator_for(&schema(Some(kind))).unwrap(),
+                )
+            })
+            .into_iter()
+            .collect()
+    };
     &ALL.get_or_init(make)[kind]
 }
 
 fn agree(text: &str, validator: &Validator) -> Result<bool, String> {
-    let Ok(value) = serde_saphyr::from_str::<Value>(text) else { return Ok(false) };
+    let Ok(value) = serde_saphyr::from_str::<Value>(text) else {
+        return Ok(false);
+    };
     let (ours, theirs) = (parse("", text), validator.is_valid(&value));
     let told = match &ours {
         Ok(_) => String::new(),
         Err(problems) if beyond(&problems.list) => return Ok(false),
-        Err(problems) => problems.list.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),
+        Err(problems) => problems
+            .list
+            .iter()
+            .map(|problem| problem.message.clone())
+            .collect::<Vec<_>>()
+            .join("; "),
     };
     if ours.is_ok() == theirs {
         return Ok(true);
     }
-    let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string().chars().take(300).collect()).collect();
-    Err(format!("{text}\nreader: {}\nschema: {errors:?}", if ours.is_ok() { "accepts it" } else { told.as_str() }))
+    let errors: Vec<String> = validator
+        .iter_errors(&value)
+        .map(|error| error.to_string().chars().take(300).collect())
+        .collect();
+    Err(format!(
+        "{text}\nreader: {}\nschema: {errors:?}",
+        if ours.is_ok() {
+            "accepts it"
+        } else {
+            told.as_str()
+        }
+    ))
 }
 
 #[test]
@@ -281,17 +322,33 @@ fn files_of_the_project_are_judged_alike() {
     for folder in ["examples", "tests/spec/contract"] {
         let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
         while let Some(folder) = folders.pop() {
-            for entry in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
-                if entry.is_dir() { folders.push(entry) } else { files.push(entry) }
+            for entry in folder
+                .read_dir()
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+            {
+                if entry.is_dir() {
+                    folders.push(entry);
+                } else {
+                    files.push(entry);
+                }
             }
         }
     }
-    for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "yaml")) {
+    for file in files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|ending| ending == "yaml"))
+    {
         let text = std::fs::read_to_string(file).unwrap();
         // Placeholders are filled in before anything is judged; a tab is no YAML to us.
-        let documents = text.split("\n---").filter(|text| text.contains("kind:") && !text.contains("{{") && !text.contains('\t'));
+        let documents = text
+            .split("\n---")
+            .filter(|text| text.contains("kind:") && !text.contains("{{") && !text.contains('\t'));
         for document in documents {
-            judged += usize::from(agree(document, &validator).unwrap_or_else(|error| panic!("{}: {error}", file.display())));
+            judged += usize::from(
+                agree(document, &validator)
+                    .unwrap_or_else(|error| panic!("{}: {error}", file.display())),
+            );
         }
     }
     assert!(judged >= 8, "{judged} documents were judged");
@@ -305,7 +362,10 @@ fn every_example_of_a_field_is_right() {
         for (path, sample) in all {
             let mut document = base(kind);
             if !["pool", "quota", "defaults"].contains(&kind) {
-                document.set(&["resources".to_owned(), "memory".to_owned()], Some(Yaml::Raw("64Gi".into())));
+                document.set(
+                    &["resources".to_owned(), "memory".to_owned()],
+                    Some(Yaml::Raw("64Gi".into())),
+                );
             }
             document.set(&path, Some(Yaml::Raw(sample)));
             let text = document.text();
@@ -322,14 +382,22 @@ fn every_example_of_a_field_is_right() {
                     "needs whole CPUs and memory",
                     "is enforced and not set",
                 ];
-                let all = problems.list.iter().all(|problem| beside.iter().any(|known| problem.message.contains(known)));
+                let all = problems
+                    .list
+                    .iter()
+                    .all(|problem| beside.iter().any(|known| problem.message.contains(known)));
                 assert!(all, "{text}: {:?}", problems.list);
             }
         }
     }
 }
 
-fn samples(fields: &'static [Field], kind: &str, before: &[String], found: &mut Vec<(Vec<String>, String)>) {
+fn samples(
+    fields: &'static [Field],
+    kind: &str,
+    before: &[String],
+    found: &mut Vec<(Vec<String>, String)>,
+) {
     for field in fields.iter().filter(|field| field.is_of(kind)) {
         let mut path = before.to_vec();
         path.push(field.name().to_owned());
@@ -367,10 +435,22 @@ fn every_value_in_every_field_is_judged_alike() {
         wrong.is_empty(),
         "{} of {judged}:\n{}",
         wrong.len(),
-        wrong.iter().take(12).cloned().collect::<Vec<_>>().join("\n\n")
+        wrong
+            .iter()
+            .take(12)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("\n\n")
     );
-    assert!(judged > 20_000 && right > 2_000, "{judged} judged, {right} of them right");
-    assert_eq!(BEYOND.len(), 11, "what a schema cannot say is told, and left out of this proof");
+    assert!(
+        judged > 20_000 && right > 2_000,
+        "{judged} judged, {right} of them right"
+    );
+    assert_eq!(
+        BEYOND.len(),
+        11,
+        "what a schema cannot say is told, and left out of this proof"
+    );
 }
 
 proptest! {

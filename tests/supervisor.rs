@@ -1,6 +1,9 @@
-//! The supervisor of ranks by itself: real processes on this machine, with lines of shell as their training. What it does in pods
-//! with real torch is in `tests/reality/torch.rs`.
-#![expect(clippy::disallowed_methods, reason = "tests arrange files and processes")]
+//! The supervisor of ranks by itself: real processes on this machine, with lines of shell as their
+//! training. What it does in pods with real torch is in `tests/reality/torch.rs`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests arrange files and processes"
+)]
 
 use std::fs;
 use std::io::Write;
@@ -12,12 +15,32 @@ use std::time::{Duration, Instant};
 
 /// Makes sure that Python is there, which the images of trainings bring along.
 fn python() -> &'static str {
-    let there = || Command::new("python3").arg("--version").stdout(Stdio::null()).status().is_ok();
+    let there = || {
+        Command::new("python3")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .is_ok()
+    };
     if !there() {
-        let install = |arguments: &[&str]| Command::new("apt-get").args(arguments).stdout(Stdio::null()).status();
+        let install = |arguments: &[&str]| {
+            Command::new("apt-get")
+                .args(arguments)
+                .stdout(Stdio::null())
+                .status()
+        };
         let _ = install(&["update", "--quiet"]);
-        let _ = install(&["install", "--yes", "--quiet", "--no-install-recommends", "python3"]);
-        assert!(there(), "`python3` is not installed, and apt-get cannot install it");
+        let _ = install(&[
+            "install",
+            "--yes",
+            "--quiet",
+            "--no-install-recommends",
+            "python3",
+        ]);
+        assert!(
+            there(),
+            "`python3` is not installed, and apt-get cannot install it"
+        );
     }
     "python3"
 }
@@ -49,14 +72,20 @@ impl Rank {
     fn kill(&mut self) {
         self.signal("STOP");
         if let Ok(pid) = fs::read_to_string(&self.pid) {
-            let _ = Command::new("kill").args(["-s", "KILL", "--", &format!("-{}", pid.trim())]).stderr(Stdio::null()).status();
+            let _ = Command::new("kill")
+                .args(["-s", "KILL", "--", &format!("-{}", pid.trim())])
+                .stderr(Stdio::null())
+                .status();
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
     fn signal(&self, name: &str) {
-        let _ = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).stderr(Stdio::null()).status();
+        let _ = Command::new("kill")
+            .args(["-s", name, &self.child.id().to_string()])
+            .stderr(Stdio::null())
+            .status();
     }
 
     #[track_caller]
@@ -73,20 +102,42 @@ impl Rank {
 }
 
 impl Training {
-    /// `script` is what each rank runs, with RANK and `GPUCTL_ATTEMPT`, in a folder of this training.
+    /// `script` is what each rank runs, with RANK and `GPUCTL_ATTEMPT`, in a folder of this
+    /// training.
     fn new(name: &str, ranks: usize, retries: u32, script: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("gpuctl-supervisor-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("gpuctl-supervisor-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("token"), "0123456789abcdef".repeat(4)).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let options = ["--retries", &retries.to_string(), "--grace", "2", "--settle", "0.5", "--patience", "3"];
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let options = [
+            "--retries",
+            &retries.to_string(),
+            "--grace",
+            "2",
+            "--settle",
+            "0.5",
+            "--patience",
+            "3",
+        ];
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        Self { folder, port, ranks, options, script: script.to_owned() }
+        Self {
+            folder,
+            port,
+            ranks,
+            options,
+            script: script.to_owned(),
+        }
     }
 
     fn with(mut self, options: &[&str]) -> Self {
-        self.options.extend(options.iter().map(|option| (*option).to_owned()));
+        self.options
+            .extend(options.iter().map(|option| (*option).to_owned()));
         self
     }
 
@@ -96,15 +147,51 @@ impl Training {
 
     /// Starts a rank in a pod of this name, after so many failures that the Job controller counted.
     fn start_pod(&self, rank: usize, pod: &str, failures: u32) -> Rank {
-        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/manifest/src/render/supervisor.py");
-        let err = fs::OpenOptions::new().create(true).append(true).open(self.folder.join(format!("err.{rank}"))).unwrap();
+        let program = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/crates/manifest/src/render/supervisor.py"
+        );
+        let err = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.folder.join(format!("err.{rank}")))
+            .unwrap();
         let mut command = Command::new(python());
-        command.args(["-IS", program, "--run", "test", "--token", "token", "--pod", pod, "--rank", &rank.to_string()]);
-        command.args(["--ranks", &self.ranks.to_string(), "--port", &self.port.to_string()]);
-        let script = format!("echo $$ > pid.$RANK; echo $GPUCTL_ATTEMPT >> attempts.$RANK; {}", self.script);
-        command.args(["--failures", &failures.to_string()]).args(&self.options).args(["--", "sh", "-c", &script]);
-        command.env("RANK", rank.to_string()).current_dir(&self.folder).stderr(err).stdout(Stdio::null());
-        Rank { child: command.spawn().unwrap(), pid: self.folder.join(format!("pid.{rank}")) }
+        command.args([
+            "-IS",
+            program,
+            "--run",
+            "test",
+            "--token",
+            "token",
+            "--pod",
+            pod,
+            "--rank",
+            &rank.to_string(),
+        ]);
+        command.args([
+            "--ranks",
+            &self.ranks.to_string(),
+            "--port",
+            &self.port.to_string(),
+        ]);
+        let script = format!(
+            "echo $$ > pid.$RANK; echo $GPUCTL_ATTEMPT >> attempts.$RANK; {}",
+            self.script
+        );
+        command
+            .args(["--failures", &failures.to_string()])
+            .args(&self.options)
+            .args(["--", "sh", "-c", &script]);
+        command
+            .env("RANK", rank.to_string())
+            .current_dir(&self.folder)
+            .stderr(err)
+            .stdout(Stdio::null());
+        Rank {
+            child: command.spawn().unwrap(),
+            pid: self.folder.join(format!("pid.{rank}")),
+        }
     }
 
     fn all(&self) -> Vec<Rank> {
@@ -118,7 +205,10 @@ impl Training {
 
     /// The attempts that a rank has begun.
     fn attempts(&self, rank: usize) -> String {
-        self.file(&format!("attempts.{rank}")).replace('\n', " ").trim().to_owned()
+        self.file(&format!("attempts.{rank}"))
+            .replace('\n', " ")
+            .trim()
+            .to_owned()
     }
 
     fn file(&self, name: &str) -> String {
@@ -143,20 +233,34 @@ fn nothing_starts_before_every_rank_is_there() {
     assert_eq!(training.attempts(1), "", "rank 1 waits");
     let mut first = training.start(0);
     assert_eq!((first.code(), late.code()), (0, 0));
-    assert_eq!((training.attempts(0).as_str(), training.attempts(1).as_str()), ("1", "1"));
+    assert_eq!(
+        (training.attempts(0).as_str(), training.attempts(1).as_str()),
+        ("1", "1")
+    );
 }
 
 #[test]
 fn a_rank_that_fails_restarts_all_for_one_retry() {
-    let training = Training::new("one", 3, 1, "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; [ $RANK = 1 ] && exit 7; exec sleep 60");
+    let training = Training::new(
+        "one",
+        3,
+        1,
+        "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; [ $RANK = 1 ] && exit 7; exec sleep 60",
+    );
     let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
     assert_eq!(codes, [0, 0, 0]);
     for rank in 0..3 {
         assert_eq!(training.attempts(rank), "1 2", "rank {rank}");
     }
     let said = training.said(2);
-    assert!(said.contains("gpuctl: rank 1 ended with exit code 7; retry 1 of 1"), "{said}");
-    assert!(said.contains("gpuctl: attempt 2: all 3 ranks start (1 of 1 retries used)"), "{said}");
+    assert!(
+        said.contains("gpuctl: rank 1 ended with exit code 7; retry 1 of 1"),
+        "{said}"
+    );
+    assert!(
+        said.contains("gpuctl: attempt 2: all 3 ranks start (1 of 1 retries used)"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -177,40 +281,65 @@ fn without_retries_left_the_culprit_keeps_its_code_and_the_others_end_the_job() 
         let codes = [ranks[culprit].code(), ranks[1 - culprit].code()];
         assert_eq!(codes, [7, 113]);
         let said = training.said(1 - culprit);
-        assert!(said.contains(&format!("gpuctl: rank {culprit} ended with exit code 7; there are no retries")), "{said}");
+        assert!(
+            said.contains(&format!(
+                "gpuctl: rank {culprit} ended with exit code 7; there are no retries"
+            )),
+            "{said}"
+        );
     }
 }
 
 #[test]
 fn a_pod_that_is_gone_costs_what_the_job_controller_counted() {
     for (counted, used) in [(0, 0), (1, 1)] {
-        let training = Training::new(&format!("gone-{counted}"), 2, 1, "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; exec sleep 60");
+        let training = Training::new(
+            &format!("gone-{counted}"),
+            2,
+            1,
+            "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; exec sleep 60",
+        );
         let mut first = training.start(0);
         let mut second = training.start(1);
-        training.until("both run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+        training.until("both run", || {
+            training.attempts(0) == "1" && training.attempts(1) == "1"
+        });
         second.kill();
-        training.until("rank 0 stops", || training.said(0).contains("rank 1: the pod is gone"));
+        training.until("rank 0 stops", || {
+            training.said(0).contains("rank 1: the pod is gone")
+        });
         let mut replaced = training.start_pod(1, "second", counted);
         assert_eq!((first.code(), replaced.code()), (0, 0));
         let said = training.said(0);
-        assert!(said.contains(&format!("attempt 2: all 2 ranks start ({used} of 1 retries used)")), "{said}");
+        assert!(
+            said.contains(&format!(
+                "attempt 2: all 2 ranks start ({used} of 1 retries used)"
+            )),
+            "{said}"
+        );
     }
 }
 
 #[test]
 fn when_rank_0_is_replaced_the_others_remember_what_it_knew() {
-    let script = "[ $GPUCTL_ATTEMPT = 3 ] && exit 0; [ $GPUCTL_ATTEMPT$RANK = 11 ] && exit 7; exec sleep 60";
+    let script =
+        "[ $GPUCTL_ATTEMPT = 3 ] && exit 0; [ $GPUCTL_ATTEMPT$RANK = 11 ] && exit 7; exec sleep 60";
     let training = Training::new("zero", 2, 3, script);
     let mut first = training.start(0);
     let mut second = training.start(1);
-    training.until("the second attempt runs", || training.attempts(0) == "1 2" && training.attempts(1) == "1 2");
+    training.until("the second attempt runs", || {
+        training.attempts(0) == "1 2" && training.attempts(1) == "1 2"
+    });
     first.kill();
     let mut replaced = training.start_pod(0, "second", 1);
     assert_eq!((replaced.code(), second.code()), (0, 0));
     let said = training.said(1);
     assert!(said.contains("rank 0: the pod is new"), "{said}");
     // One failure of a command, one pod that failed.
-    assert!(said.contains("attempt 3: all 2 ranks start (2 of 3 retries used)"), "{said}");
+    assert!(
+        said.contains("attempt 3: all 2 ranks start (2 of 3 retries used)"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -219,16 +348,25 @@ fn a_pod_that_is_taken_away_lets_all_ranks_save_and_costs_nothing() {
     let training = Training::new("evicted", 2, 0, script);
     let mut first = training.start(0);
     let mut second = training.start(1);
-    training.until("both run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    training.until("both run", || {
+        training.attempts(0) == "1" && training.attempts(1) == "1"
+    });
     sleep(Duration::from_millis(300));
     second.signal("TERM");
-    // A command that ends well when it is told to is not done: with 0 the Job would count the rank as complete.
+    // A command that ends well when it is told to is not done: with 0 the Job would count the rank
+    // as complete.
     assert_eq!(second.code(), 143);
     training.until("rank 0 saved too", || training.file("saved.0") == "saved\n");
     assert_eq!(training.file("saved.1"), "saved\n");
     let mut replaced = training.start_pod(1, "second", 0);
     assert_eq!((first.code(), replaced.code()), (0, 0));
-    assert!(training.said(0).contains("attempt 2: all 2 ranks start (0 of 0 retries used)"), "{}", training.said(0));
+    assert!(
+        training
+            .said(0)
+            .contains("attempt 2: all 2 ranks start (0 of 0 retries used)"),
+        "{}",
+        training.said(0)
+    );
 }
 
 #[test]
@@ -238,9 +376,14 @@ fn a_training_that_prints_nothing_is_restarted_and_one_that_does_is_not() {
     let began = Instant::now();
     let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
     assert_eq!(codes, [0, 0]);
-    assert!(began.elapsed() > Duration::from_secs(4), "two and a half seconds of lines, two without");
     assert!(
-        training.said(1).contains("no rank printed a line for 2s (`job.hang_timeout`); retry 1 of 1"),
+        began.elapsed() > Duration::from_secs(4),
+        "two and a half seconds of lines, two without"
+    );
+    assert!(
+        training
+            .said(1)
+            .contains("no rank printed a line for 2s (`job.hang_timeout`); retry 1 of 1"),
         "{}",
         training.said(1)
     );
@@ -248,14 +391,23 @@ fn a_training_that_prints_nothing_is_restarted_and_one_that_does_is_not() {
 
 #[test]
 fn limits_of_time_hold_for_all_attempts_and_for_waiting() {
-    let training = Training::new("limit", 2, 9, "sleep 1; exit $RANK").with(&["--max-runtime", "4"]);
+    let training =
+        Training::new("limit", 2, 9, "sleep 1; exit $RANK").with(&["--max-runtime", "4"]);
     let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
     assert_eq!(codes, [113, 113]);
     let said = training.said(0);
-    assert!(said.contains("the training ran longer than `job.max_runtime` (4s)") && said.contains("attempt 2"), "{said}");
+    assert!(
+        said.contains("the training ran longer than `job.max_runtime` (4s)")
+            && said.contains("attempt 2"),
+        "{said}"
+    );
 
     let training = Training::new("placed", 2, 0, "true").with(&["--gang-timeout", "1"]);
-    assert_eq!(training.start(1).code(), 114, "its pod is replaced at no cost");
+    assert_eq!(
+        training.start(1).code(),
+        114,
+        "its pod is replaced at no cost"
+    );
     assert_eq!(training.attempts(1), "");
 }
 
@@ -265,28 +417,52 @@ fn nothing_of_an_attempt_outlives_it() {
     let training = Training::new("orphan", 1, 1, script);
     assert_eq!(training.start(0).code(), 0);
     let worker = training.file("worker");
-    let gone = Command::new("kill").args(["-0", worker.trim()]).stderr(Stdio::null()).status().unwrap();
-    assert!(!gone.success(), "the worker in a session of its own still runs");
+    let gone = Command::new("kill")
+        .args(["-0", worker.trim()])
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(
+        !gone.success(),
+        "the worker in a session of its own still runs"
+    );
 }
 
 #[test]
 fn a_rank_that_could_not_be_reached_for_a_while_costs_a_retry() {
-    let training = Training::new("frozen", 2, 1, "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; exec sleep 60");
+    let training = Training::new(
+        "frozen",
+        2,
+        1,
+        "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; exec sleep 60",
+    );
     let mut first = training.start(0);
     let mut second = training.start(1);
-    training.until("both run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    training.until("both run", || {
+        training.attempts(0) == "1" && training.attempts(1) == "1"
+    });
     second.signal("STOP");
-    training.until("rank 0 stops", || training.said(0).contains("rank 1: the pod is gone"));
+    training.until("rank 0 stops", || {
+        training.said(0).contains("rank 1: the pod is gone")
+    });
     second.signal("CONT");
     assert_eq!((first.code(), second.code()), (0, 0));
-    assert!(training.said(0).contains("attempt 2: all 2 ranks start (1 of 1 retries used)"), "{}", training.said(0));
+    assert!(
+        training
+            .said(0)
+            .contains("attempt 2: all 2 ranks start (1 of 1 retries used)"),
+        "{}",
+        training.said(0)
+    );
 }
 
 #[test]
 fn strangers_at_the_port_change_nothing() {
     let training = Training::new("stranger", 2, 0, "sleep 1");
     let mut first = training.start(0);
-    training.until("rank 0 listens", || TcpStream::connect(("127.0.0.1", training.port)).is_ok());
+    training.until("rank 0 listens", || {
+        TcpStream::connect(("127.0.0.1", training.port)).is_ok()
+    });
     for words in [
         "GET / HTTP/1.1\r\n\r\n",
         "null\n",
@@ -306,7 +482,12 @@ fn strangers_at_the_port_change_nothing() {
 
 #[test]
 fn sixty_four_ranks_start_and_restart_together() {
-    let training = Training::new("many", 64, 1, "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; [ $RANK = 63 ] && exit 1; exec sleep 60");
+    let training = Training::new(
+        "many",
+        64,
+        1,
+        "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; [ $RANK = 63 ] && exit 1; exec sleep 60",
+    );
     let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
     assert!(codes.iter().all(|code| *code == 0), "{codes:?}");
     assert!((0..64).all(|rank| training.attempts(rank) == "1 2"));
@@ -318,7 +499,13 @@ fn a_program_that_is_not_there_ends_as_in_a_shell() {
     "nosuch".clone_into(&mut training.script);
     // Alone, 127 would be tried again by the Job controller.
     assert_eq!(training.start(0).code(), 113);
-    assert!(training.said(0).contains("rank 0 ended with exit code 127; there are no retries"), "{}", training.said(0));
+    assert!(
+        training
+            .said(0)
+            .contains("rank 0 ended with exit code 127; there are no retries"),
+        "{}",
+        training.said(0)
+    );
 }
 
 #[test]
@@ -330,17 +517,24 @@ fn a_rank_alone_uses_its_retries_in_its_pod() {
 
 #[test]
 fn ranks_that_end_well_because_they_are_told_to_wait_for_a_new_rank_0() {
-    let script = "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; trap 'exit 0' TERM; while :; do sleep 0.1; done";
+    let script =
+        "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; trap 'exit 0' TERM; while :; do sleep 0.1; done";
     let training = Training::new("wait", 2, 0, script);
     let mut first = training.start(0);
     let mut second = training.start(1);
-    training.until("both run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    training.until("both run", || {
+        training.attempts(0) == "1" && training.attempts(1) == "1"
+    });
     sleep(Duration::from_millis(300));
     first.signal("TERM");
     assert_eq!(first.code(), 143);
     // Longer than the time after which a silent peer counts as gone.
     sleep(Duration::from_secs(5));
-    assert!(second.child.try_wait().unwrap().is_none(), "rank 1 has not ended: {}", training.said(1));
+    assert!(
+        second.child.try_wait().unwrap().is_none(),
+        "rank 1 has not ended: {}",
+        training.said(1)
+    );
     let mut replaced = training.start_pod(0, "second", 0);
     assert_eq!((replaced.code(), second.code()), (0, 0));
 }
@@ -351,10 +545,14 @@ fn a_rank_that_was_done_and_is_gone_is_waited_for() {
     let training = Training::new("done", 2, 0, script);
     let mut first = training.start(0);
     let mut second = training.start(1);
-    training.until("both ran", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    training.until("both ran", || {
+        training.attempts(0) == "1" && training.attempts(1) == "1"
+    });
     sleep(Duration::from_secs(1));
     second.kill();
-    training.until("rank 0 stops", || training.said(0).contains("rank 1: the pod is gone"));
+    training.until("rank 0 stops", || {
+        training.said(0).contains("rank 1: the pod is gone")
+    });
     let mut replaced = training.start_pod(1, "second", 0);
     assert_eq!((first.code(), replaced.code()), (0, 0));
     assert_eq!(training.attempts(0), "1 2");

@@ -15,7 +15,17 @@ pub fn ready() -> Option<PathBuf> {
     if !program.exists() {
         println!("builds {NAME} {VERSION}, once");
         let mut cargo = Command::new("cargo");
-        cargo.args(["install", "--quiet", "--locked", "--version", VERSION, "--root"]).arg(&root).arg(NAME);
+        cargo
+            .args([
+                "install",
+                "--quiet",
+                "--locked",
+                "--version",
+                VERSION,
+                "--root",
+            ])
+            .arg(&root)
+            .arg(NAME);
         if !cargo.status().is_ok_and(|status| status.success()) {
             println!("{NAME} cannot be built, and is not compared");
             return None;

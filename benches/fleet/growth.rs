@@ -1,4 +1,5 @@
-//! How time and memory grow with the cluster, on replayed objects: what the client itself costs, without a server's work.
+//! How time and memory grow with the cluster, on replayed objects: what the client itself costs,
+//! without a server's work.
 
 use std::fs;
 use std::process::Command;
@@ -10,13 +11,23 @@ use crate::measure::measured;
 use crate::replay::Sample;
 
 /// Nodes and pods.
-const SIZES: [(usize, usize); 5] = [(1000, 8000), (1000, 25_000), (1000, 100_000), (12_000, 100_000), (65_000, 500_000)];
+const SIZES: [(usize, usize); 5] = [
+    (1000, 8000),
+    (1000, 25_000),
+    (1000, 100_000),
+    (12_000, 100_000),
+    (65_000, 500_000),
+];
 const RUNS: usize = 3;
 
 pub fn show(cluster: &Cluster, sample: &Sample) {
     let (json, protobuf) = sample.sizes();
-    println!("\nreplayed, a pod of {json} bytes in JSON and {protobuf} in protobuf, the middle of {RUNS} runs");
-    println!("| nodes | pods | command | encoding | time, ms | CPU, ms | peak, MiB |\n|---:|---:|---|---|---:|---:|---:|");
+    println!(
+        "\nreplayed, a pod of {json} bytes in JSON and {protobuf} in protobuf, the middle of {RUNS} runs"
+    );
+    println!(
+        "| nodes | pods | command | encoding | time, ms | CPU, ms | peak, MiB |\n|---:|---:|---|---|---:|---:|---:|"
+    );
     for (nodes, pods) in SIZES {
         for (encoding, with_protobuf) in [("protobuf", true), ("JSON", false)] {
             let server = sample.serve(nodes, pods, with_protobuf);
@@ -32,7 +43,12 @@ pub fn show(cluster: &Cluster, sample: &Sample) {
                 let mut costs: Vec<_> = (0..RUNS)
                     .map(|_| {
                         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-                        measured(command.args(line.split(' ')).env("KUBECONFIG", &path).env("GPUCTL_PROMETHEUS", "none"))
+                        measured(
+                            command
+                                .args(line.split(' '))
+                                .env("KUBECONFIG", &path)
+                                .env("GPUCTL_PROMETHEUS", "none"),
+                        )
                     })
                     .collect();
                 costs.sort_by_key(|cost| cost.wall);

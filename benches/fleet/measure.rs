@@ -34,7 +34,11 @@ pub struct Contestant {
 impl Contestant {
     pub fn new(name: &str, program: &str, words: &[&str]) -> Self {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Self { name: name.to_owned(), program: program.to_owned(), words }
+        Self {
+            name: name.to_owned(),
+            program: program.to_owned(),
+            words,
+        }
     }
 
     pub fn command(&self) -> Command {
@@ -44,16 +48,24 @@ impl Contestant {
     }
 }
 
-/// Runs all of them in turn, so that what else the machine does weighs on all. Returns the middle cost of each, by time.
+/// Runs all of them in turn, so that what else the machine does weighs on all. Returns the middle
+/// cost of each, by time.
 pub fn in_turn(contestants: &[Contestant], cluster: &Cluster, server: &Server) -> Vec<Cost> {
     let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); contestants.len()];
     for run in 0..=RUNS {
         for (of_one, contestant) in costs.iter_mut().zip(contestants) {
             let before = server.cpu();
-            let cost = measured(contestant.command().env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)));
+            let cost = measured(
+                contestant
+                    .command()
+                    .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)),
+            );
             // The first fills caches.
             if run > 0 {
-                of_one.push(Cost { server: server.cpu().saturating_sub(before), ..cost });
+                of_one.push(Cost {
+                    server: server.cpu().saturating_sub(before),
+                    ..cost
+                });
             }
         }
     }
@@ -67,14 +79,24 @@ pub fn in_turn(contestants: &[Contestant], cluster: &Cluster, server: &Server) -
 /// Runs a command to its end.
 pub fn measured(command: &mut Command) -> Cost {
     let start = Instant::now();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command starts");
     let (mut peak, mut used): (f64, Duration) = (0.0, Duration::ZERO);
     loop {
         peak = peak.max(process::peak(child.id()).unwrap_or_default());
         used = used.max(process::cpu(child.id()).unwrap_or_default());
         if let Some(status) = child.try_wait().expect("the command can be waited for") {
             assert!(status.success(), "{command:?} failed");
-            return Cost { wall: start.elapsed(), cpu: used, peak, server: Duration::ZERO };
+            return Cost {
+                wall: start.elapsed(),
+                cpu: used,
+                peak,
+                server: Duration::ZERO,
+            };
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -87,11 +109,16 @@ impl Server {
     pub fn of(cluster: &Cluster) -> Self {
         let folder = cluster.folder().display().to_string();
         let processes = fs::read_dir("/proc").expect("Linux has /proc").flatten();
-        let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let mut pids =
+            processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let is_ours = |pid: &u32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let words = String::from_utf8_lossy(&words);
-            words.split('\0').next().is_some_and(|program| program.ends_with("kube-apiserver")) && words.contains(&folder)
+            words
+                .split('\0')
+                .next()
+                .is_some_and(|program| program.ends_with("kube-apiserver"))
+                && words.contains(&folder)
         };
         Self(pids.find(is_ours).expect("the API server runs"))
     }

@@ -1,5 +1,5 @@
-//! What commands cost that ask Prometheus as well, beside promtool and both servers' own time: every device of the fleet, scraped as often
-//! as real clusters do.
+//! What commands cost that ask Prometheus as well, beside promtool and both servers' own time:
+//! every device of the fleet, scraped as often as real clusters do.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,12 @@ const SCRAPE: Duration = Duration::from_secs(15);
 const ROWS: [&str; 3] = ["get overview", "get nodes", "get heatmap"];
 
 /// `floors` are what the API server needs to answer alone.
-pub fn show(cluster: &Cluster, server: &Server, nodes: &[Value], floors: impl IntoIterator<Item = Contestant>) {
+pub fn show(
+    cluster: &Cluster,
+    server: &Server,
+    nodes: &[Value],
+    floors: impl IntoIterator<Item = Contestant>,
+) {
     let exporter = Exporter::start().expect("a port is free");
     let gpus = load::devices(nodes);
     println!(
@@ -26,38 +31,78 @@ pub fn show(cluster: &Cluster, server: &Server, nodes: &[Value], floors: impl In
     );
     exporter.change(|fleet| fleet.gpus = gpus);
     let targets = json!([{"targets": [exporter.address()]}]);
-    let scrapes = json!([{"job_name": "gpu-exporter", "honor_labels": true, "static_configs": targets}]);
+    let scrapes =
+        json!([{"job_name": "gpu-exporter", "honor_labels": true, "static_configs": targets}]);
     let log = cluster.folder().join("fleet-queries.log");
-    let global = json!({"scrape_interval": format!("{}s", SCRAPE.as_secs()), "query_log_file": log});
-    let prometheus =
-        cluster.prometheus_with("fleet", &json!({"global": global, "scrape_configs": scrapes})).expect("Prometheus starts");
+    let global =
+        json!({"scrape_interval": format!("{}s", SCRAPE.as_secs()), "query_log_file": log});
+    let prometheus = cluster
+        .prometheus_with(
+            "fleet",
+            &json!({"global": global, "scrape_configs": scrapes}),
+        )
+        .expect("Prometheus starts");
     // The second scrape meets series that are there already.
     thread::sleep(SCRAPE * 3);
     let promtool = cluster.binary("promtool").display().to_string();
     let query = ["query", "instant", &prometheus, "DCGM_FI_DEV_GPU_UTIL"];
     let mut contestants: Vec<Contestant> = floors.into_iter().collect();
-    contestants.push(Contestant::new("promtool query instant, utilization of each device", &promtool, &query));
+    contestants.push(Contestant::new(
+        "promtool query instant, utilization of each device",
+        &promtool,
+        &query,
+    ));
     for row in ROWS {
-        let words: Vec<&str> = ["--prometheus", &prometheus].into_iter().chain(row.split(' ')).collect();
-        contestants.push(Contestant::new(&format!("gpuctl {row}"), env!("CARGO_BIN_EXE_gpuctl"), &words));
+        let words: Vec<&str> = ["--prometheus", &prometheus]
+            .into_iter()
+            .chain(row.split(' '))
+            .collect();
+        contestants.push(Contestant::new(
+            &format!("gpuctl {row}"),
+            env!("CARGO_BIN_EXE_gpuctl"),
+            &words,
+        ));
     }
-    let overview = contestants.iter().find(|one| one.name.ends_with(ROWS[0])).expect("it is one of them");
+    let overview = contestants
+        .iter()
+        .find(|one| one.name.ends_with(ROWS[0]))
+        .expect("it is one of them");
     contestants.push(alone(&prometheus, &queries(overview, cluster, &log)));
-    for (contestant, cost) in contestants.iter().zip(in_turn(&contestants, cluster, server)) {
+    for (contestant, cost) in contestants
+        .iter()
+        .zip(in_turn(&contestants, cluster, server))
+    {
         let (name, peak) = (&contestant.name, cost.peak);
-        println!("| `{name}` | {} | {} | {peak:.0} |", cost.wall.as_millis(), cost.cpu.as_millis());
+        println!(
+            "| `{name}` | {} | {} | {peak:.0} |",
+            cost.wall.as_millis(),
+            cost.cpu.as_millis()
+        );
     }
 }
 
 /// Runs a command and returns its queries, as Prometheus logs them.
 fn queries(contestant: &Contestant, cluster: &Cluster, log: &Path) -> Vec<String> {
-    let lines = || fs::read_to_string(log).expect("Prometheus logs queries").lines().map(ToOwned::to_owned).collect::<Vec<_>>();
+    let lines = || {
+        fs::read_to_string(log)
+            .expect("Prometheus logs queries")
+            .lines()
+            .map(ToOwned::to_owned)
+            .collect::<Vec<_>>()
+    };
     let before = lines().len();
-    measured(contestant.command().env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)));
+    measured(
+        contestant
+            .command()
+            .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)),
+    );
     thread::sleep(Duration::from_secs(1));
     let query = |line: &String| {
         let entry: Value = serde_json::from_str(line).expect("a line is an object");
-        entry["params"]["query"].as_str().expect("it has a query").to_owned()
+        entry["params"]["query"]
+            .as_str()
+            .expect("it has a query")
+            .to_owned()
     };
     lines()[before..].iter().map(query).collect()
 }
@@ -65,11 +110,23 @@ fn queries(contestant: &Contestant, cluster: &Cluster, log: &Path) -> Vec<String
 /// Asks all of them at once and throws the answers away.
 fn alone(prometheus: &str, queries: &[String]) -> Contestant {
     let url = |query: &String| {
-        let form = form_urlencoded::Serializer::new(String::new()).append_pair("query", query).finish();
+        let form = form_urlencoded::Serializer::new(String::new())
+            .append_pair("query", query)
+            .finish();
         format!("{prometheus}/api/v1/query?{form}")
     };
     let urls: Vec<String> = queries.iter().map(url).collect();
-    let each = urls.iter().flat_map(|url| ["-o", "/dev/null", url.as_str()]);
+    let each = urls
+        .iter()
+        .flat_map(|url| ["-o", "/dev/null", url.as_str()]);
     let words: Vec<&str> = ["-sSf", "--parallel"].into_iter().chain(each).collect();
-    Contestant::new(&format!("curl --parallel, the {} queries of {}", queries.len(), ROWS[0]), "curl", &words)
+    Contestant::new(
+        &format!(
+            "curl --parallel, the {} queries of {}",
+            queries.len(),
+            ROWS[0]
+        ),
+        "curl",
+        &words,
+    )
 }

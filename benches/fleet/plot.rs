@@ -1,10 +1,12 @@
-//! Draws how time and memory grow, from the table in RESULTS.md: the picture and the figures are the same.
+//! Draws how time and memory grow, from the table in RESULTS.md: the picture and the figures are
+//! the same.
 
 use std::fs;
 use std::path::Path;
 
 use plotters::prelude::{
-    ChartBuilder, Circle, Color, IntoDrawingArea, IntoFont, PathElement, RGBColor, SVGBackend, TRANSPARENT, Text, WHITE,
+    ChartBuilder, Circle, Color, IntoDrawingArea, IntoFont, PathElement, RGBColor, SVGBackend,
+    TRANSPARENT, Text, WHITE,
 };
 
 /// Width and height in pixels.
@@ -23,10 +25,16 @@ type Row = (f64, String, f64, f64);
 /// Rows of a thousand nodes and of protobuf.
 fn rows(text: &str) -> Vec<Row> {
     let row = |line: &str| {
-        let cells: Vec<String> = line.trim_matches('|').split('|').map(|cell| cell.trim().replace([',', '`'], "")).collect();
+        let cells: Vec<String> = line
+            .trim_matches('|')
+            .split('|')
+            .map(|cell| cell.trim().replace([',', '`'], ""))
+            .collect();
         let number = |place: usize| cells.get(place)?.parse::<f64>().ok();
         let is_meant = cells.len() == 7 && cells[0] == "1000" && cells[3] == "protobuf";
-        is_meant.then(|| Some((number(1)?, cells[2].clone(), number(4)?, number(6)?))).flatten()
+        is_meant
+            .then(|| Some((number(1)?, cells[2].clone(), number(4)?, number(6)?)))
+            .flatten()
     };
     text.lines().filter_map(row).collect()
 }
@@ -35,13 +43,19 @@ fn rows(text: &str) -> Vec<Row> {
 pub fn draw() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
     let rows = rows(&fs::read_to_string(folder.join("RESULTS.md")).expect("the table is there"));
-    assert!(!rows.is_empty(), "RESULTS.md has no rows of a thousand nodes");
+    assert!(
+        !rows.is_empty(),
+        "RESULTS.md has no rows of a thousand nodes"
+    );
     let path = folder.join("growth.svg");
     let area = SVGBackend::new(&path, SIZE).into_drawing_area();
     area.fill(&WHITE).expect("the picture can be drawn");
     let (left, right) = area.split_horizontally(SIZE.0 / 2);
     let most = rows.iter().map(|row| row.0).fold(0.0, f64::max);
-    for (part, what, of) in [(left, "ms", (|row| row.2) as fn(&Row) -> f64), (right, "MiB", |row| row.3)] {
+    for (part, what, of) in [
+        (left, "ms", (|row| row.2) as fn(&Row) -> f64),
+        (right, "MiB", |row| row.3),
+    ] {
         let highest = rows.iter().map(of).fold(0.0, f64::max) * 1.1;
         let mut chart = ChartBuilder::on(&part)
             .margin(12)
@@ -61,8 +75,14 @@ pub fn draw() {
             .draw()
             .expect("the picture can be drawn");
         for (place, (command, color)) in COMMANDS.iter().enumerate() {
-            let points: Vec<(f64, f64)> = rows.iter().filter(|row| row.1 == *command).map(|row| (row.0, of(row))).collect();
-            let dots = points.iter().map(|point| Circle::new(*point, 3, color.filled()));
+            let points: Vec<(f64, f64)> = rows
+                .iter()
+                .filter(|row| row.1 == *command)
+                .map(|row| (row.0, of(row)))
+                .collect();
+            let dots = points
+                .iter()
+                .map(|point| Circle::new(*point, 3, color.filled()));
             chart.draw_series(dots).expect("the picture can be drawn");
             let line = PathElement::new(points, color.stroke_width(2));
             let name = Text::new(
@@ -74,7 +94,10 @@ pub fn draw() {
             chart.draw_series([name]).expect("the picture can be drawn");
         }
         if what == "MiB" {
-            let line = PathElement::new(vec![(0.0, GOAL), (most, GOAL)], RGBColor(158, 158, 158).stroke_width(1));
+            let line = PathElement::new(
+                vec![(0.0, GOAL), (most, GOAL)],
+                RGBColor(158, 158, 158).stroke_width(1),
+            );
             chart.draw_series([line]).expect("the picture can be drawn");
         }
     }

@@ -1,5 +1,6 @@
-//! An API server that answers lists with copies of a node, of a pod with a GPU and of one without, as many as asked, in both encodings.
-//! The originals come from a real API server; names have one width, so that copies differ from them in digits alone.
+//! An API server that answers lists with copies of a node, of a pod with a GPU and of one without,
+//! as many as asked, in both encodings. The originals come from a real API server; names have one
+//! width, so that copies differ from them in digits alone.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -24,7 +25,8 @@ const NODE: &[u8] = b"n-00001";
 /// GPUs of a node. Pods beyond these have none: more could not run.
 const GPUS: usize = 8;
 
-/// A pod with a GPU, a node, and a pod without a GPU that belongs to an owner, in JSON and in protobuf.
+/// A pod with a GPU, a node, and a pod without a GPU that belongs to an owner, in JSON and in
+/// protobuf.
 #[derive(Clone)]
 pub struct Sample {
     json: [Copied; 3],
@@ -32,7 +34,12 @@ pub struct Sample {
 }
 
 fn places(bytes: &[u8], name: &[u8]) -> Vec<usize> {
-    bytes.windows(name.len()).enumerate().filter(|(_, window)| *window == name).map(|(place, _)| place).collect()
+    bytes
+        .windows(name.len())
+        .enumerate()
+        .filter(|(_, window)| *window == name)
+        .map(|(place, _)| place)
+        .collect()
 }
 
 impl Copied {
@@ -47,7 +54,9 @@ impl Copied {
         to.extend_from_slice(&self.bytes);
         let (pod, node) = (format!("-{pod:07}"), format!("n-{node:05}"));
         for (places, name) in [(&self.pods, &pod), (&self.nodes, &node)] {
-            places.iter().for_each(|place| to[start + place..start + place + name.len()].copy_from_slice(name.as_bytes()));
+            places.iter().for_each(|place| {
+                to[start + place..start + place + name.len()].copy_from_slice(name.as_bytes());
+            });
         }
     }
 }
@@ -64,7 +73,11 @@ fn fetched(cluster: &Cluster, path: &str, accept: &str) -> Vec<u8> {
         .arg(format!("{}{path}", cluster.api_server()))
         .output()
         .expect("curl starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     output.stdout
 }
 
@@ -115,14 +128,28 @@ impl Sample {
         // Nobody serves the kind, so nobody misses the owner. Copies on one node have one.
         without["metadata"]["ownerReferences"] = serde_json::json!([{"apiVersion": "example.com/v1", "kind": "Sweep", "name": "sweep-n-00001",
             "uid": "00000000-0000-0000-0000-n-00001", "controller": true}]);
-        without["spec"]["containers"][0]["resources"]["limits"].as_object_mut().expect("an object").remove("nvidia.com/gpu");
+        without["spec"]["containers"][0]["resources"]["limits"]
+            .as_object_mut()
+            .expect("an object")
+            .remove("nvidia.com/gpu");
         admin.run_with(&["create", "-f", "-"], &without.to_string());
-        admin.until(&["get", "pod", "q-0000001", "-n", "team-1"], |pod| pod["status"]["phase"] == "Running");
-        let paths =
-            ["/api/v1/namespaces/team-1/pods/p-0000001", "/api/v1/nodes/n-00001", "/api/v1/namespaces/team-1/pods/q-0000001"];
+        admin.until(&["get", "pod", "q-0000001", "-n", "team-1"], |pod| {
+            pod["status"]["phase"] == "Running"
+        });
+        let paths = [
+            "/api/v1/namespaces/team-1/pods/p-0000001",
+            "/api/v1/nodes/n-00001",
+            "/api/v1/namespaces/team-1/pods/q-0000001",
+        ];
         Self {
             json: paths.map(|path| Copied::of(fetched(cluster, path, "application/json"))),
-            protobuf: paths.map(|path| Copied::of(object(&fetched(cluster, path, "application/vnd.kubernetes.protobuf")))),
+            protobuf: paths.map(|path| {
+                Copied::of(object(&fetched(
+                    cluster,
+                    path,
+                    "application/vnd.kubernetes.protobuf",
+                )))
+            }),
         }
     }
 
@@ -130,10 +157,16 @@ impl Sample {
     pub fn small(cluster: &Cluster) -> Self {
         let admin = cluster.kubectl(Persona::Admin);
         let product = Some(("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"));
-        cluster.add_nodes(&[gpuctl_sandbox::nodes::node("n-00001", product, &[("nvidia.com/gpu", 8)])]);
+        cluster.add_nodes(&[gpuctl_sandbox::nodes::node(
+            "n-00001",
+            product,
+            &[("nvidia.com/gpu", 8)],
+        )]);
         admin.run(&["create", "namespace", "team-1"]);
         admin.run_with(&["create", "-f", "-"], &crate::pod(1).to_string());
-        admin.until(&["get", "pod", "p-0000001", "-n", "team-1"], |pod| pod["status"]["phase"] == "Running");
+        admin.until(&["get", "pod", "p-0000001", "-n", "team-1"], |pod| {
+            pod["status"]["phase"] == "Running"
+        });
         Self::of(cluster)
     }
 
@@ -157,39 +190,86 @@ impl Sample {
     }
 
     fn answer(&self, stream: TcpStream, nodes: usize, pods: usize, with_protobuf: bool) {
-        let (mut reader, mut stream) = (BufReader::new(stream.try_clone().expect("a socket")), stream);
+        let (mut reader, mut stream) = (
+            BufReader::new(stream.try_clone().expect("a socket")),
+            stream,
+        );
         loop {
             let mut head = String::new();
             while reader.read_line(&mut head).unwrap_or(0) > 2 {}
             if head.is_empty() {
                 return;
             }
-            let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
-            reader.by_ref().take(length.unwrap_or(0)).read_to_end(&mut Vec::new()).expect("the client writes");
+            let length = head.lines().find_map(|line| {
+                line.to_ascii_lowercase()
+                    .strip_prefix("content-length: ")?
+                    .parse()
+                    .ok()
+            });
+            reader
+                .by_ref()
+                .take(length.unwrap_or(0))
+                .read_to_end(&mut Vec::new())
+                .expect("the client writes");
             let target = head.split(' ').nth(1).unwrap_or_default();
             let (path, query) = target.split_once('?').unwrap_or((target, ""));
-            let number = |key: &str| query.split('&').find_map(|pair| pair.strip_prefix(key)?.parse::<usize>().ok());
-            let protobuf = with_protobuf && head.to_ascii_lowercase().contains("accept: application/vnd.kubernetes.protobuf");
-            let (from, limit) = (number("continue=").unwrap_or(0), number("limit=").unwrap_or(usize::MAX));
+            let number = |key: &str| {
+                query
+                    .split('&')
+                    .find_map(|pair| pair.strip_prefix(key)?.parse::<usize>().ok())
+            };
+            let protobuf = with_protobuf
+                && head
+                    .to_ascii_lowercase()
+                    .contains("accept: application/vnd.kubernetes.protobuf");
+            let (from, limit) = (
+                number("continue=").unwrap_or(0),
+                number("limit=").unwrap_or(usize::MAX),
+            );
             let body = match path {
                 // Nothing of ours is among these pods.
                 "/api/v1/pods" if !query.contains("labelSelector") => {
                     self.list(0, from, limit.min(pods - from), pods, nodes, protobuf)
                 }
-                "/api/v1/nodes" => self.list(1, from, limit.min(nodes - from), nodes, nodes, protobuf),
+                "/api/v1/nodes" => {
+                    self.list(1, from, limit.min(nodes - from), nodes, nodes, protobuf)
+                }
                 _ => br#"{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}"#.to_vec(),
             };
-            let media = if body.starts_with(b"k8s\0") { "application/vnd.kubernetes.protobuf" } else { "application/json" };
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ncontent-length: {}\r\n\r\n", body.len());
-            if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)).is_err() {
+            let media = if body.starts_with(b"k8s\0") {
+                "application/vnd.kubernetes.protobuf"
+            } else {
+                "application/json"
+            };
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            if stream
+                .write_all(head.as_bytes())
+                .and_then(|()| stream.write_all(&body))
+                .is_err()
+            {
                 return;
             }
         }
     }
 
-    fn list(&self, which: usize, from: usize, count: usize, all: usize, nodes: usize, protobuf: bool) -> Vec<u8> {
+    fn list(
+        &self,
+        which: usize,
+        from: usize,
+        count: usize,
+        all: usize,
+        nodes: usize,
+        protobuf: bool,
+    ) -> Vec<u8> {
         let end = from + count;
-        let next = if end < all { end.to_string() } else { String::new() };
+        let next = if end < all {
+            end.to_string()
+        } else {
+            String::new()
+        };
         let numbers = (from..end).map(|index| match which {
             0 if index < nodes * GPUS => (0, index, index % nodes),
             0 => (2, index, index % nodes),

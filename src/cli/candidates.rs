@@ -1,6 +1,6 @@
-//! Completes live names: jobs, workloads, nodes, pools and quotas of the current context. It ends after 300 ms with what
-//! has arrived, and prints no errors, because a shell waits for it at every press of the tab key. Names of the namespace
-//! at hand do not wait for those of a large cluster.
+//! Completes live names: jobs, workloads, nodes, pools and quotas of the current context. It ends
+//! after 300 ms with what has arrived, and prints no errors, because a shell waits for it at every
+//! press of the tab key. Names of the namespace at hand do not wait for those of a large cluster.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,22 +22,41 @@ pub(crate) const WITHIN: Duration = Duration::from_millis(300);
 /// Names of jobs, for the shell. Any trouble gives no candidates and no message.
 pub(crate) fn job_names() -> Vec<CompletionCandidate> {
     candidates_near("jobs", async |connection, namespace| {
-        let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
-        Some(jobs.into_iter().map(|job| spoken(&job, &connection.namespace)).collect())
+        let jobs = connection
+            .jobs(&Wanted {
+                namespace,
+                ..Wanted::default()
+            })
+            .await
+            .ok()?
+            .jobs;
+        Some(
+            jobs.into_iter()
+                .map(|job| spoken(&job, &connection.namespace))
+                .collect(),
+        )
     })
 }
 
 /// Returns how a job is named where `home` is the namespace at hand.
 fn spoken(job: &Job, home: &str) -> String {
-    if job.namespace == home { job.name.clone() } else { format!("{}/{}", job.namespace, job.name) }
+    if job.namespace == home {
+        job.name.clone()
+    } else {
+        format!("{}/{}", job.namespace, job.name)
+    }
 }
 
 /// Workloads by kind and name, for the shell.
 pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
     candidates_near("workloads", async |connection, namespace| {
-        let owners = connection.owners(namespace.as_deref(), OtherPods::Summed).await.ok()?;
+        let owners = connection
+            .owners(namespace.as_deref(), OtherPods::Summed)
+            .await
+            .ok()?;
         let found = owners.forest.workloads(&Inventory::default());
-        let name = |one: Workload| format!("{}/{}/{}", one.top.namespace, one.top.kind, one.top.name);
+        let name =
+            |one: Workload| format!("{}/{}/{}", one.top.namespace, one.top.kind, one.top.name);
         Some(found.into_iter().map(name).collect())
     })
 }
@@ -64,8 +83,11 @@ pub(crate) fn context_names() -> Vec<CompletionCandidate> {
 pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
     candidates("gpu types", async |connection| {
         let nodes = connection.nodes().await.ok()?;
-        let types: BTreeSet<String> =
-            nodes.all().iter().filter_map(|node| node.gpu_type().map(|kind| kind.to_string())).collect();
+        let types: BTreeSet<String> = nodes
+            .all()
+            .iter()
+            .filter_map(|node| node.gpu_type().map(|kind| kind.to_string()))
+            .collect();
         Some(types.into_iter().collect())
     })
 }
@@ -73,8 +95,20 @@ pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
 /// Pods of jobs, for the shell.
 pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
     candidates_near("pods", async |connection, namespace| {
-        let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
-        Some(jobs.into_iter().flat_map(|job| job.pods).map(|pod| pod.name).collect())
+        let jobs = connection
+            .jobs(&Wanted {
+                namespace,
+                ..Wanted::default()
+            })
+            .await
+            .ok()?
+            .jobs;
+        Some(
+            jobs.into_iter()
+                .flat_map(|job| job.pods)
+                .map(|pod| pod.name)
+                .collect(),
+        )
     })
 }
 
@@ -83,8 +117,12 @@ pub(crate) fn device_names() -> Vec<CompletionCandidate> {
     candidates("devices", async |connection| {
         let nodes = connection.nodes().await.ok()?;
         let devices = |node: &Node| {
-            let count = node.whole_resource().map_or(0, |resource| node.allocatable(resource));
-            (0..count).map(|index| format!("{}/{index}", node.name)).collect::<Vec<_>>()
+            let count = node
+                .whole_resource()
+                .map_or(0, |resource| node.allocatable(resource));
+            (0..count)
+                .map(|index| format!("{}/{index}", node.name))
+                .collect::<Vec<_>>()
         };
         Some(nodes.all().iter().flat_map(devices).collect())
     })
@@ -92,21 +130,44 @@ pub(crate) fn device_names() -> Vec<CompletionCandidate> {
 
 /// Fields of the specification file, for the shell.
 pub(crate) fn field_names() -> Vec<CompletionCandidate> {
-    reference::paths().into_iter().map(CompletionCandidate::new).collect()
+    reference::paths()
+        .into_iter()
+        .map(CompletionCandidate::new)
+        .collect()
 }
 
 /// Jobs as places to copy from and to, for the shell.
 pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
     candidates_near("places to copy", async |connection, namespace| {
-        let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
-        Some(jobs.into_iter().map(|job| format!("{}:/", spoken(&job, &connection.namespace))).collect())
+        let jobs = connection
+            .jobs(&Wanted {
+                namespace,
+                ..Wanted::default()
+            })
+            .await
+            .ok()?
+            .jobs;
+        Some(
+            jobs.into_iter()
+                .map(|job| format!("{}:/", spoken(&job, &connection.namespace)))
+                .collect(),
+        )
     })
 }
 
 /// Names of nodes, for the shell.
 pub(crate) fn node_names() -> Vec<CompletionCandidate> {
     candidates("nodes", async |connection| {
-        Some(connection.nodes().await.ok()?.all().iter().map(|node| node.name.clone()).collect())
+        Some(
+            connection
+                .nodes()
+                .await
+                .ok()?
+                .all()
+                .iter()
+                .map(|node| node.name.clone())
+                .collect(),
+        )
     })
 }
 
@@ -114,8 +175,18 @@ pub(crate) fn node_names() -> Vec<CompletionCandidate> {
 pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
     candidates("pools", async |connection| {
         let (nodes, defined) = join(connection.nodes(), connection.pools()).await;
-        let mut names: BTreeSet<String> = defined.unwrap_or_default().into_iter().map(|pool| pool.name).collect();
-        names.extend(nodes.ok()?.all().iter().filter_map(|node| node.pool().map(ToOwned::to_owned)));
+        let mut names: BTreeSet<String> = defined
+            .unwrap_or_default()
+            .into_iter()
+            .map(|pool| pool.name)
+            .collect();
+        names.extend(
+            nodes
+                .ok()?
+                .all()
+                .iter()
+                .filter_map(|node| node.pool().map(ToOwned::to_owned)),
+        );
         Some(names.into_iter().collect())
     })
 }
@@ -149,7 +220,9 @@ pub(crate) fn queues() -> Vec<CompletionCandidate> {
 
 /// Returns the cluster and the namespace that are typed already, else those of the environment.
 fn access() -> Access {
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let file = typed(&words, "--kubeconfig", None).map(|file| vec![file.into()]);
     Access {
         kubeconfig: file.unwrap_or_else(|| Environment::read().kubeconfig),
@@ -160,23 +233,37 @@ fn access() -> Access {
     }
 }
 
-/// Returns the value of an option on an unfinished command line. Its last word is only about to be typed.
+/// Returns the value of an option on an unfinished command line. Its last word is only about to be
+/// typed.
 fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
     let words = words.split_last().map_or(&[][..], |(_, before)| before);
     let value = |(place, word): (usize, &String)| {
         if word == long || short.is_some_and(|short| word == short) {
             return words.get(place + 1).cloned();
         }
-        let joined = word.strip_prefix(long).and_then(|rest| rest.strip_prefix('='));
-        joined.or_else(|| word.strip_prefix(short?).filter(|_| !word.starts_with("--"))).map(ToOwned::to_owned)
+        let joined = word
+            .strip_prefix(long)
+            .and_then(|rest| rest.strip_prefix('='));
+        joined
+            .or_else(|| {
+                word.strip_prefix(short?)
+                    .filter(|_| !word.starts_with("--"))
+            })
+            .map(ToOwned::to_owned)
     };
-    words.iter().enumerate().filter_map(value).next_back().filter(|value| !value.is_empty())
+    words
+        .iter()
+        .enumerate()
+        .filter_map(value)
+        .next_back()
+        .filter(|value| !value.is_empty())
 }
 
 /// Names, and whether they are all that there are.
 type Names = (Vec<String>, bool);
 
-/// Returns what `ask` finds in every namespace; where the whole cluster takes too long, in the one at hand, beside what it said before.
+/// Returns what `ask` finds in every namespace; where the whole cluster takes too long, in the one
+/// at hand, beside what it said before.
 fn candidates_near(
     kind: &str,
     ask: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>,
@@ -194,31 +281,50 @@ fn candidates_near(
 }
 
 /// Returns what `ask` finds in the cluster.
-pub(crate) fn candidates(kind: &str, ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
-    answered(kind, async |connection| Some((ask(connection).await?, true)))
+pub(crate) fn candidates(
+    kind: &str,
+    ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>,
+) -> Vec<CompletionCandidate> {
+    answered(kind, async |connection| {
+        Some((ask(connection).await?, true))
+    })
 }
 
-/// Returns what is found in time for the next keystroke. What was found a moment ago is not asked for again, and what a cluster said before
-/// stands for it while it takes too long.
-fn answered(kind: &str, ask: impl AsyncFnOnce(Connection) -> Option<Names>) -> Vec<CompletionCandidate> {
+/// Returns what is found in time for the next keystroke. What was found a moment ago is not asked
+/// for again, and what a cluster said before stands for it while it takes too long.
+fn answered(
+    kind: &str,
+    ask: impl AsyncFnOnce(Connection) -> Option<Names>,
+) -> Vec<CompletionCandidate> {
     // A bundle is of another time, and perhaps of another cluster.
     if std::env::args_os().any(|word| word.to_string_lossy().starts_with("--replay")) {
         return Vec::new();
     }
     let access = access();
-    #[expect(clippy::disallowed_methods, reason = "a shell asks for names, and no context is made for it")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a shell asks for names, and no context is made for it"
+    )]
     let kept = KeptNames::of(kind, &access, jiff::Timestamp::now());
     let names = kept.fresh().unwrap_or_else(|| {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+        else {
+            return Vec::new();
+        };
         let asked = async { ask(Connection::open(&access).await.ok()?).await };
         match runtime.block_on(async { tokio::time::timeout(WITHIN, asked).await }) {
             Ok(Some((names, true))) => {
                 kept.keep(&names);
                 names
             }
-            Ok(Some((names, false))) => {
-                names.into_iter().chain(kept.usable().unwrap_or_default()).collect::<BTreeSet<_>>().into_iter().collect()
-            }
+            Ok(Some((names, false))) => names
+                .into_iter()
+                .chain(kept.usable().unwrap_or_default())
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
             // It answered that there are none to be had.
             Ok(None) => Vec::new(),
             Err(_) => kept.usable().unwrap_or_default(),
@@ -246,7 +352,12 @@ mod tests {
         ] {
             assert_eq!(of(line).as_deref(), Some("ml"), "{line}");
         }
-        for line in ["gpuctl logs ", "gpuctl logs -n ml", "gpuctl -n ", "gpuctl --name ml "] {
+        for line in [
+            "gpuctl logs ",
+            "gpuctl logs -n ml",
+            "gpuctl -n ",
+            "gpuctl --name ml ",
+        ] {
             assert_eq!(of(line), None, "{line}");
         }
     }

@@ -3,7 +3,8 @@
 use clap::Subcommand;
 
 use super::{
-    access, claims, command, defaults, files, history, jobs, metrics, nodes, pools, program, queues, quotas, score, workloads,
+    access, claims, command, defaults, files, history, jobs, metrics, nodes, pools, program,
+    queues, quotas, score, workloads,
 };
 
 /// The words that `auth check` has for a row of the table.
@@ -38,8 +39,8 @@ macro_rules! define_commands {
             }
 
             impl $group {
-                /// Returns the words that `auth check` has for this command line; `None` when it needs no rights, or when files
-                /// decide.
+                /// Returns the words that `auth check` has for this command line; `None` when it
+                /// needs no rights, or when files decide.
                 pub(crate) fn task(&self) -> Option<&'static str> {
                     match self {
                         $(Self::$verb(args) => task_of!(args, $rights),)*

@@ -13,15 +13,28 @@ use super::offers::{Inserter, Offer, names_first, offers};
 
 /// Answers and ends the program when a shell asks; returns when a person does.
 pub(crate) fn answer() {
-    let shells: [&dyn EnvCompleter; 5] =
-        [&NamesFirst(Bash), &NamesFirst(Elvish), &NamesFirst(Fish), &NamesFirst(Powershell), &NamesFirst(Zsh)];
-    CompleteEnv::with_factory(|| by_full_names(super::Cli::command())).shells(Shells(&shells)).complete();
+    let shells: [&dyn EnvCompleter; 5] = [
+        &NamesFirst(Bash),
+        &NamesFirst(Elvish),
+        &NamesFirst(Fish),
+        &NamesFirst(Powershell),
+        &NamesFirst(Zsh),
+    ];
+    CompleteEnv::with_factory(|| by_full_names(super::Cli::command()))
+        .shells(Shells(&shells))
+        .complete();
 }
 
 /// Hides the other names of commands: a shell would be given `jo` instead of `jobs`.
 pub(crate) fn by_full_names(command: Command) -> Command {
-    let others: Vec<String> = command.get_visible_aliases().map(ToOwned::to_owned).collect();
-    command.visible_alias(None).aliases(others).mut_subcommands(by_full_names)
+    let others: Vec<String> = command
+        .get_visible_aliases()
+        .map(ToOwned::to_owned)
+        .collect();
+    command
+        .visible_alias(None)
+        .aliases(others)
+        .mut_subcommands(by_full_names)
 }
 
 /// A shell of clap's that gets filtered candidates, and no options where names were found.
@@ -36,7 +49,14 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
         self.0.is(name)
     }
 
-    fn write_registration(&self, var: &str, name: &str, bin: &str, completer: &str, buf: &mut dyn Write) -> Result<(), Error> {
+    fn write_registration(
+        &self,
+        var: &str,
+        name: &str,
+        bin: &str,
+        completer: &str,
+        buf: &mut dyn Write,
+    ) -> Result<(), Error> {
         self.0.write_registration(var, name, bin, completer, buf)
     }
 
@@ -52,7 +72,11 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
         let (shell, index, separator) = match self.name() {
             "fish" => (Inserter::Unix, last, None),
             "powershell" => (Inserter::PowerShell, last, None),
-            _ => (Inserter::Unix, of_script("_CLAP_COMPLETE_INDEX").parse().unwrap_or(0), Some(of_script("_CLAP_IFS"))),
+            _ => (
+                Inserter::Unix,
+                of_script("_CLAP_COMPLETE_INDEX").parse().unwrap_or(0),
+                Some(of_script("_CLAP_IFS")),
+            ),
         };
         if words.len() == index {
             words.push(OsString::new());
@@ -63,22 +87,38 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
 }
 
 /// Returns a variable that the registered script sets for the program.
-#[expect(clippy::disallowed_methods, reason = "only the script of a shell sets these")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only the script of a shell sets these"
+)]
 fn of_script(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()
 }
 
 /// Writes candidates as the script of `shell` reads them.
 fn written(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
-    let help = |before: char, offer: &Offer| offer.help.as_ref().map(|help| format!("{before}{help}")).unwrap_or_default();
+    let help = |before: char, offer: &Offer| {
+        offer
+            .help
+            .as_ref()
+            .map(|help| format!("{before}{help}"))
+            .unwrap_or_default()
+    };
     let line = |offer: &Offer| match shell {
-        "zsh" => offer.value.replace('\\', "\\\\").replace(':', "\\:") + &help(':', offer).replace('\\', "\\\\"),
+        "zsh" => {
+            offer.value.replace('\\', "\\\\").replace(':', "\\:")
+                + &help(':', offer).replace('\\', "\\\\")
+        }
         "fish" | "powershell" => offer.value.clone() + &help('\t', offer),
         _ => offer.value.clone(),
     };
     let lines: Vec<String> = offers.iter().map(line).collect();
     match separator {
-        Some(separator) => lines.join(if separator.is_empty() { "\n" } else { separator }),
+        Some(separator) => lines.join(if separator.is_empty() {
+            "\n"
+        } else {
+            separator
+        }),
         None => lines.iter().map(|line| format!("{line}\n")).collect(),
     }
 }
@@ -88,14 +128,26 @@ mod tests {
     use super::*;
 
     fn offer(value: &str, help: Option<&str>) -> Offer {
-        Offer { value: value.to_owned(), help: help.map(ToOwned::to_owned), hidden: false }
+        Offer {
+            value: value.to_owned(),
+            help: help.map(ToOwned::to_owned),
+            hidden: false,
+        }
     }
 
     #[test]
     fn options_are_left_out_where_there_are_names() {
-        let found = names_first(["bert", "--output", "gpt", "-o"].map(|value| offer(value, None)).to_vec());
+        let found = names_first(
+            ["bert", "--output", "gpt", "-o"]
+                .map(|value| offer(value, None))
+                .to_vec(),
+        );
         assert_eq!(written("bash", &found, Some("\u{b}")), "bert\u{b}gpt");
-        let options = names_first(["--output", "--force"].map(|value| offer(value, None)).to_vec());
+        let options = names_first(
+            ["--output", "--force"]
+                .map(|value| offer(value, None))
+                .to_vec(),
+        );
         assert_eq!(written("fish", &options, None), "--output\n--force\n");
         assert_eq!(names_first(Vec::new()), Vec::new());
     }
@@ -103,8 +155,14 @@ mod tests {
     #[test]
     fn each_shell_gets_its_own_lines() {
         let found = [offer("bert:/", Some("a job: running")), offer("gpt", None)];
-        assert_eq!(written("zsh", &found, Some("\n")), "bert\\:/:a job: running\ngpt");
-        assert_eq!(written("powershell", &found, None), "bert:/\ta job: running\ngpt\n");
+        assert_eq!(
+            written("zsh", &found, Some("\n")),
+            "bert\\:/:a job: running\ngpt"
+        );
+        assert_eq!(
+            written("powershell", &found, None),
+            "bert:/\ta job: running\ngpt\n"
+        );
         assert_eq!(written("elvish", &found, Some("")), "bert:/\ngpt");
     }
 }

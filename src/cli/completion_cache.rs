@@ -1,5 +1,6 @@
-//! Names that the tab key was answered with: a second press within seconds asks no cluster, and a cluster that takes too long is answered for
-//! by what it said some minutes ago. Only names are kept, in a file that only the user can read.
+//! Names that the tab key was answered with: a second press within seconds asks no cluster, and a
+//! cluster that takes too long is answered for by what it said some minutes ago. Only names are
+//! kept, in a file that only the user can read.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -20,11 +21,18 @@ pub(super) struct KeptNames {
 }
 
 impl KeptNames {
-    /// Finds what was kept of `kind` for a server, a user and a namespace; nothing is kept where the kubeconfig does not name them.
+    /// Finds what was kept of `kind` for a server, a user and a namespace; nothing is kept where
+    /// the kubeconfig does not name them.
     pub(super) fn of(kind: &str, access: &Access, now: Timestamp) -> Self {
         let place = Connection::place(access);
-        let cache = place.as_ref().map_or_else(Cache::none, |_| Cache::of_found());
-        Self { cache, question: json!(["names", kind, place]).to_string(), now: now.as_second() }
+        let cache = place
+            .as_ref()
+            .map_or_else(Cache::none, |_| Cache::of_found());
+        Self {
+            cache,
+            question: json!(["names", kind, place]).to_string(),
+            now: now.as_second(),
+        }
     }
 
     fn younger_than(&self, seconds: i64) -> Option<Vec<String>> {
@@ -32,7 +40,9 @@ impl KeptNames {
         let at = kept["at"].as_i64()?;
         // A clock that was set back makes nothing young.
         let is_young = (0..seconds).contains(&(self.now - at));
-        is_young.then(|| serde_json::from_value(Value::take(&mut kept["names"])).ok()).flatten()
+        is_young
+            .then(|| serde_json::from_value(Value::take(&mut kept["names"])).ok())
+            .flatten()
     }
 
     /// Returns names that need not be asked for again.
@@ -46,6 +56,7 @@ impl KeptNames {
     }
 
     pub(super) fn keep(&self, names: &[String]) {
-        self.cache.put(&self.question, &json!({"at": self.now, "names": names}));
+        self.cache
+            .put(&self.question, &json!({"at": self.now, "names": names}));
     }
 }

@@ -1,5 +1,5 @@
-//! The global options of a command line, for this program when it runs itself: the cockpit asks other verbs about the same
-//! cluster, and an agent's every question does.
+//! The global options of a command line, for this program when it runs itself: the cockpit asks
+//! other verbs about the same cluster, and an agent's every question does.
 
 use std::ffi::OsString;
 
@@ -24,21 +24,36 @@ pub(crate) struct CarriedOptions {
 }
 
 impl CarriedOptions {
-    /// Reads them from the words of a command line, program first. Those that say how to print are left out.
+    /// Reads them from the words of a command line, program first. Those that say how to print are
+    /// left out.
     pub(crate) fn of(words: Vec<OsString>) -> Self {
         let command = Cli::command();
-        let Ok(matches) = command.clone().try_get_matches_from(spelled_out(words)) else { return Self::default() };
+        let Ok(matches) = command.clone().try_get_matches_from(spelled_out(words)) else {
+            return Self::default();
+        };
         // A global option counts wherever it stands: the innermost verb knows it.
         let mut innermost = &matches;
         while let Some((_, below)) = innermost.subcommand() {
             innermost = below;
         }
         let mut carried = Self::default();
-        for option in command.get_arguments().filter(|option| option.is_global_set()) {
+        for option in command
+            .get_arguments()
+            .filter(|option| option.is_global_set())
+        {
             let name = option.get_id().as_str();
             let typed = innermost.value_source(name) == Some(ValueSource::CommandLine);
-            let Some(long) = option.get_long().filter(|_| typed && !NOT_CARRIED.contains(&name)) else { continue };
-            let place = if NAMESPACES.contains(&name) { &mut carried.namespace } else { &mut carried.cluster };
+            let Some(long) = option
+                .get_long()
+                .filter(|_| typed && !NOT_CARRIED.contains(&name))
+            else {
+                continue;
+            };
+            let place = if NAMESPACES.contains(&name) {
+                &mut carried.namespace
+            } else {
+                &mut carried.cluster
+            };
             if matches!(option.get_action(), ArgAction::SetTrue) {
                 place.push(format!("--{long}").into());
                 continue;
@@ -61,18 +76,48 @@ mod tests {
     fn what_says_which_cluster_is_carried_and_nothing_else() {
         let of = |line: &str| {
             let carried = CarriedOptions::of(line.split(' ').map(OsString::from).collect());
-            let text = |words: &[OsString]| words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            let text = |words: &[OsString]| {
+                words
+                    .iter()
+                    .map(|word| word.to_string_lossy())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            };
             (text(&carried.cluster), text(&carried.namespace))
         };
         for (line, cluster, namespace) in [
-            ("gpuctl top gpus --sort-by power --context lab --once", "--context=lab", ""),
-            ("gpuctl --context lab top -n ml --read-only -v", "--context=lab --read-only", "--namespace=ml"),
-            ("gpuctl mcp --allow-writes -A --color never", "", "--all-namespaces"),
-            ("gpuctl top --as eva --as-group a --as-group b", "--as=eva --as-group=a --as-group=b", ""),
-            ("gpuctl top --prometheus http://x --match cluster=a", "--prometheus=http://x --match=cluster=a", ""),
+            (
+                "gpuctl top gpus --sort-by power --context lab --once",
+                "--context=lab",
+                "",
+            ),
+            (
+                "gpuctl --context lab top -n ml --read-only -v",
+                "--context=lab --read-only",
+                "--namespace=ml",
+            ),
+            (
+                "gpuctl mcp --allow-writes -A --color never",
+                "",
+                "--all-namespaces",
+            ),
+            (
+                "gpuctl top --as eva --as-group a --as-group b",
+                "--as=eva --as-group=a --as-group=b",
+                "",
+            ),
+            (
+                "gpuctl top --prometheus http://x --match cluster=a",
+                "--prometheus=http://x --match=cluster=a",
+                "",
+            ),
             ("gpuctl top", "", ""),
         ] {
-            assert_eq!(of(line), (cluster.to_owned(), namespace.to_owned()), "{line}");
+            assert_eq!(
+                of(line),
+                (cluster.to_owned(), namespace.to_owned()),
+                "{line}"
+            );
         }
     }
 }

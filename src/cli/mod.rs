@@ -1,5 +1,5 @@
-//! What can be typed: clap's structs and their help, a folder per noun. What a verb does is in the file of the same name in
-//! `commands`.
+//! What can be typed: clap's structs and their help, a folder per noun. What a verb does is in the
+//! file of the same name in `commands`.
 
 pub(crate) mod access;
 pub(crate) mod args;
@@ -45,10 +45,16 @@ pub(crate) const VERSION: &str = concat!("gpuctl ", env!("CARGO_PKG_VERSION"), "
 
 /// Run and watch GPU jobs on Kubernetes from a short YAML
 ///
-/// gpuctl turns a small file into Kubernetes objects on your own machine, applies them with your kubeconfig, and answers
-/// who holds which GPU and why a job waits. Nothing is installed in the cluster.
+/// gpuctl turns a small file into Kubernetes objects on your own machine, applies them with your
+/// kubeconfig, and answers who holds which GPU and why a job waits. Nothing is installed in the
+/// cluster.
 #[derive(Debug, Parser)]
-#[command(name = "gpuctl", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "gpuctl",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub global: Global,
@@ -62,7 +68,12 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
     /// Kubeconfig file to use instead of KUBECONFIG or ~/.kube/config
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options", add = ArgValueCandidates::new(candidates::context_names))]
@@ -71,25 +82,54 @@ pub(crate) struct Global {
     #[arg(short, long, global = true, value_name = "NAME", value_parser = object_name, help_heading = "Global options", add = ArgValueCandidates::new(candidates::namespace_names))]
     pub namespace: Option<String>,
     /// All namespaces: what most lists show without -n
-    #[arg(short = 'A', long, global = true, conflicts_with = "namespace", help_heading = "Global options")]
+    #[arg(
+        short = 'A',
+        long,
+        global = true,
+        conflicts_with = "namespace",
+        help_heading = "Global options"
+    )]
     pub all_namespaces: bool,
     /// Answer from a bundle that `gpuctl doctor --bundle` wrote, without a cluster
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
     pub replay: Option<PathBuf>,
     /// Refuse everything that would change the cluster; GPUCTL_READ_ONLY=1 does the same
     #[arg(long, global = true, help_heading = "Global options")]
     pub read_only: bool,
     /// User to impersonate
-    #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
+    #[arg(
+        long = "as",
+        global = true,
+        value_name = "USER",
+        help_heading = "Global options"
+    )]
     pub impersonate: Option<String>,
     /// Group to impersonate; may be repeated
-    #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "impersonate", help_heading = "Global options")]
+    #[arg(
+        long = "as-group",
+        global = true,
+        value_name = "GROUP",
+        requires = "impersonate",
+        help_heading = "Global options"
+    )]
     pub impersonate_group: Vec<String>,
     /// Timeout of a single request
     #[arg(long, global = true, value_name = "TIME", default_value = "60s", value_parser = duration, help_heading = "Global options")]
     pub request_timeout: Duration,
     /// When to use colors
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN",
+        help_heading = "Global options"
+    )]
     pub color: When,
     /// Draw bars and boxes with ASCII characters
     #[arg(long, global = true, help_heading = "Global options")]
@@ -101,7 +141,13 @@ pub(crate) struct Global {
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub quiet: bool,
     /// Print more about what gpuctl does
-    #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = "Global options")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        conflicts_with = "quiet",
+        help_heading = "Global options"
+    )]
     pub verbose: bool,
 }
 

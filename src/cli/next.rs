@@ -1,8 +1,10 @@
-//! What people usually type after a command that says nothing of it itself. It knows commands by their names, not what they found.
+//! What people usually type after a command that says nothing of it itself. It knows commands by
+//! their names, not what they found.
 
 use clap::ArgMatches;
 
-/// Every command with what follows; an empty text where nothing does, or where the command itself says what.
+/// Every command with what follows; an empty text where nothing does, or where the command itself
+/// says what.
 const NEXT: [(&str, &str); 84] = [
     ("add node", "gpuctl get pools"),
     ("apply", "gpuctl get jobs"),
@@ -94,10 +96,17 @@ const NEXT: [(&str, &str); 84] = [
 pub(crate) fn after(matches: &ArgMatches) -> Option<&'static str> {
     let (mut name, mut within) = (String::new(), matches);
     while let Some((word, inner)) = within.subcommand() {
-        name = if name.is_empty() { word.to_owned() } else { format!("{name} {word}") };
+        name = if name.is_empty() {
+            word.to_owned()
+        } else {
+            format!("{name} {word}")
+        };
         within = inner;
     }
-    NEXT.iter().find(|(known, _)| *known == name).map(|(_, next)| *next).filter(|next| !next.is_empty())
+    NEXT.iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, next)| *next)
+        .filter(|next| !next.is_empty())
 }
 
 #[cfg(test)]
@@ -109,8 +118,13 @@ mod tests {
     use crate::cli::shorthand::spelled_out;
 
     fn leaves(command: &Command, name: &str, found: &mut Vec<String>) {
-        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
-            let name = format!("{name} {}", inner.get_name()).trim_start().to_owned();
+        for inner in command
+            .get_subcommands()
+            .filter(|inner| inner.get_name() != "help")
+        {
+            let name = format!("{name} {}", inner.get_name())
+                .trim_start()
+                .to_owned();
             if !inner.is_subcommand_required_set() {
                 found.push(name.clone());
             }

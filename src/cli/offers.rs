@@ -50,10 +50,21 @@ pub(crate) fn offers(
     folder: Option<&Path>,
     shell: Inserter,
 ) -> Result<Vec<Offer>, Error> {
-    let word = |place: usize| words.get(place).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-    let line = Line { typed: word(index), before: index.checked_sub(1).map(word).unwrap_or_default() };
+    let word = |place: usize| {
+        words
+            .get(place)
+            .map(|word| word.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    let line = Line {
+        typed: word(index),
+        before: index.checked_sub(1).map(word).unwrap_or_default(),
+    };
     let candidates = engine::complete(command, words, index, folder)?;
-    Ok(candidates.iter().filter_map(|candidate| offer(candidate, &line, shell)).collect())
+    Ok(candidates
+        .iter()
+        .filter_map(|candidate| offer(candidate, &line, shell))
+        .collect())
 }
 
 /// Leaves options out where there are names: shells sort candidates, and a list of options would
@@ -77,7 +88,8 @@ fn offer(candidate: &CompletionCandidate, line: &Line, shell: Inserter) -> Optio
         // Only the program's own options have such an id. A name that begins with a dash would be
         // read as an option.
         let own = candidate.get_id().is_some_and(|id| id.starts_with("arg::"));
-        (own || extends_option(candidate, value, line)) && is_plain(value.trim_start_matches('-'), shell)
+        (own || extends_option(candidate, value, line))
+            && is_plain(value.trim_start_matches('-'), shell)
     } else if let Some(path) = value.strip_prefix("~/") {
         // The home folder, as the user typed it; a candidate that brings its own `~` is not
         // offered.
@@ -88,20 +100,29 @@ fn offer(candidate: &CompletionCandidate, line: &Line, shell: Inserter) -> Optio
     let help = candidate.get_help().map(ToString::to_string);
     let help = help.and_then(|help| help.lines().next().map(|line| clean(line).into_owned()));
     let help = help.filter(|help| !help.is_empty());
-    safe.then(|| Offer { value: value.to_owned(), help, hidden: candidate.is_hide_set() })
+    safe.then(|| Offer {
+        value: value.to_owned(),
+        help,
+        hidden: candidate.is_hide_set(),
+    })
 }
 
 /// Whether the candidate is a value that follows its option in the same word, as `--output=json` or
 /// `-ojson`. The engine tags values with the argument they belong to. After an option that waits
 /// for its value, the whole word is the value.
 fn extends_option(candidate: &CompletionCandidate, value: &str, line: &Line) -> bool {
-    let of_option = candidate.get_tag().is_some_and(|tag| tag.to_string().starts_with('-'));
+    let of_option = candidate
+        .get_tag()
+        .is_some_and(|tag| tag.to_string().starts_with('-'));
     let option = match line.typed.split_once('=') {
         Some((option, _)) if option.starts_with("--") => format!("{option}="),
         _ if line.typed.starts_with("--") || line.typed.len() < 2 => return false,
         _ => line.typed.clone(),
     };
-    of_option && !line.before.starts_with('-') && option.starts_with('-') && value.starts_with(&option)
+    of_option
+        && !line.before.starts_with('-')
+        && option.starts_with('-')
+        && value.starts_with(&option)
 }
 
 /// Whether bash, zsh, fish and PowerShell read the text as one word and change nothing. `=` begins
@@ -109,7 +130,8 @@ fn extends_option(candidate: &CompletionCandidate, value: &str, line: &Line) -> 
 /// `@`, `%`, `+` or `,` means something in one of them.
 fn is_plain(text: &str, shell: Inserter) -> bool {
     let is_inner = |c: char| {
-        let ascii = c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | ':' | '=' | '@' | '+' | '-');
+        let ascii =
+            c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | ':' | '=' | '@' | '+' | '-');
         let own = match shell {
             Inserter::Unix => c == ',',
             Inserter::PowerShell => c == '\\',
@@ -124,8 +146,12 @@ fn is_plain(text: &str, shell: Inserter) -> bool {
         safe
     });
     let first = text.chars().next();
-    let is_first = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/') || is_letter(c);
-    first.is_some_and(is_first) && text.chars().all(is_inner) && is_equal_sign_safe && text.len() <= LONGEST
+    let is_first =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/') || is_letter(c);
+    first.is_some_and(is_first)
+        && text.chars().all(is_inner)
+        && is_equal_sign_safe
+        && text.len() <= LONGEST
 }
 
 /// Letters of other scripts, for file names. Hangul fillers are invisible letters.
@@ -206,25 +232,50 @@ mod tests {
 
     /// A command whose positional argument and option offer `names`.
     fn command(names: &'static [&'static str]) -> Command {
-        let all = move || names.iter().map(|name| CompletionCandidate::new(*name)).collect();
-        let flag = Arg::new("force").long("force").short('f').action(ArgAction::SetTrue);
-        let option = Arg::new("pool").long("pool").short('p').add(ArgValueCandidates::new(all));
-        let positional = Arg::new("name").num_args(1..).add(ArgValueCandidates::new(all));
-        Command::new("x").disable_help_flag(true).arg(flag).arg(option).arg(positional)
+        let all = move || {
+            names
+                .iter()
+                .map(|name| CompletionCandidate::new(*name))
+                .collect()
+        };
+        let flag = Arg::new("force")
+            .long("force")
+            .short('f')
+            .action(ArgAction::SetTrue);
+        let option = Arg::new("pool")
+            .long("pool")
+            .short('p')
+            .add(ArgValueCandidates::new(all));
+        let positional = Arg::new("name")
+            .num_args(1..)
+            .add(ArgValueCandidates::new(all));
+        Command::new("x")
+            .disable_help_flag(true)
+            .arg(flag)
+            .arg(option)
+            .arg(positional)
     }
 
     fn values(names: &'static [&'static str], words: &[&str], shell: Inserter) -> Vec<String> {
         let words: Vec<OsString> = ["x"].iter().chain(words).map(OsString::from).collect();
         let last = words.len() - 1;
         let found = offers(&mut command(names), words, last, None, shell).unwrap();
-        names_first(found).into_iter().map(|offer| offer.value).collect()
+        names_first(found)
+            .into_iter()
+            .map(|offer| offer.value)
+            .collect()
     }
 
     #[test]
     fn only_text_that_shells_leave_alone_is_offered() {
         for shell in [Inserter::Unix, Inserter::PowerShell, Inserter::Any] {
             for words in [&[""][..], &["--pool", ""], &["bert", ""]] {
-                assert_eq!(values(&HOSTILE, words, shell).iter().find(|value| !value.starts_with('-')), None);
+                assert_eq!(
+                    values(&HOSTILE, words, shell)
+                        .iter()
+                        .find(|value| !value.starts_with('-')),
+                    None
+                );
                 let mut found = values(&HARMLESS, words, shell);
                 found.sort_unstable();
                 let mut wanted = HARMLESS.map(ToOwned::to_owned);
@@ -247,9 +298,18 @@ mod tests {
     fn a_name_is_never_an_option() {
         const NAMES: [&str; 6] = ["--force-all", "-fz", "-rz", "--pool=x", "-px", "--"];
         for word in ["--f", "--force", "-r", "-f", "-", "--"] {
-            for words in [&[word][..], &["--pool", word], &["-p", word], &["name", word]] {
+            for words in [
+                &[word][..],
+                &["--pool", word],
+                &["-p", word],
+                &["name", word],
+            ] {
                 let found = values(&NAMES, words, Inserter::Unix);
-                assert_eq!(found.iter().find(|value| NAMES.contains(&value.as_str())), None, "{words:?}");
+                assert_eq!(
+                    found.iter().find(|value| NAMES.contains(&value.as_str())),
+                    None,
+                    "{words:?}"
+                );
             }
         }
     }
@@ -257,8 +317,14 @@ mod tests {
     #[test]
     fn values_complete_behind_their_option() {
         const NAMES: [&str; 3] = ["infer", "$(id)", "it;s"];
-        assert_eq!(values(&NAMES, &["--pool=in"], Inserter::Unix), ["--pool=infer"]);
-        assert_eq!(values(&NAMES, &["--pool="], Inserter::Unix), ["--pool=infer"]);
+        assert_eq!(
+            values(&NAMES, &["--pool=in"], Inserter::Unix),
+            ["--pool=infer"]
+        );
+        assert_eq!(
+            values(&NAMES, &["--pool="], Inserter::Unix),
+            ["--pool=infer"]
+        );
         assert_eq!(values(&NAMES, &["-pin"], Inserter::Unix), ["-pinfer"]);
         assert_eq!(values(&NAMES, &["--pool=$"], Inserter::Unix), [""; 0]);
     }
@@ -276,14 +342,37 @@ mod tests {
         use clap::ValueHint;
         let folder = std::env::temp_dir().join(format!("gpuctl-offers-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        for name in ["job.yaml", "$(id).yaml", "a b.yaml", "-f.yaml", "`id`", "~x", "=ls", "it's", "*.yaml"] {
+        for name in [
+            "job.yaml",
+            "$(id).yaml",
+            "a b.yaml",
+            "-f.yaml",
+            "`id`",
+            "~x",
+            "=ls",
+            "it's",
+            "*.yaml",
+        ] {
             std::fs::write(folder.join(name), "").unwrap();
         }
-        let file = Arg::new("file").short('f').long("file").value_hint(ValueHint::FilePath);
+        let file = Arg::new("file")
+            .short('f')
+            .long("file")
+            .value_hint(ValueHint::FilePath);
         let mut command = Command::new("x").disable_help_flag(true).arg(file);
         for words in [["x", "-f", ""], ["x", "--file", ""], ["x", "-f", "-"]] {
-            let found = offers(&mut command, words.map(OsString::from).to_vec(), 2, Some(&folder), Inserter::Unix).unwrap();
-            assert!(found.iter().all(|offer| offer.value == "job.yaml"), "{found:?}");
+            let found = offers(
+                &mut command,
+                words.map(OsString::from).to_vec(),
+                2,
+                Some(&folder),
+                Inserter::Unix,
+            )
+            .unwrap();
+            assert!(
+                found.iter().all(|offer| offer.value == "job.yaml"),
+                "{found:?}"
+            );
             assert_eq!(found.is_empty(), words[2] == "-", "{found:?}");
         }
         std::fs::remove_dir_all(&folder).unwrap();

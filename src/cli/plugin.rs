@@ -1,5 +1,6 @@
-//! The program as a plugin of kubectl: called `kubectl-gpuctl` it is `kubectl gpuctl` in help and messages, and called
-//! `kubectl_complete-gpuctl` it answers kubectl's completion. Source: kubectl, "Extend kubectl with plugins" and `completion`.
+//! The program as a plugin of kubectl: called `kubectl-gpuctl` it is `kubectl gpuctl` in help and
+//! messages, and called `kubectl_complete-gpuctl` it answers kubectl's completion. Source: kubectl,
+//! "Extend kubectl with plugins" and `completion`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -22,7 +23,10 @@ pub(crate) enum CalledAs {
 impl CalledAs {
     /// Returns how the program was called, by the first word of its command line.
     pub(crate) fn by(first: Option<&OsString>) -> Self {
-        match first.and_then(|first| Path::new(first).file_stem()).and_then(OsStr::to_str) {
+        match first
+            .and_then(|first| Path::new(first).file_stem())
+            .and_then(OsStr::to_str)
+        {
             Some("kubectl-gpuctl") => Self::Plugin,
             Some("kubectl_complete-gpuctl") => Self::Completion,
             _ => Self::Program,
@@ -34,14 +38,20 @@ impl CalledAs {
 pub(crate) fn called_by_kubectl(command: Command) -> Command {
     fn argument(argument: Arg) -> Arg {
         let told = argument.get_help().map(|text| as_plugin(&text.to_string()));
-        let long = argument.get_long_help().map(|text| as_plugin(&text.to_string()));
+        let long = argument
+            .get_long_help()
+            .map(|text| as_plugin(&text.to_string()));
         let argument = told.map_or(argument.clone(), |text| argument.help(text));
         long.map_or(argument.clone(), |text| argument.long_help(text))
     }
     fn each(mut command: Command) -> Command {
-        let told = |text: Option<&clap::builder::StyledStr>| text.map(|text| as_plugin(&text.to_string()));
+        let told =
+            |text: Option<&clap::builder::StyledStr>| text.map(|text| as_plugin(&text.to_string()));
         let (about, long) = (told(command.get_about()), told(command.get_long_about()));
-        let (after, after_long) = (told(command.get_after_help()), told(command.get_after_long_help()));
+        let (after, after_long) = (
+            told(command.get_after_help()),
+            told(command.get_after_long_help()),
+        );
         if let Some(about) = about {
             command = command.about(about);
         }
@@ -59,20 +69,29 @@ pub(crate) fn called_by_kubectl(command: Command) -> Command {
     each(command).bin_name("kubectl gpuctl")
 }
 
-/// Returns what kubectl's completion wants to hear: a candidate a line, what it is about behind a tab, and last what the shell does
-/// about files.
+/// Returns what kubectl's completion wants to hear: a candidate a line, what it is about behind a
+/// tab, and last what the shell does about files.
 pub(crate) fn candidates(mut command: Command, words: Vec<OsString>) -> String {
     /// Cobra's words: 4 is «no names of files», 0 leaves it to the shell.
     const NO_FILES: &str = ":4\n";
     const ANYTHING: &str = ":0\n";
     let last = words.len().saturating_sub(1);
-    let typed = words.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
+    let typed = words
+        .last()
+        .is_some_and(|word| word.to_string_lossy().starts_with('-'));
     let found = offers(&mut command, words, last, None, Inserter::Any).unwrap_or_default();
     let line = |one: &Offer| {
-        let about = one.help.as_ref().map_or_else(String::new, |about| format!("\t{about}"));
+        let about = one
+            .help
+            .as_ref()
+            .map_or_else(String::new, |about| format!("\t{about}"));
         format!("{}{about}\n", one.value)
     };
-    let shown: String = found.iter().filter(|one| !one.hidden && (typed || !one.is_option())).map(line).collect();
+    let shown: String = found
+        .iter()
+        .filter(|one| !one.hidden && (typed || !one.is_option()))
+        .map(line)
+        .collect();
     let directive = if shown.is_empty() { ANYTHING } else { NO_FILES };
     shown + directive
 }
@@ -90,7 +109,10 @@ mod tests {
         assert_eq!(by("/usr/local/bin/kubectl-gpuctl"), CalledAs::Plugin);
         assert_eq!(by("kubectl-gpuctl.exe"), CalledAs::Plugin);
         assert_eq!(by("/x/kubectl_complete-gpuctl"), CalledAs::Completion);
-        assert_eq!((by("gpuctl"), CalledAs::by(None)), (CalledAs::Program, CalledAs::Program));
+        assert_eq!(
+            (by("gpuctl"), CalledAs::by(None)),
+            (CalledAs::Program, CalledAs::Program)
+        );
     }
 
     #[test]
@@ -98,20 +120,41 @@ mod tests {
         let mut command = called_by_kubectl(help::arranged(Cli::command()));
         command.build();
         let page = command.render_long_help().to_string();
-        assert!(page.contains("Usage: kubectl gpuctl") && page.contains("  kubectl gpuctl create job.yaml"), "{page}");
-        let logs = command.find_subcommand_mut("logs").unwrap().render_long_help().to_string();
-        assert!(logs.contains("kubectl gpuctl logs") && !logs.contains("  gpuctl "), "{logs}");
+        assert!(
+            page.contains("Usage: kubectl gpuctl")
+                && page.contains("  kubectl gpuctl create job.yaml"),
+            "{page}"
+        );
+        let logs = command
+            .find_subcommand_mut("logs")
+            .unwrap()
+            .render_long_help()
+            .to_string();
+        assert!(
+            logs.contains("kubectl gpuctl logs") && !logs.contains("  gpuctl "),
+            "{logs}"
+        );
     }
 
     #[test]
     fn kubectl_gets_names_and_a_directive() {
         let of = |words: &[&str]| {
-            let words = std::iter::once("gpuctl").chain(words.iter().copied()).map(OsString::from).collect();
+            let words = std::iter::once("gpuctl")
+                .chain(words.iter().copied())
+                .map(OsString::from)
+                .collect();
             candidates(Cli::command(), words)
         };
         let verbs = of(&["de"]);
-        assert!(verbs.contains("delete\t") && verbs.contains("describe\t") && verbs.ends_with("\n:4\n"), "{verbs}");
-        assert!(of(&["get", "jobs", "--out"]).starts_with("--output"), "{}", of(&["get", "jobs", "--out"]));
+        assert!(
+            verbs.contains("delete\t") && verbs.contains("describe\t") && verbs.ends_with("\n:4\n"),
+            "{verbs}"
+        );
+        assert!(
+            of(&["get", "jobs", "--out"]).starts_with("--output"),
+            "{}",
+            of(&["get", "jobs", "--out"])
+        );
         assert_eq!(of(&["explain", "no-such-field"]), ":0\n");
     }
 }

@@ -1,29 +1,54 @@
-//! `gpuctl help WORD` for a word that is neither a command nor a topic: commands whose help has it, and commands that words of
-//! other tools and Chinese words mean.
+//! `gpuctl help WORD` for a word that is neither a command nor a topic: commands whose help has it,
+//! and commands that words of other tools and Chinese words mean.
 
 use clap::Command;
 
-/// Words, and the commands that whoever types them looks for. A test holds the commands against clap.
+/// Words, and the commands that whoever types them looks for. A test holds the commands against
+/// clap.
 const TERMS: [(&[&str], &[&str]); 26] = [
-    (&["排队", "等待", "pending", "stuck", "queued"], &["why", "fit", "get queues"]),
-    (&["失败", "崩溃", "报错", "crash", "oom"], &["why", "logs", "describe job"]),
+    (
+        &["排队", "等待", "pending", "stuck", "queued"],
+        &["why", "fit", "get queues"],
+    ),
+    (
+        &["失败", "崩溃", "报错", "crash", "oom"],
+        &["why", "logs", "describe job"],
+    ),
     (&["卡住", "挂起", "hang", "nccl"], &["why", "logs"]),
     (&["提交", "sbatch", "qsub"], &["create", "run", "apply"]),
-    (&["任务", "作业", "squeue", "qstat"], &["get jobs", "describe job"]),
+    (
+        &["任务", "作业", "squeue", "qstat"],
+        &["get jobs", "describe job"],
+    ),
     (&["训练"], &["init", "create", "get jobs"]),
-    (&["推理", "服务", "serving"], &["init", "create", "scale", "open"]),
+    (
+        &["推理", "服务", "serving"],
+        &["init", "create", "scale", "open"],
+    ),
     (&["日志"], &["logs", "events"]),
     (&["节点", "sinfo"], &["get nodes", "describe node"]),
-    (&["资源池", "池", "partition"], &["get pools", "describe pool"]),
+    (
+        &["资源池", "池", "partition"],
+        &["get pools", "describe pool"],
+    ),
     (&["队列"], &["get queues", "describe queue"]),
     (&["配额", "quota"], &["get quotas", "describe quota"]),
     (&["空闲", "剩余", "available"], &["free", "get nodes"]),
-    (&["利用率", "使用率", "nvidia-smi", "utilization"], &["top", "score", "eff", "get nodes"]),
+    (
+        &["利用率", "使用率", "nvidia-smi", "utilization"],
+        &["top", "score", "eff", "get nodes"],
+    ),
     (&["监控", "实时", "面板", "dashboard", "k9s"], &["top"]),
     (&["热力图"], &["get heatmap", "top"]),
     (&["浪费", "闲置", "waste"], &["score", "report", "eff"]),
-    (&["报表", "账单", "成本", "费用", "计费", "sacct", "billing"], &["report", "stats"]),
-    (&["占用", "谁", "holder"], &["who gpu", "get consumers", "get workloads"]),
+    (
+        &["报表", "账单", "成本", "费用", "计费", "sacct", "billing"],
+        &["report", "stats"],
+    ),
+    (
+        &["占用", "谁", "holder"],
+        &["who gpu", "get consumers", "get workloads"],
+    ),
     (&["进入", "容器", "ssh", "shell"], &["exec", "attach"]),
     (&["拷贝", "复制", "scp"], &["cp"]),
     (&["笔记本", "jupyter"], &["init", "open"]),
@@ -33,26 +58,39 @@ const TERMS: [(&[&str], &[&str]); 26] = [
     (&["诊断", "检查", "健康"], &["doctor", "get health", "why"]),
 ];
 
-/// Returns the commands that a word may mean, a line each; `None` where it is a command, or nothing is found.
+/// Returns the commands that a word may mean, a line each; `None` where it is a command, or nothing
+/// is found.
 pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
     let wanted = word.to_lowercase();
-    let is_command =
-        command.get_subcommands().any(|one| one.get_name() == word || one.get_all_aliases().any(|name| name == word));
+    let is_command = command
+        .get_subcommands()
+        .any(|one| one.get_name() == word || one.get_all_aliases().any(|name| name == word));
     if is_command || word == "help" || wanted.len() < 3 {
         return None;
     }
     // Letters within another word say nothing; Chinese words are not divided by spaces.
-    let is_meant = |one: &str| wanted == one || !one.is_ascii() && one.chars().nth(1).is_some() && wanted.contains(one);
-    let meant = TERMS.iter().filter(|(words, _)| words.iter().any(|one| is_meant(one)));
-    let mut paths: Vec<String> = meant.flat_map(|(_, paths)| paths.iter().map(ToString::to_string)).collect();
+    let is_meant = |one: &str| {
+        wanted == one || !one.is_ascii() && one.chars().nth(1).is_some() && wanted.contains(one)
+    };
+    let meant = TERMS
+        .iter()
+        .filter(|(words, _)| words.iter().any(|one| is_meant(one)));
+    let mut paths: Vec<String> = meant
+        .flat_map(|(_, paths)| paths.iter().map(ToString::to_string))
+        .collect();
     let mut seen = std::collections::HashSet::new();
     paths.retain(|path| seen.insert(path.clone()));
     // Letters of a word in the middle of another one say little.
     let says = |about: &str| {
-        about.to_lowercase().split(|c: char| !c.is_alphanumeric()).any(|one| one == wanted || one.trim_end_matches('s') == wanted)
+        about
+            .to_lowercase()
+            .split(|c: char| !c.is_alphanumeric())
+            .any(|one| one == wanted || one.trim_end_matches('s') == wanted)
     };
     for verb in command.get_subcommands() {
-        let nouns = verb.get_subcommands().map(|noun| (format!("{} {}", verb.get_name(), noun.get_name()), noun));
+        let nouns = verb
+            .get_subcommands()
+            .map(|noun| (format!("{} {}", verb.get_name(), noun.get_name()), noun));
         for (path, one) in std::iter::once((verb.get_name().to_owned(), verb)).chain(nouns) {
             let about = one.get_about().map(ToString::to_string).unwrap_or_default();
             if says(&about) && !paths.contains(&path) {
@@ -64,11 +102,20 @@ pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
         return None;
     }
     let about = |path: &str| {
-        let one = path.split(' ').try_fold(command, |above, name| above.find_subcommand(name));
-        one.and_then(Command::get_about).map(ToString::to_string).unwrap_or_default()
+        let one = path
+            .split(' ')
+            .try_fold(command, |above, name| above.find_subcommand(name));
+        one.and_then(Command::get_about)
+            .map(ToString::to_string)
+            .unwrap_or_default()
     };
-    let lines: String = paths.iter().map(|path| format!("  gpuctl {path:<16} {}\n", about(path))).collect();
-    Some(format!("`{word}` is no command; these are about it:\n\n{lines}\n`gpuctl COMMAND --help` has options and examples.\n"))
+    let lines: String = paths
+        .iter()
+        .map(|path| format!("  gpuctl {path:<16} {}\n", about(path)))
+        .collect();
+    Some(format!(
+        "`{word}` is no command; these are about it:\n\n{lines}\n`gpuctl COMMAND --help` has options and examples.\n"
+    ))
 }
 
 #[cfg(test)]
@@ -82,7 +129,9 @@ mod tests {
     fn every_term_leads_to_commands_that_there_are() {
         let command = Cli::command();
         for path in TERMS.iter().flat_map(|(_, paths)| *paths) {
-            let one = path.split(' ').try_fold(&command, |above, name| above.find_subcommand(name));
+            let one = path
+                .split(' ')
+                .try_fold(&command, |above, name| above.find_subcommand(name));
             assert!(one.is_some_and(|one| one.get_about().is_some()), "{path}");
         }
     }
@@ -92,10 +141,23 @@ mod tests {
         let command = Cli::command();
         let lines = |word: &str| found(&command, word).unwrap_or_default();
         assert!(lines("排队").contains("gpuctl why "));
-        assert!(lines("任务排队").contains("gpuctl get queues "), "a word within another");
+        assert!(
+            lines("任务排队").contains("gpuctl get queues "),
+            "a word within another"
+        );
         assert!(lines("sacct").contains("gpuctl report "));
         assert_eq!(found(&command, "a"), None, "two letters say nothing");
-        assert!(lines("utilization").starts_with("`utilization` is no command; these are about it:\n\n  gpuctl top "));
-        assert_eq!((found(&command, "logs"), found(&command, "xyzzy"), found(&command, "help")), (None, None, None));
+        assert!(
+            lines("utilization")
+                .starts_with("`utilization` is no command; these are about it:\n\n  gpuctl top ")
+        );
+        assert_eq!(
+            (
+                found(&command, "logs"),
+                found(&command, "xyzzy"),
+                found(&command, "help")
+            ),
+            (None, None, None)
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What `gpuctl help TOPIC` says beyond the commands: variables, formats, files of jobs, metrics, exit codes. What the program has in a table
-//! is told from there.
+//! What `gpuctl help TOPIC` says beyond the commands: variables, formats, files of jobs, metrics,
+//! exit codes. What the program has in a table is told from there.
 
 use crate::config::KEYS;
 use gpuctl_core::error::ErrorKind;
@@ -87,30 +87,55 @@ pub(crate) fn text(name: &str) -> Option<String> {
 
 fn environment() -> String {
     const OTHERS: [(&str, &str); 8] = [
-        ("KUBECONFIG", "kubeconfig files, merged as kubectl merges them; --kubeconfig comes before it"),
-        ("HTTPS_PROXY, NO_PROXY", "the way to servers outside; kubeconfigs may name their own"),
-        ("NO_COLOR, CLICOLOR_FORCE", "colors never, or always; --color comes before them"),
+        (
+            "KUBECONFIG",
+            "kubeconfig files, merged as kubectl merges them; --kubeconfig comes before it",
+        ),
+        (
+            "HTTPS_PROXY, NO_PROXY",
+            "the way to servers outside; kubeconfigs may name their own",
+        ),
+        (
+            "NO_COLOR, CLICOLOR_FORCE",
+            "colors never, or always; --color comes before them",
+        ),
         (
             "GPUCTL_PAGER, PAGER",
             "the first: what shows data of every command on a terminal a screen at a time; either: what --pager shows it with",
         ),
         ("COLUMNS", "the width of tables on a terminal"),
-        ("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN", "sign queries to Amazon Managed Prometheus"),
-        ("XDG_CONFIG_HOME, XDG_CACHE_HOME", "where gpuctl/config.yaml and its cache are, on Linux"),
+        (
+            "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
+            "sign queries to Amazon Managed Prometheus",
+        ),
+        (
+            "XDG_CONFIG_HOME, XDG_CACHE_HOME",
+            "where gpuctl/config.yaml and its cache are, on Linux",
+        ),
         ("TZ", "the zone of times that are read and shown"),
     ];
     let own = KEYS.iter().filter(|key| !key.variables.is_empty());
-    let own = own.map(|key| (key.variables.join(", "), format!("{}: {}", key.name, key.meaning)));
+    let own = own.map(|key| {
+        (
+            key.variables.join(", "),
+            format!("{}: {}", key.name, key.meaning),
+        )
+    });
     let all = own.chain(OTHERS.map(|(name, meaning)| (name.to_owned(), meaning.to_owned())));
-    let lines: String = all.map(|(name, meaning)| format!("  {name}\n      {meaning}\n")).collect();
+    let lines: String = all
+        .map(|(name, meaning)| format!("  {name}\n      {meaning}\n"))
+        .collect();
     format!(
         "Variables that gpuctl reads, with the setting of the config file that each stands for. A flag comes before a variable, a variable before the\nconfig file.\n\n{lines}\nExamples:\n  GPUCTL_PROMETHEUS=http://localhost:9090 gpuctl top\n  GPUCTL_READ_ONLY=1 gpuctl delete job sft      refused before it is sent\n  gpuctl config view --show-origin              every setting with who gave its value\n"
     )
 }
 
 fn exit_codes() -> String {
-    let codes = std::iter::once((0, "done")).chain(ErrorKind::ALL.map(|kind| (kind.exit_code(), kind.sentence())));
-    let lines: String = codes.map(|(code, sentence)| format!("  {code:>3}  {sentence}\n")).collect();
+    let codes = std::iter::once((0, "done"))
+        .chain(ErrorKind::ALL.map(|kind| (kind.exit_code(), kind.sentence())));
+    let lines: String = codes
+        .map(|(code, sentence)| format!("  {code:>3}  {sentence}\n"))
+        .collect();
     format!(
         "{lines}\n`gpuctl fit` ends with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` with 1 when something differs;\n`gpuctl exec` and `create --follow` with the code of the job's own command.\n\nExamples:\n  gpuctl fit -f job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
     )
@@ -125,9 +150,18 @@ mod tests {
         for name in TOPICS {
             let page = text(name).unwrap();
             assert!(page.ends_with('\n') && page.contains("  gpuctl "), "{name}");
-            assert!(page.lines().all(|line| line.chars().count() <= 150), "{name}");
+            assert!(
+                page.lines().all(|line| line.chars().count() <= 150),
+                "{name}"
+            );
         }
-        assert!(text("environment").unwrap().contains("GPUCTL_READ_ONLY") && text("nodes").is_none());
-        assert!(text("exit-codes").unwrap().contains("  6  the cluster or Prometheus cannot be reached"));
+        assert!(
+            text("environment").unwrap().contains("GPUCTL_READ_ONLY") && text("nodes").is_none()
+        );
+        assert!(
+            text("exit-codes")
+                .unwrap()
+                .contains("  6  the cluster or Prometheus cannot be reached")
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! What each verb does: it resolves its arguments, asks the cluster or Prometheus, calls the core, and hands text to the
-//! terminal. A command never names another one: what two of them need is a workflow (`deploy`, `observe`, `inside`) or the core.
+//! What each verb does: it resolves its arguments, asks the cluster or Prometheus, calls the core,
+//! and hands text to the terminal. A command never names another one: what two of them need is a
+//! workflow (`deploy`, `observe`, `inside`) or the core.
 
 pub(crate) mod access;
 pub(crate) mod claims;
@@ -23,8 +24,9 @@ use crate::cli::command::{self, Command, Describe, Get, GetMetrics};
 use crate::context::Context;
 use gpuctl_core::error::Error;
 
-/// Makes the future of a command on the heap, and leaves nothing of it on the stack. Some commands run others, and without this those of all commands
-/// would have their places in each of their frames.
+/// Makes the future of a command on the heap, and leaves nothing of it on the stack. Some commands
+/// run others, and without this those of all commands would have their places in each of their
+/// frames.
 #[inline(never)]
 fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::pin(make())

@@ -1,4 +1,5 @@
-//! Looks up a setting and its origin: environment over file over default. Flags are applied by the caller.
+//! Looks up a setting and its origin: environment over file over default. Flags are applied by the
+//! caller.
 
 use std::path::Path;
 use std::time::Duration;
@@ -41,17 +42,35 @@ pub(crate) struct Config {
 
 impl Config {
     /// Reads the file with what it says of a context of the kubeconfig.
-    pub(crate) fn read(named: Option<&Path>, contexts: impl FnOnce() -> KubeContexts) -> anyhow::Result<Self> {
-        Ok(Self { file: ConfigFile::read(named)?.for_context(contexts) })
+    pub(crate) fn read(
+        named: Option<&Path>,
+        contexts: impl FnOnce() -> KubeContexts,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            file: ConfigFile::read(named)?.for_context(contexts),
+        })
     }
 
-    /// Returns a key's value, null when nobody gives one; an error names the variable or the key that holds something else.
+    /// Returns a key's value, null when nobody gives one; an error names the variable or the key
+    /// that holds something else.
     pub(crate) fn find(&self, key: &SettingKey) -> anyhow::Result<(Value, Origin)> {
-        let set = |name: &&'static str| Some((*name, Environment::variable(name).filter(|text| !text.trim().is_empty())?));
+        let set = |name: &&'static str| {
+            Some((
+                *name,
+                Environment::variable(name).filter(|text| !text.trim().is_empty())?,
+            ))
+        };
         if let Some((variable, text)) = key.variables.iter().find_map(set) {
-            let shown = if key.secret { String::new() } else { format!(" is `{text}`, which") };
+            let shown = if key.secret {
+                String::new()
+            } else {
+                format!(" is `{text}`, which")
+            };
             let wrong = || anyhow!("{variable}{shown} is not {}", key.kind.wants());
-            return Ok((key.kind.parse(&text).ok_or_else(wrong)?, Origin::Environment(variable)));
+            return Ok((
+                key.kind.parse(&text).ok_or_else(wrong)?,
+                Origin::Environment(variable),
+            ));
         }
         let empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
         Ok(match self.file.value(key)?.filter(|value| !empty(value)) {
@@ -85,11 +104,18 @@ impl Config {
 
     /// Returns a number of a key with a default.
     pub(crate) fn number(&self, name: &str) -> anyhow::Result<f64> {
-        Ok(self.value(name)?.as_f64().expect("a key of numbers has a default"))
+        Ok(self
+            .value(name)?
+            .as_f64()
+            .expect("a key of numbers has a default"))
     }
 
     /// Returns a whole number of a key with a default.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the table bounds it")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the table bounds it"
+    )]
     pub(crate) fn whole(&self, name: &str) -> anyhow::Result<usize> {
         Ok(self.number(name)? as usize)
     }
@@ -101,14 +127,21 @@ impl Config {
     /// Returns a time of a key with a default.
     pub(crate) fn duration(&self, name: &str) -> anyhow::Result<Duration> {
         let value = self.value(name)?;
-        let seconds = value.as_f64().or_else(|| value.as_str()?.parse().ok()).map(Duration::from_secs_f64);
-        Ok(seconds.or_else(|| quantity::duration(value.as_str()?)).expect("a key of times has a default"))
+        let seconds = value
+            .as_f64()
+            .or_else(|| value.as_str()?.parse().ok())
+            .map(Duration::from_secs_f64);
+        Ok(seconds
+            .or_else(|| quantity::duration(value.as_str()?))
+            .expect("a key of times has a default"))
     }
 
     /// Names with their texts, of the file.
     pub(crate) fn map(&self, name: &str) -> anyhow::Result<Vec<(String, String)>> {
         let value = self.value(name)?;
         let pairs = value.as_object().into_iter().flatten();
-        Ok(pairs.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())
+        Ok(pairs
+            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+            .collect())
     }
 }

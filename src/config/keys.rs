@@ -1,7 +1,8 @@
-//! Every key of the config file in one table: its kind, its default, what comes before it, what it means. Readers, `config`,
-//! the warning about unknown keys and the documentation all live on it.
+//! Every key of the config file in one table: its kind, its default, what comes before it, what it
+//! means. Readers, `config`, the warning about unknown keys and the documentation all live on it.
 //!
-//! The sections of the utilization monitor keep its names, units and defaults, so that a file of that system works here.
+//! The sections of the utilization monitor keep its names, units and defaults, so that a file of
+//! that system works here.
 
 use serde_json::{Value, json};
 
@@ -58,7 +59,15 @@ const fn key(
     flag: &'static str,
     meaning: &'static str,
 ) -> SettingKey {
-    SettingKey { name, kind, default, variables: NONE, flag, meaning, secret: false }
+    SettingKey {
+        name,
+        kind,
+        default,
+        variables: NONE,
+        flag,
+        meaning,
+        secret: false,
+    }
 }
 
 impl SettingKey {
@@ -67,7 +76,10 @@ impl SettingKey {
     }
 
     const fn hidden(self) -> Self {
-        Self { secret: true, ..self }
+        Self {
+            secret: true,
+            ..self
+        }
     }
 }
 
@@ -153,14 +165,20 @@ impl SettingKey {
 
     /// Returns the value where nobody says anything; null when there is none.
     pub fn usual(&self) -> Value {
-        if self.default.is_empty() { Value::Null } else { self.kind.parse(self.default).expect("a default is valid") }
+        if self.default.is_empty() {
+            Value::Null
+        } else {
+            self.kind.parse(self.default).expect("a default is valid")
+        }
     }
 }
 
 /// Returns what is nearest to a word that is none of these.
 pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let close = |other: &&str| strsim::damerau_levenshtein(word, other) <= (other.len() / 3).max(1);
-    among.filter(close).min_by_key(|other| strsim::damerau_levenshtein(word, other))
+    among
+        .filter(close)
+        .min_by_key(|other| strsim::damerau_levenshtein(word, other))
 }
 
 impl ValueKind {
@@ -169,7 +187,9 @@ impl ValueKind {
         match self {
             Self::Text => "a text".to_owned(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
-            Self::Number(low, high) if high > 1000.0 => format!("a number of at least {}", (low * 1000.0).round() / 1000.0),
+            Self::Number(low, high) if high > 1000.0 => {
+                format!("a number of at least {}", (low * 1000.0).round() / 1000.0)
+            }
             Self::Number(low, high) => format!("a number of {low} to {high}"),
             Self::Whole(low, high) => format!("a whole number of {low} to {high}"),
             Self::Switch => "true or false".to_owned(),
@@ -178,7 +198,8 @@ impl ValueKind {
         }
     }
 
-    /// Returns a value as somebody types it, in a variable or after `config set`. `None` when it is not what the key wants.
+    /// Returns a value as somebody types it, in a variable or after `config set`. `None` when it is
+    /// not what the key wants.
     pub fn parse(self, text: &str) -> Option<Value> {
         let text = text.trim();
         match self {
@@ -186,7 +207,11 @@ impl ValueKind {
             Self::Word(words) => {
                 let word = text.to_ascii_lowercase();
                 // Python's own name for it.
-                let word = if word == "warn" { "warning".to_owned() } else { word };
+                let word = if word == "warn" {
+                    "warning".to_owned()
+                } else {
+                    word
+                };
                 words.contains(&word.as_str()).then(|| json!(word))
             }
             Self::Number(..) | Self::Whole(..) => self.accept(&number(text.parse().ok()?)),
@@ -206,17 +231,21 @@ impl ValueKind {
     /// Returns a value of the file. `None` when it is not what the key wants.
     pub fn accept(self, value: &Value) -> Option<Value> {
         match (self, value) {
-            (Self::Number(low, high), Value::Number(found)) => (low..=high).contains(&found.as_f64()?).then(|| value.clone()),
+            (Self::Number(low, high), Value::Number(found)) => (low..=high)
+                .contains(&found.as_f64()?)
+                .then(|| value.clone()),
             (Self::Whole(low, high), Value::Number(found)) => {
                 let found = found.as_f64()?;
                 ((low..=high).contains(&found) && found.fract() == 0.0).then(|| number(found))
             }
-            (Self::Duration, Value::Number(found)) => (0.1..=MANY).contains(&found.as_f64()?).then(|| value.clone()),
+            (Self::Duration, Value::Number(found)) => (0.1..=MANY)
+                .contains(&found.as_f64()?)
+                .then(|| value.clone()),
             (Self::Duration, Value::String(text)) => match text.parse::<f64>() {
                 Ok(seconds) => self.accept(&number(seconds)),
-                Err(_) => {
-                    quantity::duration(text).filter(|span| (0.1..=MANY).contains(&span.as_secs_f64())).map(|_| value.clone())
-                }
+                Err(_) => quantity::duration(text)
+                    .filter(|span| (0.1..=MANY).contains(&span.as_secs_f64()))
+                    .map(|_| value.clone()),
             },
             (Self::Switch, Value::Bool(_)) => Some(value.clone()),
             (Self::Map, Value::Object(map)) => {
@@ -226,8 +255,12 @@ impl ValueKind {
                     Value::Number(_) | Value::Bool(_) => Some(json!(value.to_string())),
                     _ => None,
                 };
-                let texts = map.iter().map(|(name, value)| Some((name.clone(), text(value)?)));
-                texts.collect::<Option<serde_json::Map<_, _>>>().map(Value::Object)
+                let texts = map
+                    .iter()
+                    .map(|(name, value)| Some((name.clone(), text(value)?)));
+                texts
+                    .collect::<Option<serde_json::Map<_, _>>>()
+                    .map(Value::Object)
             }
             (_, Value::String(text)) => self.parse(text),
             // A word that YAML takes for something else: `model: 4`, `language: no`.
@@ -239,8 +272,15 @@ impl ValueKind {
 
 /// Returns a number as people write it: 5 and not 5.0.
 fn number(value: f64) -> Value {
-    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
-    if value.fract() == 0.0 && value.abs() < 1e15 { json!(value as i64) } else { json!(value) }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "checked to be whole and small"
+    )]
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        json!(value as i64)
+    } else {
+        json!(value)
+    }
 }
 
 #[cfg(test)]
@@ -250,12 +290,31 @@ mod tests {
     #[test]
     fn a_key_is_there_once_with_a_default_that_it_accepts() {
         for (index, key) in KEYS.iter().enumerate() {
-            assert!(KEYS[..index].iter().all(|other| other.name != key.name), "{}", key.name);
-            assert!(key.default.is_empty() || !key.usual().is_null(), "{}", key.name);
+            assert!(
+                KEYS[..index].iter().all(|other| other.name != key.name),
+                "{}",
+                key.name
+            );
+            assert!(
+                key.default.is_empty() || !key.usual().is_null(),
+                "{}",
+                key.name
+            );
         }
         assert_eq!(
             SettingKey::sections(),
-            ["prometheus", "scoring", "thresholds", "scheduler", "ai", "control", "notify", "server", "safety", "log"]
+            [
+                "prometheus",
+                "scoring",
+                "thresholds",
+                "scheduler",
+                "ai",
+                "control",
+                "notify",
+                "server",
+                "safety",
+                "log"
+            ]
         );
     }
 
@@ -272,16 +331,35 @@ mod tests {
         assert_eq!(parse("scheduler.max_workers", "2.5"), None);
         assert_eq!(parse("ai.enabled", "True"), Some(json!(true)));
         assert_eq!(parse("log.level", "WARN"), Some(json!("warning")));
-        assert_eq!(SettingKey::named("ai.model").kind.accept(&json!(4)), Some(json!("4")));
-        assert_eq!(SettingKey::named("ai.enabled").kind.accept(&json!("yes")), Some(json!(true)));
+        assert_eq!(
+            SettingKey::named("ai.model").kind.accept(&json!(4)),
+            Some(json!("4"))
+        );
+        assert_eq!(
+            SettingKey::named("ai.enabled").kind.accept(&json!("yes")),
+            Some(json!(true))
+        );
         assert_eq!(SettingKey::named("ai.enabled").kind.accept(&json!(3)), None);
-        assert_eq!(SettingKey::named("prometheus.headers").kind.accept(&json!({"a": 1})), Some(json!({"a": "1"})));
-        assert_eq!(SettingKey::named("prometheus.headers").kind.accept(&json!({"a": [1]})), None);
+        assert_eq!(
+            SettingKey::named("prometheus.headers")
+                .kind
+                .accept(&json!({"a": 1})),
+            Some(json!({"a": "1"}))
+        );
+        assert_eq!(
+            SettingKey::named("prometheus.headers")
+                .kind
+                .accept(&json!({"a": [1]})),
+            None
+        );
     }
 
     #[test]
     fn a_slip_has_a_near_name() {
-        assert_eq!(nearest("promethues", SettingKey::sections().into_iter()), Some("prometheus"));
+        assert_eq!(
+            nearest("promethues", SettingKey::sections().into_iter()),
+            Some("prometheus")
+        );
         assert_eq!(nearest("banana", SettingKey::sections().into_iter()), None);
     }
 }

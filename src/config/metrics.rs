@@ -14,7 +14,15 @@ use gpuctl_prometheus::{AwsKeys, Credentials, Matchers};
 const SECTION: &str = "prometheus";
 
 /// Keys that run a program, or name a file whose content gpuctl sends or trusts.
-const OF_OTHERS: [&str; 7] = ["token_command", "token_file", "password_file", "cert_file", "key_file", "ca_file", "aws_region"];
+const OF_OTHERS: [&str; 7] = [
+    "token_command",
+    "token_file",
+    "password_file",
+    "cert_file",
+    "key_file",
+    "ca_file",
+    "aws_region",
+];
 
 /// What the command line says.
 #[derive(Clone, Debug, Default)]
@@ -30,20 +38,27 @@ pub(crate) struct MetricsFlags {
 }
 
 impl MetricsFlags {
-    /// Returns what the flag of a setting says. Values of headers are left out, for they may be secret.
+    /// Returns what the flag of a setting says. Values of headers are left out, for they may be
+    /// secret.
     pub(crate) fn value(&self, key: &str) -> Option<serde_json::Value> {
-        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string().into());
+        let path =
+            |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string().into());
         let header = |text: &String| Some((text.split_once(':')?.0.trim().to_owned(), "".into()));
         match key {
             "prometheus.url" => self.url.clone().map(Into::into),
             "prometheus.token_file" => path(&self.token_file),
             "prometheus.ca_file" => path(&self.authority_file),
-            "prometheus.headers" if !self.headers.is_empty() => {
-                Some(serde_json::Value::Object(self.headers.iter().filter_map(header).collect()))
-            }
+            "prometheus.headers" if !self.headers.is_empty() => Some(serde_json::Value::Object(
+                self.headers.iter().filter_map(header).collect(),
+            )),
             "prometheus.matchers" if !self.matchers.is_empty() => {
-                let pair = |text: &String| text.split_once('=').map(|(label, value)| (label.to_owned(), value.into()));
-                Some(serde_json::Value::Object(self.matchers.iter().filter_map(pair).collect()))
+                let pair = |text: &String| {
+                    text.split_once('=')
+                        .map(|(label, value)| (label.to_owned(), value.into()))
+                };
+                Some(serde_json::Value::Object(
+                    self.matchers.iter().filter_map(pair).collect(),
+                ))
             }
             _ => None,
         }
@@ -68,30 +83,53 @@ impl MetricsSource {
         self.url.as_ref().is_some_and(|(url, _)| url == "none")
     }
 
-    /// Resolves; an error says which file or value is wrong. What lets us in goes to the address that it was given for: the
-    /// file's with the file's address, the environment's with one that is named, the flags' with any.
-    /// `contexts` reads those of the kubeconfig. The file can have settings for each of them.
-    pub(crate) fn resolve(flags: &MetricsFlags, contexts: impl FnOnce() -> KubeContexts) -> anyhow::Result<Self> {
+    /// Resolves; an error says which file or value is wrong. What lets us in goes to the address
+    /// that it was given for: the file's with the file's address, the environment's with one that
+    /// is named, the flags' with any. `contexts` reads those of the kubeconfig. The file can have
+    /// settings for each of them.
+    pub(crate) fn resolve(
+        flags: &MetricsFlags,
+        contexts: impl FnOnce() -> KubeContexts,
+    ) -> anyhow::Result<Self> {
         let config = Config::read(flags.config.as_deref(), contexts)?;
         let file = &config.file;
         let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
         let (named, origin) = config.find(SettingKey::named("prometheus.url"))?;
-        let url = flags.url.clone().map(|url| (url, Origin::Flag)).or_else(|| Some((named.as_str()?.to_owned(), origin)));
-        let is_of_file = url.as_ref().is_some_and(|(_, origin)| *origin == Origin::File);
+        let url = flags
+            .url
+            .clone()
+            .map(|url| (url, Origin::Flag))
+            .or_else(|| Some((named.as_str()?.to_owned(), origin)));
+        let is_of_file = url
+            .as_ref()
+            .is_some_and(|(_, origin)| *origin == Origin::File);
         let of_file = file_credentials(&config, is_of_file)?;
         let named = url.is_some();
-        let flag_token = flags.token_file.as_ref().map(|path| text_of(path)).transpose()?;
-        let own_token =
-            flag_token.map(|text| text.trim().to_owned()).or_else(|| variable("GPUCTL_PROMETHEUS_TOKEN").filter(|_| named));
-        let own_user = variable("GPUCTL_PROMETHEUS_USER").zip(variable("GPUCTL_PROMETHEUS_PASSWORD")).filter(|_| named);
+        let flag_token = flags
+            .token_file
+            .as_ref()
+            .map(|path| text_of(path))
+            .transpose()?;
+        let own_token = flag_token
+            .map(|text| text.trim().to_owned())
+            .or_else(|| variable("GPUCTL_PROMETHEUS_TOKEN").filter(|_| named));
+        let own_user = variable("GPUCTL_PROMETHEUS_USER")
+            .zip(variable("GPUCTL_PROMETHEUS_PASSWORD"))
+            .filter(|_| named);
         if is_of_file && (own_token.is_some() || own_user.is_some() || !flags.headers.is_empty()) {
             // Do not send the user's credentials to an address that another user wrote.
             file.must_be_own("prometheus.url")?;
         }
-        let own_authority = flags.authority_file.as_ref().map(|path| bytes_of(path)).transpose()?;
+        let own_authority = flags
+            .authority_file
+            .as_ref()
+            .map(|path| bytes_of(path))
+            .transpose()?;
         let mut headers = of_file.headers;
         for header in &flags.headers {
-            let (name, value) = header.split_once(':').ok_or_else(|| anyhow!("a header is NAME: VALUE"))?;
+            let (name, value) = header
+                .split_once(':')
+                .ok_or_else(|| anyhow!("a header is NAME: VALUE"))?;
             headers.push((name.trim().to_owned(), value.trim().to_owned()));
         }
         let (user, token) = match (own_user, own_token) {
@@ -103,19 +141,42 @@ impl MetricsSource {
         let matchers = match flags.matchers.is_empty() {
             true => {
                 let pairs = config.map("prometheus.matchers")?;
-                pairs.iter().map(|(label, value)| format!("{label}={value}").parse()).collect::<Result<Matchers, _>>()?
+                pairs
+                    .iter()
+                    .map(|(label, value)| format!("{label}={value}").parse())
+                    .collect::<Result<Matchers, _>>()?
             }
-            false => flags.matchers.iter().map(|text| text.parse()).collect::<Result<Matchers, _>>()?,
+            false => flags
+                .matchers
+                .iter()
+                .map(|text| text.parse())
+                .collect::<Result<Matchers, _>>()?,
         };
         let exact_names = config.find(SettingKey::named("prometheus.exact_names"))?.0 == true;
-        let aws_keys = variable("AWS_ACCESS_KEY_ID").zip(variable("AWS_SECRET_ACCESS_KEY")).map(|(id, secret)| AwsKeys {
-            access_key_id: id,
-            secret_access_key: secret,
-            session_token: variable("AWS_SESSION_TOKEN"),
-        });
+        let aws_keys = variable("AWS_ACCESS_KEY_ID")
+            .zip(variable("AWS_SECRET_ACCESS_KEY"))
+            .map(|(id, secret)| AwsKeys {
+                access_key_id: id,
+                secret_access_key: secret,
+                session_token: variable("AWS_SESSION_TOKEN"),
+            });
         let aws_region = of_file.aws_region;
-        let credentials = Credentials { user, token, token_command, identity, authority, headers, aws_keys, aws_region };
-        Ok(Self { url, credentials, matchers, exact_names })
+        let credentials = Credentials {
+            user,
+            token,
+            token_command,
+            identity,
+            authority,
+            headers,
+            aws_keys,
+            aws_region,
+        };
+        Ok(Self {
+            url,
+            credentials,
+            matchers,
+            exact_names,
+        })
     }
 }
 
@@ -130,12 +191,24 @@ fn file_credentials(config: &Config, asked: bool) -> anyhow::Result<Credentials>
             file.must_be_own(&format!("{SECTION}.{key}"))?;
         }
     }
-    let read = |key: &str| file.file(SECTION, key).map(|path| text_of(&path).map(|text| text.trim().to_owned())).transpose();
-    let bytes = |key: &str| file.file(SECTION, key).map(|path| bytes_of(&path)).transpose();
+    let read = |key: &str| {
+        file.file(SECTION, key)
+            .map(|path| text_of(&path).map(|text| text.trim().to_owned()))
+            .transpose()
+    };
+    let bytes = |key: &str| {
+        file.file(SECTION, key)
+            .map(|path| bytes_of(&path))
+            .transpose()
+    };
     let identity = match (bytes("cert_file")?, bytes("key_file")?) {
         (Some(certificate), Some(key)) => Some([key, b"\n".to_vec(), certificate].concat()),
         (None, None) => None,
-        _ => return Err(anyhow!("`prometheus.cert_file` and `prometheus.key_file` belong together")),
+        _ => {
+            return Err(anyhow!(
+                "`prometheus.cert_file` and `prometheus.key_file` belong together"
+            ));
+        }
     };
     Ok(Credentials {
         token_command: file.text(SECTION, "token_command"),

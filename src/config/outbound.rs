@@ -1,5 +1,5 @@
-//! Resolves who is told about scores: an AI, a chat, a control system. Nothing here can make a control system act; only
-//! `--execute` can.
+//! Resolves who is told about scores: an AI, a chat, a control system. Nothing here can make a
+//! control system act; only `--execute` can.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,7 +52,8 @@ pub(crate) struct NotifySettings {
     pub timeout: Duration,
 }
 
-/// Minutes of the local day from which and to which nothing is sent; over midnight when the first is later.
+/// Minutes of the local day from which and to which nothing is sent; over midnight when the first
+/// is later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuietHours {
     from: u16,
@@ -65,10 +66,14 @@ impl QuietHours {
         let minutes = |text: &str| {
             let (hours, minutes) = text.trim().split_once(':')?;
             let (hours, minutes): (u16, u16) = (hours.parse().ok()?, minutes.parse().ok()?);
-            (hours < 24 && minutes < 60 || (hours, minutes) == (24, 0)).then_some(hours * 60 + minutes)
+            (hours < 24 && minutes < 60 || (hours, minutes) == (24, 0))
+                .then_some(hours * 60 + minutes)
         };
         let (from, to) = text.split_once('-')?;
-        Some(Self { from: minutes(from)?, to: minutes(to)? })
+        Some(Self {
+            from: minutes(from)?,
+            to: minutes(to)?,
+        })
     }
 
     /// Returns whether a minute of the day is within.
@@ -83,7 +88,9 @@ impl QuietHours {
 impl AiSettings {
     pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
         let origin = |name: &str| anyhow::Ok(config.find(SettingKey::named(name))?.1);
-        if origin("ai.api_url")? == Origin::File && matches!(origin("ai.api_key")?, Origin::Environment(_)) {
+        if origin("ai.api_url")? == Origin::File
+            && matches!(origin("ai.api_key")?, Origin::Environment(_))
+        {
             // Do not send the user's key to an address that another user wrote.
             config.file.must_be_own("ai.api_url")?;
         }
@@ -119,10 +126,9 @@ impl NotifySettings {
     pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
         let quiet_hours = match config.text("notify.quiet_hours")? {
             None => None,
-            Some(text) => Some(
-                QuietHours::parse(&text)
-                    .ok_or_else(|| anyhow!("`notify.quiet_hours` of the config file is no time such as 22:00-08:00"))?,
-            ),
+            Some(text) => Some(QuietHours::parse(&text).ok_or_else(|| {
+                anyhow!("`notify.quiet_hours` of the config file is no time such as 22:00-08:00")
+            })?),
         };
         Ok(Self {
             enabled: config.switch("notify.enabled")?,
@@ -138,7 +144,11 @@ impl NotifySettings {
 
 /// Returns where what is known from one run to the next may be kept.
 pub(crate) fn state_folder() -> Option<PathBuf> {
-    Some(dirs::state_dir().or_else(dirs::data_local_dir)?.join("gpuctl"))
+    Some(
+        dirs::state_dir()
+            .or_else(dirs::data_local_dir)?
+            .join("gpuctl"),
+    )
 }
 
 #[cfg(test)]
@@ -149,7 +159,15 @@ mod tests {
     fn quiet_hours_go_over_midnight() {
         let night = QuietHours::parse("22:00-08:30").unwrap();
         let quiet: Vec<u16> = (0..1440).filter(|minute| night.hold(*minute)).collect();
-        assert_eq!((quiet.len(), night.hold(22 * 60), night.hold(8 * 60 + 30), night.hold(12 * 60)), (630, true, false, false));
+        assert_eq!(
+            (
+                quiet.len(),
+                night.hold(22 * 60),
+                night.hold(8 * 60 + 30),
+                night.hold(12 * 60)
+            ),
+            (630, true, false, false)
+        );
         let noon = QuietHours::parse("12:00-13:00").unwrap();
         assert!(noon.hold(720) && !noon.hold(780) && !noon.hold(0));
         assert!(QuietHours::parse("00:00-24:00").unwrap().hold(1439));

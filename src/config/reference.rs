@@ -38,10 +38,22 @@ Times are `30s`, `5m`, `2h`, or a number of seconds; `prometheus.time_window_min
 pub(crate) fn text() -> String {
     let mut text = OPENING.to_owned();
     for key in &KEYS {
-        let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
+        let code = |text: &str| {
+            if text.is_empty() {
+                String::new()
+            } else {
+                format!("`{text}`")
+            }
+        };
         let variables: Vec<String> = key.variables.iter().map(|name| code(name)).collect();
         let flags: Vec<String> = key.flag.split(", ").map(code).collect();
-        let cells = [code(key.name), code(key.default), variables.join(", "), flags.join(", "), key.meaning.to_owned()];
+        let cells = [
+            code(key.name),
+            code(key.default),
+            variables.join(", "),
+            flags.join(", "),
+            key.meaning.to_owned(),
+        ];
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
     text

@@ -33,19 +33,42 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
 /// Whether a name resembles a `safety` key in another spelling, or says the same in other words:
 /// `readonly`, `saftey`, `Read-Only`, `no_writes`. `write_timeout` and `overwrite` do not.
 pub(super) fn is_near(name: &str) -> bool {
-    const ALONE: [&str; 10] =
-        ["immutable", "mutable", "protect", "protected", "protection", "safe", "write", "writes", "writable", "writeable"];
-    const TOGETHER: [&str; 14] = [
-        "allow", "block", "can", "deny", "disable", "disabled", "enable", "forbid", "mode", "never", "no", "only", "permit",
+    const ALONE: [&str; 10] = [
+        "immutable",
+        "mutable",
         "protect",
+        "protected",
+        "protection",
+        "safe",
+        "write",
+        "writes",
+        "writable",
+        "writeable",
     ];
-    let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    const TOGETHER: [&str; 14] = [
+        "allow", "block", "can", "deny", "disable", "disabled", "enable", "forbid", "mode",
+        "never", "no", "only", "permit", "protect",
+    ];
+    let letters: String = name
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect::<String>()
+        .to_ascii_lowercase();
     let close = |word: &str| strsim::damerau_levenshtein(&letters, word) <= 2;
     let words = words_of(name);
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
     let is_guard = has(&ALONE) && (words.len() == 1 || has(&TOGETHER));
-    let is_glued = TOGETHER.iter().any(|first| letters.strip_prefix(first).is_some_and(|rest| ALONE.contains(&rest)));
-    letters.contains("safet") || letters.contains("readonly") || close("safety") || close("readonly") || is_guard || is_glued
+    let is_glued = TOGETHER.iter().any(|first| {
+        letters
+            .strip_prefix(first)
+            .is_some_and(|rest| ALONE.contains(&rest))
+    });
+    letters.contains("safet")
+        || letters.contains("readonly")
+        || close("safety")
+        || close("readonly")
+        || is_guard
+        || is_glued
 }
 
 /// Splits a name at signs and before capitals.
@@ -57,7 +80,10 @@ fn words_of(name: &str) -> Vec<String> {
             words.push(String::new());
         }
         is_lower = letter.is_ascii_lowercase();
-        words.last_mut().expect("there is a first word").extend(letter.to_lowercase().filter(char::is_ascii_alphanumeric));
+        words
+            .last_mut()
+            .expect("there is a first word")
+            .extend(letter.to_lowercase().filter(char::is_ascii_alphanumeric));
     }
     words.retain(|word| !word.is_empty());
     words
@@ -69,25 +95,33 @@ fn resembles(name: &str, context: &str) -> bool {
     let [name, context] = [name, context].map(|text| text.trim().to_lowercase());
     let series = |text: &str| {
         let text = text.trim_end_matches(|c: char| c.is_ascii_digit());
-        let letter = text.rsplit_once(['-', '_', '.']).filter(|(_, end)| end.len() <= 1);
+        let letter = text
+            .rsplit_once(['-', '_', '.'])
+            .filter(|(_, end)| end.len() <= 1);
         letter.map_or_else(|| text.to_owned(), |(beginning, _)| beginning.to_owned())
     };
     let is_neighbor = name != context && series(&name) == series(&context);
-    !is_neighbor && strsim::damerau_levenshtein(&name, &context) <= (context.chars().count() / 3).min(2)
+    !is_neighbor
+        && strsim::damerau_levenshtein(&name, &context) <= (context.chars().count() / 3).min(2)
 }
 
 /// Fails if `safety` settings are meant for the context in use, but name a context that the
 /// kubeconfig does not have.
 pub(super) fn check_contexts(content: &Value, known: &KubeContexts) -> anyhow::Result<()> {
-    let Some(current) = &known.current else { return Ok(()) };
+    let Some(current) = &known.current else {
+        return Ok(());
+    };
     // If the file has the current name, a similar name is a different cluster.
     if content[CONTEXTS].get(current).is_some() {
         return Ok(());
     }
     let entries = content[CONTEXTS].as_object().into_iter().flatten();
-    let mut missing = entries.filter(|(name, sections)| sections[SECTION].is_object() && !known.all.contains(name));
+    let mut missing = entries
+        .filter(|(name, sections)| sections[SECTION].is_object() && !known.all.contains(name));
     match missing.find(|(name, _)| resembles(name, current)) {
-        Some((name, _)) => bail!("the kubeconfig has no context `{name}`; did you mean `{CONTEXTS}.{current}.{SECTION}`?"),
+        Some((name, _)) => bail!(
+            "the kubeconfig has no context `{name}`; did you mean `{CONTEXTS}.{current}.{SECTION}`?"
+        ),
         None => Ok(()),
     }
 }
@@ -110,15 +144,21 @@ fn section(value: &Value, place: &str) -> anyhow::Result<()> {
             bail!("unknown key `{place}.{name}` in the config file; did you mean `{place}.{KEY}`?");
         }
         if ValueKind::Switch.accept(value).is_none() {
-            bail!("`{place}.{KEY}` of the config file is not {}", ValueKind::Switch.wants());
+            bail!(
+                "`{place}.{KEY}` of the config file is not {}",
+                ValueKind::Switch.wants()
+            );
         }
     }
     Ok(())
 }
 
 fn contexts(value: &Value) -> anyhow::Result<()> {
-    let form =
-        || anyhow!("`{CONTEXTS}` of the config file needs the form `{CONTEXTS}: {{NAME: {{{SECTION}: {{{KEY}: true}}}}}}`");
+    let form = || {
+        anyhow!(
+            "`{CONTEXTS}` of the config file needs the form `{CONTEXTS}: {{NAME: {{{SECTION}: {{{KEY}: true}}}}}}`"
+        )
+    };
     let all = match value {
         Value::Null => return Ok(()),
         Value::Object(all) => all,
@@ -158,7 +198,13 @@ fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
 fn others(key: &str, place: &str, value: &Value) -> anyhow::Result<()> {
     match value {
         // The user chooses the names here, such as names of headers.
-        Value::Object(_) if KEYS.iter().any(|one| one.name == key && one.kind == ValueKind::Map) => Ok(()),
+        Value::Object(_)
+            if KEYS
+                .iter()
+                .any(|one| one.name == key && one.kind == ValueKind::Map) =>
+        {
+            Ok(())
+        }
         Value::Object(keys) => keys.iter().try_for_each(|(name, value)| {
             let (key, inner) = (format!("{key}.{name}"), format!("{place}.{name}"));
             if KEYS.iter().all(|one| one.name != key) {
@@ -173,7 +219,9 @@ fn others(key: &str, place: &str, value: &Value) -> anyhow::Result<()> {
 
 fn near(name: &str, place: &str) -> anyhow::Result<()> {
     match is_near(name) {
-        true => Err(anyhow!("unknown key `{place}` in the config file; did you mean `{SECTION}: {{{KEY}: true}}`?")),
+        true => Err(anyhow!(
+            "unknown key `{place}` in the config file; did you mean `{SECTION}: {{{KEY}: true}}`?"
+        )),
         false => Ok(()),
     }
 }
@@ -238,20 +286,44 @@ mod tests {
         let check = |text: &str, current: &str, all: &[&str]| {
             let content: Value = serde_saphyr::from_str(text).unwrap();
             let all = all.iter().map(|name| (*name).to_owned()).collect();
-            check_contexts(&content, &KubeContexts { current: Some(current.to_owned()), all })
+            check_contexts(
+                &content,
+                &KubeContexts {
+                    current: Some(current.to_owned()),
+                    all,
+                },
+            )
         };
         let of = |name: &str| format!("contexts: {{'{name}': {{safety: {{read_only: true}}}}}}");
-        for (written, current) in
-            [("prd", "prod"), ("C", "c"), ("c ", "c"), ("Production", "production"), ("gke-prdo", "gke-prod")]
-        {
-            assert!(check(&of(written), current, &[current]).is_err(), "{written} {current}");
+        for (written, current) in [
+            ("prd", "prod"),
+            ("C", "c"),
+            ("c ", "c"),
+            ("Production", "production"),
+            ("gke-prdo", "gke-prod"),
+        ] {
+            assert!(
+                check(&of(written), current, &[current]).is_err(),
+                "{written} {current}"
+            );
         }
-        let others = [("prod", "prod"), ("staging", "prod"), ("d", "c"), ("gpu-1", "gpu-2"), ("gke-a", "gke-b"), ("eu1", "eu12")];
+        let others = [
+            ("prod", "prod"),
+            ("staging", "prod"),
+            ("d", "c"),
+            ("gpu-1", "gpu-2"),
+            ("gke-a", "gke-b"),
+            ("eu1", "eu12"),
+        ];
         for (written, current) in others {
-            assert!(check(&of(written), current, &[current]).is_ok(), "{written} {current}");
+            assert!(
+                check(&of(written), current, &[current]).is_ok(),
+                "{written} {current}"
+            );
         }
         assert!(check(&of("prod-a"), "prod-b", &["prod-a", "prod-b"]).is_ok());
-        let both = "contexts: {prd: {safety: {read_only: true}}, prod: {safety: {read_only: false}}}";
+        let both =
+            "contexts: {prd: {safety: {read_only: true}}, prod: {safety: {read_only: false}}}";
         assert!(check(both, "prod", &["prod"]).is_ok());
     }
 
@@ -282,8 +354,16 @@ mod tests {
         }
         // The table has no key that resembles a misspelling.
         for key in &KEYS {
-            assert!(key.name == "safety.read_only" || !is_near(key.path().1), "{}", key.name);
+            assert!(
+                key.name == "safety.read_only" || !is_near(key.path().1),
+                "{}",
+                key.name
+            );
         }
-        assert!(SettingKey::sections().iter().all(|name| *name == SECTION || !is_near(name) && !is_near_contexts(name)));
+        assert!(
+            SettingKey::sections()
+                .iter()
+                .all(|name| *name == SECTION || !is_near(name) && !is_near_contexts(name))
+        );
     }
 }

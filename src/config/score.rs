@@ -27,8 +27,12 @@ pub(crate) struct ScoreSettings {
 }
 
 /// The document's keys of the weights, in their order.
-const WEIGHTS: [&str; 4] =
-    ["scoring.gpu_util_weight", "scoring.mem_copy_weight", "scoring.mem_used_weight", "scoring.power_weight"];
+const WEIGHTS: [&str; 4] = [
+    "scoring.gpu_util_weight",
+    "scoring.mem_copy_weight",
+    "scoring.mem_used_weight",
+    "scoring.power_weight",
+];
 
 impl ScoreSettings {
     /// Returns what environment and file say; an error names the key or variable.
@@ -55,5 +59,8 @@ impl ScoreSettings {
 
 /// Splits `a.example.com, b.example.com`.
 fn hosts(text: &str) -> Vec<String> {
-    text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+    text.split(',')
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
 }

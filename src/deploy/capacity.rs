@@ -1,5 +1,6 @@
-//! Compares the pods of a job with the nodes: whether an empty cluster could hold them, and whether they fit now and, if not, which
-//! jobs hold the devices. Cordoned nodes and nodes with a broken device plugin count as capacity. Taints are not looked at.
+//! Compares the pods of a job with the nodes: whether an empty cluster could hold them, and whether
+//! they fit now and, if not, which jobs hold the devices. Cordoned nodes and nodes with a broken
+//! device plugin count as capacity. Taints are not looked at.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,11 @@ use gpuctl_manifest::render::{Refusal, pods_in_all};
 use gpuctl_view::format::text::count;
 
 /// Resources of HAMi's own scheduler, which no node reports.
-const NOT_ON_NODES: [&str; 3] = ["nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"];
+const NOT_ON_NODES: [&str; 3] = [
+    "nvidia.com/gpumem",
+    "nvidia.com/gpumem-percentage",
+    "nvidia.com/gpucores",
+];
 
 /// What one pod of a plan requests, and the nodes that it may use.
 pub(super) struct Demand<'p> {
@@ -41,7 +46,11 @@ impl<'p> Demand<'p> {
             requests.insert(claimed(&claim.class), i128::from(claim.count) * 1000);
         }
         let together = job(&plan.input).map_or(1, |job| u64::from(job.resources.node_count));
-        Self { plan, requests, together }
+        Self {
+            plan,
+            requests,
+            together,
+        }
     }
 
     /// Returns true when the pods request devices.
@@ -55,15 +64,24 @@ impl<'p> Demand<'p> {
         if nodes.is_empty() {
             return Verdict::Possible;
         }
-        let mut amounts: BTreeMap<String, Amounts> = nodes.iter().map(|node| (node.name.clone(), node.most())).collect();
+        let mut amounts: BTreeMap<String, Amounts> = nodes
+            .iter()
+            .map(|node| (node.name.clone(), node.most()))
+            .collect();
         if let Some(claim) = &self.plan.rendered.choice.claim {
             for node in &nodes {
                 let offered = |product: Option<&String>| {
-                    claim.products.is_empty() || product.is_some_and(|product| claim.products.contains(product))
+                    claim.products.is_empty()
+                        || product.is_some_and(|product| claim.products.contains(product))
                 };
-                let devices = node.claimable.iter().filter(|one| one.driver == claim.class && offered(one.product.as_ref()));
+                let devices = node
+                    .claimable
+                    .iter()
+                    .filter(|one| one.driver == claim.class && offered(one.product.as_ref()));
                 let most = i128::from(devices.map(|one| one.count).sum::<u64>()) * 1000;
-                amounts.get_mut(&node.name).map(|amounts| amounts.insert(claimed(&claim.class), most));
+                amounts
+                    .get_mut(&node.name)
+                    .map(|amounts| amounts.insert(claimed(&claim.class), most));
             }
         }
         let short = shortage(&self.requests, &amounts);
@@ -72,26 +90,51 @@ impl<'p> Demand<'p> {
             None => match pods_held(&self.requests, &amounts) {
                 held if held >= self.together => return Verdict::Possible,
                 held => (
-                    format!("the nodes that qualify hold {held} such pods at once, and the job needs {} together", self.together),
+                    format!(
+                        "the nodes that qualify hold {held} such pods at once, and the job needs {} together",
+                        self.together
+                    ),
                     format!("set `resources.node_count: {held}`, or ask for less per pod"),
                 ),
             },
         };
         let growing = nodes.iter().any(|node| node.is_autoscaled())
-            || self.plan.target.nodes.all().iter().any(|node| node.is_autoscaled() && self.in_pool(node));
+            || self
+                .plan
+                .target
+                .nodes
+                .all()
+                .iter()
+                .any(|node| node.is_autoscaled() && self.in_pool(node));
         let unreported = short.is_some_and(|short| {
-            short.most == 0 && !is_device(&short.resource) && short.resource.contains('/') && !short.resource.ends_with(CLAIMED)
+            short.most == 0
+                && !is_device(&short.resource)
+                && short.resource.contains('/')
+                && !short.resource.ends_with(CLAIMED)
         });
         if unreported {
-            return Verdict::Doubtful(format!("{message}; the job never starts unless a scheduler extension provides it"));
+            return Verdict::Doubtful(format!(
+                "{message}; the job never starts unless a scheduler extension provides it"
+            ));
         }
         if growing || !matches!(self.plan.target.nodes, Nodes::Listed(_)) {
-            let unless = if growing { "an autoscaler adds a larger node" } else { "the published list of nodes is old" };
+            let unless = if growing {
+                "an autoscaler adds a larger node"
+            } else {
+                "the published list of nodes is old"
+            };
             return Verdict::Doubtful(format!("{message}; the job never starts unless {unless}"));
         }
         let at = job(&self.plan.input).and_then(|job| job.resources.gpu_at);
-        let refusal = Refusal { name: "NeverFits", message, hints: vec![hint], at };
-        Verdict::Impossible(Box::new(refusal.in_file(&self.plan.input.file, &self.plan.input.text)))
+        let refusal = Refusal {
+            name: "NeverFits",
+            message,
+            hints: vec![hint],
+            at,
+        };
+        Verdict::Impossible(Box::new(
+            refusal.in_file(&self.plan.input.file, &self.plan.input.text),
+        ))
     }
 
     /// Returns true when all pods must run at the same time.
@@ -108,10 +151,14 @@ impl<'p> Demand<'p> {
             .filter_map(|node| Some((node.name.clone(), room.free.get(&node.name)?.clone())))
             .collect();
         if self.plan.rendered.choice.claim.is_some() {
-            // Which claimed devices are in use stands in their allocations, which are not read here.
+            // Which claimed devices are in use stands in their allocations, which are not read
+            // here.
             return None;
         }
-        let (fit, pods) = (pods_held(&self.requests, &free), job(&self.plan.input).map_or(1, pods_in_all));
+        let (fit, pods) = (
+            pods_held(&self.requests, &free),
+            job(&self.plan.input).map_or(1, pods_in_all),
+        );
         let pods = u64::from(pods);
         if fit >= pods {
             return None;
@@ -125,16 +172,26 @@ impl<'p> Demand<'p> {
         let held = match holders.as_slice() {
             [] => String::new(),
             list => {
-                let shown: Vec<String> = list.iter().take(3).map(|(name, devices)| format!("{name} holds {devices}")).collect();
+                let shown: Vec<String> = list
+                    .iter()
+                    .take(3)
+                    .map(|(name, devices)| format!("{name} holds {devices}"))
+                    .collect();
                 let more = list.len().saturating_sub(3);
-                let more = if more == 0 { String::new() } else { format!(" and {more} more hold the rest") };
+                let more = if more == 0 {
+                    String::new()
+                } else {
+                    format!(" and {more} more hold the rest")
+                };
                 format!("; {}{more}", shown.join(", "))
             }
         };
         let missing = match shortage(&self.requests, &free) {
             _ if self.is_gang() => {
                 let then = match &self.plan.target.gang {
-                    Some(Gang::Native(_) | Gang::Volcano | Gang::Coscheduling(_) | Gang::Kai) => "none starts before all fit",
+                    Some(Gang::Native(_) | Gang::Volcano | Gang::Coscheduling(_) | Gang::Kai) => {
+                        "none starts before all fit"
+                    }
                     Some(Gang::Kueue) => "the queue decides when they start",
                     // A gang that is placed in part holds GPUs for nothing.
                     None => "those that start hold their GPUs while they wait for the others",
@@ -156,7 +213,12 @@ impl<'p> Demand<'p> {
     }
 
     fn nodes<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a Node> {
-        self.plan.target.nodes.all().iter().filter(move |node| names.contains(&node.name))
+        self.plan
+            .target
+            .nodes
+            .all()
+            .iter()
+            .filter(move |node| names.contains(&node.name))
     }
 
     fn in_pool(&self, node: &Node) -> bool {
@@ -169,15 +231,26 @@ impl<'p> Demand<'p> {
         let beside: Vec<String> = match is_device(&short.resource) {
             true => Vec::new(),
             false => {
-                let devices = self.requests.iter().filter(|(resource, _)| is_device(resource));
-                devices.map(|(resource, amount)| self.amount(resource, *amount)).collect()
+                let devices = self
+                    .requests
+                    .iter()
+                    .filter(|(resource, _)| is_device(resource));
+                devices
+                    .map(|(resource, amount)| self.amount(resource, *amount))
+                    .collect()
             }
         };
-        let of_those = if beside.is_empty() { String::new() } else { format!(" with {}", beside.join(" and ")) };
-        let largest = short
-            .node
-            .as_ref()
-            .map_or(String::new(), |node| format!("; the largest has {} ({node})", bare(&short.resource, short.most)));
+        let of_those = if beside.is_empty() {
+            String::new()
+        } else {
+            format!(" with {}", beside.join(" and "))
+        };
+        let largest = short.node.as_ref().map_or(String::new(), |node| {
+            format!(
+                "; the largest has {} ({node})",
+                bare(&short.resource, short.most)
+            )
+        });
         format!("no node{of_those} has {wanted}{largest}")
     }
 
@@ -187,15 +260,27 @@ impl<'p> Demand<'p> {
             "cpu" => "cpu",
             "memory" => "memory",
             resource if is_device(resource) => "gpu",
-            _ => return "ask for less, or submit it all the same with `--allow-pending`".to_owned(),
+            _ => {
+                return "ask for less, or submit it all the same with `--allow-pending`".to_owned();
+            }
         };
-        let less = if short.most > 0 { format!("set `resources.{field}` to {most} or less, or ") } else { String::new() };
+        let less = if short.most > 0 {
+            format!("set `resources.{field}` to {most} or less, or ")
+        } else {
+            String::new()
+        };
         format!("{less}submit it all the same with `--allow-pending`")
     }
 
     /// Formats an amount as people say it: `8 a100-80g`, `96 CPUs`, `1Ti of memory`.
     fn amount(&self, resource: &str, milli: i128) -> String {
-        let kind = self.plan.rendered.choice.gpu_type.as_ref().map(ToString::to_string);
+        let kind = self
+            .plan
+            .rendered
+            .choice
+            .gpu_type
+            .as_ref()
+            .map(ToString::to_string);
         let number = bare(resource, milli);
         match resource {
             "cpu" => format!("{number} CPU{}", if milli == 1000 { "" } else { "s" }),

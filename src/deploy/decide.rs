@@ -1,5 +1,5 @@
-//! Decides for every job of a run, before the first is written, whether it is created, changed, replaced or left alone. The
-//! API server's dry run is asked for each.
+//! Decides for every job of a run, before the first is written, whether it is created, changed,
+//! replaced or left alone. The API server's dry run is asked for each.
 
 use serde_json::Value;
 
@@ -10,7 +10,9 @@ use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules::{self, JobsOfPools};
-use gpuctl_cluster::{Connection, Effect, Effects, Failure, Obstacle, SITE_DEFAULTS_WAIT, with_warnings};
+use gpuctl_cluster::{
+    Connection, Effect, Effects, Failure, Obstacle, SITE_DEFAULTS_WAIT, with_warnings,
+};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::{SOURCE, USER};
 use gpuctl_core::model::{GpuCount, Job, JobKind, State};
@@ -64,10 +66,22 @@ pub(crate) struct Judging<'r> {
 }
 
 impl<'r> Judging<'r> {
-    pub(crate) fn new(how: &SubmitOptions, facts: &'r PlanningFacts, connection: &'r Connection) -> Self {
+    pub(crate) fn new(
+        how: &SubmitOptions,
+        facts: &'r PlanningFacts,
+        connection: &'r Connection,
+    ) -> Self {
         let around = Surroundings::new(connection);
         let (mode, dry_run, allow_pending) = (how.mode, how.dry_run.is_some(), how.allow_pending);
-        Self { mode, facts, connection, dry_run, allow_pending, around, jobs_of_pools: JobsOfPools::default() }
+        Self {
+            mode,
+            facts,
+            connection,
+            dry_run,
+            allow_pending,
+            around,
+            jobs_of_pools: JobsOfPools::default(),
+        }
     }
 
     /// Counts what a document of the run brings as existing.
@@ -76,7 +90,12 @@ impl<'r> Judging<'r> {
     }
 
     /// Judges one document. `beside` jobs of the same pool come with the run.
-    pub(crate) async fn judge(&self, plan: Plan, beside: usize, there: &Namesakes) -> Result<Decision, Error> {
+    pub(crate) async fn judge(
+        &self,
+        plan: Plan,
+        beside: usize,
+        there: &Namesakes,
+    ) -> Result<Decision, Error> {
         let (judged, said) = with_warnings(self.decide(plan, beside, there)).await;
         judged.map(|mut judged| {
             judged.warnings.extend(said);
@@ -85,24 +104,46 @@ impl<'r> Judging<'r> {
     }
 
     /// Returns the same without the API server's warnings.
-    async fn decide(&self, mut plan: Plan, beside: usize, there: &Namesakes) -> Result<Decision, Error> {
+    async fn decide(
+        &self,
+        mut plan: Plan,
+        beside: usize,
+        there: &Namesakes,
+    ) -> Result<Decision, Error> {
         let connection = self.connection;
         let pools = self.facts.pools.as_deref();
-        let mut warnings = pool_rules::check(connection, &plan, pools, beside, &self.jobs_of_pools).await?;
+        let mut warnings =
+            pool_rules::check(connection, &plan, pools, beside, &self.jobs_of_pools).await?;
         let space = &plan.target.namespace;
-        if self.facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none() {
+        if self.facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none()
+        {
             if self.dry_run {
                 warnings
                     .push(format!("namespace `{space}` comes with this run, so the server could not check what goes into it"));
             }
-            return Ok(Decision { plan, step: Action::Later, live: Value::Null, warnings });
+            return Ok(Decision {
+                plan,
+                step: Action::Later,
+                live: Value::Null,
+                warnings,
+            });
         }
         let mut quota = None;
         let mut judged = match self.mode {
             Mode::Create => None,
-            Mode::Apply { force_conflicts, replace } => {
+            Mode::Apply {
+                force_conflicts,
+                replace,
+            } => {
                 let job = there.get(&plan)?.cloned();
-                again(&mut plan, job, (force_conflicts, replace, self.dry_run), &mut warnings, connection).await?
+                again(
+                    &mut plan,
+                    job,
+                    (force_conflicts, replace, self.dry_run),
+                    &mut warnings,
+                    connection,
+                )
+                .await?
             }
         };
         let exists = judged.is_some();
@@ -117,14 +158,21 @@ impl<'r> Judging<'r> {
         if !matches!(step, Action::Nothing) {
             // A replacement ends what runs, so it is judged like a new job.
             let changes = exists && !matches!(step, Action::Replace(_));
-            self.possible(&mut plan, changes, quota, &mut warnings).await?;
+            self.possible(&mut plan, changes, quota, &mut warnings)
+                .await?;
         }
         warnings.extend(plan.rendered.warnings.clone());
-        Ok(Decision { plan, step, live, warnings })
+        Ok(Decision {
+            plan,
+            step,
+            live,
+            warnings,
+        })
     }
 
-    /// Refuses what can never run here. A job that is changed in place is only warned of, for it may be about to change for the better.
-    /// The API server's refusal for a quota is passed on where the quotas' own numbers do not show it.
+    /// Refuses what can never run here. A job that is changed in place is only warned of, for it
+    /// may be about to change for the better. The API server's refusal for a quota is passed on
+    /// where the quotas' own numbers do not show it.
     async fn possible(
         &self,
         plan: &mut Plan,
@@ -136,9 +184,14 @@ impl<'r> Judging<'r> {
         warnings.extend(found.warnings);
         if let Some(failure) = quota.filter(|_| found.errors.is_empty() && found.now.is_none()) {
             let told = failure.to_string();
-            let told =
-                told.split_once("exceeded quota").map_or(told.as_str(), |(_, rest)| rest.trim_start_matches(':').trim_start());
-            warnings.push(format!("a quota does not allow its pods now, and they wait until it does: {told}"));
+            let told = told
+                .split_once("exceeded quota")
+                .map_or(told.as_str(), |(_, rest)| {
+                    rest.trim_start_matches(':').trim_start()
+                });
+            warnings.push(format!(
+                "a quota does not allow its pods now, and they wait until it does: {told}"
+            ));
         }
         if changes || self.allow_pending {
             warnings.extend(found.errors.iter().map(as_warning));
@@ -164,7 +217,10 @@ async fn preflight(
         Err(failure) if failure.is_forbidden() => None,
         other => other?,
     };
-    match connection.preflight(&plan.rendered, namesake, dry_run).await {
+    match connection
+        .preflight(&plan.rendered, namesake, dry_run)
+        .await
+    {
         Err(Obstacle::NoPriorityClass) => {
             plan.target.without_priority = true;
             render_again(plan)?;
@@ -199,8 +255,11 @@ async fn again(
     let Some(job) = job else { return Ok(None) };
     let full = format!("{}/{}", job.namespace, job.name);
     if job.deleting {
-        return Err(Error::new(ErrorName::Terminating, format!("job `{}` is still being deleted", job.name))
-            .hint("try again in a moment"));
+        return Err(Error::new(
+            ErrorName::Terminating,
+            format!("job `{}` is still being deleted", job.name),
+        )
+        .hint("try again in a moment"));
     }
     let Some(live) = connection.live_owner(&plan.rendered).await? else {
         if replace {
@@ -213,14 +272,34 @@ async fn again(
         let message = if job.kind.word() == kind {
             let asked = plan.input.document.kind();
             let nodes = count(job.group_size.max(1).into(), "node");
-            format!("`{}` is there with {nodes} for each replica, and this {asked} asks for another number", job.name)
+            format!(
+                "`{}` is there with {nodes} for each replica, and this {asked} asks for another number",
+                job.name
+            )
         } else {
-            format!("`{}` is there as {}, and the file says {kind}", job.name, job.kind.word())
+            format!(
+                "`{}` is there as {}, and the file says {kind}",
+                job.name,
+                job.kind.word()
+            )
         };
         let error = Error::new(ErrorName::KindConflict, message);
-        return Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away first, or `gpuctl delete job {full}`")));
+        return Err(error.cause(lost(&job)).hint(format!(
+            "`--replace` takes it away first, or `gpuctl delete job {full}`"
+        )));
     };
-    let effects = compare(plan, &live, Comparison { force, renew: replace, dry_run }, warnings, connection).await?;
+    let effects = compare(
+        plan,
+        &live,
+        Comparison {
+            force,
+            renew: replace,
+            dry_run,
+        },
+        warnings,
+        connection,
+    )
+    .await?;
     if !effects.waiting.is_empty() && job.kind != JobKind::Training {
         let told = format!(
             "`{}` stays as it is: {} come with the next change of its file, or with `--replace`",
@@ -228,26 +307,50 @@ async fn again(
             effects.waiting.join(" and ")
         );
         let of_site = effects.waiting == [SITE_DEFAULTS_WAIT];
-        if of_site { plan.notes.push(told) } else { warnings.push(told) }
+        if of_site {
+            plan.notes.push(told);
+        } else {
+            warnings.push(told);
+        }
     }
     let masks = masks(&plan.rendered, &live);
     if let Some(error) = conflicting(&effects) {
         return Err(error);
     }
-    let fixed: Vec<_> = effects.objects.iter().filter(|(_, effect)| matches!(effect, Effect::Fixed { .. })).collect();
-    if let Some((claim, Effect::Fixed { live, wanted })) = fixed.iter().find(|(object, _)| object.kept) {
-        let message = format!("claim `{}` cannot be changed: this field is immutable or cannot shrink", claim.name());
-        let error = Error::new(ErrorName::ClaimConflict, message).cause(changes::of_wanted(live, wanted, &masks).join("; "));
-        return Err(error.hint(format!("ask for what it is, or `gpuctl delete job {full} --purge` to lose its files")));
+    let fixed: Vec<_> = effects
+        .objects
+        .iter()
+        .filter(|(_, effect)| matches!(effect, Effect::Fixed { .. }))
+        .collect();
+    if let Some((claim, Effect::Fixed { live, wanted })) =
+        fixed.iter().find(|(object, _)| object.kept)
+    {
+        let message = format!(
+            "claim `{}` cannot be changed: this field is immutable or cannot shrink",
+            claim.name()
+        );
+        let error = Error::new(ErrorName::ClaimConflict, message)
+            .cause(changes::of_wanted(live, wanted, &masks).join("; "));
+        return Err(error.hint(format!(
+            "ask for what it is, or `gpuctl delete job {full} --purge` to lose its files"
+        )));
     }
     if fixed.is_empty() || effects.same_source {
         if let Some(error) = lost_companion(&effects, plan) {
             return Err(error);
         }
         // What the cluster tells of its nodes may have changed since; what the user says has not.
-        let idle = |(_, effect): &(_, Effect)| matches!(effect, Effect::Nothing | Effect::Fixed { .. });
+        let idle =
+            |(_, effect): &(_, Effect)| matches!(effect, Effect::Nothing | Effect::Fixed { .. });
         let nothing = effects.stale.is_empty() && effects.objects.iter().all(idle);
-        return Ok(Some((if nothing { Action::Nothing } else { Action::Change(effects) }, live)));
+        return Ok(Some((
+            if nothing {
+                Action::Nothing
+            } else {
+                Action::Change(effects)
+            },
+            live,
+        )));
     }
     if replace {
         is_well(connection.judge_owner(&plan.rendered).await, plan, warnings)?;
@@ -257,15 +360,30 @@ async fn again(
         Effect::Fixed { live, wanted } => changes::of_wanted(live, wanted, &masks),
         _ => Vec::new(),
     });
-    let state = if State::of(&job).status.is_final() { "has ended" } else { "exists" };
-    let message = format!("{} `{}` {state}, and its pods cannot be changed", job.kind.word(), job.name);
+    let state = if State::of(&job).status.is_final() {
+        "has ended"
+    } else {
+        "exists"
+    };
+    let message = format!(
+        "{} `{}` {state}, and its pods cannot be changed",
+        job.kind.word(),
+        job.name
+    );
     let error = differences.fold(Error::new(ErrorName::Immutable, message), Error::cause);
-    let now = if job.suspended { "" } else { "; a paused training takes other resources" };
-    Err(error.cause(lost(&job)).hint(format!("`--replace` deletes and resubmits it{now}")))
+    let now = if job.suspended {
+        ""
+    } else {
+        "; a paused training takes other resources"
+    };
+    Err(error
+        .cause(lost(&job))
+        .hint(format!("`--replace` deletes and resubmits it{now}")))
 }
 
-/// Returns what applying a document again would change in the job that is there. Whoever submitted it stays its user, whoever
-/// applies it; a priority class that may not be made is left out, as it was when it was created.
+/// Returns what applying a document again would change in the job that is there. Whoever submitted
+/// it stays its user, whoever applies it; a priority class that may not be made is left out, as it
+/// was when it was created.
 pub(crate) async fn compare(
     plan: &mut Plan,
     live: &Value,
@@ -273,12 +391,17 @@ pub(crate) async fn compare(
     warnings: &mut Vec<String>,
     connection: &Connection,
 ) -> Result<Effects, Error> {
-    let user = live.pointer("/metadata/annotations").and_then(|all| all.get(USER)).and_then(Value::as_str);
+    let user = live
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get(USER))
+        .and_then(Value::as_str);
     if plan.target.user.as_deref() != user {
         plan.target.user = user.map(ToOwned::to_owned);
         render_again(plan)?;
     }
-    let effects = connection.effects(&plan.rendered, live, how.force, how.renew).await?;
+    let effects = connection
+        .effects(&plan.rendered, live, how.force, how.renew)
+        .await?;
     warnings.extend(effects.warnings.iter().cloned());
     if effects.is_nothing() {
         return Ok(effects);
@@ -293,9 +416,13 @@ pub(crate) async fn compare(
     }
 }
 
-/// Refuses a change when the API server refuses its pods or their owner. An exceeded quota is only a warning: the pods that the
-/// change replaces still count against it.
-fn is_well(judged: Result<Vec<String>, Obstacle>, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), Error> {
+/// Refuses a change when the API server refuses its pods or their owner. An exceeded quota is only
+/// a warning: the pods that the change replaces still count against it.
+fn is_well(
+    judged: Result<Vec<String>, Obstacle>,
+    plan: &Plan,
+    warnings: &mut Vec<String>,
+) -> Result<(), Error> {
     match judged {
         Ok(found) => warnings.extend(found),
         Err(Obstacle::PodQuota(failure)) => {
@@ -315,7 +442,10 @@ pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
 /// Returns the YAML that was submitted and the one at hand; empty where none is kept.
 pub(crate) fn sources(rendered: &Rendered, live: &Value) -> (String, String) {
     let source = |body: &Value| {
-        let found = body.pointer("/metadata/annotations").and_then(|all| all.get(SOURCE)).and_then(Value::as_str);
+        let found = body
+            .pointer("/metadata/annotations")
+            .and_then(|all| all.get(SOURCE))
+            .and_then(Value::as_str);
         found.unwrap_or_default().to_owned()
     };
     let root = rendered.objects.last().expect("a document has an owner");
@@ -328,7 +458,10 @@ pub(crate) fn lost(job: &Job) -> String {
     match (pods, job.gpus_held()) {
         (0, _) => "replacing it loses its events".to_owned(),
         (_, GpuCount::ZERO) => {
-            format!("replacing it ends {}: their logs, and what they have not saved, are lost", count(pods, "pod"))
+            format!(
+                "replacing it ends {}: their logs, and what they have not saved, are lost",
+                count(pods, "pod")
+            )
         }
         (_, gpus) => format!(
             "replacing it ends {} on {}: their logs, and what they have not saved, are lost",

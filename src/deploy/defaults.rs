@@ -1,4 +1,5 @@
-//! The site's defaults: written by administrators, read by whoever submits a job, and given to the jobs of a run.
+//! The site's defaults: written by administrators, read by whoever submits a job, and given to the
+//! jobs of a run.
 
 use crate::context::Context;
 use crate::deploy::inputs::InputDocument;
@@ -8,11 +9,14 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::PRIVATE;
 use gpuctl_local::cache::Cache;
 use gpuctl_manifest::render::{self, Object, claim_name};
-use gpuctl_manifest::spec::{self, Document, JobDocument, Problems, SiteDefaults, WorkdirSource, inherit, over_limits};
+use gpuctl_manifest::spec::{
+    self, Document, JobDocument, Problems, SiteDefaults, WorkdirSource, inherit, over_limits,
+};
 use gpuctl_view::jobs::created::{FromSite, Made};
 
 /// Why a user cannot read the defaults of a marked namespace.
-const FORBIDDEN: &str = "you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system";
+const FORBIDDEN: &str =
+    "you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system";
 
 /// What is known of the site's defaults.
 #[derive(Debug, Default)]
@@ -37,7 +41,8 @@ pub(crate) enum Site {
 impl Site {
     /// Asks the cluster.
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
-        let (stored, mark) = futures::future::join(connection.site_defaults(), connection.home_mark()).await;
+        let (stored, mark) =
+            futures::future::join(connection.site_defaults(), connection.home_mark()).await;
         let stored = match stored {
             Ok(None) => return Ok(Self::None),
             Ok(Some(stored)) => stored,
@@ -47,7 +52,9 @@ impl Site {
         // Read the mark first: whatever a foreign object contains must not stop a submission.
         let mark = mark?;
         let site = read(&stored);
-        let fields = site.as_ref().map_or_else(|_| "nothing that can be read".to_owned(), fields_of);
+        let fields = site
+            .as_ref()
+            .map_or_else(|_| "nothing that can be read".to_owned(), fields_of);
         Ok(match (mark, site) {
             (HomeMark::Hidden, _) => Self::UnseenMark(fields),
             (HomeMark::Unmarked, _) => Self::Unmarked(fields),
@@ -57,15 +64,20 @@ impl Site {
     }
 
     /// Handles a user who cannot read the defaults. If an administrator marked the namespace and it
-    /// is not private, it may define limits for all users, so gpuctl submits nothing. In a namespace
-    /// without a mark, the defaults may not exist.
+    /// is not private, it may define limits for all users, so gpuctl submits nothing. In a
+    /// namespace without a mark, the defaults may not exist.
     async fn hidden(connection: &Connection, mark: HomeMark) -> Result<Self, Error> {
         if mark != HomeMark::Marked {
             return Ok(Self::Hidden);
         }
         let home = connection.home().await?;
-        let is_private = home.is_none_or(|home| home["metadata"]["annotations"][PRIVATE].is_string());
-        Ok(if is_private { Self::Hidden } else { Self::Forbidden })
+        let is_private =
+            home.is_none_or(|home| home["metadata"]["annotations"][PRIVATE].is_string());
+        Ok(if is_private {
+            Self::Hidden
+        } else {
+            Self::Forbidden
+        })
     }
 
     /// Refuses to write jobs without the site's limits and enforced values, unless the user
@@ -76,15 +88,19 @@ impl Site {
                 problem.as_str(),
                 "ask your administrator: `gpuctl describe defaults` shows the problem, a newer gpuctl may read them",
             ),
-            Self::Forbidden => {
-                (FORBIDDEN, "ask your administrator for the right `get configmaps/gpuctl-defaults` in namespace gpuctl-system")
-            }
+            Self::Forbidden => (
+                FORBIDDEN,
+                "ask your administrator for the right `get configmaps/gpuctl-defaults` in namespace gpuctl-system",
+            ),
             _ => return Ok(()),
         };
         if ignore {
             return Ok(());
         }
-        let error = Error::new(ErrorName::InvalidSpecification, "the site's defaults cannot be read, so nothing is submitted");
+        let error = Error::new(
+            ErrorName::InvalidSpecification,
+            "the site's defaults cannot be read, so nothing is submitted",
+        );
         let error = error.cause(cause).hint(hint);
         Err(error.hint("--ignore-defaults submits without them: limits and enforced values of the site then do not apply"))
     }
@@ -123,12 +139,19 @@ impl Site {
         }
     }
 
-    /// Gives a job what the site sets for it. Returns the error when the job is more than the site allows.
+    /// Gives a job what the site sets for it. Returns the error when the job is more than the site
+    /// allows.
     pub(crate) fn fill(&self, input: &mut InputDocument) -> Option<Error> {
-        let (Self::Known(site), Document::Job(job)) = (self, &mut input.document) else { return None };
+        let (Self::Known(site), Document::Job(job)) = (self, &mut input.document) else {
+            return None;
+        };
         inherit(job, site);
         let list = over_limits(job, site);
-        let problems = Problems { file: input.file.clone(), text: input.text.clone(), list };
+        let problems = Problems {
+            file: input.file.clone(),
+            text: input.text.clone(),
+            list,
+        };
         (!problems.list.is_empty()).then(|| Error::over_limits(problems))
     }
 }
@@ -138,29 +161,48 @@ fn fields_of(site: &SiteDefaults) -> String {
     let mut fields: Vec<&str> = site.rows().iter().map(|row| row.field).collect();
     fields.sort_unstable();
     fields.dedup();
-    if fields.is_empty() { "no fields".to_owned() } else { fields.join(", ") }
+    if fields.is_empty() {
+        "no fields".to_owned()
+    } else {
+        fields.join(", ")
+    }
 }
 
 /// Returns the defaults and what is known of them; the error says why they cannot be read.
-pub(crate) fn stored(kept: Option<StoredDefaults>) -> Result<Option<(SiteDefaults, StoredDefaults)>, Error> {
+pub(crate) fn stored(
+    kept: Option<StoredDefaults>,
+) -> Result<Option<(SiteDefaults, StoredDefaults)>, Error> {
     let Some(kept) = kept else { return Ok(None) };
     let refused = |problem| {
-        let error = Error::new(ErrorName::InvalidSpecification, "this version cannot read the site's defaults");
-        error.cause(problem).hint("a newer gpuctl can; `gpuctl version` tells yours")
+        let error = Error::new(
+            ErrorName::InvalidSpecification,
+            "this version cannot read the site's defaults",
+        );
+        error
+            .cause(problem)
+            .hint("a newer gpuctl can; `gpuctl version` tells yours")
     };
     read(&kept).map(|site| Some((site, kept))).map_err(refused)
 }
 
 /// Lets claims that are there keep the class that they have: the site's is for new ones.
-pub(crate) async fn keep_classes(connection: &Connection, namespace: &str, job: &mut JobDocument) -> Result<(), Error> {
+pub(crate) async fn keep_classes(
+    connection: &Connection,
+    namespace: &str,
+    job: &mut JobDocument,
+) -> Result<(), Error> {
     let id = job.id().to_owned();
     for workdir in &mut job.workdirs {
-        let WorkdirSource::Size { storage_class, .. } = &mut workdir.source else { continue };
+        let WorkdirSource::Size { storage_class, .. } = &mut workdir.source else {
+            continue;
+        };
         let field = format!("storage.workdirs[{}].storageClass", workdir.path);
         if !job.site.inherited.iter().any(|one| one.field == field) {
             continue;
         }
-        let there = connection.class_of_claim(namespace, &claim_name(&id, &workdir.path)).await?;
+        let there = connection
+            .class_of_claim(namespace, &claim_name(&id, &workdir.path))
+            .await?;
         if let Some(class) = there.filter(|class| class != storage_class) {
             *storage_class = class;
             job.site.inherited.retain(|one| one.field != field);
@@ -171,23 +213,41 @@ pub(crate) async fn keep_classes(connection: &Connection, namespace: &str, job: 
 
 /// Reads defaults as they are kept; the error is a sentence.
 pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, String> {
-    let parsed = spec::parse(SiteDefaults::NAME, &stored.text)
-        .map_err(|problems| problems.list.first().map_or_else(|| problems.to_string(), |problem| problem.message.clone()))?;
-    let found = parsed.documents.into_iter().find_map(|document| match document {
-        Document::Defaults(site) => Some(*site),
-        _ => None,
-    });
+    let parsed = spec::parse(SiteDefaults::NAME, &stored.text).map_err(|problems| {
+        problems
+            .list
+            .first()
+            .map_or_else(|| problems.to_string(), |problem| problem.message.clone())
+    })?;
+    let found = parsed
+        .documents
+        .into_iter()
+        .find_map(|document| match document {
+            Document::Defaults(site) => Some(*site),
+            _ => None,
+        });
     found.ok_or_else(|| "the object holds no document of `kind: defaults`".to_owned())
 }
 
 /// Warns about values of the file that the site replaces, and values of the site that the job does
 /// not get.
 pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
-    let Document::Job(job) = &input.document else { return Vec::new() };
-    let told = |one: &spec::Inherited| {
-        format!("`{}` is {} and not what the file says: the site enforces it (defaults, {})", one.field, one.value, one.scope)
+    let Document::Job(job) = &input.document else {
+        return Vec::new();
     };
-    job.site.inherited.iter().filter(|one| one.replaced).map(told).chain(job.site.withheld.iter().cloned()).collect()
+    let told = |one: &spec::Inherited| {
+        format!(
+            "`{}` is {} and not what the file says: the site enforces it (defaults, {})",
+            one.field, one.value, one.scope
+        )
+    };
+    job.site
+        .inherited
+        .iter()
+        .filter(|one| one.replaced)
+        .map(told)
+        .chain(job.site.withheld.iter().cloned())
+        .collect()
 }
 
 /// Returns what a job has from the site.
@@ -202,13 +262,22 @@ pub(crate) fn of_job(job: &JobDocument) -> Vec<FromSite> {
 }
 
 /// Adds the administrator's mark to the namespace of definitions.
-pub(crate) async fn trust_namespace(connection: &Connection, private: bool, context: &Context) -> Result<(), Error> {
+pub(crate) async fn trust_namespace(
+    connection: &Connection,
+    private: bool,
+    context: &Context,
+) -> Result<(), Error> {
     connection.ensure_home(private).await?;
     if connection.mark_home(private).await? {
-        context.terminal.note("namespace gpuctl-system is marked: its defaults apply to all jobs");
+        context
+            .terminal
+            .note("namespace gpuctl-system is marked: its defaults apply to all jobs");
         return Ok(());
     }
-    let error = Error::new(ErrorName::Forbidden, "you may not mark the namespace gpuctl-system");
+    let error = Error::new(
+        ErrorName::Forbidden,
+        "you may not mark the namespace gpuctl-system",
+    );
     Err(error.hint("the mark is a ClusterRole `gpuctl-home` and its binding, which an administrator of the cluster can make"))
 }
 
@@ -240,37 +309,63 @@ pub(crate) async fn create(
     let object = object(connection, site).await?;
     let made = |status, message: &str| {
         let name = SiteDefaults::NAME.to_owned();
-        Ok(Made { kind: "defaults", name, status, message: message.to_owned(), dry_run: how.dry_run })
+        Ok(Made {
+            kind: "defaults",
+            name,
+            status,
+            message: message.to_owned(),
+            dry_run: how.dry_run,
+        })
     };
     let live = connection.live(&object).await?;
     let status = match &live {
-        Some(live) if live["data"] == object.body["data"] => return made("unchanged", "are as the file says"),
+        Some(live) if live["data"] == object.body["data"] => {
+            return made("unchanged", "are as the file says");
+        }
         Some(_) if !how.change => {
-            let error = Error::new(ErrorName::AlreadyExists, "the site has defaults already, and they differ from the file");
+            let error = Error::new(
+                ErrorName::AlreadyExists,
+                "the site has defaults already, and they differ from the file",
+            );
             return Err(error.hint("`gpuctl apply -f` changes them, `gpuctl diff -f` shows how"));
         }
         Some(_) => "updated",
         None => "created",
     };
     if how.dry_run {
-        return made(status, "would be set for every job that is submitted from now on");
+        return made(
+            status,
+            "would be set for every job that is submitted from now on",
+        );
     }
-    tell_home(connection.ensure_home(how.private).await?, how.private, context);
+    tell_home(
+        connection.ensure_home(how.private).await?,
+        how.private,
+        context,
+    );
     connection.apply_with(&object, false, how.force).await?;
     made(status, "set for every job that is submitted from now on")
 }
 
 /// Takes the defaults away.
-pub(crate) async fn delete(connection: &Connection, ignore_not_found: bool) -> Result<Option<String>, Error> {
+pub(crate) async fn delete(
+    connection: &Connection,
+    ignore_not_found: bool,
+) -> Result<Option<String>, Error> {
     if connection.remove_site_defaults().await? {
         return Ok(Some("jobs keep what they have".to_owned()));
     }
-    if ignore_not_found { Ok(None) } else { Err(none()) }
+    if ignore_not_found {
+        Ok(None)
+    } else {
+        Err(none())
+    }
 }
 
 /// Makes the error for a site without defaults.
 pub(crate) fn none() -> Error {
-    Error::new(ErrorName::NotFound, "this site has no defaults").hint("`gpuctl init defaults` prints a file to begin with")
+    Error::new(ErrorName::NotFound, "this site has no defaults")
+        .hint("`gpuctl init defaults` prints a file to begin with")
 }
 
 #[cfg(test)]
@@ -281,11 +376,21 @@ mod tests {
     fn defaults_that_cannot_be_read_refuse_unless_they_are_ignored() {
         let unreadable = Site::Unreadable("`limitz` is not a field".to_owned());
         let error = unreadable.require_readable(false).unwrap_err();
-        assert!(format!("{error:?}").contains("--ignore-defaults"), "{error:?}");
+        assert!(
+            format!("{error:?}").contains("--ignore-defaults"),
+            "{error:?}"
+        );
         assert!(unreadable.require_readable(true).is_ok());
         let forbidden = format!("{:?}", Site::Forbidden.require_readable(false).unwrap_err());
-        assert!(forbidden.contains("get configmaps/gpuctl-defaults") && !forbidden.contains("newer gpuctl"), "{forbidden}");
+        assert!(
+            forbidden.contains("get configmaps/gpuctl-defaults")
+                && !forbidden.contains("newer gpuctl"),
+            "{forbidden}"
+        );
         assert!(Site::Forbidden.require_readable(true).is_ok());
-        assert!(Site::Hidden.require_readable(false).is_ok() && Site::None.require_readable(false).is_ok());
+        assert!(
+            Site::Hidden.require_readable(false).is_ok()
+                && Site::None.require_readable(false).is_ok()
+        );
     }
 }

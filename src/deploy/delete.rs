@@ -38,7 +38,8 @@ impl DeleteOptions {
     }
 }
 
-/// Takes a job away to make room for another of its name: its claims stay. Waits until its pods are gone.
+/// Takes a job away to make room for another of its name: its claims stay. Waits until its pods are
+/// gone.
 pub(crate) async fn away(
     connection: &Connection,
     job: &Job,
@@ -46,15 +47,32 @@ pub(crate) async fn away(
     line: ProgressBar,
     context: &Context,
 ) -> Result<(), Error> {
-    let how =
-        DeleteOptions { force: false, purge: false, yes: false, no_wait: false, ignore_not_found: true, timeout, only_uid: None };
+    let how = DeleteOptions {
+        force: false,
+        purge: false,
+        yes: false,
+        no_wait: false,
+        ignore_not_found: true,
+        timeout,
+        only_uid: None,
+    };
     let start = Instant::now();
     let name = format!("{}/{}", job.namespace, job.name);
-    if lookup::job(connection, &name, Purpose::Change).await.is_ok_and(|found| found.uid != job.uid) {
+    if lookup::job(connection, &name, Purpose::Change)
+        .await
+        .is_ok_and(|found| found.uid != job.uid)
+    {
         let message = format!("job `{}` was replaced by somebody else meanwhile", job.name);
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
-    if let Some(begun) = begin(connection, &format!("{}/{}", job.namespace, job.name), &how, context).await? {
+    if let Some(begun) = begin(
+        connection,
+        &format!("{}/{}", job.namespace, job.name),
+        &how,
+        context,
+    )
+    .await?
+    {
         end(connection, &begun, start, &how, line, context).await?;
     }
     Ok(())
@@ -72,8 +90,8 @@ pub(crate) struct Begun {
     purged: Vec<String>,
 }
 
-/// Starts the deletion. `None` when there is nothing and that is no error. Data is deleted only when a person at a terminal
-/// agreed.
+/// Starts the deletion. `None` when there is nothing and that is no error. Data is deleted only
+/// when a person at a terminal agreed.
 pub(crate) async fn begin(
     connection: &Connection,
     name: &str,
@@ -81,12 +99,18 @@ pub(crate) async fn begin(
     context: &Context,
 ) -> Result<Option<Begun>, Error> {
     let job = match lookup::find(connection, name, Purpose::Change).await {
-        Ok(Some(job)) if how.only_uid.as_ref().is_some_and(|uid| *uid != job.uid) => return Err(replaced(&job)),
+        Ok(Some(job)) if how.only_uid.as_ref().is_some_and(|uid| *uid != job.uid) => {
+            return Err(replaced(&job));
+        }
         Ok(Some(job)) => job,
-        Ok(None) if how.only_uid.is_some() => return Err(lookup::missing(connection, name, Purpose::Change).await?),
+        Ok(None) if how.only_uid.is_some() => {
+            return Err(lookup::missing(connection, name, Purpose::Change).await?);
+        }
         Err(error) if how.only_uid.is_some() => return Err(error),
         Ok(None) => return absent(connection, name, None, how, context).await,
-        Err(error) if error.kind == ErrorKind::NotFound => return absent(connection, name, Some(error), how, context).await,
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            return absent(connection, name, Some(error), how, context).await;
+        }
         Err(error) => return Err(error),
     };
     let belongings = connection.deletable(&job.namespace, &job.name).await?;
@@ -97,30 +121,65 @@ pub(crate) async fn begin(
         if job.kind.is_replicated() {
             connection.delete_replica_sets(&job).await?;
         }
-        for pod in connection.remains(&job).await?.iter().filter(|rest| rest.label.starts_with("pod/")) {
-            connection.delete_at(&pod.path, Deletion { uid: Some(&pod.uid), force: true, version: None }).await?;
+        for pod in connection
+            .remains(&job)
+            .await?
+            .iter()
+            .filter(|rest| rest.label.starts_with("pod/"))
+        {
+            connection
+                .delete_at(
+                    &pod.path,
+                    Deletion {
+                        uid: Some(&pod.uid),
+                        force: true,
+                        version: None,
+                    },
+                )
+                .await?;
         }
     }
-    Ok(Some(Begun { name: job.name.clone(), namespace: job.namespace.clone(), job: Some(job), kept, purged }))
+    Ok(Some(Begun {
+        name: job.name.clone(),
+        namespace: job.namespace.clone(),
+        job: Some(job),
+        kept,
+        purged,
+    }))
 }
 
 /// Returns the error for a job that was created in place of the one that was shown.
 fn replaced(job: &Job) -> Error {
-    let message =
-        format!("job `{}` in namespace `{}` is not the one that was shown: it was created since", job.name, job.namespace);
+    let message = format!(
+        "job `{}` in namespace `{}` is not the one that was shown: it was created since",
+        job.name, job.namespace
+    );
     Error::new(ErrorName::NotFound, message).hint("look at it again before you delete it")
 }
 
 /// Asks before data is deleted, where stdin and stderr are a terminal.
-fn confirm(job: &str, belongings: &[OwnedObject], how: &DeleteOptions, context: &Context) -> Result<(), Error> {
-    let claims: Vec<String> = belongings.iter().filter(|one| one.kept).map(OwnedObject::sized).collect();
+fn confirm(
+    job: &str,
+    belongings: &[OwnedObject],
+    how: &DeleteOptions,
+    context: &Context,
+) -> Result<(), Error> {
+    let claims: Vec<String> = belongings
+        .iter()
+        .filter(|one| one.kept)
+        .map(OwnedObject::sized)
+        .collect();
     if claims.is_empty() || !how.may_ask(context) {
         return Ok(());
     }
-    let question = format!("delete the data of job `{job}` for good: {}?", claims.join(", "));
+    let question = format!(
+        "delete the data of job `{job}` for good: {}?",
+        claims.join(", ")
+    );
     match context.terminal.confirm(&question) {
         true => Ok(()),
-        false => Err(Error::new(ErrorName::NotConfirmed, "nothing was deleted").hint("without `--purge` the data is kept")),
+        false => Err(Error::new(ErrorName::NotConfirmed, "nothing was deleted")
+            .hint("without `--purge` the data is kept")),
     }
 }
 
@@ -143,19 +202,29 @@ async fn clear(
 
 /// Says which data stays, how it is deleted, and which is gone.
 pub(crate) fn told(begun: &Begun, context: &Context) {
-    let Begun { name, namespace, kept, purged, .. } = begun;
+    let Begun {
+        name,
+        namespace,
+        kept,
+        purged,
+        ..
+    } = begun;
     if !kept.is_empty() {
-        let message =
-            format!("kept with its data: {}; `gpuctl delete job {namespace}/{name} --purge` deletes it", kept.join(", "));
+        let message = format!(
+            "kept with its data: {}; `gpuctl delete job {namespace}/{name} --purge` deletes it",
+            kept.join(", ")
+        );
         context.terminal.announce(&message);
     }
     if !purged.is_empty() {
-        context.terminal.announce(&format!("deleted with its data: {}", purged.join(", ")));
+        context
+            .terminal
+            .announce(&format!("deleted with its data: {}", purged.join(", ")));
     }
 }
 
-/// Handles a name without a job: an object of somebody else stays, leftovers of an interrupted create are deleted. `known` is what is
-/// already known to be wrong.
+/// Handles a name without a job: an object of somebody else stays, leftovers of an interrupted
+/// create are deleted. `known` is what is already known to be wrong.
 async fn absent(
     connection: &Connection,
     text: &str,
@@ -166,20 +235,42 @@ async fn absent(
     let (namespace, name) = lookup::split(text)?;
     let namespace = namespace.unwrap_or(&connection.namespace);
     if let Some(kind) = connection.foreign(namespace, name).await? {
-        let message = format!("{kind} `{name}` in namespace `{namespace}` was not created by gpuctl");
-        return Err(Error::new(ErrorName::NotOurs, message).hint(format!("kubectl delete {kind} {name} -n {namespace}")));
+        let message =
+            format!("{kind} `{name}` in namespace `{namespace}` was not created by gpuctl");
+        return Err(Error::new(ErrorName::NotOurs, message)
+            .hint(format!("kubectl delete {kind} {name} -n {namespace}")));
     }
     let belongings = connection.deletable(namespace, name).await?;
     confirm(name, &belongings, how, context)?;
     let (kept, purged) = clear(connection, &belongings, how).await?;
     let mut removed = belongings.len() > kept.len();
     // Pods outlive a job whose deletion was not waited for, or was orphaning.
-    let left = connection.jobs(&Wanted::one(namespace, name)).await?.jobs.into_iter().find(|job| job.owner_is_gone);
+    let left = connection
+        .jobs(&Wanted::one(namespace, name))
+        .await?
+        .jobs
+        .into_iter()
+        .find(|job| job.owner_is_gone);
     for (path, uid) in connection.orphans(namespace, name).await? {
-        removed |= connection.delete_at(&path, Deletion { uid: Some(&uid), force: how.force, version: None }).await?;
+        removed |= connection
+            .delete_at(
+                &path,
+                Deletion {
+                    uid: Some(&uid),
+                    force: how.force,
+                    version: None,
+                },
+            )
+            .await?;
     }
     if left.is_some() || removed {
-        return Ok(Some(Begun { name: name.to_owned(), namespace: namespace.to_owned(), job: left, kept, purged }));
+        return Ok(Some(Begun {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            job: left,
+            kept,
+            purged,
+        }));
     }
     if how.ignore_not_found {
         return Ok(None);
@@ -191,8 +282,13 @@ async fn absent(
     match kept.is_empty() {
         true => Err(error),
         false => Err(error
-            .cause(format!("of a deleted job of this name there is still {}", kept.join(", ")))
-            .hint(format!("`gpuctl delete job {namespace}/{name} --purge` deletes it with its data"))),
+            .cause(format!(
+                "of a deleted job of this name there is still {}",
+                kept.join(", ")
+            ))
+            .hint(format!(
+                "`gpuctl delete job {namespace}/{name} --purge` deletes it with its data"
+            ))),
     }
 }
 
@@ -212,7 +308,9 @@ pub(crate) async fn end(
         purged: begun.purged.clone(),
         ..Deleted::new(status, message)
     };
-    let Some(job) = &begun.job else { return Ok(answer("deleted", "what it had left is gone".to_owned())) };
+    let Some(job) = &begun.job else {
+        return Ok(answer("deleted", "what it had left is gone".to_owned()));
+    };
     let gpus = job.gpus_held();
     let freed = match gpus {
         GpuCount::ZERO => "it held no GPUs".to_owned(),
@@ -224,7 +322,8 @@ pub(crate) async fn end(
     }
     // What is there at the first look is ours; what a namesake makes later is not.
     let mut ours: Option<BTreeSet<String>> = None;
-    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
+    let patience =
+        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let mut bell = connection.doorbell(&job.namespace, &job.name);
     loop {
         let mut left = patience.ask(|| connection.remains(job)).await?;
@@ -235,18 +334,29 @@ pub(crate) async fn end(
             warn_of_lost(job, how, context);
             return Ok(answer("deleted", freed));
         }
-        line.set_message(format!("{}: {} ending", job.name, gpuctl_view::format::text::count(left.len() as u64, "object")));
+        line.set_message(format!(
+            "{}: {} ending",
+            job.name,
+            gpuctl_view::format::text::count(left.len() as u64, "object")
+        ));
         if start.elapsed() >= how.timeout {
             line.finish_and_clear();
-            let message = format!("job `{}` is still there after {} s", job.name, start.elapsed().as_secs());
+            let message = format!(
+                "job `{}` is still there after {} s",
+                job.name,
+                start.elapsed().as_secs()
+            );
             let error = Error::new(ErrorName::Timeout, message).cause(labels(&left));
             let blocked = connection.blocked_by(&left[0].path).await;
             if let Some(webhook) = blocked {
-                return Err(error
-                    .cause(webhook)
-                    .hint("it goes when the webhook answers again: tell the cluster's administrator"));
+                return Err(error.cause(webhook).hint(
+                    "it goes when the webhook answers again: tell the cluster's administrator",
+                ));
             }
-            return Err(error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name)));
+            return Err(error.hint(format!(
+                "gpuctl delete job {}/{} --force",
+                job.namespace, job.name
+            )));
         }
         bell.news(Some(start + how.timeout)).await;
     }
@@ -254,15 +364,24 @@ pub(crate) async fn end(
 
 /// Says where containers may still run although the API server has forgotten their pods.
 fn warn_of_lost(job: &Job, how: &DeleteOptions, context: &Context) {
-    let nodes: BTreeSet<&str> = job.pods.iter().filter(|pod| pod.is_lost()).filter_map(|pod| pod.node.as_deref()).collect();
+    let nodes: BTreeSet<&str> = job
+        .pods
+        .iter()
+        .filter(|pod| pod.is_lost())
+        .filter_map(|pod| pod.node.as_deref())
+        .collect();
     if how.force && !nodes.is_empty() {
         let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
-        context
-            .terminal
-            .warn(&format!("{nodes} did not answer: containers of job `{}` may still run there and use its GPUs", job.name));
+        context.terminal.warn(&format!(
+            "{nodes} did not answer: containers of job `{}` may still run there and use its GPUs",
+            job.name
+        ));
     }
 }
 
 fn labels(left: &[PendingDeletion]) -> String {
-    left.iter().map(|rest| rest.label.as_str()).collect::<Vec<_>>().join("; ")
+    left.iter()
+        .map(|rest| rest.label.as_str())
+        .collect::<Vec<_>>()
+        .join("; ")
 }

@@ -1,5 +1,6 @@
-//! Checks before a job is written whether it can ever run: nodes that hold its pods, quotas that allow them, and the claims, secrets
-//! and ConfigMaps that they name. It also finds what is only busy now. `decide.rs` chooses between an error and a warning.
+//! Checks before a job is written whether it can ever run: nodes that hold its pods, quotas that
+//! allow them, and the claims, secrets and ConfigMaps that they name. It also finds what is only
+//! busy now. `decide.rs` chooses between an error and a warning.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -39,7 +40,8 @@ pub(super) struct Surroundings<'r> {
     connection: &'r Connection,
     /// Objects that the run makes.
     coming: BTreeSet<String>,
-    /// Free resources of the nodes, read when first needed; `None` inside for users who may not list all pods.
+    /// Free resources of the nodes, read when first needed; `None` inside for users who may not
+    /// list all pods.
     room: OnceCell<Option<Room>>,
     /// Quotas by namespace, read when a document of it is first judged.
     quotas: OncePer<Result<Rc<[QuotaUse]>, Failure>>,
@@ -47,12 +49,19 @@ pub(super) struct Surroundings<'r> {
 
 impl<'r> Surroundings<'r> {
     pub(super) fn new(connection: &'r Connection) -> Self {
-        Self { connection, coming: BTreeSet::new(), room: OnceCell::new(), quotas: OncePer::default() }
+        Self {
+            connection,
+            coming: BTreeSet::new(),
+            room: OnceCell::new(),
+            quotas: OncePer::default(),
+        }
     }
 
     /// Adds what a document of the run brings.
     pub(super) fn add(&mut self, plan: &Plan) {
-        let name = |object: &gpuctl_manifest::render::Object| brought(object.plural, &plan.target.namespace, object.name());
+        let name = |object: &gpuctl_manifest::render::Object| {
+            brought(object.plural, &plan.target.namespace, object.name())
+        };
         self.coming.extend(plan.rendered.objects.iter().map(name));
     }
 
@@ -89,11 +98,20 @@ impl<'r> Surroundings<'r> {
                 found.now = now;
             }
             Err(failure) if failure.is_forbidden() => {
-                found.warnings.push("the quotas of the namespace were not checked: you may not list resourcequotas".to_owned());
+                found.warnings.push(
+                    "the quotas of the namespace were not checked: you may not list resourcequotas"
+                        .to_owned(),
+                );
             }
-            Err(failure) => found.warnings.push(format!("the quotas of the namespace were not checked: {failure}")),
+            Err(failure) => found.warnings.push(format!(
+                "the quotas of the namespace were not checked: {failure}"
+            )),
         }
-        if found.errors.is_empty() && found.now.is_none() && demand.has_devices() && !plan.rendered.choice.candidates.is_empty() {
+        if found.errors.is_empty()
+            && found.now.is_none()
+            && demand.has_devices()
+            && !plan.rendered.choice.candidates.is_empty()
+        {
             self.now(&demand, plan, &mut found).await;
         }
         found
@@ -101,10 +119,14 @@ impl<'r> Surroundings<'r> {
 
     async fn now(&self, demand: &Demand<'_>, plan: &Plan, found: &mut Possibility) {
         let look = async {
-            let read = tokio::time::timeout(ROOM_WITHIN, self.connection.room(plan.target.nodes.all())).await;
+            let read =
+                tokio::time::timeout(ROOM_WITHIN, self.connection.room(plan.target.nodes.all()))
+                    .await;
             read.ok().and_then(Result::ok).flatten()
         };
-        let Some(room) = self.room.get_or_init(|| look).await else { return };
+        let Some(room) = self.room.get_or_init(|| look).await else {
+            return;
+        };
         match demand.now(room) {
             Some(line) if demand.is_gang() => found.warnings.push(line),
             line => found.now = line,
@@ -112,7 +134,8 @@ impl<'r> Surroundings<'r> {
     }
 }
 
-/// Returns the limit that the job exceeds by itself, and the one that it exceeds beside what is in use now.
+/// Returns the limit that the job exceeds by itself, and the one that it exceeds beside what is in
+/// use now.
 fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>) {
     let pods = job(&plan.input).map_or(1, |job| i128::from(pods_in_all(job)));
     let requests = requests(&plan.rendered.probe.body);
@@ -123,14 +146,25 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
             let wanted = match key.as_str() {
                 "pods" => pods * 1000,
                 "limits.cpu" | "limits.memory" => continue,
-                key => requests.get(key.strip_prefix("requests.").unwrap_or(key)).map_or(0, |each| each * pods),
+                key => requests
+                    .get(key.strip_prefix("requests.").unwrap_or(key))
+                    .map_or(0, |each| each * pods),
             };
-            let (Some(hard_milli), true) = (quantity::milli(hard), wanted > 0) else { continue };
-            let used = quota.used.get(key).and_then(|used| quantity::milli(used)).unwrap_or(0);
+            let (Some(hard_milli), true) = (quantity::milli(hard), wanted > 0) else {
+                continue;
+            };
+            let used = quota
+                .used
+                .get(key)
+                .and_then(|used| quantity::milli(used))
+                .unwrap_or(0);
             let written = text(key, wanted);
             if wanted > hard_milli {
                 never = never.or_else(|| {
-                    Some(format!("quota `{}` allows {hard} of {key} at most, and the job needs {written}", quota.name))
+                    Some(format!(
+                        "quota `{}` allows {hard} of {key} at most, and the job needs {written}",
+                        quota.name
+                    ))
                 });
             } else if wanted > hard_milli - used {
                 let left = text(key, (hard_milli - used).max(0));

@@ -1,6 +1,7 @@
-//! Tells whether a job fits: now, later, or never on these nodes, and what binds on which of them. A pod is compared with each node
-//! as the scheduler does: selector and required affinity, taints, cordons, and what is requested of what is free. What is not
-//! compared (volumes, claims, pods beside pods) makes a «fits now» unknown; a «does not fit» stays true.
+//! Tells whether a job fits: now, later, or never on these nodes, and what binds on which of them.
+//! A pod is compared with each node as the scheduler does: selector and required affinity, taints,
+//! cordons, and what is requested of what is free. What is not compared (volumes, claims, pods
+//! beside pods) makes a «fits now» unknown; a «does not fit» stays true.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +30,13 @@ struct NodeVerdict {
     ever: u64,
 }
 
-/// Judges one job that is not there yet; with `by` it has to fit into one value of this label of nodes.
-pub(crate) async fn fit(plan: &Plan, by: Option<&str>, connection: &Connection) -> Result<Fit, Error> {
+/// Judges one job that is not there yet; with `by` it has to fit into one value of this label of
+/// nodes.
+pub(crate) async fn fit(
+    plan: &Plan,
+    by: Option<&str>,
+    connection: &Connection,
+) -> Result<Fit, Error> {
     let mut around = Surroundings::new(connection);
     around.add(plan);
     let found = around.check(plan).await;
@@ -41,35 +47,64 @@ pub(crate) async fn fit(plan: &Plan, by: Option<&str>, connection: &Connection) 
         Nodes::Listed(nodes) => connection.room(nodes).await?,
         Nodes::Published(_) | Nodes::Hidden => None,
     };
-    let own: Vec<&Value> = plan.rendered.objects.iter().map(|object| &object.body).collect();
+    let own: Vec<&Value> = plan
+        .rendered
+        .objects
+        .iter()
+        .map(|object| &object.body)
+        .collect();
     let spec = &plan.rendered.probe.body["spec"];
-    let devices = connection.device_claims(&plan.target.namespace, spec, &own).await?;
+    let devices = connection
+        .device_claims(&plan.target.namespace, spec, &own)
+        .await?;
     let mut nodes = plan.target.nodes.all().to_vec();
     devices.add_to(&mut wanted, &mut nodes, room.as_mut());
     let is_gpu = |resource: &str| is_device(resource) || device_class(resource).is_some();
-    let gpus_per_pod = wanted.iter().filter(|(resource, _)| is_gpu(resource)).map(|(_, milli)| milli / 1000).sum::<i128>();
+    let gpus_per_pod = wanted
+        .iter()
+        .filter(|(resource, _)| is_gpu(resource))
+        .map(|(_, milli)| milli / 1000)
+        .sum::<i128>();
     let mut answer = judged(&pod, &wanted, pods, &nodes, room.as_ref());
     if let Some(label) = by {
-        within(&mut answer, label, &nodes, |nodes| judged(&pod, &wanted, pods, nodes, room.as_ref()));
+        within(&mut answer, label, &nodes, |nodes| {
+            judged(&pod, &wanted, pods, nodes, room.as_ref())
+        });
     }
     if answer.verdict == FitVerdict::Never && !matches!(plan.target.nodes, Nodes::Listed(_)) {
         // What was published may be old.
         answer.verdict = FitVerdict::Unknown;
-        answer.not_evaluated.push("nodes as they are now: you may not list them".to_owned());
+        answer
+            .not_evaluated
+            .push("nodes as they are now: you may not list them".to_owned());
     }
     if let DeviceClaims::ClassMissing(class) = &devices {
         answer.verdict = FitVerdict::Never;
-        answer.reasons.push(format!("device class `{class}` does not exist"));
+        answer
+            .reasons
+            .push(format!("device class `{class}` does not exist"));
     }
-    // Victims and deadlines are computed from what pods request; devices that are held through claims are not among that.
+    // Victims and deadlines are computed from what pods request; devices that are held through
+    // claims are not among that.
     let claims_nothing = matches!(devices, DeviceClaims::None);
-    if let (FitVerdict::NotNow, None, true, Some(room)) = (answer.verdict, by, claims_nothing, &room) {
+    if let (FitVerdict::NotNow, None, true, Some(room)) =
+        (answer.verdict, by, claims_nothing, &room)
+    {
         let nodes = load(&pod, plan, room);
         answer.victims = ended(&pod, &wanted, pods, plan, nodes.clone(), connection).await?;
-        let open: Vec<&Node> = plan.target.nodes.all().iter().filter(|node| nodes.contains_key(&node.name)).collect();
+        let open: Vec<&Node> = plan
+            .target
+            .nodes
+            .all()
+            .iter()
+            .filter(|node| nodes.contains_key(&node.name))
+            .collect();
         let beyond = plan.target.gang.is_some() || !beyond(plan, &pod, &devices).is_empty();
-        answer.room_by =
-            if beyond || room.has_rivals("", &open) { None } else { connection.room_by(&wanted, pods, &nodes).await };
+        answer.room_by = if beyond || room.has_rivals("", &open) {
+            None
+        } else {
+            connection.room_by(&wanted, pods, &nodes).await
+        };
     }
     answer.gpus_per_pod = u64::try_from(gpus_per_pod).unwrap_or(0);
     answer.not_evaluated.extend(beyond(plan, &pod, &devices));
@@ -78,7 +113,9 @@ pub(crate) async fn fit(plan: &Plan, by: Option<&str>, connection: &Connection) 
     }
     if !found.errors.is_empty() {
         answer.verdict = FitVerdict::Never;
-        answer.reasons.extend(found.errors.iter().map(ToString::to_string));
+        answer
+            .reasons
+            .extend(found.errors.iter().map(ToString::to_string));
     } else if let Some(quota) = found.now.filter(|line| line.starts_with("quota ")) {
         answer.verdict = answer.verdict.max(FitVerdict::NotNow);
         answer.reasons.push(quota);
@@ -95,19 +132,34 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         let verdict = on_node(pod, wanted, node, free);
         now = now.saturating_add(verdict.now);
         ever = ever.saturating_add(verdict.ever);
-        let (cause, detail) = verdict.cause.clone().map_or((None, None), |(cause, detail)| (Some(cause), detail));
-        let group = groups.entry(verdict.cause).or_insert_with(|| NodeGroup { cause, detail, nodes: Vec::new(), pods_now: 0 });
+        let (cause, detail) = verdict
+            .cause
+            .clone()
+            .map_or((None, None), |(cause, detail)| (Some(cause), detail));
+        let group = groups.entry(verdict.cause).or_insert_with(|| NodeGroup {
+            cause,
+            detail,
+            nodes: Vec::new(),
+            pods_now: 0,
+        });
         group.nodes.push(node.name.clone());
         group.pods_now = group.pods_now.saturating_add(verdict.now);
     }
     // A group of nodes that grows brings more of the nodes that it has.
-    let takes = |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none();
+    let takes =
+        |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none();
     let growing = nodes.iter().filter(takes).any(Node::is_autoscaled);
     let (verdict, missing) = match room {
         _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which you may not list")),
-        _ if ever < pods && growing => (FitVerdict::Unknown, Some("nodes that an autoscaler may bring")),
+        _ if ever < pods && growing => (
+            FitVerdict::Unknown,
+            Some("nodes that an autoscaler may bring"),
+        ),
         _ if ever < pods => (FitVerdict::Never, None),
-        None => (FitVerdict::Unknown, Some("what is free: you may not list all nodes and pods")),
+        None => (
+            FitVerdict::Unknown,
+            Some("what is free: you may not list all nodes and pods"),
+        ),
         Some(_) if now >= pods => (FitVerdict::Now, None),
         Some(_) => (FitVerdict::NotNow, None),
     };
@@ -136,10 +188,17 @@ async fn ended(
 ) -> Result<Option<Vec<Victim>>, Error> {
     let spec = &plan.rendered.probe.body["spec"];
     // Schedulers of gangs and queues choose whom they end in ways of their own.
-    let others = plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
-    let never = others || spec["preemptionPolicy"] == "Never" || !pod.beyond_nodes(&DeviceClaims::None).is_empty();
-    let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else { return Ok(None) };
-    let Some(class) = connection.priority_class(class).await? else { return Ok(None) };
+    let others =
+        plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
+    let never = others
+        || spec["preemptionPolicy"] == "Never"
+        || !pod.beyond_nodes(&DeviceClaims::None).is_empty();
+    let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else {
+        return Ok(None);
+    };
+    let Some(class) = connection.priority_class(class).await? else {
+        return Ok(None);
+    };
     if class.preemption_policy.as_deref() == Some("Never") {
         return Ok(None);
     }
@@ -148,15 +207,27 @@ async fn ended(
 
 /// Returns the nodes on which its pods may run, with who is there.
 fn load(pod: &PodRules, plan: &Plan, room: &Room) -> BTreeMap<String, NodeLoad> {
-    let open = |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none() && node.schedulable;
+    let open = |node: &&Node| {
+        pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none() && node.schedulable
+    };
     let load = |node: &Node| {
         let placed = room.placed.get(&node.name).cloned().unwrap_or_default();
-        Some((node.name.clone(), (room.free.get(&node.name)?.clone(), placed)))
+        Some((
+            node.name.clone(),
+            (room.free.get(&node.name)?.clone(), placed),
+        ))
     };
-    plan.target.nodes.all().iter().filter(open).filter_map(load).collect()
+    plan.target
+        .nodes
+        .all()
+        .iter()
+        .filter(open)
+        .filter_map(load)
+        .collect()
 }
 
-/// Judges each value of a label by itself; the best of them decides, and what binds is told of its nodes.
+/// Judges each value of a label by itself; the best of them decides, and what binds is told of its
+/// nodes.
 fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node]) -> Fit) {
     let mut parts: BTreeMap<&str, Vec<Node>> = BTreeMap::new();
     for node in nodes {
@@ -169,7 +240,15 @@ fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node])
         .map(|(value, nodes)| {
             let fit = judge(&nodes);
             let (verdict, pods_now) = (fit.verdict, fit.pods_now);
-            (Domain { value: value.to_owned(), verdict, pods_now, nodes: nodes.len() }, fit)
+            (
+                Domain {
+                    value: value.to_owned(),
+                    verdict,
+                    pods_now,
+                    nodes: nodes.len(),
+                },
+                fit,
+            )
         })
         .collect();
     judged.sort_by_key(|(domain, _)| (domain.verdict, std::cmp::Reverse(domain.pods_now)));
@@ -181,34 +260,65 @@ fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node])
         }
         None => {
             (answer.verdict, answer.pods_now) = (FitVerdict::Unknown, None);
-            answer.not_evaluated = vec![format!("domains: no node that you may list has the label {label}")];
+            answer.not_evaluated = vec![format!(
+                "domains: no node that you may list has the label {label}"
+            )];
         }
     }
     answer.domains = judged.into_iter().map(|(domain, _)| domain).collect();
 }
 
 fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>) -> NodeVerdict {
-    let never = |cause, detail| NodeVerdict { cause: Some((cause, detail)), now: 0, ever: 0 };
+    let never = |cause, detail| NodeVerdict {
+        cause: Some((cause, detail)),
+        now: 0,
+        ever: 0,
+    };
     if let Some(label) = pod.off_selector(node) {
         return never("node-selector", Some(label));
     }
-    let on = |amounts: &Amounts| pods_held(wanted, &BTreeMap::from([(node.name.clone(), amounts.clone())]));
+    let on = |amounts: &Amounts| {
+        pods_held(
+            wanted,
+            &BTreeMap::from([(node.name.clone(), amounts.clone())]),
+        )
+    };
     let ever = on(&node.most());
     if let Some(taint) = pod.not_tolerated(node) {
         // Taints of a node's own state come and go.
-        let ever = if taint.key.starts_with("node.kubernetes.io/") { ever } else { 0 };
-        return NodeVerdict { cause: Some(("taint", Some(taint.key.clone()))), now: 0, ever };
+        let ever = if taint.key.starts_with("node.kubernetes.io/") {
+            ever
+        } else {
+            0
+        };
+        return NodeVerdict {
+            cause: Some(("taint", Some(taint.key.clone()))),
+            now: 0,
+            ever,
+        };
     }
     if !node.schedulable {
-        return NodeVerdict { cause: Some(("cordoned", None)), now: 0, ever };
+        return NodeVerdict {
+            cause: Some(("cordoned", None)),
+            now: 0,
+            ever,
+        };
     }
     let lacking = |amounts: &Amounts| {
         let short = lacking(wanted, amounts).into_iter().next()?;
         Some((insufficient(&short), Some(short)))
     };
     match free {
-        Some(free) => NodeVerdict { cause: lacking(free), now: on(free), ever },
-        None => NodeVerdict { cause: lacking(&node.now()), now: 0, ever },
+        Some(free) => NodeVerdict {
+            cause: lacking(free),
+            now: on(free),
+            ever,
+        },
+        None => NodeVerdict {
+            cause: lacking(&node.now()),
+            now: 0,
+            ever,
+        },
     }
 }
 
@@ -226,7 +336,12 @@ mod tests {
     use super::*;
 
     fn node(name: &str) -> Node {
-        let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let map = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect()
+        };
         Node {
             name: name.to_owned(),
             allocatable: map(&[("nvidia.com/gpu", "8")]),
@@ -242,43 +357,90 @@ mod tests {
         let mut cordoned = node("b");
         cordoned.schedulable = false;
         let nodes = [node("a"), cordoned, node("c")];
-        let free_of = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000), ("cpu".to_owned(), 96_000)]);
-        let free = [("a", 5), ("b", 8), ("c", 0)].map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
-        let room = Room { free: free.into(), ..Room::default() };
+        let free_of = |gpus: i128| {
+            Amounts::from([
+                ("nvidia.com/gpu".to_owned(), gpus * 1000),
+                ("cpu".to_owned(), 96_000),
+            ])
+        };
+        let free =
+            [("a", 5), ("b", 8), ("c", 0)].map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
+        let room = Room {
+            free: free.into(),
+            ..Room::default()
+        };
         let wanted = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
         let pod = PodRules::of(&json!({"containers": []}));
         let verdict = |gpus, pods| judged(&pod, &wanted(gpus), pods, &nodes, Some(&room));
-        let told = [(5, 1), (2, 2), (2, 3), (8, 3), (8, 4), (9, 1)].map(|(gpus, pods)| verdict(gpus, pods).verdict);
+        let told = [(5, 1), (2, 2), (2, 3), (8, 3), (8, 4), (9, 1)]
+            .map(|(gpus, pods)| verdict(gpus, pods).verdict);
         use FitVerdict::{Never, NotNow, Now, Unknown};
         assert_eq!(told, [Now, Now, NotNow, NotNow, Never, Never]);
-        let causes: Vec<_> =
-            verdict(2, 3).groups.into_iter().map(|group| (group.cause, group.nodes.len(), group.pods_now)).collect();
-        assert_eq!(causes, [(None, 1, 2), (Some("cordoned"), 1, 0), (Some("insufficient-gpu"), 1, 0)]);
-        // Five and eight free in one rack, four in the other: three pods of three fit in the first alone.
+        let causes: Vec<_> = verdict(2, 3)
+            .groups
+            .into_iter()
+            .map(|group| (group.cause, group.nodes.len(), group.pods_now))
+            .collect();
+        assert_eq!(
+            causes,
+            [
+                (None, 1, 2),
+                (Some("cordoned"), 1, 0),
+                (Some("insufficient-gpu"), 1, 0)
+            ]
+        );
+        // Five and eight free in one rack, four in the other: three pods of three fit in the first
+        // alone.
         let racked = |name: &str, rack: &str| {
             let mut node = node(name);
             node.labels.insert("rack".to_owned(), rack.to_owned());
             node
         };
-        let racks = [racked("a", "r1"), racked("b", "r1"), racked("c", "r2"), node("d")];
+        let racks = [
+            racked("a", "r1"),
+            racked("b", "r1"),
+            racked("c", "r2"),
+            node("d"),
+        ];
         let in_rack = |pods, label: &str| {
-            let free = [("a", 5), ("b", 8), ("c", 4), ("d", 8)].map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
-            let room = Room { free: free.into(), ..Room::default() };
+            let free = [("a", 5), ("b", 8), ("c", 4), ("d", 8)]
+                .map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
+            let room = Room {
+                free: free.into(),
+                ..Room::default()
+            };
             let judge = |nodes: &[Node]| judged(&pod, &wanted(3), pods, nodes, Some(&room));
             let mut fit = judge(&racks);
             within(&mut fit, label, &racks, judge);
-            let domains: Vec<_> =
-                fit.domains.iter().map(|one| (one.value.clone(), one.verdict, one.pods_now, one.nodes)).collect();
+            let domains: Vec<_> = fit
+                .domains
+                .iter()
+                .map(|one| (one.value.clone(), one.verdict, one.pods_now, one.nodes))
+                .collect();
             let nodes: usize = fit.groups.iter().map(|group| group.nodes.len()).sum();
             (fit.verdict, fit.pods_now, domains, nodes)
         };
         let (r1, r2) = ("r1".to_owned(), "r2".to_owned());
-        assert_eq!(in_rack(3, "rack"), (Now, Some(3), vec![(r1.clone(), Now, Some(3), 2), (r2.clone(), Never, Some(1), 1)], 2));
+        assert_eq!(
+            in_rack(3, "rack"),
+            (
+                Now,
+                Some(3),
+                vec![
+                    (r1.clone(), Now, Some(3), 2),
+                    (r2.clone(), Never, Some(1), 1)
+                ],
+                2
+            )
+        );
         // When nobody else uses them the racks hold 2 + 2 and 2 pods, so five have to be spread.
         assert_eq!(in_rack(5, "rack").0, Never);
         assert_eq!(in_rack(1, "row").0, Unknown, "no node has this label");
         assert_eq!(judged(&pod, &wanted(1), 1, &nodes, None).verdict, Unknown);
         assert_eq!(judged(&pod, &wanted(9), 1, &nodes, None).verdict, Never);
-        assert_eq!(judged(&pod, &wanted(1), 1, &[], Some(&room)).verdict, Unknown);
+        assert_eq!(
+            judged(&pod, &wanted(1), 1, &[], Some(&room)).verdict,
+            Unknown
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Follows the log of a training that was just submitted, until it ends, and returns the exit code of its command as ours, as
-//! `docker run` does.
+//! Follows the log of a training that was just submitted, until it ends, and returns the exit code
+//! of its command as ours, as `docker run` does.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -24,15 +24,36 @@ pub(crate) async fn follow(
     context.terminal.stream()?;
     let name = format!("{}/{}", created.namespace, created.job_id);
     let job = lookup::job(connection, &name, Purpose::Read).await?;
-    let own = job.pods.iter().find(|pod| !pod.containers.is_empty()).map_or(OWN_CONTAINER, Pod::own_container);
-    let query = LogQuery { container: own.to_owned(), ..LogQuery::default() };
-    let prefix = Prefix { rank: job.pods_wanted > 1, timestamps: false };
+    let own = job
+        .pods
+        .iter()
+        .find(|pod| !pod.containers.is_empty())
+        .map_or(OWN_CONTAINER, Pod::own_container);
+    let query = LogQuery {
+        container: own.to_owned(),
+        ..LogQuery::default()
+    };
+    let prefix = Prefix {
+        rank: job.pods_wanted > 1,
+        timestamps: false,
+    };
     let look = context.terminal.look();
     let mut failed = None;
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => {
-            let line = PodLogLine { pod, rank, container: query.container.clone(), at: line.at, text: line.text };
-            failed = failed.take().or_else(|| context.terminal.print(&logs::text(&line, prefix, look, false)).err());
+            let line = PodLogLine {
+                pod,
+                rank,
+                container: query.container.clone(),
+                at: line.at,
+                text: line.text,
+            };
+            failed = failed.take().or_else(|| {
+                context
+                    .terminal
+                    .print(&logs::text(&line, prefix, look, false))
+                    .err()
+            });
         }
         LogEvent::Note(text) => context.terminal.note(&logs::remark(&text)),
     });
@@ -46,9 +67,16 @@ pub(crate) async fn follow(
     if let Some(error) = failed {
         return Err(error);
     }
-    let ended = connection.jobs(&Wanted::one(&created.namespace, &created.job_id)).await?.jobs.pop();
+    let ended = connection
+        .jobs(&Wanted::one(&created.namespace, &created.job_id))
+        .await?
+        .jobs
+        .pop();
     let Some((job, state)) = ended.zip(state) else {
-        return Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted in the meantime", created.job_id)));
+        return Err(Error::new(
+            ErrorName::NotFound,
+            format!("job `{}` was deleted in the meantime", created.job_id),
+        ));
     };
     context.terminal.note(&logs::ending(&job.name, &state));
     Ok(ExitCode::from(code(&job, &state)))
@@ -64,8 +92,14 @@ fn code(job: &Job, state: &State) -> u8 {
     let ends = |own: bool| {
         let of = move |pod: &&Pod| {
             let name = pod.own_container().to_owned();
-            let chosen = pod.containers.iter().filter(|container| !own || container.name == name);
-            chosen.filter_map(|container| container.terminated.as_ref()).map(ContainerEnd::command_code).find(|code| *code != 0)
+            let chosen = pod
+                .containers
+                .iter()
+                .filter(|container| !own || container.name == name);
+            chosen
+                .filter_map(|container| container.terminated.as_ref())
+                .map(ContainerEnd::command_code)
+                .find(|code| *code != 0)
         };
         pods.iter().find_map(of)
     };

@@ -30,7 +30,10 @@ pub(crate) struct InputDocument {
 impl InputDocument {
     /// Returns the document's kind and name.
     pub(crate) fn name(&self) -> DocumentName {
-        DocumentName { kind: self.document.kind(), name: self.document.name().to_owned() }
+        DocumentName {
+            kind: self.document.kind(),
+            name: self.document.name().to_owned(),
+        }
     }
 }
 
@@ -46,11 +49,14 @@ impl Unreadable {
     /// Prints every error but the last, and returns that one.
     pub(crate) fn tell(mut self, context: &Context) -> Error {
         let last = self.failed.pop().expect("an unreadable file has an error");
-        self.failed.iter().for_each(|failed| context.terminal.fail(&failed.error));
+        self.failed
+            .iter()
+            .for_each(|failed| context.terminal.fail(&failed.error));
         last.error
     }
 
-    /// Ends a submission: nothing of it is tried. Of several files stdout gets the batch that programs expect, in JSON and YAML.
+    /// Ends a submission: nothing of it is tried. Of several files stdout gets the batch that
+    /// programs expect, in JSON and YAML.
     pub(crate) fn refuse(self, format: Format, context: &Context) -> Result<ExitCode, Error> {
         if self.failed.len() + self.others.len() > 1
             && let Some(text) = document(format, &created::batch(&[], &self.failed, &self.others))
@@ -72,20 +78,36 @@ impl Inputs {
     /// Prints the warnings about the files. A plain-text secret must not reach the cluster without
     /// a warning.
     pub(crate) fn warn(&self, context: &Context) {
-        self.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
+        self.warnings
+            .iter()
+            .for_each(|problems| context.terminal.warn_about(problems));
         for of_file in self.documents.chunk_by(|one, next| one.file == next.file) {
-            let documents: Vec<Document> = of_file.iter().map(|input| input.document.clone()).collect();
+            let documents: Vec<Document> =
+                of_file.iter().map(|input| input.document.clone()).collect();
             let problems = plain_secrets(&of_file[0].file, &of_file[0].text, &documents);
-            problems.iter().for_each(|problems| context.terminal.warn_about(problems));
+            problems
+                .iter()
+                .for_each(|problems| context.terminal.warn_about(problems));
         }
     }
 }
 
-/// Reads everything, with `overrides` put into each document. Every problem of every file comes back, not the first.
-pub(crate) fn read(names: &[String], overrides: &[Override], access: &FileAccess) -> Result<Inputs, Unreadable> {
+/// Reads everything, with `overrides` put into each document. Every problem of every file comes
+/// back, not the first.
+pub(crate) fn read(
+    names: &[String],
+    overrides: &[Override],
+    access: &FileAccess,
+) -> Result<Inputs, Unreadable> {
     let (mut inputs, mut failed) = (Inputs::default(), Vec::new());
     let mut fail = |file: &str, error| {
-        failed.push(FailedDocument { document: DocumentName { kind: "file", name: shown(file).to_owned() }, error });
+        failed.push(FailedDocument {
+            document: DocumentName {
+                kind: "file",
+                name: shown(file).to_owned(),
+            },
+            error,
+        });
     };
     let mut files = Vec::new();
     for name in names {
@@ -109,7 +131,10 @@ pub(crate) fn read(names: &[String], overrides: &[Override], access: &FileAccess
     if failed.is_empty() {
         Ok(inputs)
     } else {
-        Err(Unreadable { failed, others: inputs.documents.iter().map(InputDocument::name).collect() })
+        Err(Unreadable {
+            failed,
+            others: inputs.documents.iter().map(InputDocument::name).collect(),
+        })
     }
 }
 
@@ -124,12 +149,23 @@ fn documents(
     let (documents, mut problems) = spec::read(shown(file), text, overrides);
     let mut input = |document| {
         let attached = attach(&document, file, access, &mut problems.list);
-        InputDocument { document, file: shown(file).to_owned(), text: text.to_owned(), attached }
+        InputDocument {
+            document,
+            file: shown(file).to_owned(),
+            text: text.to_owned(),
+            attached,
+        }
     };
     let documents = documents.into_iter().map(&mut input).collect();
-    problems.list.sort_by_key(|problem| (problem.at, problem.message.clone()));
+    problems
+        .list
+        .sort_by_key(|problem| (problem.at, problem.message.clone()));
     problems.list.dedup();
-    if problems.are_fatal() { Err(problems.into()) } else { Ok((documents, problems)) }
+    if problems.are_fatal() {
+        Err(problems.into())
+    } else {
+        Ok((documents, problems))
+    }
 }
 
 /// Returns the files that names stand for, folders opened.
@@ -147,26 +183,37 @@ fn invalid(message: String) -> Error {
 }
 
 /// Expands a folder to its YAML files, by name; links that lead out of it are not followed.
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that reads the user's files"
+)]
 fn expand(name: &str) -> Result<Vec<String>, Error> {
     if name == "-" || !Path::new(name).is_dir() {
         return Ok(vec![name.to_owned()]);
     }
-    let entries =
-        fs::read_dir(name).map_err(|error| invalid(format!("cannot read the folder `{name}`")).cause(error.to_string()))?;
+    let entries = fs::read_dir(name).map_err(|error| {
+        invalid(format!("cannot read the folder `{name}`")).cause(error.to_string())
+    })?;
     let mut found: Vec<String> = entries
         .filter_map(Result::ok)
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|ending| ending == "yaml" || ending == "yml")
+        })
         .map(|path| path.display().to_string())
         .collect();
     found.sort();
     if found.is_empty() {
-        return Err(invalid(format!("the folder `{name}` has no *.yaml file")).hint("name a file: `-f job.yaml`"));
+        return Err(invalid(format!("the folder `{name}` has no *.yaml file"))
+            .hint("name a file: `-f job.yaml`"));
     }
     if found.len() > MOST_FILES {
-        return Err(invalid(format!("the folder `{name}` has {} YAML files; at most {MOST_FILES} are read", found.len())));
+        return Err(invalid(format!(
+            "the folder `{name}` has {} YAML files; at most {MOST_FILES} are read",
+            found.len()
+        )));
     }
     Ok(found)
 }
@@ -180,31 +227,54 @@ fn text(file: &str) -> Result<String, Error> {
     let binary = bytes.contains(&0);
     match String::from_utf8(bytes) {
         Ok(text) if !binary => Ok(text),
-        _ => Err(invalid(format!("`{}` is not a text file", shown(file))).hint("a specification file is YAML in UTF-8")),
+        _ => Err(invalid(format!("`{}` is not a text file", shown(file)))
+            .hint("a specification file is YAML in UTF-8")),
     }
 }
 
 /// Suggests the file of the same folder whose name is nearest, or how to get one.
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that reads the user's files"
+)]
 fn no_such_file(file: &str) -> Error {
     let path = Path::new(file);
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().filter_map(Result::ok);
-    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let entries = fs::read_dir(folder.unwrap_or(Path::new(".")))
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let near = path.file_name().and_then(|name| nearest(name.to_str()?, &names));
-    Error::new(ErrorName::FileNotFound, format!("there is no file `{file}`")).hint(match near {
+    let near = path
+        .file_name()
+        .and_then(|name| nearest(name.to_str()?, &names));
+    Error::new(
+        ErrorName::FileNotFound,
+        format!("there is no file `{file}`"),
+    )
+    .hint(match near {
         Some(near) => format!("did you mean `{}`?", path.with_file_name(near).display()),
         None => format!("`gpuctl init training > {file}` starts one; `-` reads stdin"),
     })
 }
 
 /// Returns the content of a file, or of stdin: at most a mebibyte.
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that reads the user's files"
+)]
 pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let read = if file == "-" {
-        std::io::stdin().lock().take(FILE_BYTES + 1).read_to_end(&mut bytes)
+        std::io::stdin()
+            .lock()
+            .take(FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
     } else {
         fs::File::open(file).and_then(|open| open.take(FILE_BYTES + 1).read_to_end(&mut bytes))
     };

@@ -1,4 +1,5 @@
-//! Waits for Ctrl-C or SIGTERM, so that a command can say what exists in the cluster before it ends.
+//! Waits for Ctrl-C or SIGTERM, so that a command can say what exists in the cluster before it
+//! ends.
 
 use tokio::sync::watch;
 
@@ -27,7 +28,13 @@ impl Interruption {
 
     /// Ends when somebody has wanted the program to end this many times.
     pub(crate) async fn times(&self, times: u32) {
-        if self.0.clone().wait_for(|seen| *seen >= times).await.is_err() {
+        if self
+            .0
+            .clone()
+            .wait_for(|seen| *seen >= times)
+            .await
+            .is_err()
+        {
             std::future::pending::<()>().await;
         }
     }

@@ -41,11 +41,16 @@ impl FileAccess {
                 false => Err(ErrorKind::NotADirectory.into()),
             });
             found.map_err(|error| {
-                let message = format!("cannot open the folder `{}` of `--allow-files-from`", folder.display());
+                let message = format!(
+                    "cannot open the folder `{}` of `--allow-files-from`",
+                    folder.display()
+                );
                 Error::usage(message).cause(error)
             })
         };
-        Ok(Self::Folders(folders.iter().map(open).collect::<Result<_, _>>()?))
+        Ok(Self::Folders(
+            folders.iter().map(open).collect::<Result<_, _>>()?,
+        ))
     }
 }
 
@@ -60,8 +65,15 @@ pub(crate) struct Folder {
 
 impl Folder {
     fn open(path: &Path) -> io::Result<Self> {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        Ok(Self { typed: std::path::absolute(path)?, real: fs::canonicalize(path)? })
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
+        Ok(Self {
+            typed: std::path::absolute(path)?,
+            real: fs::canonicalize(path)?,
+        })
     }
 }
 
@@ -98,8 +110,15 @@ fn is_special(path: &Path) -> bool {
 }
 
 /// Reads the files of a document that came from `file`, which is `-` for stdin.
-pub(crate) fn attach(document: &Document, file: &str, access: &FileAccess, problems: &mut Vec<Problem>) -> Attached {
-    let Document::Job(job) = document else { return Attached::default() };
+pub(crate) fn attach(
+    document: &Document,
+    file: &str,
+    access: &FileAccess,
+    problems: &mut Vec<Problem>,
+) -> Attached {
+    let Document::Job(job) = document else {
+        return Attached::default();
+    };
     if job.files.is_empty() || matches!(access, FileAccess::Unread) {
         return Attached::default();
     }
@@ -109,17 +128,31 @@ pub(crate) fn attach(document: &Document, file: &str, access: &FileAccess, probl
     let is_stream = file == "-" || own.as_ref().is_ok_and(|own| is_special(&own.real));
     if is_stream && !matches!(access, FileAccess::Any) {
         problems.extend(job.files.iter().map(|one| {
-            let message = format!("YAML from stdin reads no local files, but `files` names `{}`", one.local.value);
-            Problem::error(one.local.at, message, "save the YAML in the folder of these files, and name it with `-f`")
+            let message = format!(
+                "YAML from stdin reads no local files, but `files` names `{}`",
+                one.local.value
+            );
+            Problem::error(
+                one.local.at,
+                message,
+                "save the YAML in the folder of these files, and name it with `-f`",
+            )
         }));
         return Attached::default();
     }
     let reading = own.map(|own| {
         let allowed = match access {
-            FileAccess::Folders(more) => Some(std::iter::once(own.clone()).chain(more.iter().cloned()).collect()),
+            FileAccess::Folders(more) => Some(
+                std::iter::once(own.clone())
+                    .chain(more.iter().cloned())
+                    .collect(),
+            ),
             _ => None,
         };
-        Reading { folder: own.real, allowed }
+        Reading {
+            folder: own.real,
+            allowed,
+        }
     });
     match reading {
         Ok(reading) => read_all(&reading, beside, job, problems),
@@ -131,25 +164,40 @@ pub(crate) fn attach(document: &Document, file: &str, access: &FileAccess, probl
     }
 }
 
-fn read_all(reading: &Reading, beside: &Path, job: &JobDocument, problems: &mut Vec<Problem>) -> Attached {
+fn read_all(
+    reading: &Reading,
+    beside: &Path,
+    job: &JobDocument,
+    problems: &mut Vec<Problem>,
+) -> Attached {
     let mut attached = Attached::default();
     let (mut total, mut beyond) = (0, None);
     for one in &job.files {
-        match reading.open(Path::new(&one.local.value)).and_then(|file| content(file, total)) {
+        match reading
+            .open(Path::new(&one.local.value))
+            .and_then(|file| content(file, total))
+        {
             Ok((bytes, content)) => {
                 total += bytes;
                 if total > MOST_BYTES {
                     beyond.get_or_insert(one.local.at);
                 }
                 let path = beside.join(&one.local.value).display().to_string();
-                attached.files.push(LocalFile { path, bytes, destination: one.path.clone() });
+                attached.files.push(LocalFile {
+                    path,
+                    bytes,
+                    destination: one.path.clone(),
+                });
                 attached.contents.push(content);
             }
             Err(refused) => problems.push(problem(&refused, &one.local.value, one.local.at)),
         }
     }
     if let Some(at) = beyond {
-        let message = format!("`files` have {} KiB together; at most {FILES_KIB} fit", total / 1024);
+        let message = format!(
+            "`files` have {} KiB together; at most {FILES_KIB} fit",
+            total / 1024
+        );
         let note = "put large files on a volume: `storage.workdirs` with `pvc:` or `size:`";
         problems.push(Problem::error(at, message, note));
     }
@@ -172,20 +220,30 @@ fn problem(refused: &Refused, local: &str, at: FilePosition) -> Problem {
     match refused {
         Refused::Outside => Problem::error(
             at,
-            format!("`{local}` is outside the folder of this file, which may name only files in it"),
+            format!(
+                "`{local}` is outside the folder of this file, which may name only files in it"
+            ),
             "copy the file there, or allow the folder that holds it: `--allow-files-from DIR`",
         ),
         Refused::Hidden => Problem::error(
             at,
-            format!("`{local}` is hidden, and a job file may name only visible files in its folder"),
+            format!(
+                "`{local}` is hidden, and a job file may name only visible files in its folder"
+            ),
             "rename it, or allow the folder that holds it: `--allow-files-from DIR`",
         ),
         Refused::Missing => {
             let message = format!("cannot read `{local}`: no such file");
             Problem::error(at, message, "paths are relative to the folder of this file")
         }
-        Refused::NotRegular => Problem::error(at, format!("cannot read `{local}`: it is not a regular file"), "name a file"),
-        Refused::Unreadable(error) => Problem::error(at, format!("cannot read `{local}`: {error}"), ""),
+        Refused::NotRegular => Problem::error(
+            at,
+            format!("cannot read `{local}`: it is not a regular file"),
+            "name a file",
+        ),
+        Refused::Unreadable(error) => {
+            Problem::error(at, format!("cannot read `{local}`: {error}"), "")
+        }
     }
 }
 
@@ -259,7 +317,8 @@ impl Reading {
     /// Accepts a path in an allowed folder, or above one. Rejects hidden names such as `.ssh` in
     /// the job file's folder, which can be a home folder.
     fn may_look_at(&self, path: &Path) -> Result<(), Refused> {
-        let leads = |folder: &Folder| path.starts_with(&folder.real) || folder.real.starts_with(path);
+        let leads =
+            |folder: &Folder| path.starts_with(&folder.real) || folder.real.starts_with(path);
         // The kubelet links the files of a mounted ConfigMap through `..data` and `..2026_11_27_…`.
         let is_hidden = |part: &std::ffi::OsStr| {
             let name = part.as_encoded_bytes();
@@ -279,13 +338,18 @@ impl Reading {
     fn enter(&self, path: &Path, at: &mut PathBuf, steps: &mut Vec<Step>) {
         let mut rest = path;
         if path.is_absolute() || path.has_root() {
-            let spelled = self.folders().find_map(|folder| Some((folder, path.strip_prefix(&folder.typed).ok()?)));
+            let spelled = self
+                .folders()
+                .find_map(|folder| Some((folder, path.strip_prefix(&folder.typed).ok()?)));
             *at = match spelled {
                 Some((folder, below)) => {
                     rest = below;
                     folder.real.clone()
                 }
-                None => path.components().take_while(|part| matches!(part, Component::Prefix(_) | Component::RootDir)).collect(),
+                None => path
+                    .components()
+                    .take_while(|part| matches!(part, Component::Prefix(_) | Component::RootDir))
+                    .collect(),
             };
         }
         let step = |part: Component<'_>| match part {

@@ -1,5 +1,5 @@
-//! The workflow of writing: inputs are read, planned, decided, written and waited for; pools and quotas as well. It knows
-//! nothing of clap.
+//! The workflow of writing: inputs are read, planned, decided, written and waited for; pools and
+//! quotas as well. It knows nothing of clap.
 
 mod capacity;
 pub(crate) mod decide;

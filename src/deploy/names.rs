@@ -5,24 +5,44 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_manifest::spec::Document;
 
 /// Names of one run must differ; `--generate-name` makes them.
-pub(crate) fn named(mut inputs: Vec<InputDocument>, generate: bool) -> Result<Vec<InputDocument>, Error> {
+pub(crate) fn named(
+    mut inputs: Vec<InputDocument>,
+    generate: bool,
+) -> Result<Vec<InputDocument>, Error> {
     for input in &mut inputs {
-        let Document::Job(job) = &mut input.document else { continue };
+        let Document::Job(job) = &mut input.document else {
+            continue;
+        };
         if generate && !job.append(&suffix()) {
             let message = format!("`{}` is too long to get a suffix", job.name.value);
-            return Err(Error::new(ErrorName::NameTooLong, message).hint("shorten `job.name` by six characters"));
+            return Err(Error::new(ErrorName::NameTooLong, message)
+                .hint("shorten `job.name` by six characters"));
         }
     }
     let mut seen: Vec<(&'static str, &str, Option<&str>, &str)> = Vec::new();
     for input in &inputs {
         let (namespace, name) = match &input.document {
-            Document::Job(job) => (job.namespace.as_ref().map(|space| space.value.as_str()), job.id()),
+            Document::Job(job) => (
+                job.namespace.as_ref().map(|space| space.value.as_str()),
+                job.id(),
+            ),
             other => (None, other.name()),
         };
-        let kind = if matches!(input.document, Document::Job(_)) { "job" } else { input.document.kind() };
-        if let Some((_, _, _, file)) = seen.iter().find(|other| (other.0, other.1, other.2) == (kind, name, namespace)) {
-            let message = format!("two documents are called `{name}`: in {file} and in {}", input.file);
-            return Err(Error::new(ErrorName::DuplicateName, message).hint("rename one, or use `--generate-name`"));
+        let kind = if matches!(input.document, Document::Job(_)) {
+            "job"
+        } else {
+            input.document.kind()
+        };
+        if let Some((_, _, _, file)) = seen
+            .iter()
+            .find(|other| (other.0, other.1, other.2) == (kind, name, namespace))
+        {
+            let message = format!(
+                "two documents are called `{name}`: in {file} and in {}",
+                input.file
+            );
+            return Err(Error::new(ErrorName::DuplicateName, message)
+                .hint("rename one, or use `--generate-name`"));
         }
         seen.push((kind, name, namespace, &input.file));
     }

@@ -1,5 +1,5 @@
-//! Finds the jobs that have the names of a run's documents, of any kind, by one selector for many names. It does not know
-//! what a document is to do about its namesake.
+//! Finds the jobs that have the names of a run's documents, of any kind, by one selector for many
+//! names. It does not know what a document is to do about its namesake.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,16 @@ pub(crate) struct Namesakes(BTreeMap<String, Result<BTreeMap<String, Job>, Failu
 
 impl Namesakes {
     /// Asks the cluster.
-    pub(crate) async fn of(connection: &Connection, plans: impl IntoIterator<Item = &Plan>) -> Self {
+    pub(crate) async fn of(
+        connection: &Connection,
+        plans: impl IntoIterator<Item = &Plan>,
+    ) -> Self {
         let mut names = BTreeMap::<&str, Vec<String>>::new();
         for plan in plans {
-            names.entry(&plan.target.namespace).or_default().push(plan.job_name().to_owned());
+            names
+                .entry(&plan.target.namespace)
+                .or_default()
+                .push(plan.job_name().to_owned());
         }
         let selectors = names.iter().flat_map(|(namespace, names)| {
             let chunk = |names: &[String]| Wanted {
@@ -29,7 +35,12 @@ impl Namesakes {
             };
             names.chunks(NAMES_AT_ONCE).map(chunk).collect::<Vec<_>>()
         });
-        let ask = async |wanted: Wanted| (connection.jobs(&wanted).await, wanted.namespace.unwrap_or_default());
+        let ask = async |wanted: Wanted| {
+            (
+                connection.jobs(&wanted).await,
+                wanted.namespace.unwrap_or_default(),
+            )
+        };
         let mut answers = SideBySide::new(selectors.map(ask), AT_ONCE);
         let mut all = BTreeMap::<String, Result<BTreeMap<String, Job>, Failure>>::new();
         while let Some((answer, namespace)) = answers.next().await {
@@ -47,7 +58,8 @@ impl Namesakes {
         Self(all)
     }
 
-    /// Returns the job that has the name of this document's. Fails where jobs may not be listed, or could not be.
+    /// Returns the job that has the name of this document's. Fails where jobs may not be listed, or
+    /// could not be.
     pub(crate) fn get(&self, plan: &Plan) -> Result<Option<&Job>, Failure> {
         match self.0.get(&plan.target.namespace) {
             Some(Ok(jobs)) => Ok(jobs.get(plan.job_name())),

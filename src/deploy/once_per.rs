@@ -1,5 +1,5 @@
-//! Asks once for what many documents of a run need, by a key such as the namespace: documents are judged side by side, and the
-//! first that needs an answer fetches it for all.
+//! Asks once for what many documents of a run need, by a key such as the namespace: documents are
+//! judged side by side, and the first that needs an answer fetches it for all.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! How documents are submitted, as a command decided it. The command line that says so is in `cli/args/submit.rs`.
+//! How documents are submitted, as a command decided it. The command line that says so is in
+//! `cli/args/submit.rs`.
 
 use std::time::Duration;
 
@@ -11,7 +12,10 @@ pub(crate) enum Mode {
     #[default]
     Create,
     /// An object that exists is changed.
-    Apply { force_conflicts: bool, replace: bool },
+    Apply {
+        force_conflicts: bool,
+        replace: bool,
+    },
 }
 
 impl Mode {
@@ -66,7 +70,9 @@ impl DocumentKind {
 
     /// Parses one of [`Self::WORDS`].
     pub(crate) fn of_word(word: &str) -> Option<Self> {
-        [Self::Job, Self::Pool, Self::Quota, Self::Defaults].into_iter().find(|kind| kind.word() == word)
+        [Self::Job, Self::Pool, Self::Quota, Self::Defaults]
+            .into_iter()
+            .find(|kind| kind.word() == word)
     }
 
     /// Its value of `--only-kind`.

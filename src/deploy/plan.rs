@@ -1,5 +1,5 @@
-//! Looks up what rendering depends on (nodes, pools, queues), and renders every job of a run. Pools of the same run count as
-//! existing.
+//! Looks up what rendering depends on (nodes, pools, queues), and renders every job of a run. Pools
+//! of the same run count as existing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,11 @@ pub(crate) struct Plan {
 impl Plan {
     /// Returns the name of the job, which its owner has too.
     pub(crate) fn job_name(&self) -> &str {
-        self.rendered.objects.last().expect("a document has an owner").name()
+        self.rendered
+            .objects
+            .last()
+            .expect("a document has an owner")
+            .name()
     }
 }
 
@@ -52,13 +56,24 @@ pub(crate) struct PlanningFacts {
 impl PlanningFacts {
     /// Asks the cluster.
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
-        let (nodes, user, pools, site) =
-            join4(connection.nodes(), connection.user(), connection.pools(), Site::of(connection)).await;
+        let (nodes, user, pools, site) = join4(
+            connection.nodes(),
+            connection.user(),
+            connection.pools(),
+            Site::of(connection),
+        )
+        .await;
         let pools = match pools {
             Err(failure) if failure.is_forbidden() => None,
             other => Some(other?),
         };
-        Ok(Self { nodes: nodes?, user: user?, pools, coming: BTreeSet::new(), site: site? })
+        Ok(Self {
+            nodes: nodes?,
+            user: user?,
+            pools,
+            coming: BTreeSet::new(),
+            site: site?,
+        })
     }
 
     /// Adds what pools and quotas of this run bring.
@@ -67,11 +82,16 @@ impl PlanningFacts {
             match &input.document {
                 Document::Pool(pool) => {
                     let name = &pool.name.value;
-                    let labels: BTreeMap<&str, Option<GpuType>> =
-                        pool.nodes.iter().map(|node| (node.name.value.as_str(), node.gpu_type.clone())).collect();
+                    let labels: BTreeMap<&str, Option<GpuType>> = pool
+                        .nodes
+                        .iter()
+                        .map(|node| (node.name.value.as_str(), node.gpu_type.clone()))
+                        .collect();
                     if let Nodes::Listed(nodes) | Nodes::Published(nodes) = &mut self.nodes {
                         for node in nodes {
-                            let Some(kind) = labels.get(node.name.as_str()) else { continue };
+                            let Some(kind) = labels.get(node.name.as_str()) else {
+                                continue;
+                            };
                             node.labels.insert(POOL_LABEL.to_owned(), name.clone());
                             node.taints.retain(|taint| taint.key != POOL_LABEL);
                             if pool.exclusive {
@@ -81,7 +101,10 @@ impl PlanningFacts {
                                     effect: "NoSchedule".to_owned(),
                                 });
                             }
-                            node.labels.extend(kind.as_ref().map(|kind| (TYPE_LABELS[0].to_owned(), kind.to_string())));
+                            node.labels.extend(
+                                kind.as_ref()
+                                    .map(|kind| (TYPE_LABELS[0].to_owned(), kind.to_string())),
+                            );
                         }
                     }
                     let definition = crate::deploy::pools::definition(pool);
@@ -89,7 +112,9 @@ impl PlanningFacts {
                     pools.retain(|known| known.name != *name);
                     pools.push(definition);
                 }
-                Document::Quota(quota) => self.coming.extend(quota.namespaces.iter().map(|(name, _)| name.clone())),
+                Document::Quota(quota) => self
+                    .coming
+                    .extend(quota.namespaces.iter().map(|(name, _)| name.clone())),
                 Document::Defaults(site) => self.site = Site::Known(site.clone()),
                 Document::Job(_) => {}
             }
@@ -98,7 +123,11 @@ impl PlanningFacts {
 }
 
 pub(crate) fn job(input: &InputDocument) -> Option<&JobDocument> {
-    if let Document::Job(job) = &input.document { Some(job) } else { None }
+    if let Document::Job(job) = &input.document {
+        Some(job)
+    } else {
+        None
+    }
 }
 
 /// Reports all but the last error and returns that one.
@@ -122,10 +151,15 @@ pub(crate) async fn plan(
             Err(error) => errors.push(error),
         }
     }
-    if errors.is_empty() { Ok(plans) } else { Err(all(context, errors)) }
+    if errors.is_empty() {
+        Ok(plans)
+    } else {
+        Err(all(context, errors))
+    }
 }
 
-/// Renders every document for this cluster, or returns why it cannot be. Errors when the cluster does not tell what rendering depends on.
+/// Renders every document for this cluster, or returns why it cannot be. Errors when the cluster
+/// does not tell what rendering depends on.
 pub(crate) async fn plan_each(
     mut inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
@@ -133,7 +167,10 @@ pub(crate) async fn plan_each(
     context: &Context,
 ) -> Result<Vec<Result<Plan, Error>>, Error> {
     facts.site.tell(connection, context);
-    let filled: Vec<Result<(), Error>> = inputs.iter_mut().map(|input| facts.site.fill(input).map_or(Ok(()), Err)).collect();
+    let filled: Vec<Result<(), Error>> = inputs
+        .iter_mut()
+        .map(|input| facts.site.fill(input).map_or(Ok(()), Err))
+        .collect();
     let (mut queueing, mut served) = (None, None);
     if let Some(connection) = connection {
         let any = |test: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(test);
@@ -144,7 +181,13 @@ pub(crate) async fn plan_each(
             served = Some(connection.served().await?);
         }
     }
-    let planner = Planner { connection, facts, queueing, served, isolated: OncePer::default() };
+    let planner = Planner {
+        connection,
+        facts,
+        queueing,
+        served,
+        isolated: OncePer::default(),
+    };
     let mut each = Vec::new();
     for (input, filled) in inputs.into_iter().zip(filled) {
         let planned = match filled {
@@ -152,7 +195,9 @@ pub(crate) async fn plan_each(
             Err(error) => Err(error),
         };
         match planned {
-            Err(error) if matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Access) => return Err(error),
+            Err(error) if matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Access) => {
+                return Err(error);
+            }
             planned => each.push(planned),
         }
     }
@@ -182,12 +227,18 @@ impl Planner<'_> {
             (Some(queueing), Document::Job(job)) => queueing.choose(job, &namespace).await?,
             _ => QueueChoice::default(),
         };
-        let (other_policies, policy_warning) = self.other_policies(&input.document, &namespace).await?;
+        let (other_policies, policy_warning) =
+            self.other_policies(&input.document, &namespace).await?;
         let target = Target {
             namespace,
             nodes: facts.nodes.clone(),
             user: facts.user.clone(),
-            pools: facts.pools.iter().flatten().map(|pool| pool.name.clone()).collect(),
+            pools: facts
+                .pools
+                .iter()
+                .flatten()
+                .map(|pool| pool.name.clone())
+                .collect(),
             files: input.attached.contents.clone(),
             queueing: choice.system,
             gang: choice.gang,
@@ -196,31 +247,62 @@ impl Planner<'_> {
             served: self.served.clone(),
             other_policies,
         };
-        let mut rendered = render(&input.document, &target).map_err(|refusal| refusal.in_file(&input.file, &input.text))?;
-        rendered.warnings.extend(crate::deploy::defaults::replaced(&input));
+        let mut rendered = render(&input.document, &target)
+            .map_err(|refusal| refusal.in_file(&input.file, &input.text))?;
+        rendered
+            .warnings
+            .extend(crate::deploy::defaults::replaced(&input));
         rendered.warnings.extend(choice.warnings);
         rendered.warnings.extend(policy_warning);
-        Ok(Plan { input, target, rendered, notes: Vec::new(), missing_queue: choice.missing })
+        Ok(Plan {
+            input,
+            target,
+            rendered,
+            notes: Vec::new(),
+            missing_queue: choice.missing,
+        })
     }
 
     /// Looks for NetworkPolicies of others where the job gets a policy. Returns a warning if the
     /// user may not list them.
-    async fn other_policies(&self, document: &Document, namespace: &str) -> Result<(OtherPolicies, Option<String>), Error> {
-        let name = if let Document::Job(job) = document { policy_name(job) } else { None };
-        let (Some(connection), Some(name)) = (self.connection, name) else { return Ok((OtherPolicies::Absent, None)) };
-        match self.isolated.get(namespace, async || connection.is_isolated_by_others(namespace).await).await {
+    async fn other_policies(
+        &self,
+        document: &Document,
+        namespace: &str,
+    ) -> Result<(OtherPolicies, Option<String>), Error> {
+        let name = if let Document::Job(job) = document {
+            policy_name(job)
+        } else {
+            None
+        };
+        let (Some(connection), Some(name)) = (self.connection, name) else {
+            return Ok((OtherPolicies::Absent, None));
+        };
+        match self
+            .isolated
+            .get(namespace, async || {
+                connection.is_isolated_by_others(namespace).await
+            })
+            .await
+        {
             Ok(true) => Ok((OtherPolicies::Present, None)),
             Ok(false) => Ok((OtherPolicies::Absent, None)),
-            Err(failure) if failure.is_forbidden() => Ok((OtherPolicies::Hidden, Some(policy_left_out(&name, &failure)))),
+            Err(failure) if failure.is_forbidden() => Ok((
+                OtherPolicies::Hidden,
+                Some(policy_left_out(&name, &failure)),
+            )),
             Err(failure) => Err(failure.into()),
         }
     }
 }
 
-/// Returns what rendering a job says where nothing is known of the cluster: only what no cluster could take is refused.
+/// Returns what rendering a job says where nothing is known of the cluster: only what no cluster
+/// could take is refused.
 pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
     let facts = PlanningFacts::default();
-    let Document::Job(job) = &input.document else { return Ok(()) };
+    let Document::Job(job) = &input.document else {
+        return Ok(());
+    };
     // A queue is the cluster's to serve.
     let mut blind = job.clone();
     blind.queue = None;
@@ -228,7 +310,12 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
         namespace: "default".to_owned(),
         nodes: facts.nodes,
         user: None,
-        pools: blind.resources.pool.iter().map(|pool| pool.value.clone()).collect(),
+        pools: blind
+            .resources
+            .pool
+            .iter()
+            .map(|pool| pool.value.clone())
+            .collect(),
         files: input.attached.contents.clone(),
         queueing: None,
         gang: None,
@@ -238,28 +325,46 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
         other_policies: OtherPolicies::Absent,
     };
     let rendered = render(&Document::Job(blind), &target);
-    rendered.map(|_| ()).map_err(|refusal| refusal.in_file(&input.file, &input.text))
+    rendered
+        .map(|_| ())
+        .map_err(|refusal| refusal.in_file(&input.file, &input.text))
 }
 
 fn needs_more_than_the_core(job: &JobDocument) -> bool {
     job.kind == JobKind::Inference && job.resources.node_count > 1
-        || job.autoscaling.as_ref().is_some_and(|autoscaling| autoscaling.enabled)
-        || job.service.as_ref().is_some_and(|service| service.host.is_some())
+        || job
+            .autoscaling
+            .as_ref()
+            .is_some_and(|autoscaling| autoscaling.enabled)
+        || job
+            .service
+            .as_ref()
+            .is_some_and(|service| service.host.is_some())
 }
 
-/// Chooses `job.namespace`, else `-n`, else the context's; a `-n` that contradicts the file is an error.
+/// Chooses `job.namespace`, else `-n`, else the context's; a `-n` that contradicts the file is an
+/// error.
 fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<String, Error> {
     let written = match document {
         Document::Job(job) => job.namespace.as_ref().map(|space| space.value.clone()),
         _ => None,
     };
-    let given = connection.filter(|connection| connection.namespace_is_explicit).map(|connection| connection.namespace.clone());
+    let given = connection
+        .filter(|connection| connection.namespace_is_explicit)
+        .map(|connection| connection.namespace.clone());
     match (written, given) {
         (Some(written), Some(given)) if written != given => {
-            let message = format!("`{}` is for namespace `{written}`, and `-n {given}` says another", document.name());
-            Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`, or change `job.namespace`"))
+            let message = format!(
+                "`{}` is for namespace `{written}`, and `-n {given}` says another",
+                document.name()
+            );
+            Err(Error::new(ErrorName::NamespaceConflict, message)
+                .hint("omit `-n`, or change `job.namespace`"))
         }
         (Some(namespace), _) | (None, Some(namespace)) => Ok(namespace),
-        (None, None) => Ok(connection.map_or_else(|| "default".to_owned(), |connection| connection.namespace.clone())),
+        (None, None) => Ok(connection.map_or_else(
+            || "default".to_owned(),
+            |connection| connection.namespace.clone(),
+        )),
     }
 }

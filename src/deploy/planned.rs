@@ -24,13 +24,19 @@ pub(crate) async fn planned(
     access: &FileAccess,
     context: &Context,
 ) -> Result<Planned, Error> {
-    let inputs = inputs::read(files, sets, access).map_err(|unreadable| unreadable.tell(context))?;
+    let inputs =
+        inputs::read(files, sets, access).map_err(|unreadable| unreadable.tell(context))?;
     inputs.warn(context);
-    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
-        named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());
+    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) = named(inputs.documents, false)?
+        .into_iter()
+        .partition(|input| job(input).is_none());
     let connection = context.connect().await?;
     let mut facts = PlanningFacts::of(&connection).await?;
     facts.foresee(&shared);
     let plans = plan(jobs, Some(&connection), &facts, context).await?;
-    Ok(Planned { connection, shared, plans })
+    Ok(Planned {
+        connection,
+        shared,
+        plans,
+    })
 }

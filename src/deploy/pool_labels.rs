@@ -1,5 +1,5 @@
-//! Sets and removes the labels that put a node into a pool, and checks whether the node may be in it. A node is in one pool
-//! at most.
+//! Sets and removes the labels that put a node into a pool, and checks whether the node may be in
+//! it. A node is in one pool at most.
 
 use std::collections::BTreeSet;
 
@@ -11,25 +11,45 @@ use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::facts::pool::leaving;
 use gpuctl_core::model::{GpuType, Inventory, Node, NodeUsage, Noted, Notes, PoolDefinition};
 
-/// Returns the labels of a node that comes into `pool`: the pool's own, and what the pool that it comes from set on it.
-pub(crate) async fn taken_over(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<Notes, Error> {
+/// Returns the labels of a node that comes into `pool`: the pool's own, and what the pool that it
+/// comes from set on it.
+pub(crate) async fn taken_over(
+    connection: &Connection,
+    host: &NodeUsage,
+    pool: &str,
+) -> Result<Notes, Error> {
     let mut set = match host.details.node.pool().filter(|other| *other != pool) {
         None => Notes::new(),
         Some(other) => {
-            let noted = connection.pool(other).await?.and_then(|mut known| known.pool.labels.remove(host.name()));
+            let noted = connection
+                .pool(other)
+                .await?
+                .and_then(|mut known| known.pool.labels.remove(host.name()));
             leaving(other, &host.details.node, &noted.unwrap_or_default()).restored
         }
     };
     // Do not write a label that the node lacks now only because a note mentions it.
     set.retain(|key, note| host.details.node.labels.get(key) == Some(&note.value));
-    set.insert(POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
+    set.insert(
+        POOL_LABEL.to_owned(),
+        Noted {
+            value: pool.to_owned(),
+            before: None,
+        },
+    );
     Ok(set)
 }
 
 /// Removes a node from the definition of the pool that it leaves.
-pub(crate) async fn leave_other(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<(), Error> {
+pub(crate) async fn leave_other(
+    connection: &Connection,
+    host: &NodeUsage,
+    pool: &str,
+) -> Result<(), Error> {
     if let Some(other) = host.details.node.pool().filter(|other| *other != pool) {
-        connection.change_pool(other, |pool| drop(pool.labels.remove(host.name()))).await?;
+        connection
+            .change_pool(other, |pool| drop(pool.labels.remove(host.name())))
+            .await?;
     }
     Ok(())
 }
@@ -44,8 +64,14 @@ pub(crate) async fn set_label(
     match connection.set_label(node, key, Some(value), over).await? {
         Labelling::NoNode => Err(lookup::missing_node(node, &[])),
         Labelling::Conflict(there) => {
-            let there = there.map_or_else(|| "none by now".to_owned(), |there| format!("`{there}` by now"));
-            let error = Error::new(ErrorName::LabelConflict, format!("label {key} of node `{node}` is {there}"));
+            let there = there.map_or_else(
+                || "none by now".to_owned(),
+                |there| format!("`{there}` by now"),
+            );
+            let error = Error::new(
+                ErrorName::LabelConflict,
+                format!("label {key} of node `{node}` is {there}"),
+            );
             Err(error.hint("somebody else changed it; check the node, or use --force"))
         }
         _ => Ok(()),
@@ -82,7 +108,14 @@ pub(crate) async fn leave(
 
 /// Takes a label away that still has the value that was set; what was there before comes back.
 async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
-    connection.set_label(node, key, note.before.as_deref(), LabelOverwrite::Only(Some(&note.value))).await?;
+    connection
+        .set_label(
+            node,
+            key,
+            note.before.as_deref(),
+            LabelOverwrite::Only(Some(&note.value)),
+        )
+        .await?;
     Ok(())
 }
 
@@ -90,28 +123,49 @@ pub(crate) fn find<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i NodeU
     inventory.hosts.iter().find(|host| host.name() == node)
 }
 
-/// A node gets in when it is in no other pool and its devices are of an allowed type; `written` is the type that the file
-/// says, which must not contradict the node's labels.
-pub(crate) fn fits(host: &NodeUsage, pool: &PoolDefinition, written: Option<&GpuType>, force: bool) -> Result<(), Error> {
+/// A node gets in when it is in no other pool and its devices are of an allowed type; `written` is
+/// the type that the file says, which must not contradict the node's labels.
+pub(crate) fn fits(
+    host: &NodeUsage,
+    pool: &PoolDefinition,
+    written: Option<&GpuType>,
+    force: bool,
+) -> Result<(), Error> {
     let node = host.name();
-    if let Some(other) = host.details.node.pool().filter(|other| *other != pool.name && !force) {
-        let error = Error::new(ErrorName::NodeInOtherPool, format!("node `{node}` is in pool `{other}`"));
+    if let Some(other) = host
+        .details
+        .node
+        .pool()
+        .filter(|other| *other != pool.name && !force)
+    {
+        let error = Error::new(
+            ErrorName::NodeInOtherPool,
+            format!("node `{node}` is in pool `{other}`"),
+        );
         return Err(error.hint("--force moves it"));
     }
     let there = host.kinds();
     if let Some(written) = written.filter(|_| !force)
         && let Some(other) = there.iter().find(|kind| !kind.matches(written))
     {
-        let message = format!("node `{node}` has {other} by its labels, and the file says {written}");
-        return Err(Error::new(ErrorName::LabelConflict, message).hint("--force writes the value of the file"));
+        let message =
+            format!("node `{node}` has {other} by its labels, and the file says {written}");
+        return Err(Error::new(ErrorName::LabelConflict, message)
+            .hint("--force writes the value of the file"));
     }
     let kinds = written.map_or(there, |kind| vec![kind.clone()]);
     if let Some(kind) = kinds.iter().find(|kind| !pool.allows(kind)) {
         let error = Error::new(
             ErrorName::GpuTypeNotAllowed,
-            format!("node `{node}` has {kind}, which pool `{}` does not take", pool.name),
+            format!(
+                "node `{node}` has {kind}, which pool `{}` does not take",
+                pool.name
+            ),
         );
-        return Err(error.hint(format!("this pool allows: {}", pool.type_names().join(", "))));
+        return Err(error.hint(format!(
+            "this pool allows: {}",
+            pool.type_names().join(", ")
+        )));
     }
     Ok(())
 }

@@ -22,38 +22,71 @@ pub(super) async fn check(
     beside: usize,
     jobs_of_pools: &JobsOfPools,
 ) -> Result<Vec<String>, Error> {
-    let Document::Job(job) = &plan.input.document else { return Ok(Vec::new()) };
-    let Some(pool) = &job.resources.pool else { return Ok(Vec::new()) };
-    let Some(pools) = pools else {
-        return Ok(vec![format!("you may not read the definition of pool `{}`: its quota was not checked", pool.value)]);
+    let Document::Job(job) = &plan.input.document else {
+        return Ok(Vec::new());
     };
-    let Some(definition) = pools.iter().find(|known| known.name == pool.value) else { return Ok(Vec::new()) };
+    let Some(pool) = &job.resources.pool else {
+        return Ok(Vec::new());
+    };
+    let Some(pools) = pools else {
+        return Ok(vec![format!(
+            "you may not read the definition of pool `{}`: its quota was not checked",
+            pool.value
+        )]);
+    };
+    let Some(definition) = pools.iter().find(|known| known.name == pool.value) else {
+        return Ok(Vec::new());
+    };
     let mut warnings = Vec::new();
     let mut jobs = 0;
     if definition.max_jobs.is_some() {
-        let wanted = Wanted { pool: Some(pool.value.clone()), ..Wanted::default() };
-        match jobs_of_pools.get(&pool.value, async || connection.jobs(&wanted).await.map(Rc::new)).await {
+        let wanted = Wanted {
+            pool: Some(pool.value.clone()),
+            ..Wanted::default()
+        };
+        match jobs_of_pools
+            .get(&pool.value, async || {
+                connection.jobs(&wanted).await.map(Rc::new)
+            })
+            .await
+        {
             Err(failure) if failure.is_forbidden() => {
-                warnings.push(format!("you may not list jobs: how many are in pool `{}` was not checked", pool.value));
+                warnings.push(format!(
+                    "you may not list jobs: how many are in pool `{}` was not checked",
+                    pool.value
+                ));
             }
             other => {
                 let selection = other?;
                 if let Some(unseen) = selection.unseen() {
-                    warnings.push(format!("{unseen}: others were not counted against the quota of pool `{}`", pool.value));
+                    warnings.push(format!(
+                        "{unseen}: others were not counted against the quota of pool `{}`",
+                        pool.value
+                    ));
                 }
                 // One that is applied again is no further one.
-                let own = |other: &gpuctl_core::model::Job| other.name == job.id() && other.namespace == plan.target.namespace;
-                let counts = |other: &&gpuctl_core::model::Job| !other.owner_is_gone && !State::of(other).status.is_final();
-                let others = selection.jobs.iter().filter(|other| !own(other)).filter(counts);
+                let own = |other: &gpuctl_core::model::Job| {
+                    other.name == job.id() && other.namespace == plan.target.namespace
+                };
+                let counts = |other: &&gpuctl_core::model::Job| {
+                    !other.owner_is_gone && !State::of(other).status.is_final()
+                };
+                let others = selection
+                    .jobs
+                    .iter()
+                    .filter(|other| !own(other))
+                    .filter(counts);
                 jobs = others.count() + beside;
             }
         }
     }
     let gpus = GpuCount(job.resources.gpu.into()) * u64::from(pods_in_all(job));
     match definition.refuses(gpus, plan.rendered.choice.gpu_type.as_ref(), jobs) {
-        Some(refused) => {
-            Err(Error::new(ErrorName::reported(ErrorKind::Request, refused.name), refused.message).hint(refused.hint))
-        }
+        Some(refused) => Err(Error::new(
+            ErrorName::reported(ErrorKind::Request, refused.name),
+            refused.message,
+        )
+        .hint(refused.hint)),
         None => Ok(warnings),
     }
 }

@@ -1,4 +1,5 @@
-//! The taint of an exclusive pool, which keeps the jobs of others off its nodes. It evicts nobody, and goes with the pool.
+//! The taint of an exclusive pool, which keeps the jobs of others off its nodes. It evicts nobody,
+//! and goes with the pool.
 
 use crate::lookup;
 use gpuctl_cluster::Connection;
@@ -18,31 +19,64 @@ pub(crate) struct TaintChange {
 
 /// Returns the pool whose jobs alone a node takes.
 pub(crate) fn taken_by(node: &Node) -> Option<&str> {
-    let taint = node.taints.iter().find(|taint| taint.key == POOL_LABEL && taint.effect == "NoSchedule");
+    let taint = node
+        .taints
+        .iter()
+        .find(|taint| taint.key == POOL_LABEL && taint.effect == "NoSchedule");
     taint.and_then(|taint| taint.value.as_deref())
 }
 
-/// Returns what differs on the nodes of a pool from what its definition says. `named` are the nodes that a file puts into it; the others
-/// count as long as their label says so. A taint that somebody else set stays: `was` tells whether the pool had set one.
-pub(crate) fn missing(pool: &PoolDefinition, named: &PoolDefinition, was: bool, inventory: &Inventory) -> Vec<TaintChange> {
+/// Returns what differs on the nodes of a pool from what its definition says. `named` are the nodes
+/// that a file puts into it; the others count as long as their label says so. A taint that somebody
+/// else set stays: `was` tells whether the pool had set one.
+pub(crate) fn missing(
+    pool: &PoolDefinition,
+    named: &PoolDefinition,
+    was: bool,
+    inventory: &Inventory,
+) -> Vec<TaintChange> {
     let wanted = pool.exclusive.then(|| pool.name.clone());
     let is_named = |host: &NodeUsage| named.labels.contains_key(host.name());
     let is_in = |host: &NodeUsage| is_named(host) || host.details.node.pool() == Some(&pool.name);
-    let hosts = inventory.hosts.iter().filter(|host| pool.labels.contains_key(host.name()) && is_in(host));
+    let hosts = inventory
+        .hosts
+        .iter()
+        .filter(|host| pool.labels.contains_key(host.name()) && is_in(host));
     hosts
         .filter_map(|host| {
             let before = taken_by(&host.details.node).map(ToOwned::to_owned);
-            let ours = before.as_ref().is_none_or(|there| if *there == pool.name { was } else { is_named(host) });
-            let change = TaintChange { node: host.name().to_owned(), wanted: wanted.clone(), before };
+            let ours = before.as_ref().is_none_or(|there| {
+                if *there == pool.name {
+                    was
+                } else {
+                    is_named(host)
+                }
+            });
+            let change = TaintChange {
+                node: host.name().to_owned(),
+                wanted: wanted.clone(),
+                before,
+            };
             (change.wanted != change.before && (wanted.is_some() || ours)).then_some(change)
         })
         .collect()
 }
 
 /// Writes one change, or takes it back.
-pub(crate) async fn write(connection: &Connection, change: &TaintChange, back: bool) -> Result<(), Error> {
-    let (from, to) = if back { (&change.wanted, &change.before) } else { (&change.before, &change.wanted) };
-    match connection.set_pool_taint(&change.node, from.as_deref(), to.as_deref()).await? {
+pub(crate) async fn write(
+    connection: &Connection,
+    change: &TaintChange,
+    back: bool,
+) -> Result<(), Error> {
+    let (from, to) = if back {
+        (&change.wanted, &change.before)
+    } else {
+        (&change.before, &change.wanted)
+    };
+    match connection
+        .set_pool_taint(&change.node, from.as_deref(), to.as_deref())
+        .await?
+    {
         true => Ok(()),
         false => Err(lookup::missing_node(&change.node, &[])),
     }

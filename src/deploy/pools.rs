@@ -1,5 +1,5 @@
-//! Creates, changes and deletes pools. Each label that is set for a pool is recorded in its definition first, so that
-//! deleting the pool can remove it.
+//! Creates, changes and deletes pools. Each label that is set for a pool is recorded in its
+//! definition first, so that deleting the pool can remove it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,17 +59,40 @@ pub(crate) struct Planned {
 impl Planned {
     /// Plans from the file alone, with the names of its nodes.
     pub(crate) fn without_nodes(pool: &Pool, before: Option<PoolDefinition>) -> Self {
-        let labels = pool.nodes.iter().map(|node| (node.name.value.clone(), BTreeMap::new())).collect();
-        let wanted = PoolDefinition { labels, ..definition(pool) };
-        Self { wanted, before, steps: Vec::new(), taints: Vec::new(), missing: Vec::new(), inventory: Inventory::default() }
+        let labels = pool
+            .nodes
+            .iter()
+            .map(|node| (node.name.value.clone(), BTreeMap::new()))
+            .collect();
+        let wanted = PoolDefinition {
+            labels,
+            ..definition(pool)
+        };
+        Self {
+            wanted,
+            before,
+            steps: Vec::new(),
+            taints: Vec::new(),
+            missing: Vec::new(),
+            inventory: Inventory::default(),
+        }
     }
 }
 
 /// Looks at the nodes of a pool, and at what is there of it.
-pub(crate) async fn plan(connection: &Connection, pool: &Pool, force: bool) -> Result<Planned, Error> {
+pub(crate) async fn plan(
+    connection: &Connection,
+    pool: &Pool,
+    force: bool,
+) -> Result<Planned, Error> {
     let name = &pool.name.value;
-    let (stock, before) = futures::future::try_join(connection.stock(), connection.pool(name)).await?;
-    let stock = if pool.nodes.is_empty() { stock } else { stock.listed()? };
+    let (stock, before) =
+        futures::future::try_join(connection.stock(), connection.pool(name)).await?;
+    let stock = if pool.nodes.is_empty() {
+        stock
+    } else {
+        stock.listed()?
+    };
     let inventory = stock.inventory;
     let before = before.map(|known| known.pool);
     let mut wanted = definition(pool);
@@ -83,56 +106,142 @@ pub(crate) async fn plan(connection: &Connection, pool: &Pool, force: bool) -> R
         fits(host, &wanted, kind, force)?;
         let mut set = taken_over(connection, host, name).await?;
         let there = &host.details.node.labels;
-        // A type that is written there already is somebody else's label, and stays when the pool goes.
-        let own = |key: &str| before.as_ref().and_then(|pool| pool.labels.get(host.name())?.get(key)).cloned();
-        if let Some(value) = kind.map(ToString::to_string).filter(|kind| there.get(TYPE_LABELS[0]) != Some(kind)) {
-            let earlier = set.get(TYPE_LABELS[0]).cloned().or_else(|| own(TYPE_LABELS[0]));
-            let before = earlier.map_or_else(|| there.get(TYPE_LABELS[0]).cloned(), |noted| noted.before);
+        // A type that is written there already is somebody else's label, and stays when the pool
+        // goes.
+        let own = |key: &str| {
+            before
+                .as_ref()
+                .and_then(|pool| pool.labels.get(host.name())?.get(key))
+                .cloned()
+        };
+        if let Some(value) = kind
+            .map(ToString::to_string)
+            .filter(|kind| there.get(TYPE_LABELS[0]) != Some(kind))
+        {
+            let earlier = set
+                .get(TYPE_LABELS[0])
+                .cloned()
+                .or_else(|| own(TYPE_LABELS[0]));
+            let before =
+                earlier.map_or_else(|| there.get(TYPE_LABELS[0]).cloned(), |noted| noted.before);
             set.insert(TYPE_LABELS[0].to_owned(), Noted { value, before });
         }
-        steps.extend(set.iter().filter(|(key, note)| there.get(*key) != Some(&note.value)).map(|(key, note)| LabelChange {
-            node: node.name.value.clone(),
-            key: key.clone(),
-            value: note.value.clone(),
-            before: there.get(key).cloned(),
-        }));
+        steps.extend(
+            set.iter()
+                .filter(|(key, note)| there.get(*key) != Some(&note.value))
+                .map(|(key, note)| LabelChange {
+                    node: node.name.value.clone(),
+                    key: key.clone(),
+                    value: note.value.clone(),
+                    before: there.get(key).cloned(),
+                }),
+        );
         wanted.labels.insert(node.name.value.clone(), set);
     }
     let after = before.clone().unwrap_or_default().changed_to(&wanted);
-    let taints = pool_taints::missing(&after, &wanted, before.as_ref().is_some_and(|before| before.exclusive), &inventory);
-    Ok(Planned { wanted, before, steps, taints, missing, inventory })
+    let taints = pool_taints::missing(
+        &after,
+        &wanted,
+        before.as_ref().is_some_and(|before| before.exclusive),
+        &inventory,
+    );
+    Ok(Planned {
+        wanted,
+        before,
+        steps,
+        taints,
+        missing,
+        inventory,
+    })
 }
 
-/// Makes the pool of a file: its definition, then its labels. A pool that is there already is changed with `force` only.
-/// A failure on the way takes everything back.
-pub(crate) async fn create(connection: &Connection, pool: &Pool, how: PoolOptions, context: &Context) -> Result<Made, Error> {
+/// Makes the pool of a file: its definition, then its labels. A pool that is there already is
+/// changed with `force` only. A failure on the way takes everything back.
+pub(crate) async fn create(
+    connection: &Connection,
+    pool: &Pool,
+    how: PoolOptions,
+    context: &Context,
+) -> Result<Made, Error> {
     let name = &pool.name.value;
-    let Planned { wanted, before, steps, taints, missing, inventory } = plan(connection, pool, how.force).await?;
+    let Planned {
+        wanted,
+        before,
+        steps,
+        taints,
+        missing,
+        inventory,
+    } = plan(connection, pool, how.force).await?;
     if !missing.is_empty() && !how.keep_partial {
-        let message = format!("there is no node {}; nothing was written", missing.join(", "));
-        let error = Error::new(ErrorName::reported(ErrorKind::Request, "NodeNotFound"), message);
-        return Err(error.hint("`gpuctl get nodes` lists what there is; --keep-partial makes the pool with the others"));
+        let message = format!(
+            "there is no node {}; nothing was written",
+            missing.join(", ")
+        );
+        let error = Error::new(
+            ErrorName::reported(ErrorKind::Request, "NodeNotFound"),
+            message,
+        );
+        return Err(error.hint(
+            "`gpuctl get nodes` lists what there is; --keep-partial makes the pool with the others",
+        ));
     }
     for node in &missing {
-        context.terminal.warn(&format!("there is no node {node}: the pool is created without it"));
+        context.terminal.warn(&format!(
+            "there is no node {node}: the pool is created without it"
+        ));
     }
-    let made = |status, message| Ok(Made { kind: "pool", name: name.clone(), status, message, dry_run: how.dry_run });
+    let made = |status, message| {
+        Ok(Made {
+            kind: "pool",
+            name: name.clone(),
+            status,
+            message,
+            dry_run: how.dry_run,
+        })
+    };
     match &before {
-        Some(before) if *before == before.changed_to(&wanted) && steps.is_empty() && taints.is_empty() => {
+        Some(before)
+            if *before == before.changed_to(&wanted) && steps.is_empty() && taints.is_empty() =>
+        {
             return made("unchanged", "is as the file says".to_owned());
         }
         Some(_) if !how.force && !how.change => {
-            let error = Error::new(ErrorName::AlreadyExists, format!("pool `{name}` already exists and differs from the file"));
-            return Err(error.hint(format!("--force changes it; `gpuctl add node NODE --pool {name}` adds nodes")));
+            let error = Error::new(
+                ErrorName::AlreadyExists,
+                format!("pool `{name}` already exists and differs from the file"),
+            );
+            return Err(error.hint(format!(
+                "--force changes it; `gpuctl add node NODE --pool {name}` adds nodes"
+            )));
         }
         _ => {}
     }
-    let (status, verb) = if before.is_some() { ("updated", "changed, now") } else { ("created", "created") };
-    let nodes = count(before.clone().unwrap_or_default().changed_to(&wanted).labels.len() as u64, "node");
+    let (status, verb) = if before.is_some() {
+        ("updated", "changed, now")
+    } else {
+        ("created", "created")
+    };
+    let nodes = count(
+        before
+            .clone()
+            .unwrap_or_default()
+            .changed_to(&wanted)
+            .labels
+            .len() as u64,
+        "node",
+    );
     if how.dry_run {
         return made(status, format!("would be {verb} with {nodes}"));
     }
-    write(connection, &wanted, before.as_ref(), (&steps, &taints), how, context).await?;
+    write(
+        connection,
+        &wanted,
+        before.as_ref(),
+        (&steps, &taints),
+        how,
+        context,
+    )
+    .await?;
     for node in &pool.nodes {
         if let Some(host) = find(&inventory, &node.name.value) {
             leave_other(connection, host, name).await?;
@@ -164,9 +273,15 @@ async fn write(
     how: PoolOptions,
     context: &Context,
 ) -> Result<(), Error> {
-    tell_home(connection.ensure_home(how.private).await?, how.private, context);
+    tell_home(
+        connection.ensure_home(how.private).await?,
+        how.private,
+        context,
+    );
     if before.is_some() {
-        connection.change_pool(&wanted.name, |pool| *pool = pool.changed_to(wanted)).await?;
+        connection
+            .change_pool(&wanted.name, |pool| *pool = pool.changed_to(wanted))
+            .await?;
     } else if !connection.add_pool(wanted).await? {
         let message = format!("pool `{}` was made by somebody else meanwhile", wanted.name);
         return Err(Error::new(ErrorName::AlreadyExists, message));
@@ -174,7 +289,11 @@ async fn write(
     let (mut labelled, mut tainted) = (0, 0);
     let written = async {
         for step in steps {
-            let over = if how.force { LabelOverwrite::Anything } else { LabelOverwrite::Only(step.before.as_deref()) };
+            let over = if how.force {
+                LabelOverwrite::Anything
+            } else {
+                LabelOverwrite::Only(step.before.as_deref())
+            };
             set_label(connection, &step.node, &step.key, &step.value, over).await?;
             labelled += 1;
         }
@@ -184,8 +303,16 @@ async fn write(
         }
         Ok::<_, Error>(())
     };
-    let Err(error) = written.await else { return Ok(()) };
-    let left = take_back(connection, wanted, before, (&steps[..labelled], &taints[..tainted])).await;
+    let Err(error) = written.await else {
+        return Ok(());
+    };
+    let left = take_back(
+        connection,
+        wanted,
+        before,
+        (&steps[..labelled], &taints[..tainted]),
+    )
+    .await;
     let error = error.during(format!("pool `{}` could not be created", wanted.name));
     Err(match left.is_empty() {
         true => error.cause("everything created before was removed again"),
@@ -221,12 +348,21 @@ async fn take_back(
     }
     for step in steps.iter().rev() {
         let ours = LabelOverwrite::Only(Some(&step.value));
-        if connection.set_label(&step.node, &step.key, step.before.as_deref(), ours).await.is_err() {
+        if connection
+            .set_label(&step.node, &step.key, step.before.as_deref(), ours)
+            .await
+            .is_err()
+        {
             left.push(format!("{}: {}", step.node, step.key));
         }
     }
     let definition = match before {
-        Some(before) => connection.change_pool(&wanted.name, |pool| *pool = pool.changed_back(wanted, before)).await.is_ok(),
+        Some(before) => connection
+            .change_pool(&wanted.name, |pool| {
+                *pool = pool.changed_back(wanted, before);
+            })
+            .await
+            .is_ok(),
         None => connection.remove_pool(&wanted.name, None).await.is_ok(),
     };
     if !definition {
@@ -238,7 +374,9 @@ async fn take_back(
 /// Facts are a help for others: that they could not be written is told, and no more.
 pub(crate) async fn publish(connection: &Connection, begin: bool, context: &Context) {
     if let Err(failure) = connection.publish(begin).await {
-        context.terminal.warn(&format!("users who may not read nodes will not see this change: {failure}"));
+        context.terminal.warn(&format!(
+            "users who may not read nodes will not see this change: {failure}"
+        ));
     }
 }
 
@@ -264,8 +402,10 @@ pub(crate) async fn delete(
         }
         let stock = connection.stock().await?;
         if stock.inventory.pools().contains(name) {
-            let error =
-                Error::new(ErrorName::NoDefinition, format!("pool `{name}` has no definition, only labels set by others"));
+            let error = Error::new(
+                ErrorName::NoDefinition,
+                format!("pool `{name}` has no definition, only labels set by others"),
+            );
             return Err(error.hint(format!("gpuctl remove node NODE --pool {name}")));
         }
         return Err(missing(name, &stock.inventory, connection).await);
@@ -280,8 +420,18 @@ pub(crate) async fn delete(
             if known.pool.exclusive {
                 pool_taints::leave(connection, node, name).await?;
             }
-            let Some((host, _)) = connection.host(node).await? else { continue };
-            pool_labels::leave(connection, &context.terminal, name, &host.node, notes, &mut warned).await?;
+            let Some((host, _)) = connection.host(node).await? else {
+                continue;
+            };
+            pool_labels::leave(
+                connection,
+                &context.terminal,
+                name,
+                &host.node,
+                notes,
+                &mut warned,
+            )
+            .await?;
             taken.insert(node.clone());
         }
         // Whoever changed it meanwhile may have set more labels.
@@ -295,12 +445,19 @@ pub(crate) async fn delete(
     }
     publish(connection, true, context).await;
     let taken = count(taken.len() as u64, "node");
-    Ok(Some(if how.keep_labels { "its labels stay".to_owned() } else { format!("labels taken from {taken}") }))
+    Ok(Some(if how.keep_labels {
+        "its labels stay".to_owned()
+    } else {
+        format!("labels taken from {taken}")
+    }))
 }
 
 /// Refuses to delete a pool that has jobs, or whose jobs cannot be counted.
 async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error> {
-    let wanted = Wanted { pool: Some(name.to_owned()), ..Wanted::default() };
+    let wanted = Wanted {
+        pool: Some(name.to_owned()),
+        ..Wanted::default()
+    };
     let found = connection.jobs(&wanted).await?;
     let alive: Vec<String> = found
         .jobs
@@ -309,7 +466,10 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
         .map(|job| format!("{}/{}", job.namespace, job.name))
         .collect();
     if !alive.is_empty() {
-        let error = Error::new(ErrorName::PoolInUse, format!("pool `{name}` has jobs: {}", alive.join(", ")));
+        let error = Error::new(
+            ErrorName::PoolInUse,
+            format!("pool `{name}` has jobs: {}", alive.join(", ")),
+        );
         return Err(error.hint("--force deletes the pool; the jobs continue"));
     }
     match found.unseen() {
@@ -324,10 +484,17 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
 /// Returns the error for a pool that does not exist.
 pub(crate) async fn missing(name: &str, inventory: &Inventory, connection: &Connection) -> Error {
     let defined = connection.pools().await.unwrap_or_default();
-    let mut names: Vec<&str> = inventory.pools().into_iter().chain(defined.iter().map(|pool| pool.name.as_str())).collect();
+    let mut names: Vec<&str> = inventory
+        .pools()
+        .into_iter()
+        .chain(defined.iter().map(|pool| pool.name.as_str()))
+        .collect();
     names.sort_unstable();
     names.dedup();
-    let error = Error::new(ErrorName::PoolNotFound, format!("there is no pool `{name}`"));
+    let error = Error::new(
+        ErrorName::PoolNotFound,
+        format!("there is no pool `{name}`"),
+    );
     match gpuctl_manifest::spec::nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None if names.is_empty() => error.hint("there is none yet: gpuctl create -f pool.yaml"),

@@ -1,5 +1,6 @@
-//! Chooses for each job of a run who admits it (`job.queue`) and who places its pods together (`job.gang`), by what the cluster
-//! serves. A queue that does not exist is found here and refused by `possible`.
+//! Chooses for each job of a run who admits it (`job.queue`) and who places its pods together
+//! (`job.gang`), by what the cluster serves. A queue that does not exist is found here and refused
+//! by `possible`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,11 @@ pub(super) struct Queueing<'c> {
 impl<'c> Queueing<'c> {
     /// Asks the cluster.
     pub(super) async fn of(connection: &'c Connection) -> Result<Self, Failure> {
-        Ok(Self { connection, served: connection.served_queueing().await?, names: RefCell::default() })
+        Ok(Self {
+            connection,
+            served: connection.served_queueing().await?,
+            names: RefCell::default(),
+        })
     }
 
     /// Returns true when the job names a queue or is a training over several nodes.
@@ -44,17 +49,27 @@ impl<'c> Queueing<'c> {
     }
 
     /// Decides for one job.
-    pub(super) async fn choose(&self, job: &JobDocument, namespace: &str) -> Result<QueueChoice, Error> {
+    pub(super) async fn choose(
+        &self,
+        job: &JobDocument,
+        namespace: &str,
+    ) -> Result<QueueChoice, Error> {
         let mut choice = QueueChoice::default();
         if let Some(queue) = &job.queue {
-            self.find(queue, job.queue_system, namespace, &mut choice).await?;
+            self.find(queue, job.queue_system, namespace, &mut choice)
+                .await?;
         }
         if is_gang(job) {
             choice.gang = self.gang(job, namespace, &mut choice).await?;
         }
-        if let (Some(Gang::Kueue), Some(queue), Some(_)) = (&choice.gang, &job.queue, &job.training.topology) {
+        if let (Some(Gang::Kueue), Some(queue), Some(_)) =
+            (&choice.gang, &job.queue, &job.training.topology)
+        {
             let version = self.served.of(QueueSystem::Kueue).unwrap_or_default();
-            choice.levels = self.connection.topology_levels(version, namespace, queue).await?;
+            choice.levels = self
+                .connection
+                .topology_levels(version, namespace, queue)
+                .await?;
         }
         Ok(choice)
     }
@@ -68,15 +83,26 @@ impl<'c> Queueing<'c> {
         choice: &mut QueueChoice,
     ) -> Result<(), Error> {
         if let Some(wanted) = wanted.filter(|wanted| self.served.of(*wanted).is_none()) {
-            let message =
-                format!("`job.queue_system: {}` asks for {}, and this cluster does not serve it", wanted.word(), wanted.name());
-            let error = Error::new(ErrorName::reported(ErrorKind::Specification, "QueueNotServed"), message);
+            let message = format!(
+                "`job.queue_system: {}` asks for {}, and this cluster does not serve it",
+                wanted.word(),
+                wanted.name()
+            );
+            let error = Error::new(
+                ErrorName::reported(ErrorKind::Specification, "QueueNotServed"),
+                message,
+            );
             return Err(error.hint("omit `job.queue_system`, or install the system"));
         }
-        let systems: Vec<QueueSystem> =
-            self.served.systems().filter(|system| wanted.is_none_or(|wanted| wanted == *system)).collect();
+        let systems: Vec<QueueSystem> = self
+            .served
+            .systems()
+            .filter(|system| wanted.is_none_or(|wanted| wanted == *system))
+            .collect();
         // Without any the renderer refuses the field.
-        let Some(first) = systems.first().copied() else { return Ok(()) };
+        let Some(first) = systems.first().copied() else {
+            return Ok(());
+        };
         let (mut having, mut unknown, mut there) = (Vec::new(), Vec::new(), Vec::new());
         for system in &systems {
             match self.names(*system, namespace).await? {
@@ -109,13 +135,28 @@ impl<'c> Queueing<'c> {
         Ok(())
     }
 
-    async fn names(&self, system: QueueSystem, namespace: &str) -> Result<Option<BTreeSet<String>>, Error> {
-        let key = (system, if system == QueueSystem::Kueue { namespace.to_owned() } else { String::new() });
+    async fn names(
+        &self,
+        system: QueueSystem,
+        namespace: &str,
+    ) -> Result<Option<BTreeSet<String>>, Error> {
+        let key = (
+            system,
+            if system == QueueSystem::Kueue {
+                namespace.to_owned()
+            } else {
+                String::new()
+            },
+        );
         if let Some(known) = self.names.borrow().get(&key) {
             return Ok(known.clone());
         }
         let version = self.served.of(system).unwrap_or_default();
-        let names = match self.connection.queue_names(system, version, namespace).await {
+        let names = match self
+            .connection
+            .queue_names(system, version, namespace)
+            .await
+        {
             Ok(names) => Some(names),
             Err(failure) if failure.is_forbidden() => None,
             // The group is served, its queues are not.
@@ -127,15 +168,31 @@ impl<'c> Queueing<'c> {
     }
 
     /// Decides who places the pods of a training over several nodes.
-    async fn gang(&self, job: &JobDocument, namespace: &str, choice: &mut QueueChoice) -> Result<Option<Gang>, Error> {
+    async fn gang(
+        &self,
+        job: &JobDocument,
+        namespace: &str,
+        choice: &mut QueueChoice,
+    ) -> Result<Option<Gang>, Error> {
         let not_served = |what: &str| {
-            let message = format!("`job.gang: {what}` asks for a scheduler that this cluster does not serve");
-            let error = Error::new(ErrorName::reported(ErrorKind::Specification, "GangNotServed"), message);
+            let message =
+                format!("`job.gang: {what}` asks for a scheduler that this cluster does not serve");
+            let error = Error::new(
+                ErrorName::reported(ErrorKind::Specification, "GangNotServed"),
+                message,
+            );
             error.hint("omit `job.gang` for the best that the cluster has")
         };
         let conflict = |wish: &str, system: QueueSystem| {
-            let message = format!("`job.gang: {wish}` cannot be combined with a queue of {}", system.name());
-            Error::new(ErrorName::reported(ErrorKind::Specification, "GangConflict"), message).hint("omit `job.gang`")
+            let message = format!(
+                "`job.gang: {wish}` cannot be combined with a queue of {}",
+                system.name()
+            );
+            Error::new(
+                ErrorName::reported(ErrorKind::Specification, "GangConflict"),
+                message,
+            )
+            .hint("omit `job.gang`")
         };
         let of_queue = choice.system.map(|system| match system {
             QueueSystem::Kueue => Gang::Kueue,
@@ -150,12 +207,20 @@ impl<'c> Queueing<'c> {
                 Some(_) => return Err(conflict("kueue", QueueSystem::Volcano)),
                 None => {
                     let message = "`job.gang: kueue` needs a queue of Kueue's";
-                    let error = Error::new(ErrorName::reported(ErrorKind::Specification, "GangConflict"), message);
-                    return Err(error.hint("name it by `job.queue`; `gpuctl get queues` lists them"));
+                    let error = Error::new(
+                        ErrorName::reported(ErrorKind::Specification, "GangConflict"),
+                        message,
+                    );
+                    return Err(
+                        error.hint("name it by `job.queue`; `gpuctl get queues` lists them")
+                    );
                 }
             },
             GangWish::Coscheduling | GangWish::Kai if of_queue.is_some() => {
-                return Err(conflict(wish.word(), choice.system.unwrap_or(QueueSystem::Kueue)));
+                return Err(conflict(
+                    wish.word(),
+                    choice.system.unwrap_or(QueueSystem::Kueue),
+                ));
             }
             GangWish::Coscheduling => match &self.served.coscheduling {
                 Some(version) => Some(Gang::Coscheduling(version.clone())),
@@ -163,13 +228,19 @@ impl<'c> Queueing<'c> {
             },
             GangWish::Kai if self.served.kai => Some(Gang::Kai),
             GangWish::Kai => return Err(not_served("kai")),
-            GangWish::Volcano if of_queue == Some(Gang::Kueue) => return Err(conflict("volcano", QueueSystem::Kueue)),
-            GangWish::Native if of_queue == Some(Gang::Volcano) => return Err(conflict("native", QueueSystem::Volcano)),
+            GangWish::Volcano if of_queue == Some(Gang::Kueue) => {
+                return Err(conflict("volcano", QueueSystem::Kueue));
+            }
+            GangWish::Native if of_queue == Some(Gang::Volcano) => {
+                return Err(conflict("native", QueueSystem::Volcano));
+            }
             GangWish::Volcano => match self.served.of(QueueSystem::Volcano) {
                 Some(_) => Some(Gang::Volcano),
                 None => return Err(not_served("volcano")),
             },
-            GangWish::Native if self.served.pod_groups.is_none() => return Err(not_served("native")),
+            GangWish::Native if self.served.pod_groups.is_none() => {
+                return Err(not_served("native"));
+            }
             GangWish::Native => self.native(),
             GangWish::Auto if of_queue.is_some() => of_queue,
             GangWish::Auto if self.served.pod_groups.is_none() => None,
@@ -189,9 +260,19 @@ impl<'c> Queueing<'c> {
     }
 
     async fn may_make_groups(&self, namespace: &str) -> Result<bool, Failure> {
-        let right = |verb| Right { place: RightScope::Namespace, group: "scheduling.k8s.io", resource: "podgroups", verb };
+        let right = |verb| Right {
+            place: RightScope::Namespace,
+            group: "scheduling.k8s.io",
+            resource: "podgroups",
+            verb,
+        };
         let rights = ["get", "create", "patch"].map(right);
-        Ok(self.connection.may(&rights.into(), Some(namespace)).await?.values().all(|allowed| *allowed))
+        Ok(self
+            .connection
+            .may(&rights.into(), Some(namespace))
+            .await?
+            .values()
+            .all(|allowed| *allowed))
     }
 }
 
@@ -208,10 +289,22 @@ fn missing(queue: &str, namespace: &str, there: &[(QueueSystem, BTreeSet<String>
         .iter()
         .filter(|(_, names)| !names.is_empty())
         .map(|(system, names)| {
-            format!("{} has {}", system.name(), names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+            format!(
+                "{} has {}",
+                system.name(),
+                names
+                    .iter()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         })
         .collect();
-    let known = if known.is_empty() { "there are none".to_owned() } else { known.join("; ") };
+    let known = if known.is_empty() {
+        "there are none".to_owned()
+    } else {
+        known.join("; ")
+    };
     let error = Error::new(
         ErrorName::reported(ErrorKind::NotFound, "QueueNotFound"),
         format!("queue `{queue}` does not exist{place}; {known}"),

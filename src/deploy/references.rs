@@ -1,5 +1,6 @@
-//! Looks up the objects that the pods of a job name and the job does not create: claims, secrets, ConfigMaps, service accounts. The API
-//! server accepts a pod that names an object which does not exist, and the pod never starts.
+//! Looks up the objects that the pods of a job name and the job does not create: claims, secrets,
+//! ConfigMaps, service accounts. The API server accepts a pod that names an object which does not
+//! exist, and the pod never starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,7 +74,11 @@ pub(super) struct ReferenceFindings {
 }
 
 /// Looks up every object that the pods name, but those that this run creates (`coming`).
-pub(super) async fn check(plan: &Plan, coming: &BTreeSet<String>, connection: &Connection) -> ReferenceFindings {
+pub(super) async fn check(
+    plan: &Plan,
+    coming: &BTreeSet<String>,
+    connection: &Connection,
+) -> ReferenceFindings {
     let namespace = &plan.target.namespace;
     let mut needs = needs(&plan.rendered.probe.body["spec"]);
     needs.retain(|(kind, name), _| !coming.contains(&brought(kind.plural(), namespace, name)));
@@ -89,30 +94,48 @@ pub(super) async fn check(plan: &Plan, coming: &BTreeSet<String>, connection: &C
             Ok(None) => {
                 let message = format!("{words} `{name}` does not exist in namespace `{namespace}`");
                 found.errors.push(
-                    Error::new(ErrorName::reported(ErrorKind::NotFound, kind.error_name()), message).hint(kind.hint(name, keys)),
+                    Error::new(
+                        ErrorName::reported(ErrorKind::NotFound, kind.error_name()),
+                        message,
+                    )
+                    .hint(kind.hint(name, keys)),
                 );
             }
             Ok(Some(object)) => {
                 let has = has_keys(&object);
-                let lacks: Vec<&str> = keys.iter().filter(|key| !has.contains(key.as_str())).map(String::as_str).collect();
+                let lacks: Vec<&str> = keys
+                    .iter()
+                    .filter(|key| !has.contains(key.as_str()))
+                    .map(String::as_str)
+                    .collect();
                 if !lacks.is_empty() {
                     let there = if has.is_empty() {
                         "it is empty".to_owned()
                     } else {
                         format!("it has {}", has.into_iter().collect::<Vec<_>>().join(", "))
                     };
-                    let message = format!("{words} `{name}` has no key `{}`; {there}", lacks.join("`, `"));
+                    let message = format!(
+                        "{words} `{name}` has no key `{}`; {there}",
+                        lacks.join("`, `")
+                    );
                     found.errors.push(
-                        Error::new(ErrorName::reported(ErrorKind::NotFound, "KeyNotFound"), message).hint(kind.hint(name, keys)),
+                        Error::new(
+                            ErrorName::reported(ErrorKind::NotFound, "KeyNotFound"),
+                            message,
+                        )
+                        .hint(kind.hint(name, keys)),
                     );
                 }
             }
             Err(failure) if failure.is_forbidden() => {
-                found
-                    .warnings
-                    .push(format!("whether {words} `{name}` exists was not checked: you may not read {}", kind.plural()));
+                found.warnings.push(format!(
+                    "whether {words} `{name}` exists was not checked: you may not read {}",
+                    kind.plural()
+                ));
             }
-            Err(failure) => found.warnings.push(format!("whether {words} `{name}` exists was not checked: {failure}")),
+            Err(failure) => found.warnings.push(format!(
+                "whether {words} `{name}` exists was not checked: {failure}"
+            )),
         }
     }
     found
@@ -124,49 +147,103 @@ pub(super) fn brought(plural: &str, namespace: &str, name: &str) -> String {
 }
 
 fn has_keys(object: &Value) -> BTreeSet<&str> {
-    let of = |field: &str| object[field].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect::<Vec<_>>();
-    ["data", "binaryData", "stringData"].into_iter().flat_map(of).collect()
+    let of = |field: &str| {
+        object[field]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, _)| key.as_str())
+            .collect::<Vec<_>>()
+    };
+    ["data", "binaryData", "stringData"]
+        .into_iter()
+        .flat_map(of)
+        .collect()
 }
 
 fn needs(spec: &Value) -> Needs {
     let mut needs = Needs::new();
     let mut add = |kind: NamedKind, of: &Value, field: &str, keys: Vec<&str>| {
-        if let Some(name) = of[field].as_str().filter(|name| !name.is_empty() && of["optional"] != true) {
-            needs.entry((kind, name.to_owned())).or_default().extend(keys.into_iter().map(ToOwned::to_owned));
+        if let Some(name) = of[field]
+            .as_str()
+            .filter(|name| !name.is_empty() && of["optional"] != true)
+        {
+            needs
+                .entry((kind, name.to_owned()))
+                .or_default()
+                .extend(keys.into_iter().map(ToOwned::to_owned));
         }
     };
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let keys = |of: &Value| -> Vec<String> {
-        list(&of["items"]).iter().filter_map(|item| item["key"].as_str().map(ToOwned::to_owned)).collect()
+        list(&of["items"])
+            .iter()
+            .filter_map(|item| item["key"].as_str().map(ToOwned::to_owned))
+            .collect()
     };
     for volume in list(&spec["volumes"]) {
-        add(NamedKind::Claim, &volume["persistentVolumeClaim"], "claimName", Vec::new());
+        add(
+            NamedKind::Claim,
+            &volume["persistentVolumeClaim"],
+            "claimName",
+            Vec::new(),
+        );
         let projected = list(&volume["projected"]["sources"]);
-        let secrets =
-            std::iter::once((&volume["secret"], "secretName")).chain(projected.iter().map(|one| (&one["secret"], "name")));
+        let secrets = std::iter::once((&volume["secret"], "secretName"))
+            .chain(projected.iter().map(|one| (&one["secret"], "name")));
         for (secret, field) in secrets {
-            add(NamedKind::Secret, secret, field, keys(secret).iter().map(String::as_str).collect());
+            add(
+                NamedKind::Secret,
+                secret,
+                field,
+                keys(secret).iter().map(String::as_str).collect(),
+            );
         }
-        let maps = std::iter::once(&volume["configMap"]).chain(projected.iter().map(|one| &one["configMap"]));
+        let maps = std::iter::once(&volume["configMap"])
+            .chain(projected.iter().map(|one| &one["configMap"]));
         for map in maps {
-            add(NamedKind::ConfigMap, map, "name", keys(map).iter().map(String::as_str).collect());
+            add(
+                NamedKind::ConfigMap,
+                map,
+                "name",
+                keys(map).iter().map(String::as_str).collect(),
+            );
         }
     }
-    for container in list(&spec["containers"]).iter().chain(&list(&spec["initContainers"])) {
+    for container in list(&spec["containers"])
+        .iter()
+        .chain(&list(&spec["initContainers"]))
+    {
         for variable in list(&container["env"]) {
             let from = &variable["valueFrom"];
-            for (kind, reference) in
-                [(NamedKind::Secret, &from["secretKeyRef"]), (NamedKind::ConfigMap, &from["configMapKeyRef"])]
-            {
-                add(kind, reference, "name", reference["key"].as_str().into_iter().collect());
+            for (kind, reference) in [
+                (NamedKind::Secret, &from["secretKeyRef"]),
+                (NamedKind::ConfigMap, &from["configMapKeyRef"]),
+            ] {
+                add(
+                    kind,
+                    reference,
+                    "name",
+                    reference["key"].as_str().into_iter().collect(),
+                );
             }
         }
         for source in list(&container["envFrom"]) {
             add(NamedKind::Secret, &source["secretRef"], "name", Vec::new());
-            add(NamedKind::ConfigMap, &source["configMapRef"], "name", Vec::new());
+            add(
+                NamedKind::ConfigMap,
+                &source["configMapRef"],
+                "name",
+                Vec::new(),
+            );
         }
     }
-    add(NamedKind::ServiceAccount, spec, "serviceAccountName", Vec::new());
+    add(
+        NamedKind::ServiceAccount,
+        spec,
+        "serviceAccountName",
+        Vec::new(),
+    );
     needs
 }
 
@@ -195,7 +272,12 @@ mod tests {
         });
         let found: Vec<(String, Vec<String>)> = needs(&spec)
             .into_iter()
-            .map(|((kind, name), keys)| (format!("{}/{name}", kind.words()), keys.into_iter().collect()))
+            .map(|((kind, name), keys)| {
+                (
+                    format!("{}/{name}", kind.words()),
+                    keys.into_iter().collect(),
+                )
+            })
             .collect();
         let expected = [
             ("claim/models", vec![]),
@@ -207,7 +289,12 @@ mod tests {
         ];
         let expected: Vec<(String, Vec<String>)> = expected
             .into_iter()
-            .map(|(name, keys)| (name.to_owned(), keys.into_iter().map(ToOwned::to_owned).collect()))
+            .map(|(name, keys)| {
+                (
+                    name.to_owned(),
+                    keys.into_iter().map(ToOwned::to_owned).collect(),
+                )
+            })
             .collect();
         assert_eq!(found, expected);
     }

@@ -26,7 +26,11 @@ pub(crate) struct SharedOutcome {
 
 impl SharedOutcome {
     pub(crate) fn exit_code(&self) -> ExitCode {
-        if self.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) }
+        if self.failed.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(ErrorKind::Request.exit_code())
+        }
     }
 
     /// As documents of a batch.
@@ -41,7 +45,11 @@ pub(crate) async fn judge(
     how: &SubmitOptions,
     context: &Context,
 ) -> Result<Vec<FailedDocument>, Error> {
-    Ok(refusals(inputs, how, context).await?.into_iter().map(|(_, failed)| failed).collect())
+    Ok(refusals(inputs, how, context)
+        .await?
+        .into_iter()
+        .map(|(_, failed)| failed)
+        .collect())
 }
 
 /// Returns the same, with the documents.
@@ -58,9 +66,18 @@ pub(crate) async fn refusals<'i>(
     // What is to be said is said when it is done.
     let talk = context.terminal.swap_talk(Verbosity::Errors);
     for input in inputs {
-        context.terminal.set_task(Some(Task::writing(input.document.kind(), how.mode.changes())));
+        context.terminal.set_task(Some(Task::writing(
+            input.document.kind(),
+            how.mode.changes(),
+        )));
         if let Err(error) = one(&connection, &input.document, how, true, context).await {
-            failed.push((input, FailedDocument { document: input.name(), error }));
+            failed.push((
+                input,
+                FailedDocument {
+                    document: input.name(),
+                    error,
+                },
+            ));
         }
     }
     context.terminal.swap_talk(talk);
@@ -81,8 +98,19 @@ pub(crate) async fn make(
     }
     let connection = context.connect().await?;
     for input in inputs {
-        context.terminal.set_task(Some(Task::writing(input.document.kind(), how.mode.changes())));
-        match one(&connection, &input.document, how, how.dry_run.is_some(), context).await {
+        context.terminal.set_task(Some(Task::writing(
+            input.document.kind(),
+            how.mode.changes(),
+        )));
+        match one(
+            &connection,
+            &input.document,
+            how,
+            how.dry_run.is_some(),
+            context,
+        )
+        .await
+        {
             Ok(made) => {
                 if !format.is_document() {
                     context.terminal.print(&made.text())?;
@@ -90,7 +118,10 @@ pub(crate) async fn make(
                 outcome.made.push(made);
             }
             Err(error) if only => return Err(error),
-            Err(error) => outcome.failed.push(FailedDocument { document: input.name(), error }),
+            Err(error) => outcome.failed.push(FailedDocument {
+                document: input.name(),
+                error,
+            }),
         }
     }
     Ok(outcome)
@@ -106,17 +137,46 @@ async fn one(
     let change = how.mode.changes();
     match document {
         Document::Pool(pool) => {
-            let making = PoolOptions { force: how.force, change, private: how.private, keep_partial: how.keep_partial, dry_run };
+            let making = PoolOptions {
+                force: how.force,
+                change,
+                private: how.private,
+                keep_partial: how.keep_partial,
+                dry_run,
+            };
             pools::create(connection, pool, making, context).await
         }
         Document::Quota(quota) => {
-            let force = matches!(how.mode, Mode::Apply { force_conflicts: true, .. });
-            let making = quotas::QuotaOptions { change, force, keep_partial: how.keep_partial, dry_run };
+            let force = matches!(
+                how.mode,
+                Mode::Apply {
+                    force_conflicts: true,
+                    ..
+                }
+            );
+            let making = quotas::QuotaOptions {
+                change,
+                force,
+                keep_partial: how.keep_partial,
+                dry_run,
+            };
             quotas::create(connection, quota, making, context).await
         }
         Document::Defaults(site) => {
-            let force = how.force || matches!(how.mode, Mode::Apply { force_conflicts: true, .. });
-            let making = defaults::DefaultsOptions { change: change || how.force, force, private: how.private, dry_run };
+            let force = how.force
+                || matches!(
+                    how.mode,
+                    Mode::Apply {
+                        force_conflicts: true,
+                        ..
+                    }
+                );
+            let making = defaults::DefaultsOptions {
+                change: change || how.force,
+                force,
+                private: how.private,
+                dry_run,
+            };
             defaults::create(connection, site, making, context).await
         }
         Document::Job(_) => unreachable!("jobs are submitted elsewhere"),

@@ -14,7 +14,10 @@ use gpuctl_view::{Format, document};
 pub(crate) async fn changeable(connection: &Connection, name: &str) -> Result<Job, Error> {
     let job = lookup::job(connection, name, Purpose::Change).await?;
     if job.deleting {
-        return Err(Error::new(ErrorName::Terminating, format!("job `{}` is being deleted", job.name)));
+        return Err(Error::new(
+            ErrorName::Terminating,
+            format!("job `{}` is being deleted", job.name),
+        ));
     }
     Ok(job)
 }
@@ -26,7 +29,12 @@ pub(crate) struct Change {
     pub message: String,
 }
 
-pub(crate) fn answer(job: &Job, change: Change, format: Format, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) fn answer(
+    job: &Job,
+    change: Change,
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     let scaled = Scaled {
         job_id: job.name.clone(),
         namespace: job.namespace.clone(),
@@ -36,6 +44,8 @@ pub(crate) fn answer(job: &Job, change: Change, format: Format, context: &Contex
         replicas: change.after,
         message: change.message,
     };
-    context.terminal.print(&document(format, &scaled).unwrap_or_else(|| text(&scaled)))?;
+    context
+        .terminal
+        .print(&document(format, &scaled).unwrap_or_else(|| text(&scaled)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -16,7 +16,8 @@ use gpuctl_manifest::spec::{Document, parse};
 use gpuctl_view::format::text;
 use gpuctl_view::jobs::created::Created;
 
-/// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are brought up to date.
+/// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are
+/// brought up to date.
 pub(crate) async fn wait(
     connection: &Connection,
     jobs: &mut [Created],
@@ -32,8 +33,15 @@ pub(crate) async fn wait(
     let paused = RefCell::new(None);
     let waited = async {
         for created in jobs.iter_mut() {
-            let mut gang = Gang { since: None, paused: &paused, deadline };
-            wait_for(connection, created, goal, start, deadline, &mut gang, context, &spinner).await?;
+            let mut gang = Gang {
+                since: None,
+                paused: &paused,
+                deadline,
+            };
+            wait_for(
+                connection, created, goal, start, deadline, &mut gang, context, &spinner,
+            )
+            .await?;
         }
         Ok(())
     };
@@ -44,12 +52,20 @@ pub(crate) async fn wait(
     spinner.finish_and_clear();
     if let Some(job) = paused.take() {
         let resumed = connection.suspend(&job, false).await.map_err(Error::from);
-        resumed.map_err(|error| error.hint(format!("the job is paused: gpuctl resume job {}/{}", job.namespace, job.name)))?;
+        resumed.map_err(|error| {
+            error.hint(format!(
+                "the job is paused: gpuctl resume job {}/{}",
+                job.namespace, job.name
+            ))
+        })?;
     }
     result
 }
 
-#[expect(clippy::too_many_arguments, reason = "one loop that looks at all of it")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one loop that looks at all of it"
+)]
 async fn wait_for(
     connection: &Connection,
     created: &mut Created,
@@ -60,14 +76,18 @@ async fn wait_for(
     context: &Context,
     spinner: &indicatif::ProgressBar,
 ) -> Result<(), Error> {
-    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
+    let patience =
+        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let wanted = Wanted::one(&created.namespace, &created.job_id);
     let mut bell = connection.doorbell(&created.namespace, &created.job_id);
     let (mut refused_since, mut old) = (None, None);
     loop {
         let found = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop();
         let Some(job) = found.filter(|job| !job.owner_is_gone) else {
-            return Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted in the meantime", created.job_id)));
+            return Err(Error::new(
+                ErrorName::NotFound,
+                format!("job `{}` was deleted in the meantime", created.job_id),
+            ));
         };
         let state = State::of(&job);
         state.status.word().clone_into(&mut created.status);
@@ -75,13 +95,20 @@ async fn wait_for(
         spinner.set_message(format!("{}: {}", created.job_id, doing(&job, &state)));
         match (state.status, goal) {
             // A service is there when all of it is, and of the version that was submitted.
-            (Status::Running, _) if job.kind.serves() && (job.rolling_out || state.running < state.wanted) => {}
+            (Status::Running, _)
+                if job.kind.serves() && (job.rolling_out || state.running < state.wanted) => {}
             (Status::Succeeded, _) | (Status::Running, WaitGoal::Running | WaitGoal::Started) => {
                 created.message = reached(&job, &state, start.elapsed());
-                context.terminal.announce(&format!("{} is {}", created.job_id, created.message));
+                context
+                    .terminal
+                    .announce(&format!("{} is {}", created.job_id, created.message));
                 return Ok(());
             }
-            (Status::Failed, WaitGoal::Started) if job.pods.iter().any(|pod| pod.started_at.is_some()) => return Ok(()),
+            (Status::Failed, WaitGoal::Started)
+                if job.pods.iter().any(|pod| pod.started_at.is_some()) =>
+            {
+                return Ok(());
+            }
             // It was created with no replicas.
             (Status::Paused, _) if job.kind.serves() => return Ok(()),
             (Status::Failed, _) => {
@@ -91,15 +118,26 @@ async fn wait_for(
             }
             _ => {}
         }
-        let refused = state.reason.as_deref().filter(|reason| MOUNT_REFUSED.contains(reason) && state.status == Status::Pending);
-        refused_since = refused_since.filter(|_| refused.is_some()).or_else(|| refused.map(|_| Instant::now()));
-        let refused_until = refused_since.zip(refused).map(|(since, reason)| since + patience_with(reason));
-        let refused = refused.filter(|_| refused_until.is_some_and(|until| Instant::now() >= until));
+        let refused = state
+            .reason
+            .as_deref()
+            .filter(|reason| MOUNT_REFUSED.contains(reason) && state.status == Status::Pending);
+        refused_since = refused_since
+            .filter(|_| refused.is_some())
+            .or_else(|| refused.map(|_| Instant::now()));
+        let refused_until = refused_since
+            .zip(refused)
+            .map(|(since, reason)| since + patience_with(reason));
+        let refused =
+            refused.filter(|_| refused_until.is_some_and(|until| Instant::now() >= until));
         // Pods of the version before an update do not count against the update.
         let old = old.get_or_insert_with(|| match created.action {
-            Some("updated" | "replaced") => {
-                job.pods.iter().filter(|pod| is_older(pod, context.now())).map(|pod| pod.uid.clone()).collect()
-            }
+            Some("updated" | "replaced") => job
+                .pods
+                .iter()
+                .filter(|pod| is_older(pod, context.now()))
+                .map(|pod| pod.uid.clone())
+                .collect(),
             _ => BTreeSet::new(),
         });
         let why = cannot_start(&job, |pod| !old.contains(&pod.uid))
@@ -110,23 +148,42 @@ async fn wait_for(
             return Err(error.cause("the job exists and goes on trying"));
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            let (seconds, full) = (start.elapsed().as_secs(), format!("{}/{}", created.namespace, created.job_id));
-            let message = format!("timed out after {seconds} s: job `{}` is {}", created.job_id, text::state(&state));
+            let (seconds, full) = (
+                start.elapsed().as_secs(),
+                format!("{}/{}", created.namespace, created.job_id),
+            );
+            let message = format!(
+                "timed out after {seconds} s: job `{}` is {}",
+                created.job_id,
+                text::state(&state)
+            );
             let error = Error::new(ErrorName::Timeout, message);
-            let error = state.message.iter().fold(error, Error::cause).cause("the job exists and continues");
+            let error = state
+                .message
+                .iter()
+                .fold(error, Error::cause)
+                .cause("the job exists and continues");
             return Err(error.hint(format!("gpuctl describe job {full}")));
         }
         gang.step(connection, &job, &state).await?;
-        bell.news([deadline, gang.due(&job), refused_until].into_iter().flatten().min()).await;
+        bell.news(
+            [deadline, gang.due(&job), refused_until]
+                .into_iter()
+                .flatten()
+                .min(),
+        )
+        .await;
     }
 }
 
 /// Returns true for a pod that is older than the submission.
 fn is_older(pod: &Pod, now: Timestamp) -> bool {
-    pod.created_at.is_none_or(|at| now.duration_since(at).as_secs() > 10)
+    pod.created_at
+        .is_none_or(|at| now.duration_since(at).as_secs() > 10)
 }
 
-/// Reasons of the kubelet's events while it cannot mount a volume, or while the volume is still attached to another node.
+/// Reasons of the kubelet's events while it cannot mount a volume, or while the volume is still
+/// attached to another node.
 const MOUNT_REFUSED: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
 
 /// How long a mount may be refused before that counts as the answer.
@@ -135,12 +192,20 @@ const MOUNT_PATIENCE: Duration = Duration::from_secs(30);
 const ATTACH_PATIENCE: Duration = Duration::from_secs(300);
 
 fn patience_with(reason: &str) -> Duration {
-    if reason == "FailedAttachVolume" { ATTACH_PATIENCE } else { MOUNT_PATIENCE }
+    if reason == "FailedAttachVolume" {
+        ATTACH_PATIENCE
+    } else {
+        MOUNT_PATIENCE
+    }
 }
 
 /// Says what was waited for: `running on gpu-a-02 after 4 s`.
 fn reached(job: &Job, state: &State, after: Duration) -> String {
-    let nodes: BTreeSet<&str> = job.current_pods().into_iter().filter_map(|pod| pod.node.as_deref()).collect();
+    let nodes: BTreeSet<&str> = job
+        .current_pods()
+        .into_iter()
+        .filter_map(|pod| pod.node.as_deref())
+        .collect();
     let place = match nodes.len() {
         0 => String::new(),
         1..=3 => format!(" on {}", nodes.into_iter().collect::<Vec<_>>().join(", ")),
@@ -153,8 +218,14 @@ fn reached(job: &Job, state: &State, after: Duration) -> String {
 async fn ended(connection: &Connection, job: &Job, reason: &str, message: String) -> Error {
     let error = Error::new(ErrorName::reported(ErrorKind::Request, reason), message);
     let lines = connection.last_lines(job, 5).await;
-    let error = lines.iter().fold(error, |error, line| error.cause(format!("log: {line}")));
-    let verb = if lines.is_empty() { "describe job" } else { "logs" };
+    let error = lines
+        .iter()
+        .fold(error, |error, line| error.cause(format!("log: {line}")));
+    let verb = if lines.is_empty() {
+        "describe job"
+    } else {
+        "logs"
+    };
     error.hint(format!("gpuctl {verb} {}/{}", job.namespace, job.name))
 }
 
@@ -165,7 +236,10 @@ fn doing(job: &Job, state: &State) -> String {
     }
     let pods = job.current_pods();
     let unscheduled = pods.iter().filter(|pod| pod.node.is_none()).count();
-    let pulling = pods.iter().filter(|pod| pod.node.is_some() && pod.phase == PodPhase::Pending).count();
+    let pulling = pods
+        .iter()
+        .filter(|pod| pod.node.is_some() && pod.phase == PodPhase::Pending)
+        .count();
     if unscheduled > 0 || pods.is_empty() {
         format!("scheduling, {}", text::state(state))
     } else if pulling > 0 && state.running == 0 {
@@ -175,7 +249,8 @@ fn doing(job: &Job, state: &State) -> String {
     }
 }
 
-/// `job.gang_timeout`: a gang that cannot be placed whole gives its GPUs back for a while, so that another can finish.
+/// `job.gang_timeout`: a gang that cannot be placed whole gives its GPUs back for a while, so that
+/// another can finish.
 struct Gang<'a> {
     since: Option<Instant>,
     /// The job that is paused now.
@@ -186,24 +261,38 @@ struct Gang<'a> {
 impl Gang<'_> {
     /// Returns when the gang has waited for as long as it may.
     fn due(&self, job: &Job) -> Option<Instant> {
-        self.since.and_then(|since| Some(since + gang_timeout(job)?))
+        self.since
+            .and_then(|since| Some(since + gang_timeout(job)?))
     }
 
-    async fn step(&mut self, connection: &Connection, job: &Job, state: &State) -> Result<(), Error> {
+    async fn step(
+        &mut self,
+        connection: &Connection,
+        job: &Job,
+        state: &State,
+    ) -> Result<(), Error> {
         // A queue decides by itself when a job of its runs.
         if job.queued || state.reason.as_deref() != Some("WaitingForPeers") {
             self.since = None;
             return Ok(());
         }
         let since = *self.since.get_or_insert_with(Instant::now);
-        let Some(limit) = gang_timeout(job).filter(|limit| since.elapsed() >= *limit) else { return Ok(()) };
+        let Some(limit) = gang_timeout(job).filter(|limit| since.elapsed() >= *limit) else {
+            return Ok(());
+        };
         self.since = None;
         self.paused.replace(Some(job.clone()));
         connection.suspend(job, true).await?;
-        // Two gangs that gave up together must not come back together; the names differ, so do the waits.
-        let spread = job.name.bytes().fold(0_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 1000);
+        // Two gangs that gave up together must not come back together; the names differ, so do the
+        // waits.
+        let spread = job
+            .name
+            .bytes()
+            .fold(0_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 1000);
         let pause = limit.min(Duration::from_secs(30)) / 2 + Duration::from_millis(5 * spread);
-        let left = self.deadline.map_or(pause, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = self.deadline.map_or(pause, |deadline| {
+            deadline.saturating_duration_since(Instant::now())
+        });
         tokio::time::sleep(pause.min(left)).await;
         connection.suspend(job, false).await?;
         self.paused.take();
@@ -213,8 +302,11 @@ impl Gang<'_> {
 
 fn gang_timeout(job: &Job) -> Option<Duration> {
     let parsed = parse("", job.source.as_deref()?).ok()?;
-    parsed.documents.into_iter().find_map(|document| match document {
-        Document::Job(job) => job.training.gang_timeout,
-        _ => None,
-    })
+    parsed
+        .documents
+        .into_iter()
+        .find_map(|document| match document {
+            Document::Job(job) => job.training.gang_timeout,
+            _ => None,
+        })
 }

@@ -1,4 +1,5 @@
-//! Warnings about the documents of a run, told together: each once, with the documents that it is about.
+//! Warnings about the documents of a run, told together: each once, with the documents that it is
+//! about.
 
 use crate::context::Context;
 
@@ -16,16 +17,25 @@ impl Warned {
     /// Adds the warnings of one document.
     pub(crate) fn add(&mut self, document: &str, messages: &[String]) {
         for message in messages {
-            match self.0.iter_mut().find(|warning| warning.message == *message) {
+            match self
+                .0
+                .iter_mut()
+                .find(|warning| warning.message == *message)
+            {
                 Some(known) => known.about.push(document.to_owned()),
-                None => self.0.push(Warning { message: message.clone(), about: vec![document.to_owned()] }),
+                None => self.0.push(Warning {
+                    message: message.clone(),
+                    about: vec![document.to_owned()],
+                }),
             }
         }
     }
 
     /// Tells them. `of` is the number of documents of the run: of a single one the name is known.
     pub(crate) fn tell(&self, of: usize, context: &Context) {
-        self.0.iter().for_each(|warning| context.terminal.warn(&warning.text(of)));
+        self.0
+            .iter()
+            .for_each(|warning| context.terminal.warn(&warning.text(of)));
     }
 }
 
@@ -37,7 +47,11 @@ impl Warning {
         let Self { message, about } = self;
         match about.len() {
             _ if of < 2 => message.clone(),
-            all if all > NAMED => format!("{} and {} more: {message}", about[..NAMED].join(", "), all - NAMED),
+            all if all > NAMED => format!(
+                "{} and {} more: {message}",
+                about[..NAMED].join(", "),
+                all - NAMED
+            ),
             _ => format!("{}: {message}", about.join(", ")),
         }
     }
@@ -54,7 +68,13 @@ mod tests {
             warned.add(document, &["of all".to_owned()]);
         }
         warned.add("b", &["of one".to_owned()]);
-        let told = |of: usize| warned.0.iter().map(|warning| warning.text(of)).collect::<Vec<_>>();
+        let told = |of: usize| {
+            warned
+                .0
+                .iter()
+                .map(|warning| warning.text(of))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(told(5), ["a, b, c and 2 more: of all", "b: of one"]);
         assert_eq!(told(1), ["of all", "of one"]);
     }

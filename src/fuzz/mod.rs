@@ -1,5 +1,6 @@
-//! Everything that reads bytes of others, as functions of bytes: what a fuzzer calls (`tests/fuzz`), and the tests here with their seeds.
-//! A function returns for whatever it is given, and panics where something is broken that holds for all bytes.
+//! Everything that reads bytes of others, as functions of bytes: what a fuzzer calls
+//! (`tests/fuzz`), and the tests here with their seeds. A function returns for whatever it is
+//! given, and panics where something is broken that holds for all bytes.
 
 use jiff::Timestamp;
 
@@ -39,11 +40,16 @@ pub const TARGETS: [(&str, Target); 14] = [
 
 /// Reads a file of jobs, with what is done to it before it is sent or shown.
 fn manifest(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
     if let Ok(parsed) = spec::parse("fuzz.yaml", text) {
         let _ = spec::checks::found(text, &parsed.documents);
         for document in &parsed.documents {
-            assert!(!document.name().contains(char::is_control), "a name that no cluster takes");
+            assert!(
+                !document.name().contains(char::is_control),
+                "a name that no cluster takes"
+            );
         }
     }
     let _ = spec::masked(text);
@@ -51,7 +57,9 @@ fn manifest(bytes: &[u8]) {
 
 /// Reads a file of other tools.
 fn foreign(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
     let _ = convert::convert(text, Some("busybox"));
 }
 
@@ -59,30 +67,48 @@ fn foreign(bytes: &[u8]) {
 fn training(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Some(percent) = progress::percent(text.lines()) {
-        assert!((0.0..=1.0).contains(&percent.ratio()), "{percent:?} of a training");
+        assert!(
+            (0.0..=1.0).contains(&percent.ratio()),
+            "{percent:?} of a training"
+        );
     }
-    let timed = text.lines().enumerate().map(|(second, line)| (Timestamp::from_second(second as i64).unwrap_or_default(), line));
+    let timed = text.lines().enumerate().map(|(second, line)| {
+        (
+            Timestamp::from_second(second as i64).unwrap_or_default(),
+            line,
+        )
+    });
     let _ = progress::cadence(timed);
     let _ = throughput(text.lines());
 }
 
-/// Writes queries with any text as the value of a label: it stays one text, and the matcher stands behind it.
+/// Writes queries with any text as the value of a label: it stays one text, and the matcher stands
+/// behind it.
 fn query(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let half = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let half = (0..=text.len() / 2)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or_default();
     let (value, of_matcher) = text.split_at(half);
     let (inner, outer) = (quoted(value), quoted(of_matcher));
-    assert_eq!((unquoted(&inner).as_deref(), unquoted(&outer).as_deref()), (Some(value), Some(of_matcher)));
+    assert_eq!(
+        (unquoted(&inner).as_deref(), unquoted(&outer).as_deref()),
+        (Some(value), Some(of_matcher))
+    );
     let matchers = Matchers::new(vec![("cluster".to_owned(), of_matcher.to_owned())]);
     let query = format!("sum by (pod) (rate(metric{{pod={inner}}}[5m])) / on (pod) other");
-    let expected = format!("sum by (pod) (rate(metric{{pod={inner},cluster={outer}}}[5m])) / on (pod) other{{cluster={outer}}}");
+    let expected = format!(
+        "sum by (pod) (rate(metric{{pod={inner},cluster={outer}}}[5m])) / on (pod) other{{cluster={outer}}}"
+    );
     assert_eq!(matchers.narrowed(&query), expected);
     // Nothing is known of a text that is no query, except that it ends.
     let _ = matchers.narrowed(&text);
     prometheus::fuzz::names(&text);
 }
 
-/// Reads a text of PromQL by its escapes; `None` where it does not end with its quote, or ends before.
+/// Reads a text of PromQL by its escapes; `None` where it does not end with its quote, or ends
+/// before.
 fn unquoted(text: &str) -> Option<String> {
     let inner = text.strip_prefix('"')?;
     let (mut read, mut letters) = (String::new(), inner.chars());
@@ -107,12 +133,21 @@ fn exporter(bytes: &[u8]) {
 
 /// Reads quantities and durations.
 fn amount(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
     if let (Some(milli), Some(whole)) = (quantity::milli(text), quantity::whole(text)) {
         let whole = i128::from(whole) * 1000;
-        assert!(whole >= milli && whole - milli < 1000, "{text:?} is rounded up to the next unit");
+        assert!(
+            whole >= milli && whole - milli < 1000,
+            "{text:?} is rounded up to the next unit"
+        );
         let written = quantity::binary(u64::try_from(whole / 1000).expect("it was one"));
-        assert_eq!(quantity::milli(&written), Some(whole), "what is written reads as what it was");
+        assert_eq!(
+            quantity::milli(&written),
+            Some(whole),
+            "what is written reads as what it was"
+        );
     }
     let _ = quantity::duration(text);
 }

@@ -1,5 +1,5 @@
-//! Seeds, and the short run: every target with its seeds, cut, changed, doubled and put into each other. A fuzzer that is led by what it
-//! reaches goes on from the same seeds (`tests/fuzz`).
+//! Seeds, and the short run: every target with its seeds, cut, changed, doubled and put into each
+//! other. A fuzzer that is led by what it reaches goes on from the same seeds (`tests/fuzz`).
 
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
@@ -51,7 +51,9 @@ const SKY: &str = "name: sft\nresources: {accelerators: H100:8, memory: 64+}\nnu
 
 fn files(folder: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> = entries.filter(|path| path.is_file()).collect();
     paths.sort();
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
@@ -63,20 +65,34 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
-        "manifest" => [files("examples"), files("examples/small"), files("tests/spec/checks")].concat(),
+        "manifest" => [
+            files("examples"),
+            files("examples/small"),
+            files("tests/spec/checks"),
+        ]
+        .concat(),
         "foreign-manifest" => texts(&[SLURM, JOB, SKY]),
         "kubeconfig" => texts(&[KUBECONFIG]),
         "protobuf-page" => vec![protobuf_seed(PODS)],
         "json-page" => texts(&[PODS]),
         "watch" => texts(&[&format!("\u{1}\u{7}\u{30}\u{3}{EVENTS}")]),
-        "log" => texts(&["\u{3}\u{5}\u{9}\u{1}ab2026-01-01T00:00:00.000000001Z one\n2026-01-01T00:00:00Z two\nno time\n"]),
+        "log" => texts(&[
+            "\u{3}\u{5}\u{9}\u{1}ab2026-01-01T00:00:00.000000001Z one\n2026-01-01T00:00:00Z two\nno time\n",
+        ]),
         "training-log" => texts(&[LOGGED]),
         "prometheus-answer" => texts(&[MATRIX, VECTOR, &MATRIX.replacen("\"1\"", "\"\0\"", 1)]),
         "chunks" => chunk_seeds(),
-        "query" => texts(&["a\"}b\\\nc", "sum by (a) (rate(x{y=\"}\"}[5m] offset 1ms)) > 1e3"]),
+        "query" => texts(&[
+            "a\"}b\\\nc",
+            "sum by (a) (rate(x{y=\"}\"}[5m] offset 1ms)) > 1e3",
+        ]),
         "exposition" => texts(&[EXPORTED]),
         "quantity" => texts(&["128Gi", "500m", "1.5e3", "1h30m", "9.999999E"]),
-        "shown-text" => texts(&["=cmd|' /C calc'!A0", "a\u{1b}[2J\u{9b}\u{202e}b\r\n,\"x", "-1.5%"]),
+        "shown-text" => texts(&[
+            "=cmd|' /C calc'!A0",
+            "a\u{1b}[2J\u{9b}\u{202e}b\r\n,\"x",
+            "-1.5%",
+        ]),
         other => panic!("`{other}` has no seeds"),
     }
 }
@@ -86,35 +102,39 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let count = seeds.len();
     let one = prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(b"\0\n\"{}[],:-=.\xff0e9\x1b".to_vec())];
     let edits = prop::collection::vec((any::<prop::sample::Index>(), 0_u8..5, one), 0..8);
-    (0..count, 0..count, edits, any::<prop::sample::Index>()).prop_map(move |(first, second, edits, cut)| {
-        let mut bytes = seeds[first].clone();
-        for (at, how, byte) in edits {
-            if bytes.is_empty() {
-                bytes.push(byte);
-            }
-            let at = at.index(bytes.len());
-            match how {
-                0 => bytes[at] = byte,
-                1 => bytes.insert(at, byte),
-                2 => drop(bytes.drain(at..(at + usize::from(byte)).min(bytes.len()))),
-                3 => bytes.extend_from_within(at..(at + usize::from(byte)).min(bytes.len())),
-                _ => {
-                    let other = &seeds[second];
-                    let from = usize::from(byte) * other.len() / 256;
-                    bytes.splice(at..at, other[from..].iter().take(64).copied());
+    (0..count, 0..count, edits, any::<prop::sample::Index>()).prop_map(
+        move |(first, second, edits, cut)| {
+            let mut bytes = seeds[first].clone();
+            for (at, how, byte) in edits {
+                if bytes.is_empty() {
+                    bytes.push(byte);
+                }
+                let at = at.index(bytes.len());
+                match how {
+                    0 => bytes[at] = byte,
+                    1 => bytes.insert(at, byte),
+                    2 => drop(bytes.drain(at..(at + usize::from(byte)).min(bytes.len()))),
+                    3 => bytes.extend_from_within(at..(at + usize::from(byte)).min(bytes.len())),
+                    _ => {
+                        let other = &seeds[second];
+                        let from = usize::from(byte) * other.len() / 256;
+                        bytes.splice(at..at, other[from..].iter().take(64).copied());
+                    }
                 }
             }
-        }
-        if cut.index(4) == 0 {
-            bytes.truncate(cut.index(bytes.len() + 1));
-        }
-        bytes
-    })
+            if cut.index(4) == 0 {
+                bytes.truncate(cut.index(bytes.len() + 1));
+            }
+            bytes
+        },
+    )
 }
 
 /// Changes of the seeds that each reader gets: `GPUCTL_FUZZ_RUNS`, else those of the short run.
 fn runs() -> u32 {
-    std::env::var("GPUCTL_FUZZ_RUNS").map_or(1500, |runs| runs.parse().expect("GPUCTL_FUZZ_RUNS is a number"))
+    std::env::var("GPUCTL_FUZZ_RUNS").map_or(1500, |runs| {
+        runs.parse().expect("GPUCTL_FUZZ_RUNS is a number")
+    })
 }
 
 #[test]
@@ -126,8 +146,13 @@ fn no_bytes_break_what_reads_them() {
         seeds.iter().for_each(|seed| target(seed));
         target(b"");
         // The same in every run: a fuzzer is who looks for new ones.
-        let config = Config { cases: runs, failure_persistence: None, ..Config::default() };
-        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        let config = Config {
+            cases: runs,
+            failure_persistence: None,
+            ..Config::default()
+        };
+        let mut runner =
+            TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
         let found = runner.run(&changed(seeds), |bytes| {
             target(&bytes);
             Ok(())
@@ -135,14 +160,18 @@ fn no_bytes_break_what_reads_them() {
         found.unwrap_or_else(|error| panic!("{name}: {error}"));
     };
     std::thread::scope(|scope| {
-        TARGETS.iter().for_each(|(name, target)| drop(scope.spawn(move || try_all(name, *target))));
+        TARGETS
+            .iter()
+            .for_each(|(name, target)| drop(scope.spawn(move || try_all(name, *target))));
     });
 }
 
 /// Writes the seeds where a fuzzer begins: `GPUCTL_FUZZ_SEEDS=FOLDER`.
 #[test]
 fn seeds_for_a_fuzzer() {
-    let Some(folder) = std::env::var_os("GPUCTL_FUZZ_SEEDS") else { return };
+    let Some(folder) = std::env::var_os("GPUCTL_FUZZ_SEEDS") else {
+        return;
+    };
     for (name, _) in TARGETS {
         let folder = Path::new(&folder).join(name);
         fs::create_dir_all(&folder).unwrap();

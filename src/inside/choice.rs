@@ -1,11 +1,13 @@
-//! Chooses the pod and container of a job that a command works in, and names its node where no answer comes from there.
+//! Chooses the pod and container of a job that a command works in, and names its node where no
+//! answer comes from there.
 
 use gpuctl_cluster::Failure;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, Pod, PodPhase, State};
 use gpuctl_view::format::text;
 
-/// Which container of a job is meant; without rank or pod the first that runs, without container the job's own.
+/// Which container of a job is meant; without rank or pod the first that runs, without container
+/// the job's own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContainerChoice<'a> {
     pub rank: Option<u32>,
@@ -13,10 +15,11 @@ pub(crate) struct ContainerChoice<'a> {
     pub container: Option<&'a str>,
 }
 
-/// Returns the error of a request that the API server hands on to the pod's node. Where no answer came from there, the node is named:
-/// the server's own words know an address.
+/// Returns the error of a request that the API server hands on to the pod's node. Where no answer
+/// came from there, the node is named: the server's own words know an address.
 pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
-    let silent = matches!(failure, Failure::TimedOut { .. }) || failure.code().is_some_and(|code| code >= 500);
+    let silent = matches!(failure, Failure::TimedOut { .. })
+        || failure.code().is_some_and(|code| code >= 500);
     match &pod.node {
         Some(node) if silent => {
             let message = format!("node `{node}` does not answer for {}", pod.name);
@@ -46,24 +49,41 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
     let full = format!("{}/{}", job.namespace, job.name);
     let Some(pod) = found else {
         if pods.is_empty() {
-            let error =
-                Error::new(ErrorName::NotRunning, format!("job `{}` is {} and has no pod", job.name, text::state(&state)));
+            let error = Error::new(
+                ErrorName::NotRunning,
+                format!(
+                    "job `{}` is {} and has no pod",
+                    job.name,
+                    text::state(&state)
+                ),
+            );
             return Err(error.hint(format!("gpuctl describe job {full}")));
         }
-        let what = place.rank.map_or_else(|| format!("pod `{}`", place.pod.unwrap_or("")), |rank| format!("rank {rank}"));
+        let what = place.rank.map_or_else(
+            || format!("pod `{}`", place.pod.unwrap_or("")),
+            |rank| format!("rank {rank}"),
+        );
         let name = |(index, pod): (usize, &&Pod)| match (place.rank, pod.rank) {
             (Some(_), Some(rank)) => rank.to_string(),
             (Some(_), None) => index.to_string(),
             (None, _) => pod.name.clone(),
         };
         let names: Vec<String> = pods.iter().enumerate().map(name).collect();
-        let error = Error::new(ErrorName::PodNotFound, format!("job `{}` has no {what}", job.name));
+        let error = Error::new(
+            ErrorName::PodNotFound,
+            format!("job `{}` has no {what}", job.name),
+        );
         return Err(error.hint(format!("available: {}", names.join(", "))));
     };
     if pod.phase != PodPhase::Running {
         let error = Error::new(
             ErrorName::NotRunning,
-            format!("{} does not run: job `{}` is {}", pod.name, job.name, text::state(&state)),
+            format!(
+                "{} does not run: job `{}` is {}",
+                pod.name,
+                job.name,
+                text::state(&state)
+            ),
         );
         return Err(error.hint(format!("gpuctl logs {full}")));
     }

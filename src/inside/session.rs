@@ -8,14 +8,20 @@ use crate::context::Context;
 use crate::inside::choice::{ContainerChoice, from_node, pod};
 use crate::lookup::{self, Purpose};
 use crate::terminal::raw;
-use gpuctl_cluster::{ExecRequest, Failure, SessionEnd, SessionInput, SessionStream, names_no_container};
+use gpuctl_cluster::{
+    ExecRequest, Failure, SessionEnd, SessionInput, SessionStream, names_no_container,
+};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_core::model::{Job, Pod};
 use gpuctl_local::platform::{self, RawMode, WindowChanges};
 
 /// A shell that most images have; bash where there is one.
-pub(crate) const SHELL: [&str; 3] = ["sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh"];
+pub(crate) const SHELL: [&str; 3] = [
+    "sh",
+    "-c",
+    "command -v bash >/dev/null 2>&1 && exec bash || exec sh",
+];
 
 pub(crate) struct Wants {
     pub stdin: bool,
@@ -34,21 +40,37 @@ pub(crate) async fn within(
     let pod = pod(&job, place)?;
     let tty = wants.tty && context.terminal.in_is_terminal();
     if wants.tty && !tty {
-        context.terminal.warn("stdin is not a terminal, so the command gets none");
+        context
+            .terminal
+            .warn("stdin is not a terminal, so the command gets none");
     }
-    let container = place.container.unwrap_or_else(|| pod.own_container()).to_owned();
-    let call =
-        ExecRequest { namespace: &job.namespace, pod: &pod.name, container: &container, command, stdin: wants.stdin || tty, tty };
-    let session = connection.start(&call).await.map_err(|failure| refused(failure, &job, pod, &container))?;
+    let container = place
+        .container
+        .unwrap_or_else(|| pod.own_container())
+        .to_owned();
+    let call = ExecRequest {
+        namespace: &job.namespace,
+        pod: &pod.name,
+        container: &container,
+        command,
+        stdin: wants.stdin || tty,
+        tty,
+    };
+    let session = connection
+        .start(&call)
+        .await
+        .map_err(|failure| refused(failure, &job, pod, &container))?;
     context.terminal.stream()?;
     let raw = if tty { RawMode::enter().ok() } else { None };
     let input = input(call.stdin, tty);
     let mut failed = None;
-    let running = session.run(input, |stream, bytes| match context.terminal.pass(stream == SessionStream::Err, bytes) {
-        Ok(read) => read,
-        Err(error) => {
-            failed = Some(error);
-            false
+    let running = session.run(input, |stream, bytes| {
+        match context.terminal.pass(stream == SessionStream::Err, bytes) {
+            Ok(read) => read,
+            Err(error) => {
+                failed = Some(error);
+                false
+            }
         }
     });
     let ending = tokio::select! {
@@ -67,24 +89,42 @@ pub(crate) async fn within(
         // A reader that went away ends us silently, as it ends every filter.
         SessionEnd::Unread => Ok(ExitCode::SUCCESS),
         SessionEnd::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-        SessionEnd::Refused(why) if ContainerComplaint::of_runtime(&why) == Some(ContainerComplaint::NoProgram) => {
-            let program = command.and_then(|command| command.first()).map_or("", String::as_str);
+        SessionEnd::Refused(why)
+            if ContainerComplaint::of_runtime(&why) == Some(ContainerComplaint::NoProgram) =>
+        {
+            let program = command
+                .and_then(|command| command.first())
+                .map_or("", String::as_str);
             let message = format!("the image of job `{}` has no `{program}`", job.name);
             Err(Error::new(ErrorName::CommandNotFound, message).cause(why))
         }
-        SessionEnd::Refused(why) => {
-            Err(Error::new(ErrorName::CommandFailed, format!("cannot run the command in {}", pod.name)).cause(why))
-        }
-        SessionEnd::Broken => Err(Error::new(ErrorName::ConnectionLost, format!("the connection to {} broke off", pod.name))
-            .hint(format!("the command may still run: gpuctl describe job {}/{}", job.namespace, job.name))),
+        SessionEnd::Refused(why) => Err(Error::new(
+            ErrorName::CommandFailed,
+            format!("cannot run the command in {}", pod.name),
+        )
+        .cause(why)),
+        SessionEnd::Broken => Err(Error::new(
+            ErrorName::ConnectionLost,
+            format!("the connection to {} broke off", pod.name),
+        )
+        .hint(format!(
+            "the command may still run: gpuctl describe job {}/{}",
+            job.namespace, job.name
+        ))),
     }
 }
 
 fn refused(failure: Failure, job: &Job, pod: &Pod, container: &str) -> Error {
-    let names: Vec<&str> = job.pods.iter().flat_map(|pod| &pod.containers).map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = job
+        .pods
+        .iter()
+        .flat_map(|pod| &pod.containers)
+        .map(|one| one.name.as_str())
+        .collect();
     if names_no_container(&failure) {
         let message = format!("job `{}` has no container `{container}`", job.name);
-        return Error::new(ErrorName::ContainerNotFound, message).hint(format!("available: {}", names.join(", ")));
+        return Error::new(ErrorName::ContainerNotFound, message)
+            .hint(format!("available: {}", names.join(", ")));
     }
     from_node(failure, pod)
 }
@@ -95,10 +135,15 @@ fn input(stdin: bool, tty: bool) -> mpsc::Receiver<SessionInput> {
     if tty {
         let sizes = sender.clone();
         tokio::spawn(async move {
-            let Ok(mut changes) = WindowChanges::listen() else { return };
+            let Ok(mut changes) = WindowChanges::listen() else {
+                return;
+            };
             loop {
                 if let Some((columns, rows)) = raw::window()
-                    && sizes.send(SessionInput::Resize { columns, rows }).await.is_err()
+                    && sizes
+                        .send(SessionInput::Resize { columns, rows })
+                        .await
+                        .is_err()
                 {
                     return;
                 }

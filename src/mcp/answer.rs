@@ -26,7 +26,12 @@ impl Answer {
     /// An error of the server itself.
     pub(super) fn own(message: String) -> Self {
         let structure = Some(json!({"message": message}));
-        Self { data: String::new(), notes: vec![message], structure, is_good: false }
+        Self {
+            data: String::new(),
+            notes: vec![message],
+            structure,
+            is_good: false,
+        }
     }
 
     /// The output of a command. Errors and warnings can also contain text of the cluster.
@@ -43,17 +48,30 @@ impl Answer {
         }
         // `fit` reports «not now» and «never here» by exit codes.
         let is_good = matches!(output.code, Some(0 | 8 | 9));
-        let data = format!("{}{}", mask::text(&output.out, source), mask::text(&output.said, source.of_lines()));
-        Self { data, notes, structure: None, is_good }
+        let data = format!(
+            "{}{}",
+            mask::text(&output.out, source),
+            mask::text(&output.said, source.of_lines())
+        );
+        Self {
+            data,
+            notes,
+            structure: None,
+            is_good,
+        }
     }
 
     /// Adds structured content, or the reason why it has only the text of the answer.
     pub(super) fn add(&mut self, structure: Result<Value, String>) {
         match structure {
-            Ok(structure) if structure.to_string().len() > LARGEST_STRUCTURE => self.add(Err(too_large())),
+            Ok(structure) if structure.to_string().len() > LARGEST_STRUCTURE => {
+                self.add(Err(too_large()));
+            }
             Ok(structure) => self.structure = Some(structure),
             Err(reason) if reason.is_empty() => {}
-            Err(reason) => self.notes.push(format!("[structured content is only the text: {reason}]")),
+            Err(reason) => self
+                .notes
+                .push(format!("[structured content is only the text: {reason}]")),
         }
     }
 
@@ -61,13 +79,19 @@ impl Answer {
         let mut parts = Vec::new();
         if !self.data.is_empty() {
             let fenced = fenced(&self.data);
-            parts.push(fenced.ok_or_else(|| ErrorData::internal_error("the system has no random numbers", None))?);
+            parts.push(fenced.ok_or_else(|| {
+                ErrorData::internal_error("the system has no random numbers", None)
+            })?);
         }
         parts.extend(self.notes);
         let text = parts.join("\n");
         let structure = self.structure.unwrap_or_else(|| json!({"text": text}));
         let content = vec![ContentBlock::text(text)];
-        let mut result = if self.is_good { CallToolResult::success(content) } else { CallToolResult::error(content) };
+        let mut result = if self.is_good {
+            CallToolResult::success(content)
+        } else {
+            CallToolResult::error(content)
+        };
         result.structured_content = Some(structure);
         Ok(result)
     }
@@ -85,7 +109,10 @@ pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, St
     }
     let (mut structure, source) = match serde_json::from_str::<Value>(&output.out) {
         Ok(answer) => (answer, source),
-        Err(_) => (errors(&output.said).ok_or("the command printed no JSON this time")?, source.of_lines()),
+        Err(_) => (
+            errors(&output.said).ok_or("the command printed no JSON this time")?,
+            source.of_lines(),
+        ),
     };
     mask::json(&mut structure, source);
     Ok(match structure {
@@ -98,8 +125,16 @@ pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, St
 /// Reads the errors that a command printed as JSON, one a line. Warnings are not errors.
 fn errors(said: &str) -> Option<Value> {
     let is_error = |object: &Value| object["error"].is_string() && object["kind"] != "warning";
-    let mut errors: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(is_error).collect();
-    if errors.len() > 1 { Some(errors.into()) } else { errors.pop() }
+    let mut errors: Vec<Value> = said
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter(is_error)
+        .collect();
+    if errors.len() > 1 {
+        Some(errors.into())
+    } else {
+        errors.pop()
+    }
 }
 
 fn too_large() -> String {
@@ -111,7 +146,12 @@ mod tests {
     use super::*;
 
     fn output(out: &str) -> Output {
-        Output { out: out.to_owned(), said: String::new(), code: Some(0), is_cut: false }
+        Output {
+            out: out.to_owned(),
+            said: String::new(),
+            code: Some(0),
+            is_cut: false,
+        }
     }
 
     #[test]
@@ -119,13 +159,19 @@ mod tests {
         let structure = |out: &str| structured(output(out), TextSource::Cluster);
         assert_eq!(structure("[1]"), Ok(json!({"items": [1]})));
         assert_eq!(structure("null"), Ok(json!({"value": null})));
-        assert_eq!(structure(r#"{"a": "PASSWORD=x"}"#), Ok(json!({"a": "PASSWORD=[redacted]"})));
+        assert_eq!(
+            structure(r#"{"a": "PASSWORD=x"}"#),
+            Ok(json!({"a": "PASSWORD=[redacted]"}))
+        );
         assert!(structure("").is_err());
         let large = json!({"text": "x".repeat(LARGEST_STRUCTURE)}).to_string();
         let mut answer = Answer::of(&output(""), TextSource::Cluster);
         answer.add(structure(&large));
         assert_eq!(answer.structure, None);
-        assert_eq!(answer.notes, ["[structured content is only the text: it exceeds 256 KiB; ask for less]"]);
+        assert_eq!(
+            answer.notes,
+            ["[structured content is only the text: it exceeds 256 KiB; ask for less]"]
+        );
     }
 
     #[test]
@@ -135,24 +181,50 @@ mod tests {
         page.add(Err(String::new()));
         page.notes.push("[page 2 of 5]".to_owned());
         let result = page.result().unwrap();
-        // Clients may read either form, so the text in structured content has the fence and the notes too.
+        // Clients may read either form, so the text in structured content has the fence and the
+        // notes too.
         let text = &result.content[0].as_text().unwrap().text;
-        assert!(text.starts_with("[begin data ") && text.contains("\nMOTD=[redacted]\n") && text.ends_with("]\n[page 2 of 5]"));
+        assert!(
+            text.starts_with("[begin data ")
+                && text.contains("\nMOTD=[redacted]\n")
+                && text.ends_with("]\n[page 2 of 5]")
+        );
         assert_eq!(result.structured_content, Some(json!({"text": text})));
-        assert_eq!(content(Answer::own("the server ends".to_owned())), Some(json!({"message": "the server ends"})));
+        assert_eq!(
+            content(Answer::own("the server ends".to_owned())),
+            Some(json!({"message": "the server ends"}))
+        );
         let warning = r#"{"error": "Warning", "kind": "warning", "message": "old"}"#;
         let error = r#"{"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=x"}"#;
-        let failed = |said: String| structured(Output { said, code: Some(4), ..output("") }, TextSource::Cluster);
+        let failed = |said: String| {
+            structured(
+                Output {
+                    said,
+                    code: Some(4),
+                    ..output("")
+                },
+                TextSource::Cluster,
+            )
+        };
         let shown = json!({"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=[redacted]"});
-        assert_eq!(failed(format!("note\n{warning}\n{error}\n")), Ok(shown.clone()));
-        assert_eq!(failed(format!("{error}\n{error}\n")), Ok(json!({"items": [shown, shown]})));
+        assert_eq!(
+            failed(format!("note\n{warning}\n{error}\n")),
+            Ok(shown.clone())
+        );
+        assert_eq!(
+            failed(format!("{error}\n{error}\n")),
+            Ok(json!({"items": [shown, shown]}))
+        );
         assert!(failed(format!("{warning}\n")).is_err());
     }
 
     #[test]
     fn the_uid_is_that_of_the_structure() {
         assert_eq!(uid(&Ok(json!({"uid": "a"}))), Some("a"));
-        assert_eq!((uid(&Ok(json!({"items": []}))), uid(&Err(String::new()))), (None, None));
+        assert_eq!(
+            (uid(&Ok(json!({"items": []}))), uid(&Err(String::new()))),
+            (None, None)
+        );
     }
 
     #[test]
@@ -168,7 +240,13 @@ mod tests {
         let result = answer.result().unwrap();
         let text = &result.content[0].as_text().unwrap().text;
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("[begin data ") && lines[3].starts_with("[end data "), "{text}");
-        assert!(lines[4].contains("cut off") && lines[5] == "(exit code 1)" && !text.contains("CANARY"), "{text}");
+        assert!(
+            lines[0].starts_with("[begin data ") && lines[3].starts_with("[end data "),
+            "{text}"
+        );
+        assert!(
+            lines[4].contains("cut off") && lines[5] == "(exit code 1)" && !text.contains("CANARY"),
+            "{text}"
+        );
     }
 }

@@ -3,10 +3,18 @@
 use super::mask::TextSource;
 use super::tools::{AgentTool, Change, Parameter, Place, WriteArea, may, must};
 
-const NAMESPACE: Parameter = may("namespace", Place::Text("--namespace"), "Namespace; without it the one of the kubeconfig");
+const NAMESPACE: Parameter = may(
+    "namespace",
+    Place::Text("--namespace"),
+    "Namespace; without it the one of the kubeconfig",
+);
 const JOB: Parameter = must("job", Place::Word, "Name of the job");
 const MANIFEST: Parameter = must("manifest", Place::Input, "The YAML");
-const START: Parameter = may("start", Place::Text("--start"), "Begin: a span before now such as 7d, or RFC 3339");
+const START: Parameter = may(
+    "start",
+    Place::Text("--start"),
+    "Begin: a span before now such as 7d, or RFC 3339",
+);
 
 const fn asks(
     name: &'static str,
@@ -14,7 +22,15 @@ const fn asks(
     command: &'static [&'static str],
     parameters: &'static [Parameter],
 ) -> AgentTool {
-    AgentTool { name, about, command, parameters, source: TextSource::Cluster, has_json: true, change: None }
+    AgentTool {
+        name,
+        about,
+        command,
+        parameters,
+        source: TextSource::Cluster,
+        has_json: true,
+        change: None,
+    }
 }
 
 /// A tool whose output also holds other text than names, states, events and logs.
@@ -24,14 +40,23 @@ const fn echoes(mut tool: AgentTool, source: TextSource) -> AgentTool {
 }
 
 const READING: [AgentTool; 19] = [
-    asks("overview", "GPUs of the cluster: how many there are, are held, are busy", &["get", "overview"], &[]),
+    asks(
+        "overview",
+        "GPUs of the cluster: how many there are, are held, are busy",
+        &["get", "overview"],
+        &[],
+    ),
     asks(
         "list_jobs",
         "Jobs with status, GPUs, utilization and age; all namespaces unless one is given",
         &["get", "jobs"],
         &[
             NAMESPACE,
-            may("status", Place::Text("--status"), "pending, running, succeeded, failed or paused"),
+            may(
+                "status",
+                Place::Text("--status"),
+                "pending, running, succeeded, failed or paused",
+            ),
             may("pool", Place::Text("--pool"), "Only this pool"),
         ],
     ),
@@ -44,8 +69,18 @@ const READING: [AgentTool; 19] = [
         ),
         TextSource::Description,
     ),
-    asks("why", "Why a job waits or died: causes with evidence and the command that helps", &["why"], &[JOB, NAMESPACE]),
-    asks("why_all", "Why each job waits or died, those with most GPUs first", &["why", "--all"], &[NAMESPACE]),
+    asks(
+        "why",
+        "Why a job waits or died: causes with evidence and the command that helps",
+        &["why"],
+        &[JOB, NAMESPACE],
+    ),
+    asks(
+        "why_all",
+        "Why each job waits or died, those with most GPUs first",
+        &["why", "--all"],
+        &[NAMESPACE],
+    ),
     asks(
         "logs",
         "The last lines of a job's log",
@@ -53,15 +88,44 @@ const READING: [AgentTool; 19] = [
         &[
             JOB,
             NAMESPACE,
-            may("tail", Place::Number("--tail"), "How many lines; 100 without it"),
-            may("grep", Place::Text("--grep"), "Only lines that match this regular expression"),
+            may(
+                "tail",
+                Place::Number("--tail"),
+                "How many lines; 100 without it",
+            ),
+            may(
+                "grep",
+                Place::Text("--grep"),
+                "Only lines that match this regular expression",
+            ),
             may("rank", Place::Number("--rank"), "Only this rank"),
-            may("first_error", Place::Switch("--first-error"), "Only the earliest error over all pods, with the lines before it"),
-            may("previous", Place::Switch("--previous"), "The attempt before this one"),
+            may(
+                "first_error",
+                Place::Switch("--first-error"),
+                "Only the earliest error over all pods, with the lines before it",
+            ),
+            may(
+                "previous",
+                Place::Switch("--previous"),
+                "The attempt before this one",
+            ),
         ],
     ),
-    asks("events", "What happened to a job", &["events"], &[JOB, NAMESPACE]),
-    echoes(asks("list_nodes", "Nodes with GPUs: type, pool, free GPUs, utilization", &["get", "nodes"], &[]), TextSource::Labels),
+    asks(
+        "events",
+        "What happened to a job",
+        &["events"],
+        &[JOB, NAMESPACE],
+    ),
+    echoes(
+        asks(
+            "list_nodes",
+            "Nodes with GPUs: type, pool, free GPUs, utilization",
+            &["get", "nodes"],
+            &[],
+        ),
+        TextSource::Labels,
+    ),
     echoes(
         asks(
             "describe_node",
@@ -71,9 +135,24 @@ const READING: [AgentTool; 19] = [
         ),
         TextSource::Labels,
     ),
-    asks("list_pools", "Pools of nodes with used and free GPUs", &["get", "pools"], &[]),
-    asks("list_queues", "Queues with what they have and who waits", &["get", "queues"], &[]),
-    asks("list_consumers", "Who holds GPUs, gpuctl's jobs and everything else", &["get", "consumers"], &[NAMESPACE]),
+    asks(
+        "list_pools",
+        "Pools of nodes with used and free GPUs",
+        &["get", "pools"],
+        &[],
+    ),
+    asks(
+        "list_queues",
+        "Queues with what they have and who waits",
+        &["get", "queues"],
+        &[],
+    ),
+    asks(
+        "list_consumers",
+        "Who holds GPUs, gpuctl's jobs and everything else",
+        &["get", "consumers"],
+        &[NAMESPACE],
+    ),
     asks(
         "free",
         "Free GPUs by type and node, and whether jobs of N GPUs fit",
@@ -81,7 +160,11 @@ const READING: [AgentTool; 19] = [
         &[
             may("type", Place::Text("--type"), "Only this type, as h100-80g"),
             may("pool", Place::Text("--pool"), "Only this pool"),
-            may("slots", Place::Number("--slots"), "Tell how many jobs of so many GPUs fit"),
+            may(
+                "slots",
+                Place::Number("--slots"),
+                "Tell how many jobs of so many GPUs fit",
+            ),
         ],
     ),
     echoes(
@@ -94,7 +177,12 @@ const READING: [AgentTool; 19] = [
         TextSource::Manifest,
     ),
     echoes(
-        asks("validate", "Every problem of a YAML, with line and column", &["validate", "-f", "-"], &[MANIFEST]),
+        asks(
+            "validate",
+            "Every problem of a YAML, with line and column",
+            &["validate", "-f", "-"],
+            &[MANIFEST],
+        ),
         TextSource::Manifest,
     ),
     echoes(
@@ -115,12 +203,24 @@ const READING: [AgentTool; 19] = [
         has_json: false,
         change: None,
     },
-    asks("efficiency", "What a job made of its GPUs: hours held, used and wasted", &["eff"], &[JOB, NAMESPACE, START]),
+    asks(
+        "efficiency",
+        "What a job made of its GPUs: hours held, used and wasted",
+        &["eff"],
+        &[JOB, NAMESPACE, START],
+    ),
     asks(
         "report",
         "GPU-hours that were held, used and wasted, by namespace, team, user or pool",
         &["report"],
-        &[START, may("by", Place::Text("--by"), "namespace, team, user, pool or label=KEY")],
+        &[
+            START,
+            may(
+                "by",
+                Place::Text("--by"),
+                "namespace, team, user, pool or label=KEY",
+            ),
+        ],
     ),
 ];
 
@@ -136,7 +236,13 @@ macro_rules! submits {
             source: TextSource::Manifest,
             has_json: true,
             change: Some(Change {
-                preview: &[$verb, "-f", "-", concat!("--only-kind=", $kind), "--dry-run=server"],
+                preview: &[
+                    $verb,
+                    "-f",
+                    "-",
+                    concat!("--only-kind=", $kind),
+                    "--dry-run=server",
+                ],
                 preview_source: TextSource::Manifest,
                 uid_option: None,
                 effect: "It submits the documents of `manifest`, as the dry run above lists them.",
@@ -167,22 +273,61 @@ const fn deletes(
         WriteArea::Jobs => Some("--only-uid"),
         WriteArea::Pools | WriteArea::Quotas | WriteArea::Defaults => None,
     };
-    let change = Some(Change { preview, preview_source, uid_option, effect, area, is_destructive: true });
-    AgentTool { name, about, command, parameters, source: TextSource::Cluster, has_json: true, change }
+    let change = Some(Change {
+        preview,
+        preview_source,
+        uid_option,
+        effect,
+        area,
+        is_destructive: true,
+    });
+    AgentTool {
+        name,
+        about,
+        command,
+        parameters,
+        source: TextSource::Cluster,
+        has_json: true,
+        change,
+    }
 }
 
 const WRITING: [AgentTool; 9] = [
-    submits!("create_job", "Create the jobs of a YAML: training, inference, notebook or compute", "create", "job", Jobs, false),
-    submits!("apply_manifest", "Change jobs to what a YAML says, and create those that are missing", "apply", "job", Jobs, true),
+    submits!(
+        "create_job",
+        "Create the jobs of a YAML: training, inference, notebook or compute",
+        "create",
+        "job",
+        Jobs,
+        false
+    ),
+    submits!(
+        "apply_manifest",
+        "Change jobs to what a YAML says, and create those that are missing",
+        "apply",
+        "job",
+        Jobs,
+        true
+    ),
     deletes(
         "delete_job",
         "Delete a job and free its GPUs",
-        [&["delete", "job", "--yes"], &["describe", "job", "--to-delete"]],
+        [
+            &["delete", "job", "--yes"],
+            &["describe", "job", "--to-delete"],
+        ],
         &[JOB, NAMESPACE],
         "It deletes this job, its pods and its other objects. Volume claims and their data stay.",
         WriteArea::Jobs,
     ),
-    submits!("apply_pool", "Create or change pools: labels nodes for all users", "apply", "pool", Pools, true),
+    submits!(
+        "apply_pool",
+        "Create or change pools: labels nodes for all users",
+        "apply",
+        "pool",
+        Pools,
+        true
+    ),
     deletes(
         "delete_pool",
         "Delete a pool: removes its labels from the nodes",
@@ -191,16 +336,33 @@ const WRITING: [AgentTool; 9] = [
         "It removes the labels of this pool from its nodes, and its definition.",
         WriteArea::Pools,
     ),
-    submits!("apply_quota", "Create or change quotas of namespaces", "apply", "quota", Quotas, true),
+    submits!(
+        "apply_quota",
+        "Create or change quotas of namespaces",
+        "apply",
+        "quota",
+        Quotas,
+        true
+    ),
     deletes(
         "delete_quota",
         "Delete a quota in every namespace that it binds",
-        [&["delete", "quota", "--yes"], &["describe", "quota", "--to-delete"]],
+        [
+            &["delete", "quota", "--yes"],
+            &["describe", "quota", "--to-delete"],
+        ],
         &[must("quota", Place::Word, "Name of the quota")],
         "It deletes this quota in every namespace that it binds.",
         WriteArea::Quotas,
     ),
-    submits!("apply_defaults", "Set the site's defaults for the jobs of all users", "apply", "defaults", Defaults, true),
+    submits!(
+        "apply_defaults",
+        "Set the site's defaults for the jobs of all users",
+        "apply",
+        "defaults",
+        Defaults,
+        true
+    ),
     deletes(
         "delete_defaults",
         "Delete the site's defaults",
@@ -213,7 +375,11 @@ const WRITING: [AgentTool; 9] = [
 
 /// The tools that a server offers: all that read, and those that write in an allowed area.
 pub(super) fn tools(areas: &[WriteArea]) -> impl Iterator<Item = &'static AgentTool> {
-    let is_allowed = |tool: &&AgentTool| tool.change.as_ref().is_some_and(|change| areas.contains(&change.area));
+    let is_allowed = |tool: &&AgentTool| {
+        tool.change
+            .as_ref()
+            .is_some_and(|change| areas.contains(&change.area))
+    };
     READING.iter().chain(WRITING.iter().filter(is_allowed))
 }
 
@@ -223,7 +389,12 @@ mod tests {
 
     use super::*;
 
-    const ALL: [WriteArea; 4] = [WriteArea::Jobs, WriteArea::Pools, WriteArea::Quotas, WriteArea::Defaults];
+    const ALL: [WriteArea; 4] = [
+        WriteArea::Jobs,
+        WriteArea::Pools,
+        WriteArea::Quotas,
+        WriteArea::Defaults,
+    ];
 
     #[test]
     fn every_tool_is_a_command_line() {
@@ -243,20 +414,48 @@ mod tests {
                 (one.name.to_owned(), value)
             };
             // Omit options that conflict with other options.
-            let alone = |one: &Parameter| one.is_required || !matches!(one.name, "first_error" | "previous");
-            let arguments: Map<String, Value> = tool.parameters.iter().filter(|one| alone(one)).map(sample).collect();
-            for command in [Some(tool.command), tool.change.as_ref().map(|change| change.preview)].into_iter().flatten() {
+            let alone = |one: &Parameter| {
+                one.is_required || !matches!(one.name, "first_error" | "previous")
+            };
+            let arguments: Map<String, Value> = tool
+                .parameters
+                .iter()
+                .filter(|one| alone(one))
+                .map(sample)
+                .collect();
+            for command in [
+                Some(tool.command),
+                tool.change.as_ref().map(|change| change.preview),
+            ]
+            .into_iter()
+            .flatten()
+            {
                 let mut call = tool.call(command, &arguments).unwrap();
-                if let Some(option) =
-                    tool.change.as_ref().and_then(|change| change.uid_option).filter(|_| command == tool.command)
+                if let Some(option) = tool
+                    .change
+                    .as_ref()
+                    .and_then(|change| change.uid_option)
+                    .filter(|_| command == tool.command)
                 {
                     call = call.with_option(format!("{option}=0b5c"));
                 }
-                let json = if tool.has_json { call.as_json().words } else { Vec::new() };
-                for words in [call.words, json].into_iter().filter(|words| !words.is_empty()) {
+                let json = if tool.has_json {
+                    call.as_json().words
+                } else {
+                    Vec::new()
+                };
+                for words in [call.words, json]
+                    .into_iter()
+                    .filter(|words| !words.is_empty())
+                {
                     let words = ["gpuctl".to_owned()].into_iter().chain(words);
                     let parsed = crate::cli::Cli::command().try_get_matches_from(words.clone());
-                    assert!(parsed.is_ok(), "{:?}: {}", words.collect::<Vec<_>>(), parsed.unwrap_err());
+                    assert!(
+                        parsed.is_ok(),
+                        "{:?}: {}",
+                        words.collect::<Vec<_>>(),
+                        parsed.unwrap_err()
+                    );
                 }
             }
             jsonschema::validator_for(&Value::Object(tool.schema())).unwrap();
@@ -269,18 +468,31 @@ mod tests {
         assert!(tools(&[]).all(|tool| tool.change.is_none()));
         let names = |area| {
             let written = |tool: &&AgentTool| tool.change.is_some();
-            tools(&[area]).filter(written).map(|tool| tool.name).collect::<Vec<_>>()
+            tools(&[area])
+                .filter(written)
+                .map(|tool| tool.name)
+                .collect::<Vec<_>>()
         };
-        assert_eq!(names(WriteArea::Jobs), ["create_job", "apply_manifest", "delete_job"]);
+        assert_eq!(
+            names(WriteArea::Jobs),
+            ["create_job", "apply_manifest", "delete_job"]
+        );
         assert_eq!(names(WriteArea::Pools), ["apply_pool", "delete_pool"]);
         assert_eq!(names(WriteArea::Quotas), ["apply_quota", "delete_quota"]);
-        assert_eq!(names(WriteArea::Defaults), ["apply_defaults", "delete_defaults"]);
+        assert_eq!(
+            names(WriteArea::Defaults),
+            ["apply_defaults", "delete_defaults"]
+        );
     }
 
     #[test]
     fn nodes_keep_their_labels_and_taints() {
         for name in ["list_nodes", "describe_node"] {
-            assert_eq!(tools(&[]).find(|tool| tool.name == name).unwrap().source, TextSource::Labels, "{name}");
+            assert_eq!(
+                tools(&[]).find(|tool| tool.name == name).unwrap().source,
+                TextSource::Labels,
+                "{name}"
+            );
         }
     }
 
@@ -294,7 +506,11 @@ mod tests {
                 WriteArea::Quotas => "--only-kind=quota",
                 WriteArea::Defaults => "--only-kind=defaults",
             };
-            assert!(tool.command.contains(&kind) && change.preview.contains(&kind), "{}", tool.name);
+            assert!(
+                tool.command.contains(&kind) && change.preview.contains(&kind),
+                "{}",
+                tool.name
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Masks the lines of a preview that show a changed field, as `spec.replicas: 1 → 2`. A value can be
-//! a whole container as JSON, whose variables the path does not name, and is cut off at some length.
+//! Masks the lines of a preview that show a changed field, as `spec.replicas: 1 → 2`. A value can
+//! be a whole container as JSON, whose variables the path does not name, and is cut off at some
+//! length.
 
 use std::sync::LazyLock;
 
@@ -15,7 +16,8 @@ const CUT: char = '…';
 /// The path with any text before it, such as the object or `caused by:`, and both values. A path
 /// begins with a field of an object, or has a dot and is at most behind the object.
 static CHANGE: LazyLock<Regex> = LazyLock::new(|| {
-    let field = "(?:spec|data|metadata|status|rules|subjects|roleRef|type|immutable|binaryData|stringData)";
+    let field =
+        "(?:spec|data|metadata|status|rules|subjects|roleRef|type|immutable|binaryData|stringData)";
     let path = format!(r"(?:(?:.*?[ \t])??{field}(?:\.\S+)?|[ \t]*(?:\S+ )?[A-Za-z]\w*\.\S+)");
     Regex::new(&format!("(?m)^({path}: )(.* → .*)$")).expect("the pattern is valid")
 });
@@ -29,8 +31,17 @@ pub(super) fn masked(text: &str, mask: MaskText) -> String {
         let sides: Vec<&str> = line[2].split(ARROW).collect();
         match sides[..] {
             [before, after] => {
-                let name = line[1].trim_end_matches(": ").rsplit('.').next().unwrap_or_default();
-                format!("{}{}{ARROW}{}", &line[1], side(name, before, mask), side(name, after, mask))
+                let name = line[1]
+                    .trim_end_matches(": ")
+                    .rsplit('.')
+                    .next()
+                    .unwrap_or_default();
+                format!(
+                    "{}{}{ARROW}{}",
+                    &line[1],
+                    side(name, before, mask),
+                    side(name, after, mask)
+                )
             }
             // A value contains an arrow itself, so the end of the first one is unclear.
             _ => format!("{}{REDACTED}{ARROW}{REDACTED}", &line[1]),
@@ -44,16 +55,28 @@ fn side(name: &str, text: &str, mask: MaskText) -> String {
     if !text.starts_with(['{', '[']) {
         return mask(text);
     }
-    let whole = serde_json::from_str::<Value>(text).ok().map(|value| (value, ""));
-    let cut = || text.strip_suffix(CUT).and_then(words).map(|value| (value, "…"));
-    let Some((value, end)) = whole.or_else(cut) else { return REDACTED.to_owned() };
+    let whole = serde_json::from_str::<Value>(text)
+        .ok()
+        .map(|value| (value, ""));
+    let cut = || {
+        text.strip_suffix(CUT)
+            .and_then(words)
+            .map(|value| (value, "…"))
+    };
+    let Some((value, end)) = whole.or_else(cut) else {
+        return REDACTED.to_owned();
+    };
     // The rules for a value depend on the name of its field, for example `annotations`.
     let mut field = json!({name: value});
     redact(&mut field);
     let mut value = field[name].take();
     hide(&mut value, mask);
     let shown = value.to_string();
-    if end.is_empty() { shown } else { format!("{}{end}", shown.strip_suffix("\"]").unwrap_or(&shown)) }
+    if end.is_empty() {
+        shown
+    } else {
+        format!("{}{end}", shown.strip_suffix("\"]").unwrap_or(&shown))
+    }
 }
 
 /// Completes a list of words that is cut off, such as a command. A cut object cannot be completed,
@@ -61,8 +84,13 @@ fn side(name: &str, text: &str, mask: MaskText) -> String {
 fn words(cut: &str) -> Option<Value> {
     let cut = cut.trim_end_matches([',', '\\']);
     let completed = [format!("{cut}\"]"), format!("{cut}]")];
-    let list = completed.iter().find_map(|text| serde_json::from_str::<Value>(text).ok())?;
-    list.as_array()?.iter().all(Value::is_string).then_some(list)
+    let list = completed
+        .iter()
+        .find_map(|text| serde_json::from_str::<Value>(text).ok())?;
+    list.as_array()?
+        .iter()
+        .all(Value::is_string)
+        .then_some(list)
 }
 
 fn hide(value: &mut Value, mask: MaskText) {
@@ -101,9 +129,20 @@ mod tests {
             r#"  deployment/web other.field: {"env":[{"name":"MOTD","value":"CANARY"}]} → -"#,
             r#"  configmap/web data: {"run":"MOTD=CANARY train"} → -"#,
         ] {
-            let shown = mask::text(&format!("before\n{line}\nafter"), mask::TextSource::Manifest);
-            assert!(!shown.contains("CANARY") && shown.contains(REDACTED), "{line}: {shown}");
-            assert!(shown.starts_with("before\n") && shown.ends_with("\nafter") && shown.contains(ARROW), "{line}: {shown}");
+            let shown = mask::text(
+                &format!("before\n{line}\nafter"),
+                mask::TextSource::Manifest,
+            );
+            assert!(
+                !shown.contains("CANARY") && shown.contains(REDACTED),
+                "{line}: {shown}"
+            );
+            assert!(
+                shown.starts_with("before\n")
+                    && shown.ends_with("\nafter")
+                    && shown.contains(ARROW),
+                "{line}: {shown}"
+            );
         }
     }
 

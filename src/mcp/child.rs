@@ -48,7 +48,11 @@ pub(super) enum Access {
 
 impl Runner {
     pub(super) fn new(own: Vec<OsString>, namespace: Vec<OsString>) -> Self {
-        Self { own, namespace, places: Semaphore::new(AT_ONCE) }
+        Self {
+            own,
+            namespace,
+            places: Semaphore::new(AT_ONCE),
+        }
     }
 
     /// Runs the command until it exits.
@@ -56,34 +60,55 @@ impl Runner {
     /// # Errors
     /// Fails if the command does not start or exceeds its time limit.
     pub(super) async fn run(&self, call: &Call, access: Access) -> Result<Output, String> {
-        let place = self.places.acquire().await.map_err(|error| format!("the server ends: {error}"))?;
+        let place = self
+            .places
+            .acquire()
+            .await
+            .map_err(|error| format!("the server ends: {error}"))?;
         let mut child = self.start(call, access)?;
         let ended = tokio::time::timeout(WITHIN, talk(&mut child, &call.input, access)).await;
         drop(place);
         match ended {
-            Ok(output) => output.map_err(|error| format!("cannot read the output of gpuctl: {error}")),
+            Ok(output) => {
+                output.map_err(|error| format!("cannot read the output of gpuctl: {error}"))
+            }
             Err(_) => {
                 let doubt = match access {
                     Access::Read => "",
-                    Access::Write => "; part of the change may have been made, so look before you repeat it",
+                    Access::Write => {
+                        "; part of the change may have been made, so look before you repeat it"
+                    }
                 };
-                Err(format!("the command was ended after {} s without an answer{doubt}", WITHIN.as_secs()))
+                Err(format!(
+                    "the command was ended after {} s without an answer{doubt}",
+                    WITHIN.as_secs()
+                ))
             }
         }
     }
 
     fn start(&self, call: &Call, access: Access) -> Result<Child, String> {
-        let program = std::env::current_exe().map_err(|error| format!("cannot find the program itself: {error}"))?;
-        let names_one = call.words.iter().any(|word| word.starts_with("--namespace="));
+        let program = std::env::current_exe()
+            .map_err(|error| format!("cannot find the program itself: {error}"))?;
+        let names_one = call
+            .words
+            .iter()
+            .any(|word| word.starts_with("--namespace="));
         let namespace = if names_one { &[][..] } else { &self.namespace };
         let mut command = Command::new(program);
         command.args(&self.own).args(namespace).args(&call.words);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         command.env("NO_COLOR", "1");
         if access == Access::Read {
             command.env("GPUCTL_READ_ONLY", "1");
         }
-        command.spawn().map_err(|error| format!("cannot run the program itself: {error}"))
+        command
+            .spawn()
+            .map_err(|error| format!("cannot run the program itself: {error}"))
     }
 }
 
@@ -98,7 +123,10 @@ async fn talk(child: &mut Child, input: &str, access: Access) -> std::io::Result
     };
     let (mut out, mut said) = (Vec::new(), Vec::new());
     let read = async {
-        match tokio::try_join!(keep(stdout, &mut out, access), keep(stderr, &mut said, access)) {
+        match tokio::try_join!(
+            keep(stdout, &mut out, access),
+            keep(stderr, &mut said, access)
+        ) {
             Ok((out_is_cut, said_is_cut)) => Ok(out_is_cut || said_is_cut),
             Err(Stop::Endless) => child.start_kill().map(|()| true),
             Err(Stop::Failed(error)) => Err(error),
@@ -107,7 +135,12 @@ async fn talk(child: &mut Child, input: &str, access: Access) -> std::io::Result
     let ((), is_cut) = tokio::join!(feed, read);
     let is_cut = is_cut?;
     let status: ExitStatus = child.wait().await?;
-    Ok(Output { out: text(out), said: text(said), code: status.code(), is_cut })
+    Ok(Output {
+        out: text(out),
+        said: text(said),
+        code: status.code(),
+        is_cut,
+    })
 }
 
 /// Why reading stopped before the end of the stream.
@@ -125,9 +158,18 @@ impl From<std::io::Error> for Stop {
 /// Reads the output up to the limit; returns true if a writing command exceeded it. Reads such a
 /// command to its end, because a closed pipe would interrupt a change. Does not wait for the other
 /// stream of a command with endless output.
-async fn keep<S: AsyncRead + Unpin>(stream: Option<S>, kept: &mut Vec<u8>, access: Access) -> Result<bool, Stop> {
-    let Some(mut stream) = stream else { return Ok(false) };
-    (&mut stream).take(LARGEST as u64 + 1).read_to_end(kept).await?;
+async fn keep<S: AsyncRead + Unpin>(
+    stream: Option<S>,
+    kept: &mut Vec<u8>,
+    access: Access,
+) -> Result<bool, Stop> {
+    let Some(mut stream) = stream else {
+        return Ok(false);
+    };
+    (&mut stream)
+        .take(LARGEST as u64 + 1)
+        .read_to_end(kept)
+        .await?;
     let is_cut = kept.len() > LARGEST;
     kept.truncate(LARGEST);
     if is_cut && access == Access::Read {
@@ -140,7 +182,8 @@ async fn keep<S: AsyncRead + Unpin>(stream: Option<S>, kept: &mut Vec<u8>, acces
 }
 
 fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 #[cfg(all(test, unix))]
@@ -150,8 +193,13 @@ mod tests {
     async fn shell(script: &str, input: &str, access: Access) -> Output {
         let mut command = Command::new("sh");
         command.args(["-c", script]).kill_on_drop(true);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        talk(&mut command.spawn().unwrap(), input, access).await.unwrap()
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        talk(&mut command.spawn().unwrap(), input, access)
+            .await
+            .unwrap()
     }
 
     #[tokio::test]
@@ -159,13 +207,29 @@ mod tests {
         for script in ["yes", "yes >&2"] {
             let output = shell(script, "", Access::Read).await;
             assert!(output.is_cut && output.code != Some(0), "{script}");
-            assert!(output.out.len() + output.said.len() <= 2 * LARGEST, "{script}");
+            assert!(
+                output.out.len() + output.said.len() <= 2 * LARGEST,
+                "{script}"
+            );
         }
     }
 
     #[tokio::test]
     async fn a_change_is_never_ended_for_its_output() {
-        let output = shell("yes | head -c 9000000; cat >&2; exit 3", "done", Access::Write).await;
-        assert_eq!((output.is_cut, output.code, output.out.len(), output.said.as_str()), (true, Some(3), LARGEST, "done"));
+        let output = shell(
+            "yes | head -c 9000000; cat >&2; exit 3",
+            "done",
+            Access::Write,
+        )
+        .await;
+        assert_eq!(
+            (
+                output.is_cut,
+                output.code,
+                output.out.len(),
+                output.said.as_str()
+            ),
+            (true, Some(3), LARGEST, "done")
+        );
     }
 }

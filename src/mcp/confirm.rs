@@ -40,15 +40,29 @@ pub(super) enum Refusal {
 
 impl Confirmations {
     /// Issues a new word for this change; `None` if the system provides no random numbers.
-    pub(super) fn issue(&mut self, change: &str, uid: Option<String>, now: Instant) -> Option<String> {
+    pub(super) fn issue(
+        &mut self,
+        change: &str,
+        uid: Option<String>,
+        now: Instant,
+    ) -> Option<String> {
         self.waiting.retain(|_, waiting| waiting.until > now);
         if self.waiting.len() >= MOST {
-            let oldest = self.waiting.iter().min_by_key(|(_, waiting)| waiting.order).map(|(word, _)| word.clone());
+            let oldest = self
+                .waiting
+                .iter()
+                .min_by_key(|(_, waiting)| waiting.order)
+                .map(|(word, _)| word.clone());
             oldest.and_then(|word| self.waiting.remove(&word));
         }
         let word = random_word(16)?;
         self.given += 1;
-        let waiting = Waiting { change: change.to_owned(), uid, until: now + VALID, order: self.given };
+        let waiting = Waiting {
+            change: change.to_owned(),
+            uid,
+            until: now + VALID,
+            order: self.given,
+        };
         self.waiting.insert(word.clone(), waiting);
         Some(word)
     }
@@ -58,7 +72,12 @@ impl Confirmations {
     ///
     /// # Errors
     /// Fails with the reason if the word does not confirm the change.
-    pub(super) fn redeem(&mut self, word: &str, change: &str, now: Instant) -> Result<Option<String>, Refusal> {
+    pub(super) fn redeem(
+        &mut self,
+        word: &str,
+        change: &str,
+        now: Instant,
+    ) -> Result<Option<String>, Refusal> {
         let waiting = self.waiting.remove(word).ok_or(Refusal::Unknown)?;
         if waiting.until <= now {
             return Err(Refusal::Expired);
@@ -76,7 +95,9 @@ impl Refusal {
         let reason = match self {
             Self::Unknown => "this server did not give out that word, or it was used already",
             Self::Expired => "the word has expired",
-            Self::OtherArguments => "the word was given for other arguments, another cluster or another namespace",
+            Self::OtherArguments => {
+                "the word was given for other arguments, another cluster or another namespace"
+            }
         };
         format!(
             "nothing was changed: `confirm` was refused, because {reason}\nhint: call `{tool}` without `confirm`, read the \
@@ -85,11 +106,13 @@ impl Refusal {
     }
 }
 
-/// Identifies a change by its tool, its arguments, sorted and without null values, and by the server,
-/// user and namespace of the kubeconfig.
+/// Identifies a change by its tool, its arguments, sorted and without null values, and by the
+/// server, user and namespace of the kubeconfig.
 pub(super) fn change(tool: &str, arguments: &Map<String, Value>, target: Option<&str>) -> String {
-    let mut given: Vec<(&String, &Value)> =
-        arguments.iter().filter(|(name, value)| *name != "confirm" && !value.is_null()).collect();
+    let mut given: Vec<(&String, &Value)> = arguments
+        .iter()
+        .filter(|(name, value)| *name != "confirm" && !value.is_null())
+        .collect();
     given.sort_by_key(|(name, _)| *name);
     serde_json::json!([tool, given, target]).to_string()
 }
@@ -108,19 +131,34 @@ mod tests {
     use super::*;
 
     fn of(tool: &str, arguments: Value) -> String {
-        change(tool, arguments.as_object().unwrap(), Some("https://a eva ml"))
+        change(
+            tool,
+            arguments.as_object().unwrap(),
+            Some("https://a eva ml"),
+        )
     }
 
     #[test]
     fn a_word_confirms_one_change_once() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());
         let delete = of("delete_job", json!({"job": "a", "namespace": "ml"}));
-        let word = confirmations.issue(&delete, Some("uid".to_owned()), now).unwrap();
+        let word = confirmations
+            .issue(&delete, Some("uid".to_owned()), now)
+            .unwrap();
         assert_eq!(word.len(), 32);
         // Neither the order of the arguments nor null values make a difference.
-        let same = of("delete_job", json!({"namespace": "ml", "confirm": word, "job": "a"}));
-        assert_eq!(confirmations.redeem(&word, &same, now), Ok(Some("uid".to_owned())));
-        assert_eq!(confirmations.redeem(&word, &same, now), Err(Refusal::Unknown));
+        let same = of(
+            "delete_job",
+            json!({"namespace": "ml", "confirm": word, "job": "a"}),
+        );
+        assert_eq!(
+            confirmations.redeem(&word, &same, now),
+            Ok(Some("uid".to_owned()))
+        );
+        assert_eq!(
+            confirmations.redeem(&word, &same, now),
+            Err(Refusal::Unknown)
+        );
         assert_eq!(confirmations.redeem("", &same, now), Err(Refusal::Unknown));
     }
 
@@ -133,12 +171,23 @@ mod tests {
             of("delete_pool", json!({"job": "a"})),
             of("delete_job", json!({"job": "a", "namespace": "x"})),
             of("delete_job", json!({"job": "a\",\"namespace\":\"x"})),
-            change("delete_job", json!({"job": "a"}).as_object().unwrap(), Some("https://b eva ml")),
+            change(
+                "delete_job",
+                json!({"job": "a"}).as_object().unwrap(),
+                Some("https://b eva ml"),
+            ),
             change("delete_job", json!({"job": "a"}).as_object().unwrap(), None),
         ] {
             let word = confirmations.issue(&delete, None, now).unwrap();
-            assert_eq!(confirmations.redeem(&word, &other, now), Err(Refusal::OtherArguments));
-            assert_eq!(confirmations.redeem(&word, &delete, now), Err(Refusal::Unknown), "it is used up");
+            assert_eq!(
+                confirmations.redeem(&word, &other, now),
+                Err(Refusal::OtherArguments)
+            );
+            assert_eq!(
+                confirmations.redeem(&word, &delete, now),
+                Err(Refusal::Unknown),
+                "it is used up"
+            );
         }
     }
 
@@ -146,17 +195,32 @@ mod tests {
     fn a_word_expires() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());
         let word = confirmations.issue("x", None, now).unwrap();
-        assert_eq!(confirmations.redeem(&word, "x", now + VALID), Err(Refusal::Expired));
+        assert_eq!(
+            confirmations.redeem(&word, "x", now + VALID),
+            Err(Refusal::Expired)
+        );
         let word = confirmations.issue("x", None, now).unwrap();
-        assert_eq!(confirmations.redeem(&word, "x", (now + VALID).checked_sub(Duration::from_millis(1)).unwrap()), Ok(None));
+        assert_eq!(
+            confirmations.redeem(
+                &word,
+                "x",
+                (now + VALID).checked_sub(Duration::from_millis(1)).unwrap()
+            ),
+            Ok(None)
+        );
     }
 
     #[test]
     fn the_oldest_word_makes_place() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());
-        let words: Vec<String> = (0..MOST + 3).map(|_| confirmations.issue("x", None, now).unwrap()).collect();
+        let words: Vec<String> = (0..MOST + 3)
+            .map(|_| confirmations.issue("x", None, now).unwrap())
+            .collect();
         assert_eq!(confirmations.waiting.len(), MOST);
-        assert_eq!(confirmations.redeem(&words[2], "x", now), Err(Refusal::Unknown));
+        assert_eq!(
+            confirmations.redeem(&words[2], "x", now),
+            Err(Refusal::Unknown)
+        );
         assert_eq!(confirmations.redeem(&words[3], "x", now), Ok(None));
         confirmations.issue("x", None, now + VALID).unwrap();
         assert_eq!(confirmations.waiting.len(), 1, "expired words go first");

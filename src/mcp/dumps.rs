@@ -1,6 +1,7 @@
 //! Masks the values of environment variables that a program printed into its log: `env`, `set -x`,
 //! `declare -p`, and the maps that Python, JSON, Ruby and Node print. A variable's name need not
-//! announce a secret, so the shape of the line decides. Numbers stay, because metrics have that shape.
+//! announce a secret, so the shape of the line decides. Numbers stay, because metrics have that
+//! shape.
 
 use std::sync::LazyLock;
 
@@ -34,7 +35,9 @@ fn pattern(text: &str) -> Regex {
 /// A line that begins with an assignment: its beginning, a shell's keyword, the name, the value.
 static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
     let keyword = r"(?:export|readonly|declare|typeset|local|setenv|set)(?:[ \t]+-\w+)*[ \t]+";
-    pattern(&format!(r#"(?m)^({PREFIX}[\[{{("']?)({keyword})?([A-Za-z_]\w*)=([^=\s].*)$"#))
+    pattern(&format!(
+        r#"(?m)^({PREFIX}[\[{{("']?)({keyword})?([A-Za-z_]\w*)=([^=\s].*)$"#
+    ))
 });
 /// Separators and brackets that can follow a value.
 const CLOSING: &str = r"[,;:|)\]}]*";
@@ -58,7 +61,10 @@ fn measured(number: &str, unit: &str) -> String {
 /// A measured value at the beginning of the value of a name in lower case, with any short unit.
 static MEASURED: LazyLock<Regex> = LazyLock::new(|| {
     let unit = "(?:[a-z%]{0,5}|samples|tokens|images)(?:/[a-z]{1,6}){0,2}";
-    pattern(&format!(r"(?i)^{}{CLOSING}(?:\s|$)", measured(r"\d[\d.,_]*(?:e[-+]?\d+)?", unit)))
+    pattern(&format!(
+        r"(?i)^{}{CLOSING}(?:\s|$)",
+        measured(r"\d[\d.,_]*(?:e[-+]?\d+)?", unit)
+    ))
 });
 /// One measured value or several, with or without names, at the beginning of the value of a name in
 /// capitals. Allows known units only, because the name is likely that of a variable.
@@ -70,12 +76,14 @@ static MEASURED_IN_CAPITALS: LazyLock<Regex> = LazyLock::new(|| {
     );
     let value = measured(number, unit);
     let named = format!(r"[a-z_][\w.@/-]*=(?:{value}|{})", STATES.join("|"));
-    pattern(&format!(r"(?i)^{value}(?:{CLOSING}\s+(?:[|│]\s+)?(?:{named}|{value}))*{CLOSING}(?:\s+|$)"))
+    pattern(&format!(
+        r"(?i)^{value}(?:{CLOSING}\s+(?:[|│]\s+)?(?:{named}|{value}))*{CLOSING}(?:\s+|$)"
+    ))
 });
 /// Values in lower case that are states and no secrets.
 const STATES: [&str; 14] = [
-    "running", "pending", "done", "ok", "ready", "started", "finished", "failed", "true", "false", "none", "train", "eval",
-    "test",
+    "running", "pending", "done", "ok", "ready", "started", "finished", "failed", "true", "false",
+    "none", "train", "eval", "test",
 ];
 /// Another assignment in the same line.
 static ANOTHER: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\s,;][A-Za-z_][\w.]*="));
@@ -83,22 +91,35 @@ static ANOTHER: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\s,;][A-Za-z_][\w.
 static ONE_TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"^(?:"(?:\\.|[^"\\])*"|'[^']*')$"#));
 
 /// An entry of a map: the quoted name with its separator, and the value.
-static ENTRY: LazyLock<Regex> =
-    LazyLock::new(|| pattern(&format!(r#"(?m)((?:\\?["'])([A-Za-z_]\w*)\\?["']\s*(?::|=>)\s*b?)({QUOTED})"#)));
+static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(&format!(
+        r#"(?m)((?:\\?["'])([A-Za-z_]\w*)\\?["']\s*(?::|=>)\s*b?)({QUOTED})"#
+    ))
+});
 /// A line with a whole environment: its entries are variables whatever their names are.
-static ENVIRONMENT: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r#"(?m)^.*(?:\benvironb?\(|\\?["'](?:PATH|HOME|PWD|HOSTNAME)\\?["']\s*(?::|=>)).*$"#));
+static ENVIRONMENT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r#"(?m)^.*(?:\benvironb?\(|\\?["'](?:PATH|HOME|PWD|HOSTNAME)\\?["']\s*(?::|=>)).*$"#)
+});
 /// A line of `console.log(process.env)`.
-static PROPERTY: LazyLock<Regex> =
-    LazyLock::new(|| pattern(&format!(r"(?m)^({PREFIX}(?:\{{[ \t]*)?([A-Za-z_]\w*):[ \t]+)({QUOTED})(,?[ \t]*\}}?)$")));
+static PROPERTY: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(&format!(
+        r"(?m)^({PREFIX}(?:\{{[ \t]*)?([A-Za-z_]\w*):[ \t]+)({QUOTED})(,?[ \t]*\}}?)$"
+    ))
+});
 /// Words before a colon that are a level and no name.
-const LEVELS: [&str; 9] = ["TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"];
+const LEVELS: [&str; 9] = [
+    "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL",
+];
 
 /// Masks every value in the text that has the shape of a printed variable.
 pub(super) fn masked(text: &str, names: VariableNames) -> String {
-    let text = ENVIRONMENT.replace_all(text, |line: &Captures<'_>| ENTRY.replace_all(&line[0], "$1[redacted]").into_owned());
+    let text = ENVIRONMENT.replace_all(text, |line: &Captures<'_>| {
+        ENTRY.replace_all(&line[0], "$1[redacted]").into_owned()
+    });
     let text = entries(&text);
-    let property = |line: &Captures<'_>| match is_variable(&line[2], &line[3]) && !LEVELS.contains(&&line[2]) {
+    let property = |line: &Captures<'_>| match is_variable(&line[2], &line[3])
+        && !LEVELS.contains(&&line[2])
+    {
         true => format!("{}{REDACTED}{}", &line[1], &line[4]),
         false => line[0].to_owned(),
     };
@@ -148,7 +169,9 @@ fn is_variable(name: &str, quoted: &str) -> bool {
 fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
     match name.ends_with("_proxy") {
         true => "",
-        false => MEASURED_IN_CAPITALS.find(value).map_or("", |found| found.as_str()),
+        false => MEASURED_IN_CAPITALS
+            .find(value)
+            .map_or("", |found| found.as_str()),
     }
 }
 
@@ -156,7 +179,8 @@ fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
 /// `loss=0.4 lr=1e-4`, `status=running` and `time=12:00 level=info`.
 fn is_lone_assignment(value: &str) -> bool {
     let value = value.trim_end();
-    ONE_TEXT.is_match(value) || !MEASURED.is_match(value) && !STATES.contains(&value) && !ANOTHER.is_match(value)
+    ONE_TEXT.is_match(value)
+        || !MEASURED.is_match(value) && !STATES.contains(&value) && !ANOTHER.is_match(value)
 }
 
 #[cfg(test)]
@@ -217,8 +241,14 @@ mod tests {
             "  MOTD: '5 CANARY',",
         ] {
             let shown = masked(&format!("before\n{line}\nafter"), VariableNames::Any);
-            assert!(!shown.contains("CANARY") && shown.contains(REDACTED), "{line}: {shown}");
-            assert!(shown.starts_with("before\n") && shown.ends_with("\nafter"), "{line}: {shown}");
+            assert!(
+                !shown.contains("CANARY") && shown.contains(REDACTED),
+                "{line}: {shown}"
+            );
+            assert!(
+                shown.starts_with("before\n") && shown.ends_with("\nafter"),
+                "{line}: {shown}"
+            );
         }
     }
 
@@ -227,10 +257,16 @@ mod tests {
         for (line, shown) in [
             ("export RANK=5", "export RANK=[redacted]"),
             ("declare -x step=\"5\"", "declare -x step=[redacted]"),
-            ("{'PATH': '/bin', 'RANK': '5', 'step': '5'}", "{'PATH': [redacted], 'RANK': [redacted], 'step': [redacted]}"),
+            (
+                "{'PATH': '/bin', 'RANK': '5', 'step': '5'}",
+                "{'PATH': [redacted], 'RANK': [redacted], 'step': [redacted]}",
+            ),
             ("environ({'RANK': '5'})", "environ({'RANK': [redacted]})"),
             ("https_proxy=5", "https_proxy=[redacted]"),
-            ("MFU=0.41 loss=2.3 MOTD=CANARY x", "MFU=0.41 loss=2.3 [redacted]"),
+            (
+                "MFU=0.41 loss=2.3 MOTD=CANARY x",
+                "MFU=0.41 loss=2.3 [redacted]",
+            ),
         ] {
             assert_eq!(masked(line, VariableNames::Any), shown);
         }
@@ -284,7 +320,13 @@ mod tests {
         ] {
             assert_eq!(masked(line, VariableNames::Any), line);
         }
-        assert_eq!(masked("  team=nlp\n", VariableNames::Capitals), "  team=nlp\n");
-        assert_eq!(masked("  MOTD=CANARY\n", VariableNames::Capitals), "  MOTD=[redacted]\n");
+        assert_eq!(
+            masked("  team=nlp\n", VariableNames::Capitals),
+            "  team=nlp\n"
+        );
+        assert_eq!(
+            masked("  MOTD=CANARY\n", VariableNames::Capitals),
+            "  MOTD=[redacted]\n"
+        );
     }
 }

@@ -8,7 +8,10 @@ use super::confirm::random_word;
 /// random numbers.
 pub(super) fn fenced(text: &str) -> Option<String> {
     let marker = random_word(8)?;
-    Some(format!("[begin data {marker}]\n{}\n[end data {marker}]", text.trim_end_matches('\n')))
+    Some(format!(
+        "[begin data {marker}]\n{}\n[end data {marker}]",
+        text.trim_end_matches('\n')
+    ))
 }
 
 #[cfg(test)]
@@ -21,9 +24,15 @@ mod tests {
         let (first, second) = (fenced(forged).unwrap(), fenced(forged).unwrap());
         assert_ne!(first, second);
         let begin = first.lines().next().unwrap();
-        let marker = begin.strip_prefix("[begin data ").and_then(|rest| rest.strip_suffix(']')).unwrap();
+        let marker = begin
+            .strip_prefix("[begin data ")
+            .and_then(|rest| rest.strip_suffix(']'))
+            .unwrap();
         assert_eq!((marker.len(), first.matches(marker).count()), (16, 2));
-        assert_eq!(first.lines().last().unwrap(), format!("[end data {marker}]"));
+        assert_eq!(
+            first.lines().last().unwrap(),
+            format!("[end data {marker}]")
+        );
         assert!(first.contains(forged));
     }
 }

@@ -113,9 +113,14 @@ where
     }
 }
 
-async fn write<W: AsyncWrite + Unpin>(output: &Mutex<Option<W>>, line: &[u8]) -> std::io::Result<()> {
+async fn write<W: AsyncWrite + Unpin>(
+    output: &Mutex<Option<W>>,
+    line: &[u8],
+) -> std::io::Result<()> {
     let mut output = output.lock().await;
-    let Some(output) = output.as_mut() else { return Err(std::io::ErrorKind::NotConnected.into()) };
+    let Some(output) = output.as_mut() else {
+        return Err(std::io::ErrorKind::NotConnected.into());
+    };
     output.write_all(line).await?;
     output.flush().await
 }
@@ -127,7 +132,10 @@ where
 {
     type Error = std::io::Error;
 
-    fn send(&mut self, item: TxJsonRpcMessage<RoleServer>) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let output = Arc::clone(&self.output);
         async move {
             let mut line = serde_json::to_vec(&item)?;
@@ -155,7 +163,9 @@ where
                     match *message {
                         message if self.has_begun => return Some(message),
                         // rmcp would report its parameters as wrong.
-                        JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::CustomRequest(_)) => {
+                        JsonRpcMessage::Request(request)
+                            if matches!(request.request, ClientRequest::CustomRequest(_)) =>
+                        {
                             let id = serde_json::to_value(&request.id).unwrap_or_default();
                             self.answer(refusal(&id, ErrorCode::METHOD_NOT_FOUND, UNKNOWN_METHOD));
                         }
@@ -182,8 +192,11 @@ where
 fn begins(message: &ClientJsonRpcMessage) -> bool {
     use rmcp::model::GetMeta;
 
-    let JsonRpcMessage::Request(request) = message else { return false };
-    matches!(request.request, ClientRequest::InitializeRequest(_)) || request.request.get_meta().protocol_version().is_some()
+    let JsonRpcMessage::Request(request) = message else {
+        return false;
+    };
+    matches!(request.request, ClientRequest::InitializeRequest(_))
+        || request.request.get_meta().protocol_version().is_some()
 }
 
 fn refusal(id: &Value, code: ErrorCode, message: &str) -> Value {
@@ -191,21 +204,36 @@ fn refusal(id: &Value, code: ErrorCode, message: &str) -> Value {
 }
 
 fn understood(line: &[u8]) -> Line {
-    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
+    let line = line
+        .strip_prefix(b"\xEF\xBB\xBF")
+        .unwrap_or(line)
+        .trim_ascii();
     if line.is_empty() {
         return Line::Ignored;
     }
     let Ok(value) = serde_json::from_slice::<Value>(line) else {
-        return Line::Answer(refusal(&Value::Null, ErrorCode::PARSE_ERROR, "the line is not JSON in UTF-8"));
+        return Line::Answer(refusal(
+            &Value::Null,
+            ErrorCode::PARSE_ERROR,
+            "the line is not JSON in UTF-8",
+        ));
     };
-    let invalid = |id: &Value, message: &str| Line::Answer(refusal(id, ErrorCode::INVALID_REQUEST, message));
+    let invalid =
+        |id: &Value, message: &str| Line::Answer(refusal(id, ErrorCode::INVALID_REQUEST, message));
     let Value::Object(message) = &value else {
-        let hint = if value.is_array() { "; batches are not part of the protocol" } else { "" };
+        let hint = if value.is_array() {
+            "; batches are not part of the protocol"
+        } else {
+            ""
+        };
         return invalid(&Value::Null, &format!("a message is a JSON object{hint}"));
     };
     let given = message.get("id");
     let is_usable = |id: &Value| id.is_string() || id.is_i64();
-    let id = given.filter(|id| is_usable(id)).cloned().unwrap_or(Value::Null);
+    let id = given
+        .filter(|id| is_usable(id))
+        .cloned()
+        .unwrap_or(Value::Null);
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return invalid(&id, "`jsonrpc` must be \"2.0\"");
     }
@@ -215,11 +243,14 @@ fn understood(line: &[u8]) -> Line {
     let Some(method) = message.get("method") else {
         return match message.contains_key("result") || message.contains_key("error") {
             // The server sends no requests, so a malformed response answers none.
-            true => serde_json::from_value(value).map_or(Line::Ignored, |message| Line::Message(Box::new(message))),
+            true => serde_json::from_value(value)
+                .map_or(Line::Ignored, |message| Line::Message(Box::new(message))),
             false => invalid(&id, "a request has a `method`"),
         };
     };
-    let Some(method) = method.as_str().map(ToOwned::to_owned) else { return invalid(&id, "`method` must be a string") };
+    let Some(method) = method.as_str().map(ToOwned::to_owned) else {
+        return invalid(&id, "`method` must be a string");
+    };
     let wrong = |message: &str| Line::Answer(refusal(&id, ErrorCode::INVALID_PARAMS, message));
     let has_object = message.get("params").is_none_or(Value::is_object);
     if given.is_none() {
@@ -239,7 +270,9 @@ fn understood(line: &[u8]) -> Line {
     }
     match serde_json::from_value::<ClientJsonRpcMessage>(value) {
         Ok(JsonRpcMessage::Request(request)) => match request.request {
-            ClientRequest::CustomRequest(_) if is_typed => wrong(&format!("the parameters of `{method}` have wrong types")),
+            ClientRequest::CustomRequest(_) if is_typed => {
+                wrong(&format!("the parameters of `{method}` have wrong types"))
+            }
             _ => Line::Message(Box::new(JsonRpcMessage::Request(request))),
         },
         // Everything but the parameters was checked above, such as `_meta`, which is an object.
@@ -257,7 +290,10 @@ mod tests {
         match understood(line.as_bytes()) {
             Line::Message(_) => (0, Value::Null),
             Line::Ignored => (1, Value::Null),
-            Line::Answer(answer) => (answer["error"]["code"].as_i64().unwrap(), answer["id"].clone()),
+            Line::Answer(answer) => (
+                answer["error"]["code"].as_i64().unwrap(),
+                answer["id"].clone(),
+            ),
         }
     }
 
@@ -269,44 +305,149 @@ mod tests {
             ("nonsense", -32700, Value::Null),
             (deep.as_str(), -32700, Value::Null),
             ("[]", -32600, Value::Null),
-            (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600, Value::Null),
+            (
+                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+                -32600,
+                Value::Null,
+            ),
             ("7", -32600, Value::Null),
             (r#"{"id":7,"method":"ping"}"#, -32600, json!(7)),
-            (r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#, -32600, json!("x")),
+            (
+                r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#,
+                -32600,
+                json!("x"),
+            ),
             (r#"{"jsonrpc":"2.0","id":7}"#, -32600, json!(7)),
             (r#"{"jsonrpc":"2.0","id":7,"method":5}"#, -32600, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600, Value::Null),
-            (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, -32600, Value::Null),
-            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, Value::Null),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"why","arguments":"x"}}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":{}}}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"x"}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"why","_meta":5}}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":5}}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"bogus"}}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":5}}"#, -32602, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":null}}"#, 0, Value::Null),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":""}}"#, 0, Value::Null),
+            (
+                r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
+                -32600,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+                -32600,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+                -32600,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"why","arguments":"x"}}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":{}}}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"x"}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"why","_meta":5}}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":5}}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"bogus"}}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":5}}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":null}}"#,
+                0,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":""}}"#,
+                0,
+                Value::Null,
+            ),
             // rmcp answers it: the method is unknown.
-            (r#"{"jsonrpc":"2.0","id":7,"method":"foo/list","params":{"cursor":"bogus"}}"#, 0, Value::Null),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, 0, Value::Null),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#, 0, Value::Null),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"no/such"}"#, 0, Value::Null),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"why"}}"#, 0, Value::Null),
-            (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, 0, Value::Null),
-            (r#"{"jsonrpc":"2.0","method":"tools/call","params":5}"#, 1, Value::Null),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"foo/list","params":{"cursor":"bogus"}}"#,
+                0,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#,
+                0,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#,
+                0,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"no/such"}"#,
+                0,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"why"}}"#,
+                0,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+                0,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"tools/call","params":5}"#,
+                1,
+                Value::Null,
+            ),
             (r#"{"jsonrpc":"2.0","id":7,"result":{}}"#, 0, Value::Null),
             (" \r\n", 1, Value::Null),
         ];
         for (line, expected, id) in cases {
             assert_eq!(code(line), (expected, id), "{line}");
         }
-        assert_eq!(code("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\r\n").0, 0);
-        assert!(matches!(understood(b"\xff\xfe"), Line::Answer(answer) if answer["error"]["code"] == -32700));
+        assert_eq!(
+            code("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\r\n").0,
+            0
+        );
+        assert!(
+            matches!(understood(b"\xff\xfe"), Line::Answer(answer) if answer["error"]["code"] == -32700)
+        );
     }
 
     #[tokio::test]
@@ -321,21 +462,33 @@ mod tests {
         let mut answer = String::new();
         BufReader::new(client).read_line(&mut answer).await.unwrap();
         let answer: Value = serde_json::from_str(&answer).unwrap();
-        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32601), &json!(7)));
+        assert_eq!(
+            (&answer["error"]["code"], &answer["id"]),
+            (&json!(-32601), &json!(7))
+        );
     }
 
     #[tokio::test]
     async fn a_line_without_end_is_not_kept() {
         let long = tokio::io::AsyncReadExt::take(tokio::io::repeat(b'x'), 3 * LONGEST as u64);
-        let input = tokio::io::AsyncReadExt::chain(long, &b"\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n"[..]);
+        let input = tokio::io::AsyncReadExt::chain(
+            long,
+            &b"\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n"[..],
+        );
         let (client, server) = tokio::io::duplex(1 << 16);
         let mut lines = Lines::new(input, server);
-        assert!(matches!(lines.receive().await, Some(JsonRpcMessage::Request(_))));
+        assert!(matches!(
+            lines.receive().await,
+            Some(JsonRpcMessage::Request(_))
+        ));
         assert!(lines.line.capacity() <= 2 * LONGEST);
         lines.close().await.unwrap();
         let mut answer = String::new();
         BufReader::new(client).read_line(&mut answer).await.unwrap();
         let answer: Value = serde_json::from_str(&answer).unwrap();
-        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32600), &Value::Null));
+        assert_eq!(
+            (&answer["error"]["code"], &answer["id"]),
+            (&json!(-32600), &Value::Null)
+        );
     }
 }

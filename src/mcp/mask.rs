@@ -60,7 +60,8 @@ const NAMED_SECRET: &str = "\u{e000}";
 static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let word = r#"(?:\\?"[^"]*"|'[^']*'|[^\s"';&|]+)"#;
     let pairs = [
-        // `spec.containers.main.env.NAME.value: a → b`, `environment.env.NAME: a (the site's defaults, all)`.
+        // `spec.containers.main.env.NAME.value: a → b`, `environment.env.NAME: a (the site's
+        // defaults, all)`.
         (
             r"(?m)((?:\S+\.env(?:[.\[][^\s:]+)*|\benv(?:[.\[][^\s:]+)+): +).*?( \(the site's defaults, [^()]*\))?$".to_owned(),
             "$1[redacted]$2",
@@ -75,15 +76,20 @@ static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             "$1[redacted]",
         ),
     ];
-    pairs.into_iter().map(|(pattern, with)| (Regex::new(&pattern).expect("the patterns are valid"), with)).collect()
+    pairs
+        .into_iter()
+        .map(|(pattern, with)| (Regex::new(&pattern).expect("the patterns are valid"), with))
+        .collect()
 });
 
 /// `NAME=value` before a command or among its arguments. The end quote may be cut off.
 static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s"';&|)]+)"#).expect("the pattern is valid")
+    Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s"';&|)]+)"#)
+        .expect("the pattern is valid")
 });
 /// `secret: hub`, and no `client_secret: …`.
-static SECRET_FIELD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|[\s{,-])secret: ").expect("the pattern is valid"));
+static SECRET_FIELD: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(^|[\s{,-])secret: ").expect("the pattern is valid"));
 
 /// Masks an answer in text form.
 pub(super) fn text(answer: &str, source: TextSource) -> String {
@@ -92,12 +98,22 @@ pub(super) fn text(answer: &str, source: TextSource) -> String {
         TextSource::Cluster => lines(answer, VariableNames::Any),
         TextSource::Labels => lines(answer, VariableNames::Capitals),
         TextSource::Manifest => {
-            let kept = SECRET_FIELD.replace_all(answer, |found: &Captures<'_>| format!("{}{NAMED_SECRET}", &found[1]));
-            lines(&changed_fields::masked(&kept, value), VariableNames::Capitals).replace(NAMED_SECRET, "secret: ")
+            let kept = SECRET_FIELD.replace_all(answer, |found: &Captures<'_>| {
+                format!("{}{NAMED_SECRET}", &found[1])
+            });
+            lines(
+                &changed_fields::masked(&kept, value),
+                VariableNames::Capitals,
+            )
+            .replace(NAMED_SECRET, "secret: ")
         }
         TextSource::Description => description(answer),
         TextSource::Yaml => {
-            let comments = answer.split_inclusive('\n').take_while(|line| line.starts_with('#')).map(str::len).sum();
+            let comments = answer
+                .split_inclusive('\n')
+                .take_while(|line| line.starts_with('#'))
+                .map(str::len)
+                .sum();
             let (comments, document) = answer.split_at(comments);
             format!("{}{}", lines(comments, VariableNames::Any), yaml(document))
         }
@@ -130,11 +146,24 @@ fn description(answer: &str) -> String {
         return lines(answer, VariableNames::Any);
     };
     let is_inside = |line: &&str| line.is_empty() || line.starts_with("  ");
-    let document: String =
-        submitted.lines().take_while(is_inside).map(|line| line.get(2..).unwrap_or_default()).fold(String::new(), joined);
-    let after: String = submitted.lines().skip_while(is_inside).fold(String::new(), joined);
-    let document: String = yaml(&document).lines().map(|line| format!("  {line}\n")).collect();
-    format!("{}{TITLE}{document}{}", lines(before, VariableNames::Any), lines(&after, VariableNames::Any))
+    let document: String = submitted
+        .lines()
+        .take_while(is_inside)
+        .map(|line| line.get(2..).unwrap_or_default())
+        .fold(String::new(), joined);
+    let after: String = submitted
+        .lines()
+        .skip_while(is_inside)
+        .fold(String::new(), joined);
+    let document: String = yaml(&document)
+        .lines()
+        .map(|line| format!("  {line}\n"))
+        .collect();
+    format!(
+        "{}{TITLE}{document}{}",
+        lines(before, VariableNames::Any),
+        lines(&after, VariableNames::Any)
+    )
 }
 
 /// Masks a YAML document. The comments are dropped, because they can repeat a secret.
@@ -170,7 +199,9 @@ pub(super) fn json(answer: &mut Value, source: TextSource) {
 fn prepare(value: &mut Value, source: TextSource, documents: &mut Vec<String>) {
     match value {
         Value::String(line) => *line = text(line, source.of_field()),
-        Value::Array(items) => items.iter_mut().for_each(|item| prepare(item, source, documents)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| prepare(item, source, documents)),
         Value::Object(fields) => {
             hide_default(fields);
             for (name, value) in fields.iter_mut() {
@@ -192,7 +223,9 @@ fn restore(value: &mut Value, documents: &[String]) {
         Value::Array(items) => items.iter_mut().for_each(|item| restore(item, documents)),
         Value::Object(fields) => {
             for (name, value) in fields.iter_mut() {
-                let document = value.as_u64().filter(|_| DOCUMENTS.contains(&name.as_str()));
+                let document = value
+                    .as_u64()
+                    .filter(|_| DOCUMENTS.contains(&name.as_str()));
                 match document.and_then(|index| documents.get(usize::try_from(index).ok()?)) {
                     Some(document) => *value = document.as_str().into(),
                     None => restore(value, documents),
@@ -205,16 +238,27 @@ fn restore(value: &mut Value, documents: &[String]) {
 
 /// `{"field": "environment.env.NAME", "value": …}`, a default of the site.
 fn hide_default(fields: &mut Map<String, Value>) {
-    let is_variable = |field: &str| field == "env" || field.ends_with(".env") || field.contains("env.");
-    if !fields.get("field").and_then(Value::as_str).is_some_and(is_variable) {
+    let is_variable =
+        |field: &str| field == "env" || field.ends_with(".env") || field.contains("env.");
+    if !fields
+        .get("field")
+        .and_then(Value::as_str)
+        .is_some_and(is_variable)
+    {
         return;
     }
     match fields.get_mut("value") {
         Some(Value::Object(variables)) => {
-            variables.values_mut().filter(|value| !value.is_object()).for_each(|value| *value = REDACTED.into());
+            variables
+                .values_mut()
+                .filter(|value| !value.is_object())
+                .for_each(|value| *value = REDACTED.into());
         }
         Some(Value::Array(items)) if items.iter().all(Value::is_object) => {
-            items.iter_mut().filter_map(|item| item.get_mut("value")).for_each(|value| *value = REDACTED.into());
+            items
+                .iter_mut()
+                .filter_map(|item| item.get_mut("value"))
+                .for_each(|value| *value = REDACTED.into());
         }
         Some(value) if !value.is_null() => *value = REDACTED.into(),
         _ => {}
@@ -239,13 +283,24 @@ environment:
 
     #[test]
     fn variables_of_a_description_are_masked_and_names_of_secrets_stay() {
-        let submitted: String = SUBMITTED.lines().map(|line| format!("  {line}\n")).collect();
+        let submitted: String = SUBMITTED
+            .lines()
+            .map(|line| format!("  {line}\n"))
+            .collect();
         let answer = format!(
             "a   training   running\nLAST LINES\n  API_TOKEN=CANARY\n  WORLD=CANARY\n   0 │ A=CANARY\nSUBMITTED\n{submitted}note: x\n"
         );
         let masked = text(&answer, TextSource::Description);
         assert!(!masked.contains("CANARY"), "{masked}");
-        for kept in ["PASSPHRASE", "secret: hub", "registry", "name: N", "--lr=0.1", "a   training   running", "note: x"] {
+        for kept in [
+            "PASSPHRASE",
+            "secret: hub",
+            "registry",
+            "name: N",
+            "--lr=0.1",
+            "a   training   running",
+            "note: x",
+        ] {
             assert!(masked.contains(kept), "{kept}: {masked}");
         }
         let unreadable = text("a\nSUBMITTED\n  env: {A: CANARY\n", TextSource::Description);
@@ -265,8 +320,16 @@ environment:
         let masked = answer.to_string();
         assert!(!masked.contains("CANARY"), "{masked}");
         assert!(masked.contains("secret: hub"), "{masked}");
-        assert_eq!((&answer["source"], &answer["resources"]["gpu"]), (&Value::Null, &json!(0)));
-        assert!(answer["yamlContent"].as_str().unwrap().contains("PASSPHRASE"));
+        assert_eq!(
+            (&answer["source"], &answer["resources"]["gpu"]),
+            (&Value::Null, &json!(0))
+        );
+        assert!(
+            answer["yamlContent"]
+                .as_str()
+                .unwrap()
+                .contains("PASSPHRASE")
+        );
     }
 
     #[test]
@@ -276,8 +339,14 @@ environment:
             json(&mut answer, source);
             answer["taints"].clone()
         };
-        assert_eq!(masked(TextSource::Labels), json!(["dedicated=gpu:NoSchedule", "MOTD=[redacted]"]));
-        assert_eq!(masked(TextSource::Cluster), json!(["dedicated=[redacted]", "MOTD=[redacted]"]));
+        assert_eq!(
+            masked(TextSource::Labels),
+            json!(["dedicated=gpu:NoSchedule", "MOTD=[redacted]"])
+        );
+        assert_eq!(
+            masked(TextSource::Cluster),
+            json!(["dedicated=[redacted]", "MOTD=[redacted]"])
+        );
         let mut preview = json!({"changes": ["spec.initContainers: - → [{\"env\":[{\"name\":\"MOTD\",\"value\":\"CANARY\"}]}]"]});
         json(&mut preview, TextSource::Manifest);
         assert!(!preview.to_string().contains("CANARY"), "{preview}");
@@ -285,9 +354,16 @@ environment:
 
     #[test]
     fn logs_and_events_show_no_changed_fields() {
-        for line in ["pipeline: load → tokenize → train", "[INFO] topology: [0, 1] → ring", "data.loader: [0, 1] → ring"]
-        {
-            for source in [TextSource::Cluster, TextSource::Labels, TextSource::Description] {
+        for line in [
+            "pipeline: load → tokenize → train",
+            "[INFO] topology: [0, 1] → ring",
+            "data.loader: [0, 1] → ring",
+        ] {
+            for source in [
+                TextSource::Cluster,
+                TextSource::Labels,
+                TextSource::Description,
+            ] {
                 assert_eq!(text(line, source), line);
             }
         }
@@ -297,12 +373,21 @@ environment:
     fn lines_of_a_dry_run_keep_their_origin() {
         let line = "  environment.env.MOTD: CANARY x (the site's defaults, all, instead of the file's)\n  Job/a\n";
         let masked = text(line, TextSource::Manifest);
-        assert_eq!(masked, "  environment.env.MOTD: [redacted] (the site's defaults, all, instead of the file's)\n  Job/a\n");
+        assert_eq!(
+            masked,
+            "  environment.env.MOTD: [redacted] (the site's defaults, all, instead of the file's)\n  Job/a\n"
+        );
         let own = "7 | env: [{name: A, secret: hub}]\n";
         assert_eq!(text(own, TextSource::Manifest), own);
-        assert_eq!(text("  secret: hub\n", TextSource::Program), "  secret: hub\n");
+        assert_eq!(
+            text("  secret: hub\n", TextSource::Program),
+            "  secret: hub\n"
+        );
         let defaults = "# written by eva\nall:\n  env: {BASH_ENV: CANARY}\n";
         let masked = text(defaults, TextSource::Yaml);
-        assert!(masked.starts_with("# written by eva\n") && !masked.contains("CANARY"), "{masked}");
+        assert!(
+            masked.starts_with("# written by eva\n") && !masked.contains("CANARY"),
+            "{masked}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Serves agents over the Model Context Protocol. `catalog.rs` lists the tools, `tools.rs` builds a
 //! command line from a call, and `child.rs` runs it. `answer.rs` builds the answer with `mask.rs`,
-//! `dumps.rs`, `changed_fields.rs`, `fence.rs` and `pages.rs`. `confirm.rs` stores unconfirmed changes.
-//! `lines.rs` is the transport over stdin and stdout, and `server.rs` connects these parts. This
-//! module does not access the cluster.
+//! `dumps.rs`, `changed_fields.rs`, `fence.rs` and `pages.rs`. `confirm.rs` stores unconfirmed
+//! changes. `lines.rs` is the transport over stdin and stdout, and `server.rs` connects these
+//! parts. This module does not access the cluster.
 
 mod answer;
 mod catalog;
@@ -33,10 +33,19 @@ mod tests {
 
     #[test]
     fn the_skill_has_commands_that_there_are() {
-        let lines: Vec<&str> = SKILL.lines().filter(|line| line.starts_with("gpuctl ")).collect();
+        let lines: Vec<&str> = SKILL
+            .lines()
+            .filter(|line| line.starts_with("gpuctl "))
+            .collect();
         assert!(lines.len() > 12);
         for line in lines {
-            let words = line.split(" #").next().unwrap_or_default().split_whitespace().map(Into::into).collect();
+            let words = line
+                .split(" #")
+                .next()
+                .unwrap_or_default()
+                .split_whitespace()
+                .map(Into::into)
+                .collect();
             let parsed = Cli::command().try_get_matches_from(spelled_out(words));
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
         }

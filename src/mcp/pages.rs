@@ -19,7 +19,11 @@ pub(super) struct Page {
 pub(super) fn page(text: &str, number: usize) -> Result<Page, String> {
     let text = text.trim_end();
     let text = if text.is_empty() { "(nothing)" } else { text };
-    let pages = if text.len() <= PAGE { vec![text.to_owned()] } else { cut(text) };
+    let pages = if text.len() <= PAGE {
+        vec![text.to_owned()]
+    } else {
+        cut(text)
+    };
     let Some(found) = number.checked_sub(1).and_then(|index| pages.get(index)) else {
         return Err(match pages.len() {
             1 => format!("`page` is {number}, but the answer has one page"),
@@ -31,11 +35,19 @@ pub(super) fn page(text: &str, number: usize) -> Result<Page, String> {
         false => String::new(),
     };
     let trailer = (pages.len() > 1).then(|| format!("[page {number} of {}{more}]", pages.len()));
-    Ok(Page { text: found.clone(), trailer })
+    Ok(Page {
+        text: found.clone(),
+        trailer,
+    })
 }
 
 fn cut(text: &str) -> Vec<String> {
-    let header = text.lines().next().filter(|line| is_header(line)).map(|line| format!("{line}\n")).unwrap_or_default();
+    let header = text
+        .lines()
+        .next()
+        .filter(|line| is_header(line))
+        .map(|line| format!("{line}\n"))
+        .unwrap_or_default();
     let mut pages = vec![String::new()];
     let body = text.strip_prefix(header.as_str()).unwrap_or(text);
     for line in body.split_inclusive('\n') {
@@ -49,7 +61,10 @@ fn cut(text: &str) -> Vec<String> {
             }
             // A line that no page holds is broken; any other begins the next page.
             if page.is_empty() {
-                let end = (0..=room.max(4)).rev().find(|end| rest.is_char_boundary(*end)).unwrap_or(rest.len());
+                let end = (0..=room.max(4))
+                    .rev()
+                    .find(|end| rest.is_char_boundary(*end))
+                    .unwrap_or(rest.len());
                 let (part, behind) = rest.split_at(end);
                 page.push_str(part);
                 rest = behind;
@@ -59,7 +74,10 @@ fn cut(text: &str) -> Vec<String> {
             }
         }
     }
-    pages.iter().map(|page| format!("{header}{}", page.trim_end_matches('\n'))).collect()
+    pages
+        .iter()
+        .map(|page| format!("{header}{}", page.trim_end_matches('\n')))
+        .collect()
 }
 
 /// Titles of columns: words in capitals, and not too long.
@@ -76,24 +94,43 @@ mod tests {
 
     #[test]
     fn a_table_has_its_header_on_every_page() {
-        let rows: String = (0..200).map(|row| format!("job-{row:<20} training running\n")).collect();
+        let rows: String = (0..200)
+            .map(|row| format!("job-{row:<20} training running\n"))
+            .collect();
         let text = format!("NAME KIND STATUS\n{rows}");
         let first = page(&text, 1).unwrap();
-        assert!(first.text.len() <= PAGE && first.text.starts_with("NAME KIND STATUS\njob-0 "), "{first:?}");
+        assert!(
+            first.text.len() <= PAGE && first.text.starts_with("NAME KIND STATUS\njob-0 "),
+            "{first:?}"
+        );
         assert!(first.trailer.unwrap().ends_with("`page: 2` continues]"));
         let count = cut(&text).len();
         let last = page(&text, count).unwrap();
-        assert!(last.text.starts_with("NAME KIND STATUS\n") && last.text.contains("job-199 "), "{last:?}");
+        assert!(
+            last.text.starts_with("NAME KIND STATUS\n") && last.text.contains("job-199 "),
+            "{last:?}"
+        );
         assert_eq!(last.trailer.unwrap(), format!("[page {count} of {count}]"));
-        assert_eq!(page("\n", 1), Ok(Page { text: "(nothing)".to_owned(), trailer: None }));
+        assert_eq!(
+            page("\n", 1),
+            Ok(Page {
+                text: "(nothing)".to_owned(),
+                trailer: None
+            })
+        );
     }
 
     #[test]
     fn a_page_out_of_range_is_an_error() {
-        assert_eq!(page("a\nb\n", 2).unwrap_err(), "`page` is 2, but the answer has one page");
+        assert_eq!(
+            page("a\nb\n", 2).unwrap_err(),
+            "`page` is 2, but the answer has one page"
+        );
         let text = "x\n".repeat(2000);
         assert!(page(&text, 99).unwrap_err().contains("pages 1 to 3"));
-        assert!(page(&text, 0).is_err() && page(&text, usize::MAX).is_err() && page(&text, 3).is_ok());
+        assert!(
+            page(&text, 0).is_err() && page(&text, usize::MAX).is_err() && page(&text, 3).is_ok()
+        );
     }
 
     proptest! {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::io::stdio_pipes;
@@ -51,8 +51,8 @@ struct Server {
 }
 
 /// Serves until the client closes stdin. `own` are options for every call, and `namespace` those
-/// for calls that name none. `areas` are the kinds of changes that the server allows. A word confirms
-/// a change only while `target` stays the same.
+/// for calls that name none. `areas` are the kinds of changes that the server allows. A word
+/// confirms a change only while `target` stays the same.
 ///
 /// # Errors
 /// Says why no session came about.
@@ -62,10 +62,22 @@ pub(crate) async fn serve(
     areas: Vec<WriteArea>,
     target: Target,
 ) -> Result<(), String> {
-    let server = Server { runner: Runner::new(own, namespace), areas, target, confirmations: Mutex::default() };
+    let server = Server {
+        runner: Runner::new(own, namespace),
+        areas,
+        target,
+        confirmations: Mutex::default(),
+    };
     let (input, output) = stdio_pipes();
-    let service = server.serve(Lines::new(input, output)).await.map_err(|error| error.to_string())?;
-    service.waiting().await.map(drop).map_err(|error| error.to_string())
+    let service = server
+        .serve(Lines::new(input, output))
+        .await
+        .map_err(|error| error.to_string())?;
+    service
+        .waiting()
+        .await
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 impl ServerHandler for Server {
@@ -83,11 +95,19 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let described = |tool: &AgentTool| {
-            let is_destructive = tool.change.as_ref().is_some_and(|change| change.is_destructive);
-            let hints = ToolAnnotations::new().read_only(tool.change.is_none()).destructive(is_destructive).open_world(false);
+            let is_destructive = tool
+                .change
+                .as_ref()
+                .is_some_and(|change| change.is_destructive);
+            let hints = ToolAnnotations::new()
+                .read_only(tool.change.is_none())
+                .destructive(is_destructive)
+                .open_world(false);
             Tool::new(tool.name, tool.about, Arc::new(tool.schema())).with_annotations(hints)
         };
-        Ok(ListToolsResult::with_all_items(catalog::tools(&self.areas).map(described).collect()))
+        Ok(ListToolsResult::with_all_items(
+            catalog::tools(&self.areas).map(described).collect(),
+        ))
     }
 
     async fn call_tool(
@@ -103,7 +123,10 @@ impl ServerHandler for Server {
         let arguments = request.arguments.unwrap_or_default();
         let call = tool.call(tool.command, &arguments).map_err(invalid)?;
         let answer = match &tool.change {
-            None => self.read(tool, &call, tool.page(&arguments).map_err(invalid)?).await.map_err(invalid)?,
+            None => self
+                .read(tool, &call, tool.page(&arguments).map_err(invalid)?)
+                .await
+                .map_err(invalid)?,
             Some(change) => match arguments.get("confirm") {
                 None | Some(Value::Null) => {
                     let call = tool.call(change.preview, &arguments).map_err(invalid)?;
@@ -133,11 +156,23 @@ impl Server {
     }
 
     /// Previews a change and issues the word that confirms it.
-    async fn preview(&self, tool: &AgentTool, change: &Change, call: &Call, arguments: &Map<String, Value>) -> Answer {
+    async fn preview(
+        &self,
+        tool: &AgentTool,
+        change: &Change,
+        call: &Call,
+        arguments: &Map<String, Value>,
+    ) -> Answer {
         let change_name = self.change_name(tool, arguments);
         let (output, structure) = match change.uid_option {
-            Some(_) => self.forms_of_one_object(tool, call, change.preview_source).await,
-            None => self.both_forms(tool, call, change.preview_source, true).await,
+            Some(_) => {
+                self.forms_of_one_object(tool, call, change.preview_source)
+                    .await
+            }
+            None => {
+                self.both_forms(tool, call, change.preview_source, true)
+                    .await
+            }
         };
         let output = match output {
             Ok(output) => output,
@@ -147,7 +182,10 @@ impl Server {
         if output.code != Some(0) {
             answer.is_good = false;
             answer.add(structure);
-            answer.notes.push("nothing was changed, and there is nothing to confirm: the preview failed".to_owned());
+            answer.notes.push(
+                "nothing was changed, and there is nothing to confirm: the preview failed"
+                    .to_owned(),
+            );
             return answer;
         }
         if output.is_cut || answer.data.len() > LARGEST_PREVIEW {
@@ -161,8 +199,12 @@ impl Server {
         if change.uid_option.is_some() && uid.is_none() {
             return Answer::own("nothing was changed: the UID of the object is not known\nhint: call the tool again".to_owned());
         }
-        let word = self.confirmations().issue(&change_name, uid, Instant::now());
-        let Some(word) = word else { return Answer::own("nothing was changed: the system has no random numbers".to_owned()) };
+        let word = self
+            .confirmations()
+            .issue(&change_name, uid, Instant::now());
+        let Some(word) = word else {
+            return Answer::own("nothing was changed: the system has no random numbers".to_owned());
+        };
         answer.add(structure);
         answer.notes.push(format!(
             "nothing was changed: call `{}` again with the same arguments and `confirm: \"{word}\"` to do it. {} The word is valid \
@@ -173,19 +215,36 @@ impl Server {
     }
 
     /// Makes a change after its preview.
-    async fn change(&self, tool: &AgentTool, call: &Call, word: &str, arguments: &Map<String, Value>) -> Answer {
-        let redeemed = self.confirmations().redeem(word, &self.change_name(tool, arguments), Instant::now());
+    async fn change(
+        &self,
+        tool: &AgentTool,
+        call: &Call,
+        word: &str,
+        arguments: &Map<String, Value>,
+    ) -> Answer {
+        let redeemed =
+            self.confirmations()
+                .redeem(word, &self.change_name(tool, arguments), Instant::now());
         let uid = match redeemed {
             Ok(uid) => uid,
             Err(refusal) => return Answer::own(refusal.message(tool.name)),
         };
-        let option = tool.change.as_ref().and_then(|change| change.uid_option).zip(uid);
-        let call = option.map_or_else(|| call.clone(), |(option, uid)| call.with_option(format!("{option}={uid}")));
+        let option = tool
+            .change
+            .as_ref()
+            .and_then(|change| change.uid_option)
+            .zip(uid);
+        let call = option.map_or_else(
+            || call.clone(),
+            |(option, uid)| call.with_option(format!("{option}={uid}")),
+        );
         match self.runner.run(&call, Access::Write).await {
             Ok(output) => {
                 let mut answer = Answer::of(&output, tool.source);
                 // A second run for the JSON form would repeat the change.
-                answer.structure = Some(json!({"tool": tool.name, "done": output.code == Some(0), "exitCode": output.code}));
+                answer.structure = Some(
+                    json!({"tool": tool.name, "done": output.code == Some(0), "exitCode": output.code}),
+                );
                 answer
             }
             Err(error) => Answer::own(error),
@@ -223,12 +282,23 @@ impl Server {
         let before = self.json_form(tool, call, source).await;
         let output = self.runner.run(call, Access::Read).await;
         let after = self.json_form(tool, call, source).await;
-        (output.and_then(|output| of_one_object(output, &before, &after)), after)
+        (
+            output.and_then(|output| of_one_object(output, &before, &after)),
+            after,
+        )
     }
 
-    async fn json_form(&self, tool: &AgentTool, call: &Call, source: TextSource) -> Result<Value, String> {
+    async fn json_form(
+        &self,
+        tool: &AgentTool,
+        call: &Call,
+        source: TextSource,
+    ) -> Result<Value, String> {
         match tool.has_json {
-            true => structured(self.runner.run(&call.as_json(), Access::Read).await?, source),
+            true => structured(
+                self.runner.run(&call.as_json(), Access::Read).await?,
+                source,
+            ),
             false => Err(String::new()),
         }
     }
@@ -238,7 +308,9 @@ impl Server {
     }
 
     fn confirmations(&self) -> std::sync::MutexGuard<'_, Confirmations> {
-        self.confirmations.lock().unwrap_or_else(PoisonError::into_inner)
+        self.confirmations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -246,12 +318,15 @@ impl Server {
 ///
 /// # Errors
 /// Fails if these two are not about the same object.
-fn of_one_object(output: Output, before: &Result<Value, String>, after: &Result<Value, String>) -> Result<Output, String> {
+fn of_one_object(
+    output: Output,
+    before: &Result<Value, String>,
+    after: &Result<Value, String>,
+) -> Result<Output, String> {
     if uid(before) == uid(after) {
         return Ok(output);
     }
-    let message =
-        "nothing was changed: the object was created, deleted or replaced during the preview\nhint: call the tool again";
+    let message = "nothing was changed: the object was created, deleted or replaced during the preview\nhint: call the tool again";
     Err(message.to_owned())
 }
 
@@ -262,15 +337,28 @@ mod tests {
     #[test]
     fn an_object_that_is_replaced_during_its_preview_is_not_shown() {
         let shown = |before: &Result<Value, String>, after: &Result<Value, String>| {
-            let output = Output { out: "a".to_owned(), said: String::new(), code: Some(0), is_cut: false };
+            let output = Output {
+                out: "a".to_owned(),
+                said: String::new(),
+                code: Some(0),
+                is_cut: false,
+            };
             of_one_object(output, before, after).map(|output| output.out)
         };
         let job = |uid: &str| Ok(json!({"uid": uid}));
         let absent = Ok(json!({"error": "NotFound"}));
         assert_eq!(shown(&job("1"), &job("1")), Ok("a".to_owned()));
         assert_eq!(shown(&absent, &absent), Ok("a".to_owned()));
-        for (before, after) in [(job("1"), job("2")), (absent.clone(), job("2")), (job("1"), absent)] {
-            assert!(shown(&before, &after).unwrap_err().contains("during the preview"));
+        for (before, after) in [
+            (job("1"), job("2")),
+            (absent.clone(), job("2")),
+            (job("1"), absent),
+        ] {
+            assert!(
+                shown(&before, &after)
+                    .unwrap_err()
+                    .contains("during the preview")
+            );
         }
     }
 }

@@ -81,18 +81,30 @@ impl Call {
     pub(super) fn with_option(&self, option: String) -> Self {
         let mut call = self.clone();
         // Goes before `--`; every word after it is a name.
-        let end = call.words.iter().position(|word| word == "--").unwrap_or(call.words.len());
+        let end = call
+            .words
+            .iter()
+            .position(|word| word == "--")
+            .unwrap_or(call.words.len());
         call.words.insert(end, option);
         call
     }
 }
 
 pub(super) const fn may(name: &'static str, place: Place, about: &'static str) -> Parameter {
-    Parameter { name, about, place, is_required: false }
+    Parameter {
+        name,
+        about,
+        place,
+        is_required: false,
+    }
 }
 
 pub(super) const fn must(name: &'static str, place: Place, about: &'static str) -> Parameter {
-    Parameter { is_required: true, ..may(name, place, about) }
+    Parameter {
+        is_required: true,
+        ..may(name, place, about)
+    }
 }
 
 const CONFIRM: &str = "Word from the answer of the same call without `confirm`. That first call changes nothing and shows \
@@ -103,7 +115,9 @@ impl AgentTool {
     pub(super) fn schema(&self) -> Map<String, Value> {
         let property = |one: &Parameter| {
             let kind = match one.place {
-                Place::Number(_) => json!({"type": "integer", "minimum": 0, "description": one.about}),
+                Place::Number(_) => {
+                    json!({"type": "integer", "minimum": 0, "description": one.about})
+                }
                 Place::Switch(_) => json!({"type": "boolean", "description": one.about}),
                 _ => json!({"type": "string", "description": one.about}),
             };
@@ -117,7 +131,12 @@ impl AgentTool {
                 json!({"type": "integer", "minimum": 1, "description": "Page of a long answer, from 1"}),
             ),
         };
-        let required: Vec<&str> = self.parameters.iter().filter(|one| one.is_required).map(|one| one.name).collect();
+        let required: Vec<&str> = self
+            .parameters
+            .iter()
+            .filter(|one| one.is_required)
+            .map(|one| one.name)
+            .collect();
         let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         schema.as_object().cloned().unwrap_or_default()
     }
@@ -126,28 +145,50 @@ impl AgentTool {
     ///
     /// # Errors
     /// Describes the first wrong argument, for an error -32602.
-    pub(super) fn call(&self, command: &[&str], arguments: &Map<String, Value>) -> Result<Call, String> {
+    pub(super) fn call(
+        &self,
+        command: &[&str],
+        arguments: &Map<String, Value>,
+    ) -> Result<Call, String> {
         self.check_names(arguments)?;
         let words = command.iter().map(|word| (*word).to_owned()).collect();
-        let mut call = Call { words, input: String::new() };
+        let mut call = Call {
+            words,
+            input: String::new(),
+        };
         let mut bare = Vec::new();
         for one in self.parameters {
             let value = match arguments.get(one.name).filter(|value| !value.is_null()) {
                 Some(value) => value,
-                None if one.is_required => return Err(format!("`{}` needs `{}`: {}", self.name, one.name, one.about)),
+                None if one.is_required => {
+                    return Err(format!(
+                        "`{}` needs `{}`: {}",
+                        self.name, one.name, one.about
+                    ));
+                }
                 None => continue,
             };
             let wrong = |kind: &str| {
                 let shown: String = value.to_string().chars().take(80).collect();
-                format!("`{}` of `{}` must be {kind}, not {shown}", one.name, self.name)
+                format!(
+                    "`{}` of `{}` must be {kind}, not {shown}",
+                    one.name, self.name
+                )
             };
-            let text = || value.as_str().map(ToOwned::to_owned).ok_or_else(|| wrong("a string"));
+            let text = || {
+                value
+                    .as_str()
+                    .map(ToOwned::to_owned)
+                    .ok_or_else(|| wrong("a string"))
+            };
             match one.place {
                 Place::Word => bare.push(text()?),
                 // In one word with its option, so that it cannot be another one.
                 Place::Text(flag) => call.words.push(format!("{flag}={}", text()?)),
                 Place::Number(flag) => {
-                    let number = value.as_u64().ok_or_else(|| wrong("an integer from 0 on"))?;
+                    let number = value
+                        .as_u64()
+                        .ok_or_else(|| wrong("an integer from 0 on"))?;
                     call.words.push(format!("{flag}={number}"));
                 }
                 Place::Switch(flag) => {
@@ -159,8 +200,16 @@ impl AgentTool {
         }
         // An argument of a process ends at a NUL byte, so a word with one would be truncated or
         // fail to run.
-        if call.words.iter().chain(&bare).any(|word| word.contains('\0')) {
-            return Err(format!("an argument of `{}` contains a NUL character", self.name));
+        if call
+            .words
+            .iter()
+            .chain(&bare)
+            .any(|word| word.contains('\0'))
+        {
+            return Err(format!(
+                "an argument of `{}` contains a NUL character",
+                self.name
+            ));
         }
         if !bare.is_empty() {
             // After `--`, a name that resembles an option is still a name.
@@ -171,13 +220,24 @@ impl AgentTool {
     }
 
     fn check_names(&self, arguments: &Map<String, Value>) -> Result<(), String> {
-        let special = if self.change.is_some() { "confirm" } else { "page" };
-        let is_known = |name: &str| name == special || self.parameters.iter().any(|one| one.name == name);
-        let Some(unknown) = arguments.keys().find(|name| !is_known(name)) else { return Ok(()) };
+        let special = if self.change.is_some() {
+            "confirm"
+        } else {
+            "page"
+        };
+        let is_known =
+            |name: &str| name == special || self.parameters.iter().any(|one| one.name == name);
+        let Some(unknown) = arguments.keys().find(|name| !is_known(name)) else {
+            return Ok(());
+        };
         let shown: String = unknown.chars().take(80).collect();
         let mut names: Vec<&str> = self.parameters.iter().map(|one| one.name).collect();
         names.push(special);
-        Err(format!("`{}` has no argument `{shown}`; it has {}", self.name, names.join(", ")))
+        Err(format!(
+            "`{}` has no argument `{shown}`; it has {}",
+            self.name,
+            names.join(", ")
+        ))
     }
 
     /// Parses `page`; defaults to the first page.
@@ -189,10 +249,16 @@ impl AgentTool {
             None | Some(Value::Null) => return Ok(1),
             Some(value) => value,
         };
-        let number = value.as_u64().and_then(|number| usize::try_from(number).ok()).filter(|number| *number > 0);
+        let number = value
+            .as_u64()
+            .and_then(|number| usize::try_from(number).ok())
+            .filter(|number| *number > 0);
         number.ok_or_else(|| {
             let shown: String = value.to_string().chars().take(80).collect();
-            format!("`page` of `{}` must be an integer from 1 on, not {shown}", self.name)
+            format!(
+                "`page` of `{}` must be an integer from 1 on, not {shown}",
+                self.name
+            )
         })
     }
 }
@@ -203,7 +269,9 @@ mod tests {
     use super::*;
 
     fn tool(name: &str) -> &'static AgentTool {
-        tools(&[WriteArea::Jobs]).find(|one| one.name == name).unwrap()
+        tools(&[WriteArea::Jobs])
+            .find(|one| one.name == name)
+            .unwrap()
     }
 
     fn call(name: &str, arguments: Value) -> Result<Call, String> {
@@ -213,13 +281,37 @@ mod tests {
 
     #[test]
     fn arguments_are_never_options() {
-        let call_of_logs = call("logs", json!({"job": "--as=admin", "grep": "-x --kubeconfig /etc", "tail": 5})).unwrap();
-        let words = ["logs", "--tail=5", "--grep=-x --kubeconfig /etc", "--", "--as=admin"];
+        let call_of_logs = call(
+            "logs",
+            json!({"job": "--as=admin", "grep": "-x --kubeconfig /etc", "tail": 5}),
+        )
+        .unwrap();
+        let words = [
+            "logs",
+            "--tail=5",
+            "--grep=-x --kubeconfig /etc",
+            "--",
+            "--as=admin",
+        ];
         assert_eq!(call_of_logs.words, words);
-        let words = ["logs", "--tail=5", "--grep=-x --kubeconfig /etc", "--output=json", "--", "--as=admin"];
+        let words = [
+            "logs",
+            "--tail=5",
+            "--grep=-x --kubeconfig /etc",
+            "--output=json",
+            "--",
+            "--as=admin",
+        ];
         assert_eq!(call_of_logs.as_json().words, words);
-        let create = call("create_job", json!({"manifest": "kind: training", "namespace": "ml", "confirm": "x"})).unwrap();
-        assert_eq!(create.words.join(" "), "create -f - --only-kind=job --namespace=ml");
+        let create = call(
+            "create_job",
+            json!({"manifest": "kind: training", "namespace": "ml", "confirm": "x"}),
+        )
+        .unwrap();
+        assert_eq!(
+            create.words.join(" "),
+            "create -f - --only-kind=job --namespace=ml"
+        );
         assert_eq!(create.input, "kind: training");
     }
 
@@ -227,12 +319,32 @@ mod tests {
     fn wrong_arguments_are_refused() {
         for (name, arguments, message) in [
             ("logs", json!({}), "`logs` needs `job`"),
-            ("logs", json!({"job": 5}), "`job` of `logs` must be a string, not 5"),
-            ("logs", json!({"job": "a", "tail": -1}), "an integer from 0 on"),
-            ("logs", json!({"job": "a", "previous": "yes"}), "true or false"),
+            (
+                "logs",
+                json!({"job": 5}),
+                "`job` of `logs` must be a string, not 5",
+            ),
+            (
+                "logs",
+                json!({"job": "a", "tail": -1}),
+                "an integer from 0 on",
+            ),
+            (
+                "logs",
+                json!({"job": "a", "previous": "yes"}),
+                "true or false",
+            ),
             ("logs", json!({"job": "a\0b"}), "NUL"),
-            ("overview", json!({"confirm": true}), "`overview` has no argument `confirm`"),
-            ("delete_job", json!({"job": "a", "page": 2}), "`delete_job` has no argument `page`"),
+            (
+                "overview",
+                json!({"confirm": true}),
+                "`overview` has no argument `confirm`",
+            ),
+            (
+                "delete_job",
+                json!({"job": "a", "page": 2}),
+                "`delete_job` has no argument `page`",
+            ),
         ] {
             let error = call(name, arguments).unwrap_err();
             assert!(error.contains(message), "{error}");
@@ -241,9 +353,18 @@ mod tests {
 
     #[test]
     fn a_page_is_a_positive_integer() {
-        let page = |value: Value| tool("list_jobs").page(json!({"page": value}).as_object().unwrap());
+        let page =
+            |value: Value| tool("list_jobs").page(json!({"page": value}).as_object().unwrap());
         assert_eq!((page(json!(3)), page(Value::Null)), (Ok(3), Ok(1)));
-        for wrong in [json!(0), json!(-1), json!("2"), json!(1.5), json!(true), json!([1]), json!(1e30)] {
+        for wrong in [
+            json!(0),
+            json!(-1),
+            json!("2"),
+            json!(1.5),
+            json!(true),
+            json!([1]),
+            json!(1e30),
+        ] {
             assert!(page(wrong.clone()).is_err(), "{wrong}");
         }
     }

@@ -1,4 +1,5 @@
-//! Answers `--at TIME` and `who gpu`: the state at a moment, from kube-state-metrics and exporters in Prometheus.
+//! Answers `--at TIME` and `who gpu`: the state at a moment, from kube-state-metrics and exporters
+//! in Prometheus.
 
 use std::process::ExitCode;
 
@@ -16,8 +17,13 @@ use gpuctl_view::history::snapshot::At;
 /// Seconds before a moment in which something must have been recorded.
 const BEFORE: i64 = 300;
 
-/// Reads a moment of the past, or now, and returns what `read` finds in it; `None` means that there was no such GPU.
-pub(crate) async fn look<T>(at: Option<&str>, context: &Context, read: impl FnOnce(&At<'_>) -> Option<T>) -> Result<T, Error> {
+/// Reads a moment of the past, or now, and returns what `read` finds in it; `None` means that there
+/// was no such GPU.
+pub(crate) async fn look<T>(
+    at: Option<&str>,
+    context: &Context,
+    read: impl FnOnce(&At<'_>) -> Option<T>,
+) -> Result<T, Error> {
     let now = context.now();
     let time = UnixSeconds::from(at.map_or(Ok(now), |text| times::instant(text, now))?);
     if time > now.into() {
@@ -26,42 +32,80 @@ pub(crate) async fn look<T>(at: Option<&str>, context: &Context, read: impl FnOn
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection, time - BEFORE).await?;
-    let (ledger, usage) = past.look(time - BEFORE, time, HistoryScope { names: true, ..HistoryScope::default() }).await?;
+    let (ledger, usage) = past
+        .look(
+            time - BEFORE,
+            time,
+            HistoryScope {
+                names: true,
+                ..HistoryScope::default()
+            },
+        )
+        .await?;
     tell_warnings(context, &past.prometheus);
     let unknown = |message: String| Error::new(ErrorName::NoHistory, message);
     if ledger.looks() == 0 {
-        let error = unknown(format!("Prometheus at {} has no data about pods of that time", past.prometheus.server));
+        let error = unknown(format!(
+            "Prometheus at {} has no data about pods of that time",
+            past.prometheus.server
+        ));
         return Err(error.hint("it must have scraped kube-state-metrics then"));
     }
     let time = time.timestamp();
-    let then = At { cluster: &past.cluster, time, ledger: &ledger, usage: &usage };
+    let then = At {
+        cluster: &past.cluster,
+        time,
+        ledger: &ledger,
+        usage: &usage,
+    };
     read(&then).ok_or_else(|| {
         let nodes = format!("gpuctl get nodes --at {}", time.as_second());
-        unknown("there was no such GPU then".to_owned()).hint(format!("`{nodes}` lists nodes with their GPUs"))
+        unknown("there was no such GPU then".to_owned())
+            .hint(format!("`{nodes}` lists nodes with their GPUs"))
     })
 }
 
 /// Prints the nodes as they were.
-pub(crate) async fn nodes(at: &str, options: &ListOptions, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn nodes(
+    at: &str,
+    options: &ListOptions,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     list::run(options, context, async |_: Round<'_>| {
         let found = look(Some(at), context, |then| Some(view::nodes(then))).await?;
-        let names = found.items.iter().map(|item| item.node_name.clone()).collect();
-        let table = |format, headers| view::node_table(&found.items, format, headers, context.terminal.look());
+        let names = found
+            .items
+            .iter()
+            .map(|item| item.node_name.clone())
+            .collect();
+        let table = |format, headers| {
+            view::node_table(&found.items, format, headers, context.terminal.look())
+        };
         Ok(Listing::new(options, &found, "items", names, table).none("no node had GPUs then"))
     })
     .await
 }
 
 /// Prints the jobs as they were, of the namespace that `-n` names or of all.
-pub(crate) async fn jobs(at: &str, options: &ListOptions, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn jobs(
+    at: &str,
+    options: &ListOptions,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     list::run(options, context, async |_: Round<'_>| {
         let found = look(Some(at), context, |then| Some(view::jobs(then))).await?;
         let found = match &context.access.namespace {
             Some(namespace) => found.only(|item| item.namespace == *namespace),
             None => found,
         };
-        let names = found.items.iter().map(|item| format!("{}/{}", item.namespace, item.job_id)).collect();
-        let table = |format, headers| view::job_table(&found.items, format, headers, context.terminal.look());
+        let names = found
+            .items
+            .iter()
+            .map(|item| format!("{}/{}", item.namespace, item.job_id))
+            .collect();
+        let table = |format, headers| {
+            view::job_table(&found.items, format, headers, context.terminal.look())
+        };
         Ok(Listing::new(options, &found, "items", names, table).none("no GPU was requested then"))
     })
     .await

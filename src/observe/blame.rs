@@ -1,4 +1,5 @@
-//! Answers `get nodes --blame`: reads a history of pods hour by hour and says on which nodes jobs failed first.
+//! Answers `get nodes --blame`: reads a history of pods hour by hour and says on which nodes jobs
+//! failed first.
 
 use std::process::ExitCode;
 
@@ -17,14 +18,21 @@ use gpuctl_view::history::blame as view;
 const AT_ONCE: usize = 4;
 
 /// Prints the nodes with the failures of this span before now.
-pub(crate) async fn nodes(since: &str, options: &ListOptions, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn nodes(
+    since: &str,
+    options: &ListOptions,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     let (start, end) = times::past(Some(since), None, context.now())?;
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection, start).await?;
     let pieces = pieces(start, end);
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
-    let mut read = SideBySide::new(pieces.into_iter().map(|(from, to)| past.pods(from, to)), AT_ONCE);
+    let mut read = SideBySide::new(
+        pieces.into_iter().map(|(from, to)| past.pods(from, to)),
+        AT_ONCE,
+    );
     let (mut ledger, mut without, mut hours) = (BlameLedger::default(), 0, 0_u64);
     while let Some(seen) = read.next().await {
         let seen = seen?;
@@ -38,12 +46,17 @@ pub(crate) async fn nodes(since: &str, options: &ListOptions, context: &Context)
     if without == hours {
         let error = Error::new(
             ErrorName::NoHistory,
-            format!("Prometheus at {} has no data about pods of that time", past.prometheus.server),
+            format!(
+                "Prometheus at {} has no data about pods of that time",
+                past.prometheus.server
+            ),
         );
         return Err(error.hint("it must have scraped kube-state-metrics then"));
     }
     if without > 0 {
-        context.terminal.warn(&format!("{without} of {hours} hours have no kube-state-metrics data and are left out"));
+        context.terminal.warn(&format!(
+            "{without} of {hours} hours have no kube-state-metrics data and are left out"
+        ));
     }
     let found = ledger.nodes();
     list::run(options, context, async |_: Round<'_>| {

@@ -25,7 +25,13 @@ pub(crate) async fn store<'c>(
     connection: &'c Connection,
     since: UnixSeconds,
 ) -> Result<Prometheus<'c>, Error> {
-    metrics::find(context, connection, context.access.request_timeout, StoreUse::Sums { since }).await
+    metrics::find(
+        context,
+        connection,
+        context.access.request_timeout,
+        StoreUse::Sums { since },
+    )
+    .await
 }
 
 /// Returns when the first of some pods began since a time; `None` where nobody tells.
@@ -39,26 +45,45 @@ pub(crate) async fn first_start(
     let found = prometheus.at(&query, end).await.ok()?;
     let begin = found.first()?.last()?.value;
     #[expect(clippy::cast_possible_truncation, reason = "a time in seconds")]
-    begin.is_finite().then(|| UnixSeconds(begin as i64).max(since))
+    begin
+        .is_finite()
+        .then(|| UnixSeconds(begin as i64).max(since))
 }
 
-/// Adds the pods that objects of some kinds and names owned within the window, whether they still exist or not.
+/// Adds the pods that objects of some kinds and names owned within the window, whether they still
+/// exist or not.
 pub(crate) async fn with_former(
     prometheus: &Prometheus<'_>,
     pods: Pods,
     owners: &BTreeMap<String, Vec<String>>,
     window: Window,
 ) -> Result<Pods, Error> {
-    let mut names: Vec<String> = Some(pods.names).into_iter().filter(|names| !names.is_empty()).collect();
+    let mut names: Vec<String> = Some(pods.names)
+        .into_iter()
+        .filter(|names| !names.is_empty())
+        .collect();
     for (kind, own) in owners {
         let own: Vec<&str> = own.iter().map(String::as_str).collect();
-        let query = kube_state::owned_by(&pods.namespace, kind, &own, (window.end - window.start).max(1));
+        let query = kube_state::owned_by(
+            &pods.namespace,
+            kind,
+            &own,
+            (window.end - window.start).max(1),
+        );
         let found = prometheus.at(&query, window.end).await?;
-        names.extend(found.iter().filter_map(|series| kube_state::label(series, "pod")).map(regex::escape));
+        names.extend(
+            found
+                .iter()
+                .filter_map(|series| kube_state::label(series, "pod"))
+                .map(regex::escape),
+        );
     }
     names.sort_unstable();
     names.dedup();
-    Ok(Pods { names: names.join("|"), namespace: pods.namespace })
+    Ok(Pods {
+        names: names.join("|"),
+        namespace: pods.namespace,
+    })
 }
 
 /// Curves of the devices of some pods, and what these expose of their work.
@@ -75,18 +100,33 @@ pub(crate) async fn curves(
         return Ok((History::default(), Vec::new()));
     }
     let (gauges, exposed) = (query::gauges(quantities, Some(pods)), query::exposed(pods));
-    let (series, exposed) = join(prometheus.range(&gauges, window), prometheus.range(&exposed, window)).await;
+    let (series, exposed) = join(
+        prometheus.range(&gauges, window),
+        prometheus.range(&exposed, window),
+    )
+    .await;
     metrics::tell_warnings(context, prometheus);
-    Ok((history::read(&series?, &ApiFacts::default(), lifetimes), exposed?))
+    Ok((
+        history::read(&series?, &ApiFacts::default(), lifetimes),
+        exposed?,
+    ))
 }
 
 pub(crate) fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_millisecond)
 }
 
-/// Returns when the job's pods lived, as far as the pods still exist. What was told of a name before its pod began was of the
-/// pod that it replaced, as long as the job existed.
+/// Returns when the job's pods lived, as far as the pods still exist. What was told of a name
+/// before its pod began was of the pod that it replaced, as long as the job existed.
 pub(crate) fn lifetimes(job: &Job) -> Lifetimes {
     let since = |own: &Pod| milliseconds(job.created_at.or(own.created_at));
-    job.pods.iter().map(|pod| ((job.namespace.clone(), pod.name.clone()), (since(pod), None))).collect()
+    job.pods
+        .iter()
+        .map(|pod| {
+            (
+                (job.namespace.clone(), pod.name.clone()),
+                (since(pod), None),
+            )
+        })
+        .collect()
 }

@@ -1,5 +1,6 @@
-//! Reads what kube-state-metrics keeps of a job or a pod that is deleted, for `why`. Where nothing is kept, or nobody may be asked, there is
-//! no answer, and what was asked about simply does not exist.
+//! Reads what kube-state-metrics keeps of a job or a pod that is deleted, for `why`. Where nothing
+//! is kept, or nobody may be asked, there is no answer, and what was asked about simply does not
+//! exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,35 +30,63 @@ pub(crate) async fn found(context: &Context, connection: &Connection, text: &str
     let namespace = namespace.unwrap_or(&connection.namespace);
     let within = WITHIN.min(context.access.request_timeout);
     let asked = async {
-        let prometheus =
-            metrics::find(context, connection, within, StoreUse::Sums { since: UnixSeconds::from(context.now()) - KEPT })
-                .await
-                .ok()?;
+        let prometheus = metrics::find(
+            context,
+            connection,
+            within,
+            StoreUse::Sums {
+                since: UnixSeconds::from(context.now()) - KEPT,
+            },
+        )
+        .await
+        .ok()?;
         read(&prometheus, namespace, name).await
     };
     let (mut memory, is_job) = tokio::time::timeout(within, asked).await.ok()??;
-    memory.events = unless_forbidden(connection.job_events(&memory.job).await).ok().flatten();
+    memory.events = unless_forbidden(connection.job_events(&memory.job).await)
+        .ok()
+        .flatten();
     let answer = remembered(&memory, context.now());
     let kind = if is_job { "job" } else { "pod" };
-    Some(Found { subject: Subject { kind: kind.to_owned(), ours: false }, job: memory.job, answer })
+    Some(Found {
+        subject: Subject {
+            kind: kind.to_owned(),
+            ours: false,
+        },
+        job: memory.job,
+        answer,
+    })
 }
 
 /// Reads the pods of a Job, or the pod, and whether it is a Job.
 async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Option<(Memory, bool)> {
     let owners = prometheus.now(&kube_state::owned(name, KEPT)).await.ok()?;
     let own = |series: &&Series| kube_state::label(series, "namespace") == Some(namespace);
-    let names: BTreeSet<&str> = owners.iter().filter(own).filter_map(|series| kube_state::label(series, "pod")).collect();
+    let names: BTreeSet<&str> = owners
+        .iter()
+        .filter(own)
+        .filter_map(|series| kube_state::label(series, "pod"))
+        .collect();
     if names.is_empty() {
         return None;
     }
-    let is_job = owners.iter().filter(own).any(|series| series.label("owner_name") == Some(name));
+    let is_job = owners
+        .iter()
+        .filter(own)
+        .any(|series| series.label("owner_name") == Some(name));
     let list: Vec<&str> = names.iter().copied().collect();
     let ends = kube_state::ends(&list, &kube_state::label_name(&owners, "pod"), KEPT);
     let of_job = kube_state::job_ends(name, KEPT);
     let (ends, of_job) = join(prometheus.now(&ends), prometheus.now(&of_job)).await;
     let (ends, of_job) = (ends.ok()?, of_job.ok()?);
-    let mut memory =
-        Memory { job: Job { namespace: namespace.to_owned(), name: name.to_owned(), ..Job::default() }, ..Memory::default() };
+    let mut memory = Memory {
+        job: Job {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            ..Job::default()
+        },
+        ..Memory::default()
+    };
     for series in of_job.iter().filter(own).filter(|_| is_job) {
         let holds = series.label("condition") == Some("true");
         match series.name() {
@@ -65,25 +94,43 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
             "kube_job_complete" => memory.succeeded |= holds,
             "kube_job_failed" => memory.failed |= holds,
             "kube_job_status_failed" => {
-                memory.reason = series.label("reason").filter(|text| !text.is_empty()).map(ToOwned::to_owned);
+                memory.reason = series
+                    .label("reason")
+                    .filter(|text| !text.is_empty())
+                    .map(ToOwned::to_owned);
             }
             _ => {}
         }
     }
     let mut pods: BTreeMap<&str, Pod> = BTreeMap::new();
     for series in ends.iter().filter(own) {
-        let Some(pod) = kube_state::label(series, "pod").filter(|pod| names.contains(pod)) else { continue };
-        let told = |name| series.label(name).filter(|text| !text.is_empty()).map(ToOwned::to_owned);
-        let kept = pods.entry(pod).or_insert_with(|| Pod { name: pod.to_owned(), rank: rank(name, pod), ..Pod::default() });
+        let Some(pod) = kube_state::label(series, "pod").filter(|pod| names.contains(pod)) else {
+            continue;
+        };
+        let told = |name| {
+            series
+                .label(name)
+                .filter(|text| !text.is_empty())
+                .map(ToOwned::to_owned)
+        };
+        let kept = pods.entry(pod).or_insert_with(|| Pod {
+            name: pod.to_owned(),
+            rank: rank(name, pod),
+            ..Pod::default()
+        });
         kept.uid = told("uid").unwrap_or_else(|| kept.uid.clone());
         match series.name() {
             "kube_pod_created" => kept.created_at = seconds(series),
             "kube_pod_completion_time" => kept.ended_at = seconds(series),
             "kube_pod_info" => kept.node = told("node"),
-            "kube_pod_status_phase" => kept.phase = phase(series.label("phase").unwrap_or_default()),
+            "kube_pod_status_phase" => {
+                kept.phase = phase(series.label("phase").unwrap_or_default());
+            }
             "kube_pod_status_reason" => kept.reason = told("reason"),
             "kube_pod_container_status_terminated_reason" => {
-                let Some(reason) = told("reason").filter(|reason| reason != "Completed") else { continue };
+                let Some(reason) = told("reason").filter(|reason| reason != "Completed") else {
+                    continue;
+                };
                 if series.label("container") == Some(OWN_CONTAINER) {
                     memory.ends.insert(pod.to_owned(), reason);
                 } else {
@@ -95,7 +142,10 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
     }
     // A namesake that was deleted earlier had pods as well.
     let begin = memory.job.created_at;
-    memory.job.pods = pods.into_values().filter(|pod| begin.is_none() || pod.created_at >= begin).collect();
+    memory.job.pods = pods
+        .into_values()
+        .filter(|pod| begin.is_none() || pod.created_at >= begin)
+        .collect();
     (!memory.job.pods.is_empty()).then_some((memory, is_job))
 }
 

@@ -1,4 +1,5 @@
-//! Plans a drain: which pods a node has, what each would lose, and which node would take it, the largest first. It changes nothing.
+//! Plans a drain: which pods a node has, what each would lose, and which node would take it, the
+//! largest first. It changes nothing.
 
 use crate::concurrent::SideBySide;
 use crate::lookup::missing_node;
@@ -26,15 +27,26 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         return Err(missing_node(name, &names));
     }
     let mut pods = connection.pods_on(name).await?;
-    let jobs = connection.jobs(&Wanted::default()).await.map(|selection| selection.jobs).unwrap_or_default();
+    let jobs = connection
+        .jobs(&Wanted::default())
+        .await
+        .map(|selection| selection.jobs)
+        .unwrap_or_default();
     let room = connection.room(&nodes).await?;
-    pods.sort_by(|a, b| b.gpus.cmp(&a.gpus).then_with(|| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))));
+    pods.sort_by(|a, b| {
+        b.gpus
+            .cmp(&a.gpus)
+            .then_with(|| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)))
+    });
     let mut free = room.map(|room| room.free).unwrap_or_default();
     let mut found = Vec::new();
     for pod in &pods {
         let rules = PodRules::of(&pod.spec);
         let takes = |node: &&Node| {
-            node.name != name && free.get(&node.name).is_some_and(|free| keeps_off(&rules, &pod.requests, node, free).is_empty())
+            node.name != name
+                && free
+                    .get(&node.name)
+                    .is_some_and(|free| keeps_off(&rules, &pod.requests, node, free).is_empty())
         };
         let to = nodes.iter().find(takes).map(|node| node.name.clone());
         if let Some(left) = to.as_ref().and_then(|to| free.get_mut(to)) {
@@ -54,7 +66,9 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
 
 fn own<'j>(jobs: &'j [Job], namespace: &str, pod: &str) -> Option<(&'j Job, &'j Pod)> {
     let in_namespace = jobs.iter().filter(|job| job.namespace == namespace);
-    in_namespace.into_iter().find_map(|job| Some((job, job.pods.iter().find(|one| one.name == pod)?)))
+    in_namespace
+        .into_iter()
+        .find_map(|job| Some((job, job.pods.iter().find(|one| one.name == pod)?)))
 }
 
 fn drained(pod: &PodOnNode, to: Option<String>, jobs: &[Job]) -> DrainedPod {
@@ -74,13 +88,25 @@ fn drained(pod: &PodOnNode, to: Option<String>, jobs: &[Job]) -> DrainedPod {
 }
 
 /// Reads when a training last told of a saved checkpoint.
-async fn checkpoint(connection: &Connection, one: &DrainedPod, jobs: &[Job]) -> Option<jiff::Timestamp> {
+async fn checkpoint(
+    connection: &Connection,
+    one: &DrainedPod,
+    jobs: &[Job],
+) -> Option<jiff::Timestamp> {
     let (job, pod) = own(jobs, &one.namespace, &one.name)?;
     if job.kind != JobKind::Training {
         return None;
     }
-    let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(LINES), ..LogQuery::default() };
-    let lines = connection.log(&one.namespace, &one.name, &query).await.ok()?.lines;
+    let query = LogQuery {
+        container: pod.own_container().to_owned(),
+        tail: Some(LINES),
+        ..LogQuery::default()
+    };
+    let lines = connection
+        .log(&one.namespace, &one.name, &query)
+        .await
+        .ok()?
+        .lines;
     let mut scan = LogScan::default();
     lines.iter().for_each(|line| scan.take(line.at, &line.text));
     scan.finish().checkpoint

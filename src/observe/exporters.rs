@@ -1,4 +1,5 @@
-//! Reads GPUs from their exporters' own pods where there is no Prometheus: of the nodes that are shown alone, and once.
+//! Reads GPUs from their exporters' own pods where there is no Prometheus: of the nodes that are
+//! shown alone, and once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,17 +23,30 @@ pub(crate) struct Exposed {
     pub nodes: usize,
 }
 
-/// Asks the exporters of these nodes, which are [`MOST`] at most; an error says why nobody answered.
-pub(crate) async fn read(context: &Context, connection: &Connection, nodes: &BTreeSet<String>) -> Result<Exposed, String> {
-    let pods = connection.exporter_pods().await.map_err(|failure| failure.to_string())?;
-    let pods: Vec<ExporterPod> = pods.into_iter().filter(|pod| nodes.contains(&pod.node)).collect();
+/// Asks the exporters of these nodes, which are [`MOST`] at most; an error says why nobody
+/// answered.
+pub(crate) async fn read(
+    context: &Context,
+    connection: &Connection,
+    nodes: &BTreeSet<String>,
+) -> Result<Exposed, String> {
+    let pods = connection
+        .exporter_pods()
+        .await
+        .map_err(|failure| failure.to_string())?;
+    let pods: Vec<ExporterPod> = pods
+        .into_iter()
+        .filter(|pod| nodes.contains(&pod.node))
+        .collect();
     if pods.is_empty() {
         return Err("no GPU exporter runs on these nodes".to_owned());
     }
     let now = context.now().as_millisecond();
     let ask = async |pod: &ExporterPod| {
         let told = tokio::time::timeout(EACH_WITHIN, connection.exposed_by(pod)).await;
-        let text = told.map_err(|_| "it takes too long".to_owned())?.map_err(|failure| failure.to_string())?;
+        let text = told
+            .map_err(|_| "it takes too long".to_owned())?
+            .map_err(|failure| failure.to_string())?;
         Ok::<_, String>(exposition::read(&text, &pod.node, now))
     };
     let answers = SideBySide::new(pods.iter().map(ask), AT_ONCE).all().await;
@@ -48,6 +62,12 @@ pub(crate) async fn read(context: &Context, connection: &Connection, nodes: &BTr
     }
     match refused {
         Some(why) if count == 0 => Err(why),
-        _ => Ok(Exposed { moment: Moment { values, ..Moment::default() }, nodes: count }),
+        _ => Ok(Exposed {
+            moment: Moment {
+                values,
+                ..Moment::default()
+            },
+            nodes: count,
+        }),
     }
 }

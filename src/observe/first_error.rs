@@ -1,4 +1,5 @@
-//! Reads the logs of all ranks, several at a time, and finds the first error of all. Nothing but the lines before it is kept.
+//! Reads the logs of all ranks, several at a time, and finds the first error of all. Nothing but
+//! the lines before it is kept.
 
 use jiff::Timestamp;
 
@@ -35,9 +36,21 @@ pub(crate) struct LogsRead {
 }
 
 /// Reads the logs of these pods.
-pub(crate) async fn first_error(connection: &Connection, namespace: &str, pods: &[Pod], query: &LogQuery) -> LogsRead {
-    let tail = if query.since.is_some() { None } else { Some(LOOKED_AT) };
-    let query = LogQuery { tail, ..query.clone() };
+pub(crate) async fn first_error(
+    connection: &Connection,
+    namespace: &str,
+    pods: &[Pod],
+    query: &LogQuery,
+) -> LogsRead {
+    let tail = if query.since.is_some() {
+        None
+    } else {
+        Some(LOOKED_AT)
+    };
+    let query = LogQuery {
+        tail,
+        ..query.clone()
+    };
     let reads = pods.iter().map(|pod| {
         let query = &query;
         async move {
@@ -65,7 +78,12 @@ pub(crate) async fn first_error(connection: &Connection, namespace: &str, pods: 
     }
     if let Some((first, same)) = earliest(&errors) {
         let others = errors.len() - 1 - same;
-        found.first = Some(FirstError { pod: whose[first].clone(), error: errors.swap_remove(first), same, others });
+        found.first = Some(FirstError {
+            pod: whose[first].clone(),
+            error: errors.swap_remove(first),
+            same,
+            others,
+        });
     }
     found
 }

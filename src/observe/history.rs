@@ -1,5 +1,5 @@
-//! Reads a stretch of the past from Prometheus: who held which devices, and what those measured. Each query covers at most
-//! one hour, so that memory stays bounded however long the stretch is.
+//! Reads a stretch of the past from Prometheus: who held which devices, and what those measured.
+//! Each query covers at most one hour, so that memory stays bounded however long the stretch is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,8 @@ pub(crate) struct ClusterHistory<'c> {
     pub prometheus: Prometheus<'c>,
     /// Nodes as the API server knows them now.
     nodes: NodeNames,
-    /// What answers depend on beside the question, for whoever keeps them; `None` when they are not to be kept.
+    /// What answers depend on beside the question, for whoever keeps them; `None` when they are not
+    /// to be kept.
     standing: Option<String>,
     connection: &'c Connection,
     /// Owners of what lives, read where kube-state-metrics does not tell all.
@@ -63,25 +64,47 @@ const AT_ONCE: usize = 150;
 const BESIDE: usize = 4;
 
 /// Returns which clusters are meant: the one of the context, or several.
-pub(crate) fn clusters(named: Option<&str>, all: bool, context: &Context) -> Result<Vec<(String, Access)>, Error> {
+pub(crate) fn clusters(
+    named: Option<&str>,
+    all: bool,
+    context: &Context,
+) -> Result<Vec<(String, Access)>, Error> {
     if all && context.has_one_address()? {
-        let error = Error::usage("`--all-contexts` cannot be combined with one Prometheus address for all");
+        let error =
+            Error::usage("`--all-contexts` cannot be combined with one Prometheus address for all");
         return Err(error.hint("omit the address: Prometheus is found in each cluster"));
     }
     if let (Some(bundle), Some(name)) = (&context.access.bundle, named)
         && *name != bundle.cluster
     {
-        return Err(Error::usage(format!("the bundle is of cluster {}, not of {name}", bundle.cluster)));
+        return Err(Error::usage(format!(
+            "the bundle is of cluster {}, not of {name}",
+            bundle.cluster
+        )));
     }
     let (contexts, current) = Connection::contexts(&context.access)?;
-    let of = |name: &String| (name.clone(), Access { context: Some(name.clone()), ..context.access.clone() });
+    let of = |name: &String| {
+        (
+            name.clone(),
+            Access {
+                context: Some(name.clone()),
+                ..context.access.clone()
+            },
+        )
+    };
     if all {
         return Ok(contexts.iter().map(of).collect());
     }
-    match named.map(ToOwned::to_owned).or_else(|| context.access.context.clone()) {
+    match named
+        .map(ToOwned::to_owned)
+        .or_else(|| context.access.context.clone())
+    {
         Some(name) => Ok(vec![of(&name)]),
         // Inside a pod there are no contexts.
-        None => Ok(vec![(current.unwrap_or_else(|| "in-cluster".to_owned()), context.access.clone())]),
+        None => Ok(vec![(
+            current.unwrap_or_else(|| "in-cluster".to_owned()),
+            context.access.clone(),
+        )]),
     }
 }
 
@@ -94,24 +117,41 @@ impl<'c> ClusterHistory<'c> {
         since: UnixSeconds,
     ) -> Result<Self, Error> {
         let found = async {
-            let found = metrics::find(context, connection, context.access.request_timeout, StoreUse::Sums { since }).await?;
+            let found = metrics::find(
+                context,
+                connection,
+                context.access.request_timeout,
+                StoreUse::Sums { since },
+            )
+            .await?;
             let told = found.now(query::NODES).await.unwrap_or_default();
             Ok::<_, Error>((found, told))
         };
         let (found, stock) = join(found, connection.stock()).await;
-        // Which nodes share their devices is known of the present alone, and without rights to it not at all.
+        // Which nodes share their devices is known of the present alone, and without rights to it
+        // not at all.
         let known = stock.is_ok();
         if let Err(failure) = &stock {
-            context.terminal.warn(&format!("nodes that share GPUs are unknown, so shares count as GPUs: {failure}"));
+            context.terminal.warn(&format!(
+                "nodes that share GPUs are unknown, so shares count as GPUs: {failure}"
+            ));
         }
         let inventory = stock.map(|stock| stock.inventory).unwrap_or_default();
-        let aliases = inventory
-            .hosts
-            .iter()
-            .flat_map(|host| host.details.addresses.iter().map(|alias| (alias.clone(), host.name().to_owned())));
-        let nodes = NodeNames { parts: NodeParts::of(inventory.hosts.iter()), aliases: aliases.collect() };
+        let aliases = inventory.hosts.iter().flat_map(|host| {
+            host.details
+                .addresses
+                .iter()
+                .map(|alias| (alias.clone(), host.name().to_owned()))
+        });
+        let nodes = NodeNames {
+            parts: NodeParts::of(inventory.hosts.iter()),
+            aliases: aliases.collect(),
+        };
         let (prometheus, told) = found?;
-        let told: BTreeSet<&str> = told.iter().filter_map(|series| series.label("node")).collect();
+        let told: BTreeSet<&str> = told
+            .iter()
+            .filter_map(|series| series.label("node"))
+            .collect();
         let own: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
         if let Some(warning) = store_identity::foreign(&told, &own, &prometheus.server, &cluster) {
             context.terminal.warn(&warning);
@@ -128,12 +168,22 @@ impl<'c> ClusterHistory<'c> {
         ])
         .to_string();
         let standing = (known && context.access.bundle.is_none()).then_some(standing);
-        Ok(Self { cluster, prometheus, nodes, standing, connection, live: OnceCell::new() })
+        Ok(Self {
+            cluster,
+            prometheus,
+            nodes,
+            standing,
+            connection,
+            live: OnceCell::new(),
+        })
     }
 
     /// Returns the name under which an answer may be kept; `None` when it is not to be kept.
     pub(crate) fn key(&self, question: &str, start: UnixSeconds) -> Option<String> {
-        Some(serde_json::json!([self.standing.as_ref()?, self.cluster, question, start.0]).to_string())
+        Some(
+            serde_json::json!([self.standing.as_ref()?, self.cluster, question, start.0])
+                .to_string(),
+        )
     }
 
     /// Returns who held what between two times, and what it did; the end is not a part of it.
@@ -146,7 +196,11 @@ impl<'c> ClusterHistory<'c> {
         let seconds = (end - start).max(1);
         let mut quantities = vec![Quantity::Utilization];
         if want.memory {
-            quantities.extend([Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal]);
+            quantities.extend([
+                Quantity::MemoryUsed,
+                Quantity::MemoryFree,
+                Quantity::MemoryTotal,
+            ]);
         }
         if want.power {
             quantities.push(Quantity::Power);
@@ -159,39 +213,88 @@ impl<'c> ClusterHistory<'c> {
         };
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
         // What is small is asked, and answered, while the samples are on their way.
-        let small = try_join(self.ask_about_pods(seconds, end, want), self.ask_about_nodes(seconds, end));
+        let small = try_join(
+            self.ask_about_pods(seconds, end, want),
+            self.ask_about_nodes(seconds, end),
+        );
         let ((witness, nodes), devices) = try_join(small, samples).await?;
-        let ledger = self.allocations(&witness, nodes, Stretch { start: start.millis(), end: end.millis() });
-        let exporters = self.exporters(&devices, &witness.requests, seconds, end).await?;
+        let ledger = self.allocations(
+            &witness,
+            nodes,
+            Stretch {
+                start: start.millis(),
+                end: end.millis(),
+            },
+        );
+        let exporters = self
+            .exporters(&devices, &witness.requests, seconds, end)
+            .await?;
         let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
         Ok((ledger, usage))
     }
 
     /// Returns what inference servers told of their requests between two times.
-    pub(crate) async fn servers(&self, start: UnixSeconds, end: UnixSeconds) -> Result<Servers, Error> {
-        let answer = self.prometheus.at(&serving_hours::query((end - start).max(1)), end).await?;
+    pub(crate) async fn servers(
+        &self,
+        start: UnixSeconds,
+        end: UnixSeconds,
+    ) -> Result<Servers, Error> {
+        let answer = self
+            .prometheus
+            .at(&serving_hours::query((end - start).max(1)), end)
+            .await?;
         Ok(Servers::of(&answer, start.millis()))
     }
 
     /// Reads who held what, without what the devices did.
-    pub(crate) async fn pods(&self, start: UnixSeconds, end: UnixSeconds) -> Result<AllocationHistory, Error> {
+    pub(crate) async fn pods(
+        &self,
+        start: UnixSeconds,
+        end: UnixSeconds,
+    ) -> Result<AllocationHistory, Error> {
         let seconds = (end - start).max(1);
         let pods = self.ask_about_pods(seconds, end, HistoryScope::default());
         let (witness, nodes) = try_join(pods, self.ask_about_nodes(seconds, end)).await?;
-        Ok(self.allocations(&witness, nodes, Stretch { start: start.millis(), end: end.millis() }))
+        Ok(self.allocations(
+            &witness,
+            nodes,
+            Stretch {
+                start: start.millis(),
+                end: end.millis(),
+            },
+        ))
     }
 
-    fn allocations(&self, witness: &Witness, nodes: OfNodes, stretch: Stretch) -> AllocationHistory {
+    fn allocations(
+        &self,
+        witness: &Witness,
+        nodes: OfNodes,
+        stretch: Stretch,
+    ) -> AllocationHistory {
         let parts = self.nodes.parts.clone().at_the_time(&nodes.labels);
         let nobody = LiveOwners::new();
         let live = self.live.get().unwrap_or(&nobody);
-        AllocationHistory::of(witness, &nodes.capacity, stretch, &parts, &self.nodes.aliases, live)
+        AllocationHistory::of(
+            witness,
+            &nodes.capacity,
+            stretch,
+            &parts,
+            &self.nodes.aliases,
+            live,
+        )
     }
 
     /// Asks what nodes had, and what their units were.
     async fn ask_about_nodes(&self, seconds: i64, end: UnixSeconds) -> Result<OfNodes, Error> {
-        let (capacity, labels) = (kube_state::capacity(seconds), kube_state::node_labels(seconds));
-        let (capacity, labels) = try_join(self.prometheus.at(&capacity, end), self.prometheus.at(&labels, end)).await?;
+        let (capacity, labels) = (
+            kube_state::capacity(seconds),
+            kube_state::node_labels(seconds),
+        );
+        let (capacity, labels) = try_join(
+            self.prometheus.at(&capacity, end),
+            self.prometheus.at(&labels, end),
+        )
+        .await?;
         Ok(OfNodes { capacity, labels })
     }
 
@@ -204,41 +307,92 @@ impl<'c> ClusterHistory<'c> {
         end: UnixSeconds,
     ) -> Result<Vec<(PodKey, String)>, Error> {
         let holders = names(requests, "pod");
-        let own = devices.iter().filter_map(|series| series.label("pod")).map(ToOwned::to_owned);
+        let own = devices
+            .iter()
+            .filter_map(|series| series.label("pod"))
+            .map(ToOwned::to_owned);
         let others: BTreeSet<String> = own.filter(|pod| !holders.contains(pod)).collect();
         let label = kube_state::label_name(requests, "pod");
-        let found = self.about(About::Places, &others, &label, seconds, end).await?;
+        let found = self
+            .about(About::Places, &others, &label, seconds, end)
+            .await?;
         let node = kube_state::label_name(&found, "node");
-        let place = |series: &Series| Some((kube_state::pod(series)?.0, series.label(&node)?.to_owned()));
+        let place =
+            |series: &Series| Some((kube_state::pod(series)?.0, series.label(&node)?.to_owned()));
         Ok(found.iter().filter_map(place).collect())
     }
 
     /// Asks for everything but the nodes.
-    async fn ask_about_pods(&self, seconds: i64, end: UnixSeconds, want: HistoryScope) -> Result<Witness, Error> {
+    async fn ask_about_pods(
+        &self,
+        seconds: i64,
+        end: UnixSeconds,
+        want: HistoryScope,
+    ) -> Result<Witness, Error> {
         let (requests, claimed) = (kube_state::requests(seconds), query::claimed(seconds));
-        let (requests, claimed) = try_join(self.prometheus.at(&requests, end), self.prometheus.at(&claimed, end)).await?;
-        let mut witness = Witness { requests, claimed, ..Witness::default() };
+        let (requests, claimed) = try_join(
+            self.prometheus.at(&requests, end),
+            self.prometheus.at(&claimed, end),
+        )
+        .await?;
+        let mut witness = Witness {
+            requests,
+            claimed,
+            ..Witness::default()
+        };
         let mut pods = names(&witness.requests, "pod");
-        pods.extend(witness.claimed.iter().filter_map(requested::claimant).map(|(_, pod)| pod));
-        // Of pods with claims alone exporters tell, and kube-state-metrics' own labels are those of the nodes.
+        pods.extend(
+            witness
+                .claimed
+                .iter()
+                .filter_map(requested::claimant)
+                .map(|(_, pod)| pod),
+        );
+        // Of pods with claims alone exporters tell, and kube-state-metrics' own labels are those of
+        // the nodes.
         let label = match witness.requests.is_empty() && !witness.claimed.is_empty() {
             false => kube_state::label_name(&witness.requests, "pod"),
             true => self.label_of_pods(seconds, end).await?,
         };
         let about = |what| self.about(what, &pods, &label, seconds, end);
-        let names = async |what| if want.names { about(what).await } else { Ok(Vec::new()) };
-        (witness.phases_ever, witness.owners.pods, witness.labels, witness.annotations) =
-            try_join4(about(About::PhasesEver), about(About::Owners), names(About::Labels), names(About::Annotations)).await?;
+        let names = async |what| {
+            if want.names {
+                about(what).await
+            } else {
+                Ok(Vec::new())
+            }
+        };
+        (
+            witness.phases_ever,
+            witness.owners.pods,
+            witness.labels,
+            witness.annotations,
+        ) = try_join4(
+            about(About::PhasesEver),
+            about(About::Owners),
+            names(About::Labels),
+            names(About::Annotations),
+        )
+        .await?;
         let changed = kube_state::changed(&witness.phases_ever);
         let phases = self.about(About::Phases, &changed, &label, seconds, end);
-        let owners = self.ask_about_owners(std::mem::take(&mut witness.owners.pods), &label, seconds, end);
+        let owners = self.ask_about_owners(
+            std::mem::take(&mut witness.owners.pods),
+            &label,
+            seconds,
+            end,
+        );
         (witness.phases, witness.owners) = try_join(phases, owners).await?;
         Ok(witness)
     }
 
-    /// Returns the label under which kube-state-metrics' pods have their names, where no request shows it.
+    /// Returns the label under which kube-state-metrics' pods have their names, where no request
+    /// shows it.
     async fn label_of_pods(&self, seconds: i64, end: UnixSeconds) -> Result<String, Error> {
-        let told = self.prometheus.at(&kube_state::any_pod(seconds), end).await?;
+        let told = self
+            .prometheus
+            .at(&kube_state::any_pod(seconds), end)
+            .await?;
         Ok(kube_state::label_name(&told, "pod"))
     }
 
@@ -250,9 +404,19 @@ impl<'c> ClusterHistory<'c> {
         seconds: i64,
         end: UnixSeconds,
     ) -> Result<OwnerSeries, Error> {
-        let (sets, jobs) = (OwnerSeries::names(&pods, "ReplicaSet"), OwnerSeries::names(&pods, "Job"));
-        let of_sets = |series: &&Series| kube_state::owner(series).is_some_and(|(kind, _)| kind == "StatefulSet");
-        let in_sets = pods.iter().filter(of_sets).filter_map(kube_state::pod).map(|((_, name), _)| name).collect();
+        let (sets, jobs) = (
+            OwnerSeries::names(&pods, "ReplicaSet"),
+            OwnerSeries::names(&pods, "Job"),
+        );
+        let of_sets = |series: &&Series| {
+            kube_state::owner(series).is_some_and(|(kind, _)| kind == "StatefulSet")
+        };
+        let in_sets = pods
+            .iter()
+            .filter(of_sets)
+            .filter_map(kube_state::pod)
+            .map(|((_, name), _)| name)
+            .collect();
         let (replica_sets, jobs, groups) = try_join3(
             self.about(About::ReplicaSets, &sets, "replicaset", seconds, end),
             self.about(About::Jobs, &jobs, "job_name", seconds, end),
@@ -260,17 +424,37 @@ impl<'c> ClusterHistory<'c> {
         )
         .await?;
         let deployments = OwnerSeries::names(&replica_sets, "Deployment");
-        let deployments = self.about(About::Deployments, &deployments, "deployment", seconds, end).await?;
-        let mut owners = OwnerSeries { pods, replica_sets, jobs, deployments, custom: Vec::new(), groups };
+        let deployments = self
+            .about(About::Deployments, &deployments, "deployment", seconds, end)
+            .await?;
+        let mut owners = OwnerSeries {
+            pods,
+            replica_sets,
+            jobs,
+            deployments,
+            custom: Vec::new(),
+            groups,
+        };
         if owners.has_open_ends() {
-            let custom = async { Ok::<_, Error>(self.prometheus.at(&kube_state::custom_owners(seconds), end).await?) };
-            let (custom, _) = join(custom, self.live.get_or_init(|| live_owners(self.connection))).await;
+            let custom = async {
+                Ok::<_, Error>(
+                    self.prometheus
+                        .at(&kube_state::custom_owners(seconds), end)
+                        .await?,
+                )
+            };
+            let (custom, _) = join(
+                custom,
+                self.live.get_or_init(|| live_owners(self.connection)),
+            )
+            .await;
             owners.custom = custom?;
         }
         Ok(owners)
     }
 
-    /// Returns what is known of these pods, ReplicaSets or Jobs, by the label that holds their names.
+    /// Returns what is known of these pods, ReplicaSets or Jobs, by the label that holds their
+    /// names.
     pub(crate) async fn about(
         &self,
         what: About,
@@ -280,36 +464,63 @@ impl<'c> ClusterHistory<'c> {
         end: UnixSeconds,
     ) -> Result<Vec<Series>, Error> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let ask = async |names: &[&str]| self.prometheus.at(&kube_state::about(what, names, label, seconds), end).await;
-        let parts = SideBySide::new(names.chunks(AT_ONCE).map(ask), BESIDE).all_or_error().await?;
+        let ask = async |names: &[&str]| {
+            self.prometheus
+                .at(&kube_state::about(what, names, label, seconds), end)
+                .await
+        };
+        let parts = SideBySide::new(names.chunks(AT_ONCE).map(ask), BESIDE)
+            .all_or_error()
+            .await?;
         Ok(parts.into_iter().flatten().collect())
     }
 }
 
 /// Returns what all series have under a label.
 fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
-    answer.iter().filter_map(|series| kube_state::label(series, label)).map(ToOwned::to_owned).collect()
+    answer
+        .iter()
+        .filter_map(|series| kube_state::label(series, label))
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 /// Returns who owns what lives; nothing where it may not be read.
 async fn live_owners(connection: &Connection) -> LiveOwners {
-    let Ok(found) = connection.owners(None, OtherPods::Summed).await else { return LiveOwners::new() };
+    let Ok(found) = connection.owners(None, OtherPods::Summed).await else {
+        return LiveOwners::new();
+    };
     let owners = &found.forest.owners;
     let of = |one: &OwnerObject| {
         let above = owners.get(one.parent.as_ref()?)?;
-        Some(((one.namespace.clone(), one.kind.clone(), one.name.clone()), (above.kind.clone(), above.name.clone())))
+        Some((
+            (one.namespace.clone(), one.kind.clone(), one.name.clone()),
+            (above.kind.clone(), above.name.clone()),
+        ))
     };
     owners.values().filter_map(of).collect()
 }
 
 /// UIDs of the objects at the top, as far as they still exist: namespace, kind, name.
 /// One that came to be after `end` is another of the same name.
-pub(crate) async fn uids(connection: &Connection, end: UnixSeconds) -> BTreeMap<(String, String, String), String> {
-    let Ok(owners) = connection.owners(None, OtherPods::Summed).await else { return BTreeMap::new() };
-    let found = owners.forest.workloads(&gpuctl_core::model::Inventory::default());
-    let there = |one: &gpuctl_core::model::Workload| one.top.created_at.is_none_or(|at| UnixSeconds::from(at) < end);
+pub(crate) async fn uids(
+    connection: &Connection,
+    end: UnixSeconds,
+) -> BTreeMap<(String, String, String), String> {
+    let Ok(owners) = connection.owners(None, OtherPods::Summed).await else {
+        return BTreeMap::new();
+    };
+    let found = owners
+        .forest
+        .workloads(&gpuctl_core::model::Inventory::default());
+    let there = |one: &gpuctl_core::model::Workload| {
+        one.top
+            .created_at
+            .is_none_or(|at| UnixSeconds::from(at) < end)
+    };
     let own = found.into_iter().filter(there);
-    own.map(|one| ((one.top.namespace, one.top.kind, one.top.name), one.top.uid)).collect()
+    own.map(|one| ((one.top.namespace, one.top.kind, one.top.name), one.top.uid))
+        .collect()
 }
 
 /// Seconds of an hour.
@@ -319,5 +530,7 @@ const HOUR: i64 = 3600;
 pub(crate) fn pieces(start: UnixSeconds, end: UnixSeconds) -> Vec<(UnixSeconds, UnixSeconds)> {
     let hour = |number: i64| UnixSeconds(number * HOUR);
     let hours = start.spans_of(HOUR)..=(end - 1).spans_of(HOUR);
-    hours.map(|number| (hour(number).max(start), hour(number + 1).min(end))).collect()
+    hours
+        .map(|number| (hour(number).max(start), hour(number + 1).min(end)))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! Makes the hourly rows of one cluster: closed hours come from the cache, the others from Prometheus.
+//! Makes the hourly rows of one cluster: closed hours come from the cache, the others from
+//! Prometheus.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,9 @@ pub(crate) struct RowQuery<'a> {
 impl RowQuery<'_> {
     /// As it is remembered.
     fn text(&self) -> String {
-        let dimension = self.dimension.map_or(String::new(), |(dimension, key)| format!(" {} {key}", dimension.word()));
+        let dimension = self.dimension.map_or(String::new(), |(dimension, key)| {
+            format!(" {} {key}", dimension.word())
+        });
         format!("{:?}{dimension} {:?}", self.kind, self.namespace)
     }
 
@@ -81,28 +84,61 @@ impl RowQuery<'_> {
         match self.kind {
             RowKind::Cluster => {
                 let all = sum(ledger, usage, &ledger.group(|_| true), true);
-                vec![view::of_cluster(hour, ledger.capacity, &ledger.part_capacity(), all.as_ref(), usage.dropped)]
+                vec![view::of_cluster(
+                    hour,
+                    ledger.capacity,
+                    &ledger.part_capacity(),
+                    all.as_ref(),
+                    usage.dropped,
+                )]
             }
             RowKind::Namespaces => {
-                let names: BTreeSet<&str> = ledger.tenures.iter().map(|tenure| tenure.pod.0.as_str()).collect();
-                let of = |name: &&str| sum(ledger, usage, &ledger.group(|tenure| tenure.pod.0 == **name), false);
-                let row = |name: &str| Some(view::of_namespace(hour, ledger.capacity, name, &of(&name)?));
+                let names: BTreeSet<&str> = ledger
+                    .tenures
+                    .iter()
+                    .map(|tenure| tenure.pod.0.as_str())
+                    .collect();
+                let of = |name: &&str| {
+                    sum(
+                        ledger,
+                        usage,
+                        &ledger.group(|tenure| tenure.pod.0 == **name),
+                        false,
+                    )
+                };
+                let row =
+                    |name: &str| Some(view::of_namespace(hour, ledger.capacity, name, &of(&name)?));
                 names.into_iter().filter_map(row).collect()
             }
             RowKind::Labels => {
-                let Some((dimension, key)) = self.dimension else { return Vec::new() };
+                let Some((dimension, key)) = self.dimension else {
+                    return Vec::new();
+                };
                 let written = kube_state::written(key);
-                let ours = |tenure: &Allocation| self.namespace.is_none_or(|own| own == tenure.pod.0);
-                let value = |tenure: &Allocation| named(tenure, dimension).filter(|_| ours(tenure))?.get(&written).cloned();
+                let ours =
+                    |tenure: &Allocation| self.namespace.is_none_or(|own| own == tenure.pod.0);
+                let value = |tenure: &Allocation| {
+                    named(tenure, dimension)
+                        .filter(|_| ours(tenure))?
+                        .get(&written)
+                        .cloned()
+                };
                 let values: BTreeSet<String> = ledger.tenures.iter().filter_map(value).collect();
                 let row = |found: &String| {
                     let own = ledger.group(|tenure| value(tenure).as_ref() == Some(found));
                     let sum = sum(ledger, usage, &own, false)?;
-                    Some(view::of_dimension(hour, [dimension.word(), key, found], &sum))
+                    Some(view::of_dimension(
+                        hour,
+                        [dimension.word(), key, found],
+                        &sum,
+                    ))
                 };
                 values.iter().filter_map(row).collect()
             }
-            RowKind::Workloads => workloads(ledger, usage).iter().map(|one| view::of_workload(hour, one)).collect(),
+            RowKind::Workloads => workloads(ledger, usage)
+                .iter()
+                .map(|one| view::of_workload(hour, one))
+                .collect(),
         }
     }
 }
@@ -126,8 +162,14 @@ pub(crate) async fn of_cluster(
 ) -> Result<Vec<HourlyRow>, Error> {
     let connection = Connection::open(access).await?;
     let past = ClusterHistory::of(cluster, context, &connection, first).await?;
-    let cache = if no_cache { Cache::none() } else { Cache::usual() };
-    let begins = (first.0..last.min(now).0).step_by(HOUR as usize).map(UnixSeconds);
+    let cache = if no_cache {
+        Cache::none()
+    } else {
+        Cache::usual()
+    };
+    let begins = (first.0..last.min(now).0)
+        .step_by(HOUR as usize)
+        .map(UnixSeconds);
     let begins: Vec<UnixSeconds> = begins.collect();
     let begins_asked = begins.len();
     warn_of_many(&past, begins.len(), last.min(now), context).await;
@@ -137,14 +179,23 @@ pub(crate) async fn of_cluster(
         let end = (start + HOUR).min(now);
         let closed = start + HOUR + SETTLED < now;
         let key = past.key(&question.text(), start).filter(|_| closed);
-        if let Some(kept) = key.as_ref().and_then(|key| cache.get(key)).and_then(|kept| HourlyRow::read(question.kind, kept)) {
+        if let Some(kept) = key
+            .as_ref()
+            .and_then(|key| cache.get(key))
+            .and_then(|kept| HourlyRow::read(question.kind, kept))
+        {
             bar.inc(1);
             return Ok(kept);
         }
         let (ledger, usage) = past.look(start, end, question.want()).await?;
         asked.set(asked.get() + 1);
         silent.set(silent.get() + usize::from(ledger.looks() == 0));
-        let hour = Hour { cluster: &past.cluster, start: start.timestamp(), end: end.timestamp(), partial: start + HOUR > now };
+        let hour = Hour {
+            cluster: &past.cluster,
+            start: start.timestamp(),
+            end: end.timestamp(),
+            partial: start + HOUR > now,
+        };
         let rows = question.rows(&hour, &ledger, &usage);
         // What nobody saw may still be told by a store that was away.
         if let Some(key) = key.filter(|_| ledger.looks() > 0 && !past.prometheus.has_warned()) {
@@ -155,8 +206,14 @@ pub(crate) async fn of_cluster(
     };
     // Whichever is ready makes room for the next; they are put in order afterwards.
     let numbered = async |(number, start)| Ok::<_, Error>((number, one(start).await?));
-    let at_once = if question.want().memory { AT_ONCE_WITH_MEMORY } else { AT_ONCE };
-    let all = stream::iter(begins.into_iter().enumerate()).map(numbered).buffer_unordered(at_once);
+    let at_once = if question.want().memory {
+        AT_ONCE_WITH_MEMORY
+    } else {
+        AT_ONCE
+    };
+    let all = stream::iter(begins.into_iter().enumerate())
+        .map(numbered)
+        .buffer_unordered(at_once);
     let found: Result<BTreeMap<usize, Vec<HourlyRow>>, Error> = all.try_collect().await;
     bar.finish_and_clear();
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
@@ -171,8 +228,14 @@ pub(crate) async fn of_cluster(
     if question.kind == RowKind::Workloads {
         let uids = uids(&connection, first + HOUR).await;
         for row in &mut rows {
-            let HourlyRow::Workload(row) = row else { continue };
-            let key = (row.namespace.clone(), row.workload_type.clone(), row.workload_name.clone());
+            let HourlyRow::Workload(row) = row else {
+                continue;
+            };
+            let key = (
+                row.namespace.clone(),
+                row.workload_type.clone(),
+                row.workload_name.clone(),
+            );
             row.owner_uid = uids.get(&key).cloned();
         }
     }
@@ -180,16 +243,27 @@ pub(crate) async fn of_cluster(
 }
 
 /// Says how much there is to read, when it is much.
-async fn warn_of_many(past: &ClusterHistory<'_>, hours: usize, end: UnixSeconds, context: &Context) {
+async fn warn_of_many(
+    past: &ClusterHistory<'_>,
+    hours: usize,
+    end: UnixSeconds,
+    context: &Context,
+) {
     if hours < 24 {
         return;
     }
-    let Ok(found) = past.prometheus.at(&query::samples_of_an_hour(), end).await else { return };
-    let per_hour = found.first().and_then(gpuctl_core::model::Series::last).map_or(0.0, |point| point.value);
+    let Ok(found) = past.prometheus.at(&query::samples_of_an_hour(), end).await else {
+        return;
+    };
+    let per_hour = found
+        .first()
+        .and_then(gpuctl_core::model::Series::last)
+        .map_or(0.0, |point| point.value);
     let all = per_hour * hours as f64;
     if all > MANY {
-        context
-            .terminal
-            .note(&format!("about {:.0} million samples of {hours} hours will be read; this takes a while", all / 1e6));
+        context.terminal.note(&format!(
+            "about {:.0} million samples of {hours} hours will be read; this takes a while",
+            all / 1e6
+        ));
     }
 }

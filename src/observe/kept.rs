@@ -1,4 +1,5 @@
-//! Keeps what was read of the cluster until it is to be read again, so that metrics can be asked more often than inventories.
+//! Keeps what was read of the cluster until it is to be read again, so that metrics can be asked
+//! more often than inventories.
 
 use std::cell::RefCell;
 
@@ -14,11 +15,18 @@ pub(crate) struct Kept<T> {
 impl<T: Clone> Kept<T> {
     /// Begins without an answer; keeps one if there will be looks `again`.
     pub(crate) fn new(again: bool) -> Self {
-        Self { answer: RefCell::new(None), again }
+        Self {
+            answer: RefCell::new(None),
+            again,
+        }
     }
 
     /// Returns the answer that is kept; reads it when there is none, or a `fresh` one is wanted.
-    pub(crate) async fn or(&self, fresh: bool, read: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub(crate) async fn or(
+        &self,
+        fresh: bool,
+        read: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         if !fresh && let Some(kept) = self.answer.borrow().clone() {
             return Ok(kept);
         }

@@ -1,5 +1,6 @@
-//! Prints lists, once or again and again, in every format that `-o` has. A verb says how its rows are read and how its table
-//! looks; pages, watching, custom columns and empty lists are the same for all of them.
+//! Prints lists, once or again and again, in every format that `-o` has. A verb says how its rows
+//! are read and how its table looks; pages, watching, custom columns and empty lists are the same
+//! for all of them.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -54,7 +55,8 @@ impl Page {
 
 /// The rows of a list as they are printed.
 pub(crate) struct Listing {
-    /// The answer of `-o json`; null where the table alone is wanted, for that of a large cluster is larger than all that was read.
+    /// The answer of `-o json`; null where the table alone is wanted, for that of a large cluster
+    /// is larger than all that was read.
     document: Value,
     /// The key of the rows in it; empty where the answer is the list itself.
     rows: &'static str,
@@ -69,7 +71,8 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Makes a listing. `table` renders the rows for people or as CSV and is called only when that is what is printed.
+    /// Makes a listing. `table` renders the rows for people or as CSV and is called only when that
+    /// is what is printed.
     ///
     /// # Panics
     /// Never: our documents are JSON.
@@ -80,19 +83,30 @@ impl Listing {
         names: Vec<String>,
         table: impl FnOnce(Format, bool) -> String,
     ) -> Self {
-        let fields_wanted = options.columns.is_some() || options.format.is_document() || options.watch;
+        let fields_wanted =
+            options.columns.is_some() || options.format.is_document() || options.watch;
         let document = match fields_wanted {
             true => serde_json::to_value(document).expect("our structs are JSON"),
             false => Value::Null,
         };
-        let text_wanted = options.columns.is_none() && !options.format.is_document() && options.format != Format::Name;
-        // A header without rows would look like an answer to people; programs that read CSV want it.
+        let text_wanted = options.columns.is_none()
+            && !options.format.is_document()
+            && options.format != Format::Name;
+        // A header without rows would look like an answer to people; programs that read CSV want
+        // it.
         let table = if text_wanted && (!names.is_empty() || options.format == Format::Csv) {
             table(options.format, options.headers)
         } else {
             String::new()
         };
-        Self { document, rows, names, table, none: "", hints: Vec::new() }
+        Self {
+            document,
+            rows,
+            names,
+            table,
+            none: "",
+            hints: Vec::new(),
+        }
     }
 
     /// Says this on stderr when there are no rows.
@@ -106,7 +120,11 @@ impl Listing {
     }
 
     fn rows(&self) -> &[Value] {
-        let rows = if self.rows.is_empty() { &self.document } else { &self.document[self.rows] };
+        let rows = if self.rows.is_empty() {
+            &self.document
+        } else {
+            &self.document[self.rows]
+        };
         rows.as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -120,35 +138,57 @@ impl Listing {
                     None => error.hint(format!("fields: {}", known.join(", "))),
                 });
             }
-            return Ok(columns::table(self.rows(), own, options.headers, context.terminal.look()));
+            return Ok(columns::table(
+                self.rows(),
+                own,
+                options.headers,
+                context.terminal.look(),
+            ));
         }
         if options.format == Format::Name {
-            return Ok(self.names.iter().map(|name| format!("{}\n", clean(name))).collect());
+            return Ok(self
+                .names
+                .iter()
+                .map(|name| format!("{}\n", clean(name)))
+                .collect());
         }
         Ok(document(options.format, &self.document).unwrap_or_else(|| self.table.clone()))
     }
 }
 
-/// One look at the cluster. A watch outlives a restart of the API server; a single answer is an answer now.
+/// One look at the cluster. A watch outlives a restart of the API server; a single answer is an
+/// answer now.
 pub(crate) struct Round<'a> {
     /// True when what was read before is to be read again.
     pub fresh: bool,
     /// True the first time: warnings about missing rights are printed once.
     pub first: bool,
-    /// Set in a watch that has shown something, for its warnings: a server that never answered is told at once.
+    /// Set in a watch that has shown something, for its warnings: a server that never answered is
+    /// told at once.
     watching: Option<&'a Context>,
 }
 
 impl Round<'_> {
     /// Returns the only look of a command that is no list.
     pub(crate) fn single() -> Self {
-        Self { fresh: true, first: true, watching: None }
+        Self {
+            fresh: true,
+            first: true,
+            watching: None,
+        }
     }
 
     /// Sends a request; in a watch it waits out an outage.
-    pub(crate) async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
-        let Some(context) = self.watching else { return ask().await };
-        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying"))).ask(ask).await
+    pub(crate) async fn ask<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T, Failure> {
+        let Some(context) = self.watching else {
+            return ask().await;
+        };
+        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")))
+            .ask(ask)
+            .await
     }
 }
 
@@ -165,7 +205,8 @@ pub(crate) async fn run(
     run_after(options, context, pause, look).await
 }
 
-/// The same; `pause` lasts until there may be news, and says whether what was read before is to be read again.
+/// The same; `pause` lasts until there may be news, and says whether what was read before is to be
+/// read again.
 pub(crate) async fn run_after(
     options: &ListOptions,
     context: &Context,
@@ -175,19 +216,32 @@ pub(crate) async fn run_after(
     context.terminal.set_format(options.format);
     if options.watch {
         return watch::watch(options.format, pause, context, async |first, fresh| {
-            let listing = look(Round { fresh, first, watching: (!first).then_some(context) }).await?;
+            let listing = look(Round {
+                fresh,
+                first,
+                watching: (!first).then_some(context),
+            })
+            .await?;
             context.warn_of_left_out();
             let rows = listing.names.iter().cloned().zip(listing.rows());
             Ok(WatchFrame::new(listing.text(options, context)?, rows))
         })
         .await;
     }
-    let listing = look(Round { fresh: true, first: true, watching: None }).await?;
+    let listing = look(Round {
+        fresh: true,
+        first: true,
+        watching: None,
+    })
+    .await?;
     context.terminal.print(&listing.text(options, context)?)?;
     if listing.names.is_empty() && !listing.none.is_empty() {
         context.terminal.note(listing.none);
         context.terminal.suggest_nothing();
     }
-    listing.hints.iter().for_each(|hint| context.terminal.hint(hint));
+    listing
+        .hints
+        .iter()
+        .for_each(|hint| context.terminal.hint(hint));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,5 @@
-//! Reads what devices measure now: gauges of each, what is wrong with some, and which samples are old. Which Prometheus
-//! is asked is decided in `metrics.rs`.
+//! Reads what devices measure now: gauges of each, what is wrong with some, and which samples are
+//! old. Which Prometheus is asked is decided in `metrics.rs`.
 
 use futures::future::{join, try_join, try_join3};
 
@@ -44,14 +44,24 @@ pub(crate) const OF_DEVICES: [Quantity; 11] = [
 ];
 
 /// What cells of jobs show.
-pub(crate) const OF_JOBS: [Quantity; 6] =
-    [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal, Quantity::Power, Quantity::Share];
+pub(crate) const OF_JOBS: [Quantity; 6] = [
+    Quantity::Utilization,
+    Quantity::MemoryUsed,
+    Quantity::MemoryFree,
+    Quantity::MemoryTotal,
+    Quantity::Power,
+    Quantity::Share,
+];
 
 /// What an overview asks of every device.
 const OF_OVERVIEW: [Quantity; 2] = [Quantity::Utilization, Quantity::Share];
 
 /// Returns what a server says about now.
-pub(crate) async fn read(prometheus: &Prometheus<'_>, quantities: &[Quantity], pods: Option<&Pods>) -> Result<Moment, Error> {
+pub(crate) async fn read(
+    prometheus: &Prometheus<'_>,
+    quantities: &[Quantity],
+    pods: Option<&Pods>,
+) -> Result<Moment, Error> {
     let gauges = query::gauges(quantities, pods);
     let others = async {
         let known = known(prometheus).await?;
@@ -69,14 +79,20 @@ pub(crate) async fn read(prometheus: &Prometheus<'_>, quantities: &[Quantity], p
     Ok(Moment { values, stale_ages })
 }
 
-/// Returns as much of it as sums over nodes need: of a device that tells its utilization nothing else is asked.
+/// Returns as much of it as sums over nodes need: of a device that tells its utilization nothing
+/// else is asked.
 pub(crate) async fn of_overview(prometheus: &Prometheus<'_>) -> Result<Moment, Error> {
     let gauges = query::gauges(&OF_OVERVIEW, None);
     let others = async {
         let known = known(prometheus).await?;
         let silent = query::without_utilization(&known.utilization);
         let silent = async { Ok(prometheus.now(&silent).await?) };
-        try_join3(silent, device_faults(prometheus, &known), stale_ages(prometheus, &known)).await
+        try_join3(
+            silent,
+            device_faults(prometheus, &known),
+            stale_ages(prometheus, &known),
+        )
+        .await
     };
     let (values, others) = join(prometheus.now(&gauges), others).await;
     let (mut values, (silent, faults, stale_ages)) = (values?, others?);
@@ -88,7 +104,8 @@ async fn known(prometheus: &Prometheus<'_>) -> Result<Known, Error> {
     Ok(Known::of(&prometheus.now(&known::query()).await?))
 }
 
-/// Returns what is wrong with devices. A second question is for those whose highest error may hide a fatal one.
+/// Returns what is wrong with devices. A second question is for those whose highest error may hide
+/// a fatal one.
 async fn device_faults(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec<Series>, Error> {
     let mut found = prometheus.now(&faults::query(known.records_errors)).await?;
     if let Some(hidden) = faults::hidden(&found).filter(|_| !known.records_errors) {
@@ -101,28 +118,54 @@ async fn device_faults(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec
 async fn stale_ages(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec<Series>, Error> {
     match known.utilization.is_empty() {
         true => Ok(Vec::new()),
-        false => Ok(prometheus.now(&query::stale_ages(&known.utilization)).await?),
+        false => Ok(prometheus
+            .now(&query::stale_ages(&known.utilization))
+            .await?),
     }
 }
 
 /// Devices as metrics tell them of a job's own pods, without a look at the rest of the cluster.
 pub(crate) fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) -> Readings {
     let holding = |job: &'j Job| {
-        let pods = job.pods.iter().filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
-        pods.map(|pod| ((job.namespace.clone(), pod.name.clone()), pod.node.clone().unwrap_or_default()))
+        let pods = job
+            .pods
+            .iter()
+            .filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
+        pods.map(|pod| {
+            (
+                (job.namespace.clone(), pod.name.clone()),
+                pod.node.clone().unwrap_or_default(),
+            )
+        })
     };
-    devices::read(moment, &Inventory::default(), &ApiFacts::of_pods(jobs.flat_map(holding)))
+    devices::read(
+        moment,
+        &Inventory::default(),
+        &ApiFacts::of_pods(jobs.flat_map(holding)),
+    )
 }
 
 /// Means over the devices that a job holds now.
 pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
-    let pods: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
+    let pods: Vec<&str> = job
+        .pods
+        .iter()
+        .filter(|pod| pod.holds())
+        .map(|pod| pod.name.as_str())
+        .collect();
     readings.figures_of(&job.namespace, &pods)
 }
 
 /// Means over the devices that several jobs hold now, each once.
-pub(crate) fn figures_of_all<'j>(readings: &Readings, jobs: impl Iterator<Item = &'j Job>) -> Figures {
-    let pods =
-        jobs.flat_map(|job| job.pods.iter().filter(|pod| pod.holds()).map(|pod| (job.namespace.as_str(), pod.name.as_str())));
+pub(crate) fn figures_of_all<'j>(
+    readings: &Readings,
+    jobs: impl Iterator<Item = &'j Job>,
+) -> Figures {
+    let pods = jobs.flat_map(|job| {
+        job.pods
+            .iter()
+            .filter(|pod| pod.holds())
+            .map(|pod| (job.namespace.as_str(), pod.name.as_str()))
+    });
     readings.figures_of_all(pods)
 }

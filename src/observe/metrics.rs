@@ -1,5 +1,6 @@
 //! Finds Prometheus. The address comes from the flags or the config file; without one, Services of
-//! the cluster are probed through the API server's proxy, or through a port-forward where the proxy is forbidden.
+//! the cluster are probed through the API server's proxy, or through a port-forward where the proxy
+//! is forbidden.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,8 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_local::bundle::Bundle;
 use gpuctl_local::cache::Cache;
 use gpuctl_prometheus::{
-    self as prometheus, Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest,
+    self as prometheus, Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress,
+    QueryError, QueryRequest,
 };
 
 /// Longest time for a Service to show what it is.
@@ -26,7 +28,8 @@ const PROBE_WITHIN: Duration = Duration::from_secs(4);
 /// What becomes of the answers of a store, which may have those of several clusters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreUse {
-    /// Devices are added up from this time on, or are known by the names of pods: those of other clusters would be in it.
+    /// Devices are added up from this time on, or are known by the names of pods: those of other
+    /// clusters would be in it.
     Sums { since: UnixSeconds },
     /// Devices are told one by one, and go by the names of nodes.
     Devices,
@@ -45,7 +48,9 @@ pub(crate) async fn find<'c>(
     if let Some(bundle) = &context.access.bundle {
         let found = kept(bundle, within)?;
         return match (&bundle.unclear, used) {
-            (Some((label, values)), StoreUse::Sums { .. }) => Err(StoreClusters::refusal(label, values, &found.server)),
+            (Some((label, values)), StoreUse::Sums { .. }) => {
+                Err(StoreClusters::refusal(label, values, &found.server))
+            }
             _ => Ok(found),
         };
     }
@@ -55,7 +60,9 @@ pub(crate) async fn find<'c>(
         None => in_cluster(context, connection, within).await?.0,
     };
     if !source.matchers.is_empty() {
-        context.terminal.detail(&format!("every series must have {}", source.matchers));
+        context
+            .terminal
+            .detail(&format!("every series must have {}", source.matchers));
         return Ok(found.narrowed_to(source.matchers));
     }
     let until = UnixSeconds::from(context.now());
@@ -66,13 +73,17 @@ pub(crate) async fn find<'c>(
     match which(&found, connection, (since, until)).await? {
         StoreClusters::One => Ok(found),
         StoreClusters::Proven(matchers) => {
-            context.terminal.detail(&format!("of several clusters in it, {matchers} has this one's pods or nodes"));
+            context.terminal.detail(&format!(
+                "of several clusters in it, {matchers} has this one's pods or nodes"
+            ));
             Ok(found.narrowed_to(matchers))
         }
         StoreClusters::Unclear { label, values } => match used {
             StoreUse::Sums { .. } => Err(StoreClusters::refusal(label, &values, &found.server)),
             StoreUse::Devices => {
-                context.terminal.warn(&StoreClusters::warning(label, &values, &found.server));
+                context
+                    .terminal
+                    .warn(&StoreClusters::warning(label, &values, &found.server));
                 Ok(found)
             }
         },
@@ -80,38 +91,73 @@ pub(crate) async fn find<'c>(
 }
 
 /// Returns the Prometheus whose address was given.
-pub(crate) async fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, Error> {
+pub(crate) async fn named<'c>(
+    context: &Context,
+    within: Duration,
+) -> Result<Prometheus<'c>, Error> {
     if let Some(bundle) = &context.access.bundle {
         return kept(bundle, within);
     }
     let source = context.metrics()?;
-    Ok(straight(context, &source, within).await?.narrowed_to(source.matchers))
+    Ok(straight(context, &source, within)
+        .await?
+        .narrowed_to(source.matchers))
 }
 
-async fn straight<'c>(context: &Context, source: &MetricsSource, within: Duration) -> Result<Prometheus<'c>, Error> {
+async fn straight<'c>(
+    context: &Context,
+    source: &MetricsSource,
+    within: Duration,
+) -> Result<Prometheus<'c>, Error> {
     if source.is_off() {
-        return Err(Error::new(ErrorName::MetricsOff, "metrics are disabled by `--prometheus none`"));
+        return Err(Error::new(
+            ErrorName::MetricsOff,
+            "metrics are disabled by `--prometheus none`",
+        ));
     }
-    let Some((url, origin)) = &source.url else { return Err(QueryError::NotFound.into()) };
-    let address = PrometheusAddress::parse(url, source.credentials.clone())?.let_in().await?;
-    let by = if *origin == Origin::Flag { "`--prometheus`" } else { origin.word() };
-    context.terminal.detail(&format!("prometheus {}, named by {}", address.shown(), by));
+    let Some((url, origin)) = &source.url else {
+        return Err(QueryError::NotFound.into());
+    };
+    let address = PrometheusAddress::parse(url, source.credentials.clone())?
+        .let_in()
+        .await?;
+    let by = if *origin == Origin::Flag {
+        "`--prometheus`"
+    } else {
+        origin.word()
+    };
+    context
+        .terminal
+        .detail(&format!("prometheus {}, named by {}", address.shown(), by));
     let prometheus = Prometheus::straight_to(&address, within)?;
     let is_exact = source.exact_names || address.wants_exact_names();
-    Ok(if is_exact { prometheus.by_exact_names() } else { prometheus })
+    Ok(if is_exact {
+        prometheus.by_exact_names()
+    } else {
+        prometheus
+    })
 }
 
 /// Returns the Prometheus whose answers a bundle holds.
 fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Error> {
-    let Some(server) = bundle.prometheus.clone() else { return Err(QueryError::NotFound.into()) };
+    let Some(server) = bundle.prometheus.clone() else {
+        return Err(QueryError::NotFound.into());
+    };
     let matchers = Matchers::new(bundle.matchers.clone());
     let bundle = Arc::clone(bundle);
     let ask = move |question: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
-        let path = question.form.map_or_else(|| question.path.clone(), |form| format!("{}?{form}", question.path));
+        let path = question.form.map_or_else(
+            || question.path.clone(),
+            |form| format!("{}?{form}", question.path),
+        );
         let answer = bundle.query(&path);
         Box::pin(async move {
             let (code, body) = answer?;
-            Ok(HttpReply { code, media: "application/json".to_owned(), body: body.into() })
+            Ok(HttpReply {
+                code,
+                media: "application/json".to_owned(),
+                body: body.into(),
+            })
         })
     };
     Ok(Prometheus::through(server, within, Box::new(ask)).narrowed_to(matchers))
@@ -138,21 +184,33 @@ pub(crate) enum PrometheusPath {
     /// By an address from the flags or the config file, or not at all.
     Url,
     /// Through the API server; inexact if its scheme is unknown.
-    Service { service: PrometheusService, is_exact: bool },
+    Service {
+        service: PrometheusService,
+        is_exact: bool,
+    },
     /// No Service answers; the text gives the reason.
     Unknown(String),
 }
 
 /// Determines how commands reach Prometheus.
-pub(crate) async fn path_to(context: &Context, connection: &Connection, within: Duration) -> PrometheusPath {
+pub(crate) async fn path_to(
+    context: &Context,
+    connection: &Connection,
+    within: Duration,
+) -> PrometheusPath {
     let found = async {
         if context.access.bundle.is_some() || context.metrics_of(connection)?.url.is_some() {
             return Ok(PrometheusPath::Url);
         }
         let (_, service) = in_cluster(context, connection, within).await?;
-        Ok::<_, Error>(PrometheusPath::Service { service, is_exact: true })
+        Ok::<_, Error>(PrometheusPath::Service {
+            service,
+            is_exact: true,
+        })
     };
-    found.await.unwrap_or_else(|error| PrometheusPath::Unknown(error.to_string()))
+    found
+        .await
+        .unwrap_or_else(|error| PrometheusPath::Unknown(error.to_string()))
 }
 
 /// Finds a Service of the cluster that answers like Prometheus.
@@ -167,17 +225,25 @@ async fn in_cluster<'c>(
         );
     }
     let (cache, now) = (Cache::of_found(), context.now().as_second());
-    let question = format!("prometheus of {} for {}", connection.server(), connection.namespace);
+    let question = format!(
+        "prometheus of {} for {}",
+        connection.server(),
+        connection.namespace
+    );
     if let Some(gate) = cache.get(&question).and_then(|kept| remembered(&kept, now)) {
         let found = probe(connection, gate.clone(), within).await;
         if matches!(found.answer, Ok(Worth::Gpus)) {
             let (server, how) = (&found.prometheus.server, found.how);
-            context.terminal.detail(&format!("prometheus {server}, found in the cluster some minutes ago, reached {how}"));
+            context.terminal.detail(&format!(
+                "prometheus {server}, found in the cluster some minutes ago, reached {how}"
+            ));
             return Ok((found.prometheus, gate));
         }
     }
     let (gates, listed) = connection.gates().await?;
-    let probes = gates.iter().map(|gate| probe(connection, gate.clone(), within));
+    let probes = gates
+        .iter()
+        .map(|gate| probe(connection, gate.clone(), within));
     let probes = join_all(probes).await;
     let worth = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
     // The first of equals: they are in order of preference.
@@ -187,13 +253,19 @@ async fn in_cluster<'c>(
         match (&probe.answer, best) {
             (Ok(worth), Some(best)) if *worth == best => {
                 if best == Worth::Gpus {
-                    cache.put(&question, &json!({"at": now, "service": gate.to_remember()}));
+                    cache.put(
+                        &question,
+                        &json!({"at": now, "service": gate.to_remember()}),
+                    );
                 }
-                context
-                    .terminal
-                    .detail(&format!("prometheus {}, found in the cluster, reached {}", probe.prometheus.server, probe.how));
+                context.terminal.detail(&format!(
+                    "prometheus {}, found in the cluster, reached {}",
+                    probe.prometheus.server, probe.how
+                ));
                 if best == Worth::Answers {
-                    context.terminal.detail("it has no metrics of GPUs and none of nodes");
+                    context
+                        .terminal
+                        .detail("it has no metrics of GPUs and none of nodes");
                 }
                 return Ok((probe.prometheus, gate.clone()));
             }
@@ -208,7 +280,8 @@ async fn in_cluster<'c>(
     Err(refused.unwrap_or(QueryError::NotFound).into())
 }
 
-/// Seconds for which a Service that was found is asked first. Its answer says whether it still is one.
+/// Seconds for which a Service that was found is asked first. Its answer says whether it still is
+/// one.
 const REMEMBERED: i64 = 600;
 
 fn remembered(kept: &Value, now: i64) -> Option<PrometheusService> {
@@ -219,7 +292,10 @@ fn remembered(kept: &Value, now: i64) -> Option<PrometheusService> {
 async fn probe(connection: &Connection, gate: PrometheusService, within: Duration) -> Probe<'_> {
     let ask = async |prometheus: &Prometheus<'_>| {
         let asked = tokio::time::timeout(PROBE_WITHIN, prometheus.now(&query::inventory())).await;
-        let late = || QueryError::TimedOut { server: prometheus.server.clone(), seconds: PROBE_WITHIN.as_secs() };
+        let late = || QueryError::TimedOut {
+            server: prometheus.server.clone(),
+            seconds: PROBE_WITHIN.as_secs(),
+        };
         let known = asked.unwrap_or_else(|_| Err(late()))?;
         let is_gpu = |name: &str| name != "kube_node_info";
         Ok(match known.iter().any(|series| is_gpu(series.name())) {
@@ -233,18 +309,32 @@ async fn probe(connection: &Connection, gate: PrometheusService, within: Duratio
         Box::new(move |question| {
             let gate = gate.clone();
             Box::pin(async move {
-                let (kind, body) = question.form.map_or_else(Default::default, |form| (prometheus::FORM, form.into()));
-                let carried = connection.through_service(&gate, &question.path, kind, body).await;
-                carried.map(reply).map_err(|failure| trouble(&failure, gate.name()))
+                let (kind, body) = question
+                    .form
+                    .map_or_else(Default::default, |form| (prometheus::FORM, form.into()));
+                let carried = connection
+                    .through_service(&gate, &question.path, kind, body)
+                    .await;
+                carried
+                    .map(reply)
+                    .map_err(|failure| trouble(&failure, gate.name()))
             })
         })
     });
     let answer = ask(&by_proxy).await;
     if !matches!(answer, Err(QueryError::Forbidden { .. })) {
-        return Probe { prometheus: by_proxy, how: "through the API server", answer };
+        return Probe {
+            prometheus: by_proxy,
+            how: "through the API server",
+            answer,
+        };
     }
     let Ok(Some((pod, port))) = connection.pod_behind(&gate).await else {
-        return Probe { prometheus: by_proxy, how: "", answer };
+        return Probe {
+            prometheus: by_proxy,
+            how: "",
+            answer,
+        };
     };
     let by_pod = Prometheus::through(gate.name(), within, {
         let gate = gate.clone();
@@ -253,29 +343,51 @@ async fn probe(connection: &Connection, gate: PrometheusService, within: Duratio
             Box::pin(async move {
                 let fetched = connection.beside_pod(&gate.namespace, &pod, port, async |url| {
                     // Whoever has a Service with the right label is no reason to show a password.
-                    let address = PrometheusAddress::parse(&format!("{url}{}", gate.base), Credentials::default())?;
+                    let address = PrometheusAddress::parse(
+                        &format!("{url}{}", gate.base),
+                        Credentials::default(),
+                    )?;
                     prometheus::fetch(&address, question).await
                 });
-                fetched.await.map_err(|failure| trouble(&failure, gate.name()))?
+                fetched
+                    .await
+                    .map_err(|failure| trouble(&failure, gate.name()))?
             })
         })
     });
     let answer = ask(&by_pod).await;
-    Probe { prometheus: by_pod, how: "by a port-forward", answer }
+    Probe {
+        prometheus: by_pod,
+        how: "by a port-forward",
+        answer,
+    }
 }
 
 fn reply(carried: ProxiedResponse) -> HttpReply {
-    HttpReply { code: carried.code, media: carried.media, body: carried.body }
+    HttpReply {
+        code: carried.code,
+        media: carried.media,
+        body: carried.body,
+    }
 }
 
 fn trouble(failure: &Failure, server: String) -> QueryError {
     let told = failure.to_string();
-    if failure.is_forbidden() { QueryError::Forbidden { server, told } } else { QueryError::Unreachable { server, cause: told } }
+    if failure.is_forbidden() {
+        QueryError::Forbidden { server, told }
+    } else {
+        QueryError::Unreachable {
+            server,
+            cause: told,
+        }
+    }
 }
 
 /// Prints what Prometheus itself warned of: partial answers above all.
 pub(crate) fn tell_warnings(context: &Context, prometheus: &Prometheus<'_>) {
     for warning in prometheus.take_warnings() {
-        context.terminal.warn(&format!("Prometheus at {}: {warning}", prometheus.server));
+        context
+            .terminal
+            .warn(&format!("Prometheus at {}: {warning}", prometheus.server));
     }
 }

@@ -1,5 +1,5 @@
-//! The workflow of reading. It finds Prometheus, reads what devices measure now and measured in the past, and joins that
-//! with what the API server says. It renders nothing.
+//! The workflow of reading. It finds Prometheus, reads what devices measure now and measured in the
+//! past, and joins that with what the API server says. It renders nothing.
 
 pub(crate) mod at_time;
 pub(crate) mod blame;

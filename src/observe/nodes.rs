@@ -6,15 +6,25 @@ use gpuctl_cluster::InventorySnapshot;
 /// Warns once of what could not be read of the cluster.
 pub(crate) fn warn_of(stock: &InventorySnapshot, context: &Context) {
     if stock.unreadable.contains(&"pods") {
-        context.terminal.lack("you may not list the pods of all namespaces: the number of held GPUs is unknown");
+        context.terminal.lack(
+            "you may not list the pods of all namespaces: the number of held GPUs is unknown",
+        );
     }
     if stock.unreadable.contains(&"nodes") {
-        context.terminal.lack("you may not list nodes: they are shown as published, without their status");
-    }
-    let claims: Vec<&str> = stock.unreadable.iter().copied().filter(|what| what.starts_with("resource")).collect();
-    if !claims.is_empty() {
         context
             .terminal
-            .lack(&format!("you may not list {}: devices of dynamic resource allocation are not counted", claims.join(" and ")));
+            .lack("you may not list nodes: they are shown as published, without their status");
+    }
+    let claims: Vec<&str> = stock
+        .unreadable
+        .iter()
+        .copied()
+        .filter(|what| what.starts_with("resource"))
+        .collect();
+    if !claims.is_empty() {
+        context.terminal.lack(&format!(
+            "you may not list {}: devices of dynamic resource allocation are not counted",
+            claims.join(" and ")
+        ));
     }
 }

@@ -1,4 +1,5 @@
-//! Metrics for cells of answers that are given without them too: who has none is told once, or has the exporters asked themselves.
+//! Metrics for cells of answers that are given without them too: who has none is told once, or has
+//! the exporters asked themselves.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -23,7 +24,8 @@ use gpuctl_prometheus::{Prometheus, QueryError};
 /// Longest time for cells of an inventory: without them it is an answer too.
 const CELLS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Metrics for the cells of an inventory, which is an answer without them too: who has none is told once.
+/// Metrics for the cells of an inventory, which is an answer without them too: who has none is told
+/// once.
 pub(crate) struct OptionalMetrics<'c> {
     context: &'c Context,
     connection: &'c Connection,
@@ -48,29 +50,44 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Lets [`Self::or_exporters`] ask the exporters themselves; not in a watch, which would ask again and again.
+    /// Lets [`Self::or_exporters`] ask the exporters themselves; not in a watch, which would ask
+    /// again and again.
     pub(crate) fn with_exporters(self, watch: bool) -> Self {
         self.by_exporters.set(!watch);
         self
     }
 
     /// Returns what Prometheus told; else what the exporters of these nodes expose, with a warning.
-    pub(crate) async fn or_exporters(&self, moment: Option<Moment>, nodes: BTreeSet<String>) -> Option<Moment> {
+    pub(crate) async fn or_exporters(
+        &self,
+        moment: Option<Moment>,
+        nodes: BTreeSet<String>,
+    ) -> Option<Moment> {
         if !self.by_exporters.replace(false) {
             return moment;
         }
         let why = self.failure.take();
-        let (None, Some(why)) = (&moment, why) else { return moment };
+        let (None, Some(why)) = (&moment, why) else {
+            return moment;
+        };
         if nodes.len() > exporters::MOST {
             let most = exporters::MOST;
-            self.tell(&format!("{why}; exporters are asked themselves for {most} nodes at most, and these are {}", nodes.len()));
+            self.tell(&format!(
+                "{why}; exporters are asked themselves for {most} nodes at most, and these are {}",
+                nodes.len()
+            ));
             return None;
         }
         match exporters::read(self.context, self.connection, &nodes).await {
             Ok(Exposed { moment, nodes }) => {
-                let from =
-                    if nodes == 1 { "the exporter of 1 node".to_owned() } else { format!("the exporters of {nodes} nodes") };
-                self.tell(&format!("{why}; figures are those of {from} at this moment"));
+                let from = if nodes == 1 {
+                    "the exporter of 1 node".to_owned()
+                } else {
+                    format!("the exporters of {nodes} nodes")
+                };
+                self.tell(&format!(
+                    "{why}; figures are those of {from} at this moment"
+                ));
                 Some(moment)
             }
             Err(lack) => {
@@ -81,18 +98,24 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Metrics that go by the names of pods or jobs, which other clusters may have as well: from a store that is not clear there are none.
+    /// Metrics that go by the names of pods or jobs, which other clusters may have as well: from a
+    /// store that is not clear there are none.
     pub(crate) fn by_names(context: &'c Context, connection: &'c Connection, seconds: i64) -> Self {
         let since = UnixSeconds::from(context.now()) - seconds;
-        Self { used: StoreUse::Sums { since }, ..Self::new(context, connection) }
+        Self {
+            used: StoreUse::Sums { since },
+            ..Self::new(context, connection)
+        }
     }
 
-    /// Returns what devices measure now. `None` when nobody can tell, which is an error with `--require-metrics`.
+    /// Returns what devices measure now. `None` when nobody can tell, which is an error with
+    /// `--require-metrics`.
     pub(crate) async fn now(&self, quantities: &[Quantity]) -> Result<Option<Moment>, Error> {
         if quantities.is_empty() {
             return Ok(None);
         }
-        self.optional(async |prometheus| live::read(prometheus, quantities, None).await).await
+        self.optional(async |prometheus| live::read(prometheus, quantities, None).await)
+            .await
     }
 
     /// Asks with a time limit of its own. A failure leaves cells empty.
@@ -100,14 +123,31 @@ impl<'c> OptionalMetrics<'c> {
         &self,
         ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
-        let Self { context, connection, .. } = self;
+        let Self {
+            context,
+            connection,
+            ..
+        } = self;
         if context.metrics()?.is_off() && !context.require_metrics {
             return Ok(None);
         }
         let within = CELLS_WITHIN.min(context.access.request_timeout);
-        let answered = async { ask(self.found.get_or_try_init(|| find(context, connection, within, self.used)).await?).await };
-        let late = || Error::from(QueryError::TimedOut { server: "the cluster's address".to_owned(), seconds: within.as_secs() });
-        let answer = tokio::time::timeout(within, answered).await.unwrap_or_else(|_| Err(late()));
+        let answered = async {
+            ask(self
+                .found
+                .get_or_try_init(|| find(context, connection, within, self.used))
+                .await?)
+            .await
+        };
+        let late = || {
+            Error::from(QueryError::TimedOut {
+                server: "the cluster's address".to_owned(),
+                seconds: within.as_secs(),
+            })
+        };
+        let answer = tokio::time::timeout(within, answered)
+            .await
+            .unwrap_or_else(|_| Err(late()));
         if let Some(prometheus) = self.found.get() {
             tell_warnings(context, prometheus);
         }
@@ -127,12 +167,18 @@ impl<'c> OptionalMetrics<'c> {
             return;
         }
         if !self.told.replace(true) {
-            self.context.terminal.warn(&format!("GPU metrics are unavailable: {why}"));
+            self.context
+                .terminal
+                .warn(&format!("GPU metrics are unavailable: {why}"));
         }
     }
 
     /// Puts what devices measure into an inventory, and returns it for what it rests on.
-    pub(crate) fn measure(&self, stock: &mut InventorySnapshot, moment: Option<&Moment>) -> Option<Readings> {
+    pub(crate) fn measure(
+        &self,
+        stock: &mut InventorySnapshot,
+        moment: Option<&Moment>,
+    ) -> Option<Readings> {
         let moment = moment?;
         let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
         let readings = devices::read(moment, &stock.inventory, &facts);
@@ -144,7 +190,10 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     /// Returns the inventory with what its devices measure.
-    pub(crate) async fn stock(&self, quantities: &[Quantity]) -> Result<(InventorySnapshot, Option<Readings>), Error> {
+    pub(crate) async fn stock(
+        &self,
+        quantities: &[Quantity],
+    ) -> Result<(InventorySnapshot, Option<Readings>), Error> {
         let (stock, moment) = join(self.connection.stock(), self.now(quantities)).await;
         let (mut stock, moment) = (stock?, moment?);
         let readings = self.measure(&mut stock, moment.as_ref());

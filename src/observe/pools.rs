@@ -25,7 +25,11 @@ pub(crate) struct PoolsFound {
 
 impl PoolsFound {
     /// Puts what devices measure beside the nodes.
-    pub(crate) fn measure(&mut self, cells: &OptionalMetrics<'_>, moment: Option<&Moment>) -> Option<Coverage> {
+    pub(crate) fn measure(
+        &mut self,
+        cells: &OptionalMetrics<'_>,
+        moment: Option<&Moment>,
+    ) -> Option<Coverage> {
         let readings = cells.measure(&mut self.stock, moment);
         for pool in &mut self.pools {
             pool.hosts = self.stock.inventory.pool(&pool.name).cloned().collect();
@@ -38,18 +42,30 @@ impl PoolsFound {
 pub(crate) fn warn_of(seen: &PoolsFound, context: &Context) {
     nodes::warn_of(&seen.stock, context);
     if !seen.definitions {
-        context.terminal.lack("you may not read the definitions of pools: descriptions and quotas are unknown");
+        context
+            .terminal
+            .lack("you may not read the definitions of pools: descriptions and quotas are unknown");
     }
     if let Some(missing) = &seen.unseen_jobs {
-        context.terminal.lack(&format!("{missing}: the number of jobs in a pool is unknown"));
+        context.terminal.lack(&format!(
+            "{missing}: the number of jobs in a pool is unknown"
+        ));
     }
 }
 
 /// Returns every pool, or the one called `only`.
-pub(crate) async fn look(connection: &Connection, only: Option<&str>) -> Result<PoolsFound, Failure> {
+pub(crate) async fn look(
+    connection: &Connection,
+    only: Option<&str>,
+) -> Result<PoolsFound, Failure> {
     // Jobs that name no pool may sit on its nodes.
     let wanted = Wanted::default();
-    let (stock, definitions, jobs) = join3(connection.stock(), connection.pools(), connection.jobs(&wanted)).await;
+    let (stock, definitions, jobs) = join3(
+        connection.stock(),
+        connection.pools(),
+        connection.jobs(&wanted),
+    )
+    .await;
     let stock = stock?;
     let definitions: Option<Vec<PoolDefinition>> = unless_forbidden(definitions)?;
     let jobs = unless_forbidden(jobs)?;
@@ -60,21 +76,48 @@ pub(crate) async fn look(connection: &Connection, only: Option<&str>) -> Result<
     let of_any: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
     let mut names: BTreeSet<&str> = stock.inventory.pools();
     names.extend(of_any.iter().map(|pool| pool.name.as_str()));
-    let living: Vec<&Job> = jobs.iter().flat_map(|found| &found.jobs).filter(|job| !State::of(job).status.is_final()).collect();
+    let living: Vec<&Job> = jobs
+        .iter()
+        .flat_map(|found| &found.jobs)
+        .filter(|job| !State::of(job).status.is_final())
+        .collect();
     let in_pool = |pool: &str| -> Vec<Job> {
         let hosts: BTreeSet<&str> = stock.inventory.pool(pool).map(NodeUsage::name).collect();
-        let on = |pod: &Pod| !pod.ended() && pod.node.as_deref().is_some_and(|node| hosts.contains(node));
-        let sits = |job: &Job| job.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO && on(pod));
-        living.iter().filter(|job| job.pool.as_deref() == Some(pool) || sits(job)).map(|job| (*job).clone()).collect()
+        let on = |pod: &Pod| {
+            !pod.ended() && pod.node.as_deref().is_some_and(|node| hosts.contains(node))
+        };
+        let sits = |job: &Job| {
+            job.pods
+                .iter()
+                .any(|pod| pod.gpus > GpuCount::ZERO && on(pod))
+        };
+        living
+            .iter()
+            .filter(|job| job.pool.as_deref() == Some(pool) || sits(job))
+            .map(|job| (*job).clone())
+            .collect()
     };
     let pool = |name: &str| PoolUse {
         hosts: stock.inventory.pool(name).cloned().collect(),
         defined: definitions.is_some(),
-        definition: of_any.iter().find(|pool| pool.name == name).copied().cloned(),
+        definition: of_any
+            .iter()
+            .find(|pool| pool.name == name)
+            .copied()
+            .cloned(),
         jobs: in_pool(name),
         all_jobs: unseen_jobs.is_none(),
         name: name.to_owned(),
     };
-    let pools = names.into_iter().filter(|name| only.is_none_or(|only| only == *name)).map(pool).collect();
-    Ok(PoolsFound { pools, definitions: definitions.is_some(), unseen_jobs, stock })
+    let pools = names
+        .into_iter()
+        .filter(|name| only.is_none_or(|only| only == *name))
+        .map(pool)
+        .collect();
+    Ok(PoolsFound {
+        pools,
+        definitions: definitions.is_some(),
+        unseen_jobs,
+        stock,
+    })
 }

@@ -1,4 +1,5 @@
-//! What the GPUs of the jobs in a queue do. Only gpuctl's jobs are known here: the GPUs of others count as used and not as sampled.
+//! What the GPUs of the jobs in a queue do. Only gpuctl's jobs are known here: the GPUs of others
+//! count as used and not as sampled.
 
 use super::live;
 use gpuctl_cluster::{Connection, Failure, Wanted};
@@ -6,17 +7,30 @@ use gpuctl_core::model::Queue;
 use gpuctl_core::stats::exporters::devices::Moment;
 use gpuctl_view::queues::list::QueueRow;
 
-/// Puts the means of its jobs' devices beside each queue; without metrics no job is asked for, and who may not list
-/// jobs does not learn them.
+/// Puts the means of its jobs' devices beside each queue; without metrics no job is asked for, and
+/// who may not list jobs does not learn them.
 pub(crate) async fn rows(
     connection: &Connection,
     namespace: Option<&str>,
     queues: Vec<Queue>,
     moment: Option<&Moment>,
 ) -> Result<Vec<QueueRow>, Failure> {
-    let unknown = |queues: Vec<Queue>| queues.into_iter().map(|queue| QueueRow { queue, figures: None }).collect();
-    let Some(moment) = moment else { return Ok(unknown(queues)) };
-    let wanted = Wanted { namespace: namespace.map(ToOwned::to_owned), ..Wanted::default() };
+    let unknown = |queues: Vec<Queue>| {
+        queues
+            .into_iter()
+            .map(|queue| QueueRow {
+                queue,
+                figures: None,
+            })
+            .collect()
+    };
+    let Some(moment) = moment else {
+        return Ok(unknown(queues));
+    };
+    let wanted = Wanted {
+        namespace: namespace.map(ToOwned::to_owned),
+        ..Wanted::default()
+    };
     let selection = match connection.jobs(&wanted).await {
         Ok(found) => found,
         Err(failure) if failure.is_forbidden() => return Ok(unknown(queues)),
@@ -27,8 +41,10 @@ pub(crate) async fn rows(
     let home = namespace.or(selection.narrowed_to.as_deref());
     let row = |queue: Queue| {
         // A mean over a part of a queue's jobs would not be the queue's.
-        let all = selection.unreadable.is_empty() && home.is_none_or(|home| queue.namespace.as_deref() == Some(home));
-        let figures = all.then(|| live::figures_of_all(&readings, jobs.iter().filter(|job| job.is_in(&queue))));
+        let all = selection.unreadable.is_empty()
+            && home.is_none_or(|home| queue.namespace.as_deref() == Some(home));
+        let figures = all
+            .then(|| live::figures_of_all(&readings, jobs.iter().filter(|job| job.is_in(&queue))));
         QueueRow { queue, figures }
     };
     Ok(queues.into_iter().map(row).collect())

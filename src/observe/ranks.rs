@@ -1,5 +1,6 @@
-//! Asks the ranks of a job themselves, when the user wants it: NCCL's RAS subsystem over a port-forward, and `py-spy` or `gdb` in their
-//! containers for their stacks. Each rank is asked once. What does not answer is told, and nothing is concluded from it.
+//! Asks the ranks of a job themselves, when the user wants it: NCCL's RAS subsystem over a
+//! port-forward, and `py-spy` or `gdb` in their containers for their stacks. Each rank is asked
+//! once. What does not answer is told, and nothing is concluded from it.
 
 use std::time::Duration;
 
@@ -38,8 +39,8 @@ const LARGEST: usize = 4 << 20;
 const REASONS: usize = 3;
 const LONGEST: usize = 160;
 
-/// Prints the stacks of the Python processes of a container that are ranks: a launcher told them theirs, or they hold a GPU. Variables of
-/// debuginfod would make `gdb` download symbols.
+/// Prints the stacks of the Python processes of a container that are ranks: a launcher told them
+/// theirs, or they hold a GPU. Variables of debuginfod would make `gdb` download symbols.
 const STACKS: &str = r#"unset DEBUGINFOD_URLS
 tool=
 command -v py-spy >/dev/null 2>&1 && tool=py-spy || { command -v gdb >/dev/null 2>&1 && tool=gdb; }
@@ -67,7 +68,11 @@ exit $code"#;
 pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questions) -> RankAnswers {
     let mut answers = RankAnswers::default();
     let current = job.current_pods();
-    let pods: Vec<&Pod> = current.iter().filter(|pod| pod.phase == PodPhase::Running && !pod.deleting).copied().collect();
+    let pods: Vec<&Pod> = current
+        .iter()
+        .filter(|pod| pod.phase == PodPhase::Running && !pod.deleting)
+        .copied()
+        .collect();
     if pods.len() > STACKS_READ && questions.stacks {
         answers.silent.push(format!(
             "stacks of {}: only {STACKS_READ} pods are asked",
@@ -81,19 +86,31 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
         }
     }
     if questions.stacks {
-        let dumps = pods.iter().take(STACKS_READ).map(|pod| async move { (*pod, dump(connection, job, pod).await) });
+        let dumps = pods
+            .iter()
+            .take(STACKS_READ)
+            .map(|pod| async move { (*pod, dump(connection, job, pod).await) });
         let dumps = SideBySide::new(dumps, AT_ONCE).all().await;
         answers.unread = current.len();
         let mut found = Vec::new();
         let mut silent: Vec<(String, Vec<String>)> = Vec::new();
         for (pod, (text, failure)) in dumps {
-            let who = pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"));
+            let who = pod
+                .rank
+                .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"));
             let read = stacks::read(&text);
             let (is_empty, several) = (read.is_empty(), read.len() > 1);
-            let name = |stack: &stacks::Stack| if several { format!("{who} (process {})", stack.process) } else { who.clone() };
+            let name = |stack: &stacks::Stack| {
+                if several {
+                    format!("{who} (process {})", stack.process)
+                } else {
+                    who.clone()
+                }
+            };
             found.extend(read.into_iter().map(|stack| (name(&stack), stack)));
-            let Some(why) = failure.or_else(|| is_empty.then(|| "no Python process that is a rank or holds a GPU".to_owned()))
-            else {
+            let Some(why) = failure.or_else(|| {
+                is_empty.then(|| "no Python process that is a rank or holds a GPU".to_owned())
+            }) else {
                 answers.unread -= 1;
                 continue;
             };
@@ -104,17 +121,23 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
         }
         answers.stacks = Some(stacks::group(found));
         let more = silent.len().saturating_sub(REASONS);
-        let told = silent.into_iter().take(REASONS).map(|(why, ranks)| match ranks.as_slice() {
-            [one] => format!("stack of {one}: {why}"),
-            several => format!("stacks of {}: {why}", count(several.len() as u64, "pod")),
-        });
+        let told = silent
+            .into_iter()
+            .take(REASONS)
+            .map(|(why, ranks)| match ranks.as_slice() {
+                [one] => format!("stack of {one}: {why}"),
+                several => format!("stacks of {}: {why}", count(several.len() as u64, "pod")),
+            });
         answers.silent.extend(told);
-        answers.silent.extend((more > 0).then(|| format!("other stacks: {}", count(more as u64, "further reason"))));
+        answers.silent.extend(
+            (more > 0).then(|| format!("other stacks: {}", count(more as u64, "further reason"))),
+        );
     }
     answers
 }
 
-/// Asks the first pod that answers and reaches most processes; else the one that reaches most of those asked is believed.
+/// Asks the first pod that answers and reaches most processes; else the one that reaches most of
+/// those asked is believed.
 async fn ras(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<ras::RasReport, String> {
     let mut last = "no pod of it runs".to_owned();
     let mut best: Option<ras::RasReport> = None;
@@ -123,22 +146,37 @@ async fn ras(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<ras::R
         let answer = match tokio::time::timeout(RAS_WITHIN, asking).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(failure)) => {
-                last = format!("{} does not take connections at port {RAS_PORT} ({failure})", pod.name);
+                last = format!(
+                    "{} does not take connections at port {RAS_PORT} ({failure})",
+                    pod.name
+                );
                 continue;
             }
             Err(_) => {
-                last = format!("{} did not answer within {} s", pod.name, RAS_WITHIN.as_secs());
+                last = format!(
+                    "{} did not answer within {} s",
+                    pod.name,
+                    RAS_WITHIN.as_secs()
+                );
                 continue;
             }
         };
         match answer.as_deref().map(ras::read) {
             Ok(Some(report)) if report.reaches_most() => return Ok(report),
             Ok(Some(report)) => {
-                if best.as_ref().is_none_or(|known| report.unreached() < known.unreached()) {
+                if best
+                    .as_ref()
+                    .is_none_or(|known| report.unreached() < known.unreached())
+                {
                     best = Some(report);
                 }
             }
-            Ok(None) => last = format!("{} answers at port {RAS_PORT}, and not as NCCL 2.24 or later does", pod.name),
+            Ok(None) => {
+                last = format!(
+                    "{} answers at port {RAS_PORT}, and not as NCCL 2.24 or later does",
+                    pod.name
+                );
+            }
             Err(error) => last = format!("{}: {error}", pod.name),
         }
     }
@@ -167,10 +205,17 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
     };
     let (mut out, mut errors) = (Vec::new(), Vec::new());
     let running = async {
-        let session = connection.start(&call).await.map_err(|failure| failure.to_string())?;
+        let session = connection
+            .start(&call)
+            .await
+            .map_err(|failure| failure.to_string())?;
         let (_sender, input) = mpsc::channel(1);
         let end = session.run(input, |stream, bytes| {
-            let kept = if stream == SessionStream::Err { &mut errors } else { &mut out };
+            let kept = if stream == SessionStream::Err {
+                &mut errors
+            } else {
+                &mut out
+            };
             kept.extend_from_slice(bytes);
             out.len() + errors.len() < LARGEST
         });
@@ -179,9 +224,10 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
     let end = tokio::time::timeout(STACKS_WITHIN, running).await;
     let failure = match end {
         Ok(Ok(SessionEnd::Exit(0))) => None,
-        Ok(Ok(SessionEnd::Exit(code))) => {
-            Some(reason(&String::from_utf8_lossy(&errors)).unwrap_or_else(|| format!("exit code {code}")))
-        }
+        Ok(Ok(SessionEnd::Exit(code))) => Some(
+            reason(&String::from_utf8_lossy(&errors))
+                .unwrap_or_else(|| format!("exit code {code}")),
+        ),
         Ok(Ok(SessionEnd::Unread)) => Some(format!("more than {} MiB of them", LARGEST >> 20)),
         Ok(Ok(SessionEnd::Broken)) => Some("the connection broke off".to_owned()),
         Ok(Ok(SessionEnd::Refused(told)) | Err(told)) => Some(told.chars().take(LONGEST).collect()),
@@ -190,15 +236,25 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
     (String::from_utf8_lossy(&out).into_owned(), failure)
 }
 
-/// Returns what a tool wrote to stderr, in words for a container: that it may not look, else its last line.
+/// Returns what a tool wrote to stderr, in words for a container: that it may not look, else its
+/// last line.
 fn reason(errors: &str) -> Option<String> {
     const DENIED: [&str; 3] = ["permission denied", "operation not permitted", "ptrace"];
-    let mut lines = errors.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut lines = errors
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
     // Their advice is to use sudo.
-    if lines.clone().any(|line| DENIED.iter().any(|word| line.to_ascii_lowercase().contains(word))) {
+    if lines.clone().any(|line| {
+        DENIED
+            .iter()
+            .any(|word| line.to_ascii_lowercase().contains(word))
+    }) {
         return Some("its processes may not be read: the container lacks SYS_PTRACE".to_owned());
     }
-    lines.next_back().map(|last| last.chars().take(LONGEST).collect())
+    lines
+        .next_back()
+        .map(|last| last.chars().take(LONGEST).collect())
 }
 
 #[cfg(test)]
@@ -210,7 +266,11 @@ mod tests {
         let told = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'\n";
         let denied = "its processes may not be read: the container lacks SYS_PTRACE";
         assert_eq!(reason(told).unwrap(), denied);
-        assert_eq!(reason("Could not attach to process.\nptrace: Operation not permitted.\nNo stack.\n").unwrap(), denied);
+        assert_eq!(
+            reason("Could not attach to process.\nptrace: Operation not permitted.\nNo stack.\n")
+                .unwrap(),
+            denied
+        );
         assert_eq!(reason("one\n\n two \n").unwrap(), "two");
         assert_eq!(reason(&"x".repeat(4000)).unwrap().len(), LONGEST);
         assert_eq!(reason("\n"), None);

@@ -1,4 +1,5 @@
-//! The checks of `doctor` about GPUs that are divided: slices of MIG, shares, HAMi, and devices of dynamic resource allocation.
+//! The checks of `doctor` about GPUs that are divided: slices of MIG, shares, HAMi, and devices of
+//! dynamic resource allocation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +8,21 @@ use gpuctl_core::model::{Inventory, NodeUsage};
 use gpuctl_view::format::text::count;
 use gpuctl_view::program::health::{Check, CheckStatus};
 
-/// What the MIG manager of NVIDIA's operator says of a node: `success`, `failed`, `pending`, `rebooting`.
+/// What the MIG manager of NVIDIA's operator says of a node: `success`, `failed`, `pending`,
+/// `rebooting`.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
 const MIG_WANTED: &str = "nvidia.com/mig.config";
-/// By which HAMi's scheduler and device plugin tell each other that they live: `Reported …`, `Requesting_…`, `Deleted_…`.
+/// By which HAMi's scheduler and device plugin tell each other that they live: `Reported …`,
+/// `Requesting_…`, `Deleted_…`.
 const HANDSHAKE: &str = "hami.io/node-handshake";
 
 /// Checks the divided GPUs; nothing where there are none.
 pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<Check> {
-    let mut found: Vec<Check> = inventory.hosts.iter().flat_map(|host| mig(host).into_iter().chain(hami(host))).collect();
+    let mut found: Vec<Check> = inventory
+        .hosts
+        .iter()
+        .flat_map(|host| mig(host).into_iter().chain(hami(host)))
+        .collect();
     let mut told: Vec<String> = Vec::new();
     let mut units: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (name, units_there) in inventory.hosts.iter().flat_map(|host| &host.slices) {
@@ -23,8 +30,16 @@ pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<Check
         kind.0 += 1;
         kind.1 += units_there.total;
     }
-    told.extend(units.into_iter().map(|(name, (nodes, total))| format!("{total} × {name} on {}", count(nodes, "node"))));
-    let with_hami = inventory.hosts.iter().filter(|host| host.details.node.annotations.contains_key(HANDSHAKE)).count();
+    told.extend(
+        units
+            .into_iter()
+            .map(|(name, (nodes, total))| format!("{total} × {name} on {}", count(nodes, "node"))),
+    );
+    let with_hami = inventory
+        .hosts
+        .iter()
+        .filter(|host| host.details.node.annotations.contains_key(HANDSHAKE))
+        .count();
     told.extend((with_hami > 0).then(|| format!("HAMi on {}", count(with_hami as u64, "node"))));
     let mut drivers: BTreeMap<&str, (BTreeSet<&str>, u64)> = BTreeMap::new();
     for device in devices {
@@ -33,27 +48,49 @@ pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<Check
         of_driver.1 += 1;
     }
     let claimable = |(driver, (nodes, devices)): (&str, (BTreeSet<&str>, u64))| {
-        format!("{} of {driver} to claim on {}", count(devices, "device"), count(nodes.len() as u64, "node"))
+        format!(
+            "{} of {driver} to claim on {}",
+            count(devices, "device"),
+            count(nodes.len() as u64, "node")
+        )
     };
     told.extend(drivers.into_iter().map(claimable));
-    found.extend((!told.is_empty()).then(|| Check::new(CheckStatus::Ok, "sharing", told.join(", "))));
+    found.extend(
+        (!told.is_empty()).then(|| Check::new(CheckStatus::Ok, "sharing", told.join(", "))),
+    );
     found
 }
 
 fn mig(host: &NodeUsage) -> Option<Check> {
     let node = &host.details.node;
-    let state = node.labels.get(MIG_STATE).filter(|state| *state != "success")?;
-    let wanted = node.labels.get(MIG_WANTED).map_or(String::new(), |wanted| format!(" as {MIG_WANTED}={wanted} asks"));
+    let state = node
+        .labels
+        .get(MIG_STATE)
+        .filter(|state| *state != "success")?;
+    let wanted = node.labels.get(MIG_WANTED).map_or(String::new(), |wanted| {
+        format!(" as {MIG_WANTED}={wanted} asks")
+    });
     let told = format!("the GPUs are not divided{wanted}: {state}");
     let fix = "kubectl logs -A -l app=nvidia-mig-manager --tail 20";
-    Some(Check::new(CheckStatus::Warn, "mig", told).on(&node.name).fix(fix))
+    Some(
+        Check::new(CheckStatus::Warn, "mig", told)
+            .on(&node.name)
+            .fix(fix),
+    )
 }
 
 fn hami(host: &NodeUsage) -> Option<Check> {
     let node = &host.details.node;
-    node.annotations.get(HANDSHAKE).filter(|told| told.starts_with("Deleted"))?;
-    let told = "HAMi's device plugin no longer answers its scheduler: no share is given out".to_owned();
-    Some(Check::new(CheckStatus::Warn, "hami", told).on(&node.name).fix("kubectl get pods -A -o wide | grep -i hami"))
+    node.annotations
+        .get(HANDSHAKE)
+        .filter(|told| told.starts_with("Deleted"))?;
+    let told =
+        "HAMi's device plugin no longer answers its scheduler: no share is given out".to_owned();
+    Some(
+        Check::new(CheckStatus::Warn, "hami", told)
+            .on(&node.name)
+            .fix("kubectl get pods -A -o wide | grep -i hami"),
+    )
 }
 
 #[cfg(test)]
@@ -62,18 +99,45 @@ mod tests {
     use gpuctl_core::model::counting::inventory::Count;
     use gpuctl_core::model::{Node, NodeDetails, NodeHealth};
 
-    fn host(name: &str, labels: &[(&str, &str)], handshake: Option<&str>, slices: &[(&str, u64)]) -> NodeUsage {
-        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let annotations = handshake.map(|told| (HANDSHAKE.to_owned(), told.to_owned())).into_iter().collect();
+    fn host(
+        name: &str,
+        labels: &[(&str, &str)],
+        handshake: Option<&str>,
+        slices: &[(&str, u64)],
+    ) -> NodeUsage {
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        let annotations = handshake
+            .map(|told| (HANDSHAKE.to_owned(), told.to_owned()))
+            .into_iter()
+            .collect();
         NodeUsage {
             details: NodeDetails {
-                node: Node { name: name.into(), labels, annotations, ..Node::default() },
+                node: Node {
+                    name: name.into(),
+                    labels,
+                    annotations,
+                    ..Node::default()
+                },
                 ..NodeDetails::default()
             },
             health: NodeHealth::Active,
             reason: None,
             gpus: Count::default(),
-            slices: slices.iter().map(|(name, total)| ((*name).to_owned(), Count { total: *total, used: None })).collect(),
+            slices: slices
+                .iter()
+                .map(|(name, total)| {
+                    (
+                        (*name).to_owned(),
+                        Count {
+                            total: *total,
+                            used: None,
+                        },
+                    )
+                })
+                .collect(),
             types: BTreeMap::new(),
             cpu_used_milli: None,
             memory_used_bytes: None,
@@ -85,11 +149,20 @@ mod tests {
     #[test]
     fn divided_devices_are_counted_and_broken_managers_named() {
         let state = |state| [(MIG_STATE, state), (MIG_WANTED, "all-1g.10gb")];
-        let device = Device { node: "c".into(), driver: "gpu.nvidia.com".into(), ..Device::default() };
+        let device = Device {
+            node: "c".into(),
+            driver: "gpu.nvidia.com".into(),
+            ..Device::default()
+        };
         let inventory = Inventory {
             hosts: vec![
                 host("a", &state("success"), None, &[("mig-1g.10gb", 7)]),
-                host("b", &state("failed"), Some("Reported 2026.01.31 12:00:00"), &[("mig-1g.10gb", 7)]),
+                host(
+                    "b",
+                    &state("failed"),
+                    Some("Reported 2026.01.31 12:00:00"),
+                    &[("mig-1g.10gb", 7)],
+                ),
                 host("c", &[], Some("Deleted_2026.01.31 12:00:00"), &[]),
             ],
         };

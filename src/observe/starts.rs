@@ -17,8 +17,8 @@ use gpuctl_core::stats::history::starts::StartSeries;
 /// Days of history that are looked at.
 const DAYS: i64 = 7;
 
-/// Tells when a job of so many devices starts, which may run on these nodes and has waited so many seconds. `None` where no history
-/// tells of any start.
+/// Tells when a job of so many devices starts, which may run on these nodes and has waited so many
+/// seconds. `None` where no history tells of any start.
 pub(crate) async fn forecast(
     context: &Context,
     connection: &Connection,
@@ -31,14 +31,30 @@ pub(crate) async fn forecast(
     }
     let cells = OptionalMetrics::by_names(context, connection, DAYS * 86_400);
     let read = cells.optional(async |prometheus| {
-        let ask = async |what| prometheus.now(&kube_state::starts(what, DAYS * 86_400)).await;
+        let ask = async |what| {
+            prometheus
+                .now(&kube_state::starts(what, DAYS * 86_400))
+                .await
+        };
         let times = join(ask(OfStart::Created), ask(OfStart::Placed));
-        let (times, requested, (places, owners)) =
-            join3(times, ask(OfStart::Requested), join(ask(OfStart::Place), ask(OfStart::Owner))).await;
+        let (times, requested, (places, owners)) = join3(
+            times,
+            ask(OfStart::Requested),
+            join(ask(OfStart::Place), ask(OfStart::Owner)),
+        )
+        .await;
         Ok((times.0?, times.1?, requested?, places?, owners?))
     });
-    let Some((created, placed, requested, places, owners)) = read.await? else { return Ok(None) };
-    let answers = StartSeries { created: &created, placed: &placed, requested: &requested, places: &places, owners: &owners };
+    let Some((created, placed, requested, places, owners)) = read.await? else {
+        return Ok(None);
+    };
+    let answers = StartSeries {
+        created: &created,
+        placed: &placed,
+        requested: &requested,
+        places: &places,
+        owners: &owners,
+    };
     let past = starts::past(answers);
     if past.is_empty() {
         return Ok(None);

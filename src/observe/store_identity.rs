@@ -1,5 +1,6 @@
-//! Finds out which series of a store are this cluster's, where the store has those of several (Thanos, Mimir, VictoriaMetrics, managed
-//! ones). A label's value is believed only where this cluster's own pods or nodes are told under it and under no other.
+//! Finds out which series of a store are this cluster's, where the store has those of several
+//! (Thanos, Mimir, VictoriaMetrics, managed ones). A label's value is believed only where this
+//! cluster's own pods or nodes are told under it and under no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,16 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_prometheus::{Matchers, Prometheus, QueryError};
 
-/// Labels by which stores tell clusters apart: external labels of Prometheus, and those of managed services.
-const LABELS: [&str; 6] = ["cluster", "cluster_name", "k8s_cluster_name", "k8s_cluster", "cluster_id", "prometheus_cluster"];
+/// Labels by which stores tell clusters apart: external labels of Prometheus, and those of managed
+/// services.
+const LABELS: [&str; 6] = [
+    "cluster",
+    "cluster_name",
+    "k8s_cluster_name",
+    "k8s_cluster",
+    "cluster_id",
+    "prometheus_cluster",
+];
 
 /// Values that a message names, and nodes.
 const NAMED: usize = 8;
@@ -27,7 +36,10 @@ pub(crate) enum StoreClusters {
     /// Of several, and this one's are told under these labels.
     Proven(Matchers),
     /// Of several, and which one is this cluster is not known.
-    Unclear { label: &'static str, values: Vec<String> },
+    Unclear {
+        label: &'static str,
+        values: Vec<String>,
+    },
 }
 
 impl StoreClusters {
@@ -38,7 +50,10 @@ impl StoreClusters {
             values.len(),
             named(label, values)
         );
-        let example = values.iter().find(|value| !value.is_empty()).map_or("NAME", String::as_str);
+        let example = values
+            .iter()
+            .find(|value| !value.is_empty())
+            .map_or("NAME", String::as_str);
         Error::usage(told).hint(format!(
             "name it by `--match {label}={example}`, or for good by `contexts.NAME.prometheus.matchers` in the config file"
         ))
@@ -55,10 +70,23 @@ impl StoreClusters {
 }
 
 /// Warns where a store tells of nodes of which this cluster has none.
-pub(crate) fn foreign(told: &BTreeSet<&str>, own: &BTreeSet<&str>, server: &str, cluster: &str) -> Option<String> {
+pub(crate) fn foreign(
+    told: &BTreeSet<&str>,
+    own: &BTreeSet<&str>,
+    server: &str,
+    cluster: &str,
+) -> Option<String> {
     let shown = |names: &BTreeSet<&str>| {
         let more = if names.len() > SHOWN { ", …" } else { "" };
-        format!("{}{more}", names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", "))
+        format!(
+            "{}{more}",
+            names
+                .iter()
+                .take(SHOWN)
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", ")
+        )
     };
     let is_foreign = !told.is_empty() && !own.is_empty() && told.is_disjoint(own);
     is_foreign.then(|| {
@@ -71,7 +99,10 @@ pub(crate) fn foreign(told: &BTreeSet<&str>, own: &BTreeSet<&str>, server: &str,
 }
 
 fn named(label: &str, values: &[String]) -> String {
-    let each = values.iter().take(NAMED).map(|value| format!("{label}={value}"));
+    let each = values
+        .iter()
+        .take(NAMED)
+        .map(|value| format!("{label}={value}"));
     let more = if values.len() > NAMED { ", …" } else { "" };
     format!("{}{more}", each.collect::<Vec<_>>().join(", "))
 }
@@ -85,11 +116,16 @@ pub(crate) async fn which(
     let within = format!("start={since}&end={until}&{}", query::gpu_series());
     // Where this part of the API may not be asked, the present values of all labels have to do.
     let names = match texts(prometheus, &format!("api/v1/labels?{within}")).await {
-        // What was kept of closed hours is an answer without a server; every other question fails by itself.
+        // What was kept of closed hours is an answer without a server; every other question fails
+        // by itself.
         Err(QueryError::Unreachable { .. }) => return Ok(StoreClusters::One),
         other => other?,
     };
-    let is_there = |label: &&str| names.as_ref().is_none_or(|names| names.iter().any(|name| name == label));
+    let is_there = |label: &&str| {
+        names
+            .as_ref()
+            .is_none_or(|names| names.iter().any(|name| name == label))
+    };
     let there = LABELS.into_iter().filter(is_there);
     let values = join_all(there.map(async |label| {
         let path = format!("api/v1/label/{label}/values?{within}");
@@ -101,33 +137,67 @@ pub(crate) async fn which(
             other => other?,
         };
         // Series without the label are of a cluster that is not named.
-        values.extend(now.iter().map(|series| series.label(label).unwrap_or_default().to_owned()));
+        values.extend(
+            now.iter()
+                .map(|series| series.label(label).unwrap_or_default().to_owned()),
+        );
         Ok((label, values))
     }));
-    let values: Vec<(&'static str, BTreeSet<String>)> = values.await.into_iter().collect::<Result<_, QueryError>>()?;
-    let Some((label, values)) = values.into_iter().find(|(_, values)| values.len() > 1) else { return Ok(StoreClusters::One) };
-    let (pods, nodes) = join(by_pods(prometheus, connection, label), by_nodes(prometheus, connection, label)).await;
+    let values: Vec<(&'static str, BTreeSet<String>)> = values
+        .await
+        .into_iter()
+        .collect::<Result<_, QueryError>>()?;
+    let Some((label, values)) = values.into_iter().find(|(_, values)| values.len() > 1) else {
+        return Ok(StoreClusters::One);
+    };
+    let (pods, nodes) = join(
+        by_pods(prometheus, connection, label),
+        by_nodes(prometheus, connection, label),
+    )
+    .await;
     Ok(match agreed(&values, &pods?, &nodes?) {
-        Some(value) => StoreClusters::Proven(Matchers::new(vec![(label.to_owned(), value.to_owned())])),
-        None => StoreClusters::Unclear { label, values: values.into_iter().collect() },
+        Some(value) => {
+            StoreClusters::Proven(Matchers::new(vec![(label.to_owned(), value.to_owned())]))
+        }
+        None => StoreClusters::Unclear {
+            label,
+            values: values.into_iter().collect(),
+        },
     })
 }
 
-/// Returns the value that pods or nodes prove, where neither speaks against it. Only a value that GPUs have counts.
-fn agreed<'v>(values: &'v BTreeSet<String>, pods: &BTreeSet<String>, nodes: &BTreeSet<String>) -> Option<&'v str> {
+/// Returns the value that pods or nodes prove, where neither speaks against it. Only a value that
+/// GPUs have counts.
+fn agreed<'v>(
+    values: &'v BTreeSet<String>,
+    pods: &BTreeSet<String>,
+    nodes: &BTreeSet<String>,
+) -> Option<&'v str> {
     let of = |told: &BTreeSet<String>| -> BTreeSet<&'v str> {
-        values.iter().filter(|value| told.contains(*value)).map(String::as_str).collect()
+        values
+            .iter()
+            .filter(|value| told.contains(*value))
+            .map(String::as_str)
+            .collect()
     };
     let (by_pods, by_nodes) = (of(pods), of(nodes));
     // Pods that are told under none of the values came by another way, and prove nothing.
-    let candidates = if by_pods.is_empty() { &by_nodes } else { &by_pods };
-    let both: BTreeSet<&str> =
-        candidates.iter().copied().filter(|value| by_nodes.is_empty() || by_nodes.contains(value)).collect();
+    let candidates = if by_pods.is_empty() {
+        &by_nodes
+    } else {
+        &by_pods
+    };
+    let both: BTreeSet<&str> = candidates
+        .iter()
+        .copied()
+        .filter(|value| by_nodes.is_empty() || by_nodes.contains(value))
+        .collect();
     let mut both = both.into_iter();
     both.next().filter(|_| both.next().is_none())
 }
 
-/// Returns the values under which kube-state-metrics tells pods of this cluster: no two clusters have a pod with the same UID.
+/// Returns the values under which kube-state-metrics tells pods of this cluster: no two clusters
+/// have a pod with the same UID.
 async fn by_pods(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -137,11 +207,17 @@ async fn by_pods(
     if uids.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let found = prometheus.now(&query::clusters_of_pods(label, &uids)).await?;
-    Ok(found.iter().map(|series| series.label(label).unwrap_or_default().to_owned()).collect())
+    let found = prometheus
+        .now(&query::clusters_of_pods(label, &uids))
+        .await?;
+    Ok(found
+        .iter()
+        .map(|series| series.label(label).unwrap_or_default().to_owned())
+        .collect())
 }
 
-/// Returns the values under which GPUs of this cluster's nodes are told, by their names, and of no others.
+/// Returns the values under which GPUs of this cluster's nodes are told, by their names, and of no
+/// others.
 async fn by_nodes(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -157,9 +233,15 @@ async fn by_nodes(
             continue;
         }
         let is_own = nodes.any(|node| own.contains(node));
-        *values.entry(series.label(label).unwrap_or_default().to_owned()).or_insert(true) &= is_own;
+        *values
+            .entry(series.label(label).unwrap_or_default().to_owned())
+            .or_insert(true) &= is_own;
     }
-    Ok(values.into_iter().filter(|(_, is_own)| *is_own).map(|(value, _)| value).collect())
+    Ok(values
+        .into_iter()
+        .filter(|(_, is_own)| *is_own)
+        .map(|(value, _)| value)
+        .collect())
 }
 
 /// Returns the texts that a part of the API lists; `None` where it does not.
@@ -167,7 +249,12 @@ async fn texts(prometheus: &Prometheus<'_>, path: &str) -> Result<Option<Vec<Str
     let reply = prometheus.relay(path).await?;
     let document: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let list = document["data"].as_array().filter(|_| reply.code == 200);
-    Ok(list.map(|list| list.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect()))
+    Ok(list.map(|list| {
+        list.iter()
+            .filter_map(Value::as_str)
+            .map(ToOwned::to_owned)
+            .collect()
+    }))
 }
 
 #[cfg(test)]
@@ -193,8 +280,21 @@ mod tests {
         };
         let utilization = query::names(&[Quantity::Utilization]);
         let pods = query::Pods::of_job("team-a", "train", JobKind::Training, ["train-0-x"]);
-        let about = [About::Places, About::PhasesEver, About::Owners, About::Labels, About::Phases, About::Jobs];
-        let starts = [OfStart::Created, OfStart::Placed, OfStart::Requested, OfStart::Place, OfStart::Owner];
+        let about = [
+            About::Places,
+            About::PhasesEver,
+            About::Owners,
+            About::Labels,
+            About::Phases,
+            About::Jobs,
+        ];
+        let starts = [
+            OfStart::Created,
+            OfStart::Placed,
+            OfStart::Requested,
+            OfStart::Place,
+            OfStart::Owner,
+        ];
         let mut queries = vec![
             query::gauges(&all, None),
             query::gauges(&all, Some(&pods)),
@@ -223,13 +323,18 @@ mod tests {
         ];
         queries.extend(starts.map(|what| kube_state::starts(what, 600)));
         queries.extend(about.map(|what| kube_state::about(what, &["a", "b"], "pod", 600)));
-        queries.push(bottlenecks::query(&pods, &BTreeMap::from([("n1".to_owned(), "n1".to_owned())])));
+        queries.push(bottlenecks::query(
+            &pods,
+            &BTreeMap::from([("n1".to_owned(), "n1".to_owned())]),
+        ));
         queries.iter().for_each(|query| holds(query));
     }
 
     #[test]
     fn a_value_is_proven_where_nothing_speaks_against_it() {
-        let set = |values: &[&str]| -> BTreeSet<String> { values.iter().map(|value| (*value).to_owned()).collect() };
+        let set = |values: &[&str]| -> BTreeSet<String> {
+            values.iter().map(|value| (*value).to_owned()).collect()
+        };
         let values = set(&["a", "b"]);
         for (pods, nodes, expected) in [
             (&["a"][..], &["a"][..], Some("a")),
@@ -244,26 +349,42 @@ mod tests {
             (&[""], &[], None),
             (&[""], &["a"], Some("a")),
         ] {
-            assert_eq!(agreed(&values, &set(pods), &set(nodes)), expected, "{pods:?} {nodes:?}");
+            assert_eq!(
+                agreed(&values, &set(pods), &set(nodes)),
+                expected,
+                "{pods:?} {nodes:?}"
+            );
         }
     }
 
     #[test]
     fn nodes_of_another_cluster_are_named() {
         let of = |told: &[&str], own: &[&str]| {
-            foreign(&told.iter().copied().collect(), &own.iter().copied().collect(), "http://p", "lab")
+            foreign(
+                &told.iter().copied().collect(),
+                &own.iter().copied().collect(),
+                "http://p",
+                "lab",
+            )
         };
         assert_eq!(
             of(&["a", "b", "c", "d"], &["x"]).unwrap(),
             "Prometheus at http://p tells of the nodes a, b, c, …, and cluster lab has x: these may be the numbers of another cluster"
         );
-        assert_eq!((of(&["a"], &["a", "x"]), of(&[], &["x"]), of(&["a"], &[])), (None, None, None));
+        assert_eq!(
+            (of(&["a"], &["a", "x"]), of(&[], &["x"]), of(&["a"], &[])),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn values_that_are_many_are_cut_short() {
         let values: Vec<String> = (0..20).map(|number| format!("c{number}")).collect();
         let told = StoreClusters::warning("cluster", &values, "http://p");
-        assert!(told.contains("of 20 clusters (cluster=c0, cluster=c1,") && told.contains("cluster=c7, …)"), "{told}");
+        assert!(
+            told.contains("of 20 clusters (cluster=c0, cluster=c1,")
+                && told.contains("cluster=c7, …)"),
+            "{told}"
+        );
     }
 }

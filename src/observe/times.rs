@@ -1,4 +1,5 @@
-//! Parses times as users type them: RFC 3339, Unix seconds or milliseconds, a span before now such as `2h`, `yesterday`.
+//! Parses times as users type them: RFC 3339, Unix seconds or milliseconds, a span before now such
+//! as `2h`, `yesterday`.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
@@ -31,37 +32,69 @@ impl TimeRange {
         for text in [&self.start, &self.end].into_iter().flatten() {
             instant(text, now)?;
         }
-        if self.start.is_some() { self.window(now, (now, now), None).map(|_| ()) } else { Ok(()) }
+        if self.start.is_some() {
+            self.window(now, (now, now), None).map(|_| ())
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns the hour before the end, or what was asked for.
-    pub(crate) fn window_of_an_hour(&self, now: Timestamp, step: Option<i64>) -> Result<Window, Error> {
-        let end = self.end.as_ref().map_or(Ok(now), |text| instant(text, now))?;
-        let start = end.checked_sub(SignedDuration::from_hours(1)).unwrap_or(end);
+    pub(crate) fn window_of_an_hour(
+        &self,
+        now: Timestamp,
+        step: Option<i64>,
+    ) -> Result<Window, Error> {
+        let end = self
+            .end
+            .as_ref()
+            .map_or(Ok(now), |text| instant(text, now))?;
+        let start = end
+            .checked_sub(SignedDuration::from_hours(1))
+            .unwrap_or(end);
         self.window(now, (start, end), step)
     }
 
-    /// Returns the window between two times, or what was asked for, with `step` seconds unless others were.
-    pub(crate) fn window(&self, now: Timestamp, usual: (Timestamp, Timestamp), step: Option<i64>) -> Result<Window, Error> {
-        let at = |text: &Option<String>, default: Timestamp| text.as_ref().map_or(Ok(default), |text| instant(text, now));
-        let (start, end) = (UnixSeconds::from(at(&self.start, usual.0)?), UnixSeconds::from(at(&self.end, usual.1)?));
+    /// Returns the window between two times, or what was asked for, with `step` seconds unless
+    /// others were.
+    pub(crate) fn window(
+        &self,
+        now: Timestamp,
+        usual: (Timestamp, Timestamp),
+        step: Option<i64>,
+    ) -> Result<Window, Error> {
+        let at = |text: &Option<String>, default: Timestamp| {
+            text.as_ref().map_or(Ok(default), |text| instant(text, now))
+        };
+        let (start, end) = (
+            UnixSeconds::from(at(&self.start, usual.0)?),
+            UnixSeconds::from(at(&self.end, usual.1)?),
+        );
         if start > end {
             return Err(Error::usage("the start is after the end"));
         }
-        let fitting = || step.unwrap_or_else(|| SHORTEST_STEP.max((end - start).div_euclid(POINTS) + 1));
+        let fitting =
+            || step.unwrap_or_else(|| SHORTEST_STEP.max((end - start).div_euclid(POINTS) + 1));
         let step = match &self.step {
             None => fitting(),
             Some(text) => {
-                let spelled = || quantity::duration(text).and_then(|span| i64::try_from(span.as_secs()).ok());
+                let spelled =
+                    || quantity::duration(text).and_then(|span| i64::try_from(span.as_secs()).ok());
                 let step = text.parse().ok().or_else(spelled).filter(|step| *step > 0);
-                step.ok_or_else(|| Error::usage(format!("`{text}` is not a valid step")).hint("such as 60, 30s or 5m"))?
+                step.ok_or_else(|| {
+                    Error::usage(format!("`{text}` is not a valid step"))
+                        .hint("such as 60, 30s or 5m")
+                })?
             }
         };
         // A longer step has one point, as the longest that fits.
         let step = step.min((end - start).max(1));
         if (end - start) / step > MOST_POINTS {
-            return Err(Error::usage(format!("{} points are more than the limit", (end - start) / step))
-                .hint("ask for a larger `--step`"));
+            return Err(Error::usage(format!(
+                "{} points are more than the limit",
+                (end - start) / step
+            ))
+            .hint("ask for a larger `--step`"));
         }
         Ok(Window { start, end, step })
     }
@@ -74,8 +107,14 @@ const LONGEST: i64 = 2 * 366 * 86_400;
 const DAY: i64 = 86_400;
 
 /// Returns a stretch of the past: the last day, or what was asked for, as far as it has come.
-pub(crate) fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Result<(UnixSeconds, UnixSeconds), Error> {
-    let at = |text: Option<&str>, usual| text.map_or(Ok(usual), |text| instant(text, now).map(UnixSeconds::from));
+pub(crate) fn past(
+    start: Option<&str>,
+    end: Option<&str>,
+    now: Timestamp,
+) -> Result<(UnixSeconds, UnixSeconds), Error> {
+    let at = |text: Option<&str>, usual| {
+        text.map_or(Ok(usual), |text| instant(text, now).map(UnixSeconds::from))
+    };
     let end = at(end, now.into())?;
     let start = at(start, end - DAY)?;
     if start > end {
@@ -83,7 +122,9 @@ pub(crate) fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Re
     }
     if end - start > LONGEST {
         // Nobody would wait for it.
-        return Err(Error::usage("the range is longer than two years").hint("ask for a later start"));
+        return Err(
+            Error::usage("the range is longer than two years").hint("ask for a later start")
+        );
     }
     Ok((start, end.min(now.into())))
 }
@@ -95,7 +136,10 @@ pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
         // Thirteen digits are milliseconds.
         Some(number) if text.len() >= 13 => Timestamp::from_millisecond(number).ok(),
         Some(number) => Timestamp::from_second(number).ok(),
-        None => named(text, now).or_else(|| before(text, now)).or_else(|| text.parse().ok()).or_else(|| local(text)),
+        None => named(text, now)
+            .or_else(|| before(text, now))
+            .or_else(|| text.parse().ok())
+            .or_else(|| local(text)),
     };
     found.ok_or_else(|| {
         Error::usage(format!("`{text}` is not a valid time"))
@@ -120,8 +164,11 @@ fn before(text: &str, now: Timestamp) -> Option<Timestamp> {
 
 /// Returns a date, or a date with a time, as it is here.
 fn local(text: &str) -> Option<Timestamp> {
-    let at: jiff::civil::DateTime =
-        text.parse().ok().or_else(|| text.parse::<jiff::civil::Date>().ok().map(jiff::civil::DateTime::from))?;
+    let at: jiff::civil::DateTime = text.parse().ok().or_else(|| {
+        text.parse::<jiff::civil::Date>()
+            .ok()
+            .map(jiff::civil::DateTime::from)
+    })?;
     Some(at.to_zoned(TimeZone::system()).ok()?.timestamp())
 }
 
@@ -134,41 +181,78 @@ mod tests {
         let now = Timestamp::from_second(1_769_853_600).unwrap();
         let second = |text: &str| instant(text, now).unwrap().as_second();
         assert_eq!(second("2026-01-31T10:00:00Z"), 1_769_853_600);
-        assert_eq!((second("1769853600"), second("1769853600000")), (1_769_853_600, 1_769_853_600));
-        assert_eq!((second("90m"), second("1h30m"), second("now")), (1_769_848_200, 1_769_848_200, 1_769_853_600));
+        assert_eq!(
+            (second("1769853600"), second("1769853600000")),
+            (1_769_853_600, 1_769_853_600)
+        );
+        assert_eq!(
+            (second("90m"), second("1h30m"), second("now")),
+            (1_769_848_200, 1_769_848_200, 1_769_853_600)
+        );
         let day = second("today") - second("yesterday");
-        assert!((82_800..=90_000).contains(&day), "a day has 23 to 25 hours: {day}");
+        assert!(
+            (82_800..=90_000).contains(&day),
+            "a day has 23 to 25 hours: {day}"
+        );
         for bad in ["", "soon", "1x", "2026-13-01", "99999999999999999999"] {
             assert!(instant(bad, now).is_err(), "{bad}");
         }
     }
 
     fn window(start: i64, end: i64, step: i64) -> Window {
-        Window { start: UnixSeconds(start), end: UnixSeconds(end), step }
+        Window {
+            start: UnixSeconds(start),
+            end: UnixSeconds(end),
+            step,
+        }
     }
 
     #[test]
     fn a_window_has_a_fitting_step() {
         let now = Timestamp::from_second(100_000).unwrap();
         let of = |start: &str, step: Option<&str>| {
-            let span = TimeRange { start: Some(start.into()), end: None, step: step.map(ToOwned::to_owned) };
+            let span = TimeRange {
+                start: Some(start.into()),
+                end: None,
+                step: step.map(ToOwned::to_owned),
+            };
             span.window(now, (now, now), None)
         };
         assert_eq!(of("1h", None).unwrap(), window(96_400, 100_000, 15));
         assert_eq!(of("0", None).unwrap().step, 101);
-        assert_eq!((of("1h", Some("5m")).unwrap().step, of("1h", Some("60")).unwrap().step), (300, 60));
+        assert_eq!(
+            (
+                of("1h", Some("5m")).unwrap().step,
+                of("1h", Some("60")).unwrap().step
+            ),
+            (300, 60)
+        );
         assert!(of("1h", Some("0")).is_err() && of("100001", None).is_err());
         assert_eq!(of("1h", Some("9223372036854775807")).unwrap().step, 3600);
-        let long = TimeRange { start: Some("0".into()), end: None, step: Some("1".into()) };
+        let long = TimeRange {
+            start: Some("0".into()),
+            end: None,
+            step: Some("1".into()),
+        };
         assert!(
             long.window(
                 Timestamp::from_second(1_700_000_000).unwrap(),
-                (Timestamp::UNIX_EPOCH, Timestamp::from_second(1_700_000_000).unwrap()),
+                (
+                    Timestamp::UNIX_EPOCH,
+                    Timestamp::from_second(1_700_000_000).unwrap()
+                ),
                 None
             )
             .is_err()
         );
-        let before = TimeRange { start: None, end: Some("2h".into()), step: None };
-        assert_eq!(before.window_of_an_hour(now, Some(60)).unwrap(), window(89_200, 92_800, 60));
+        let before = TimeRange {
+            start: None,
+            end: Some("2h".into()),
+            step: None,
+        };
+        assert_eq!(
+            before.window_of_an_hour(now, Some(60)).unwrap(),
+            window(89_200, 92_800, 60)
+        );
     }
 }

@@ -23,7 +23,11 @@ pub(crate) fn speakers(job: &Job) -> Vec<LogSource> {
 
 /// Pods with devices; a launcher without any speaks where there are none.
 pub(crate) fn speakers_of(workload: &Workload) -> Vec<LogSource> {
-    let mut pods: Vec<_> = workload.pods.iter().filter(|pod| pod.node.is_some()).collect();
+    let mut pods: Vec<_> = workload
+        .pods
+        .iter()
+        .filter(|pod| pod.node.is_some())
+        .collect();
     if pods.iter().any(|pod| pod.gpus > GpuCount::ZERO) {
         pods.retain(|pod| pod.gpus > GpuCount::ZERO);
     }
@@ -45,17 +49,41 @@ pub(crate) struct LogSource {
 /// Lines of one log that are looked at.
 const LINES: u32 = 20_000;
 
-/// Returns what logs tell within a window. Trainers speak at one rank, the first or the last: the first of these that tells
-/// anything counts. A log that cannot be read tells nothing.
-pub(crate) async fn by_logs(connection: &Connection, speakers: &[LogSource], window: Window, now: UnixSeconds) -> TrainingCurves {
-    let ends = speakers.first().into_iter().chain(speakers.last().filter(|_| speakers.len() > 1));
-    for LogSource { namespace, pod, container } in ends {
+/// Returns what logs tell within a window. Trainers speak at one rank, the first or the last: the
+/// first of these that tells anything counts. A log that cannot be read tells nothing.
+pub(crate) async fn by_logs(
+    connection: &Connection,
+    speakers: &[LogSource],
+    window: Window,
+    now: UnixSeconds,
+) -> TrainingCurves {
+    let ends = speakers
+        .first()
+        .into_iter()
+        .chain(speakers.last().filter(|_| speakers.len() > 1));
+    for LogSource {
+        namespace,
+        pod,
+        container,
+    } in ends
+    {
         let since = Duration::from_secs(u64::try_from(now - window.start).unwrap_or(0).max(1));
-        let query = LogQuery { container: container.clone(), tail: Some(LINES), since: Some(since), ..LogQuery::default() };
-        let lines = connection.log(namespace, pod, &query).await.unwrap_or_default().lines;
+        let query = LogQuery {
+            container: container.clone(),
+            tail: Some(LINES),
+            since: Some(since),
+            ..LogQuery::default()
+        };
+        let lines = connection
+            .log(namespace, pod, &query)
+            .await
+            .unwrap_or_default()
+            .lines;
         let mut told = TrainingCurves::new();
         for line in lines {
-            let Some(at) = line.at.map(jiff::Timestamp::as_millisecond) else { continue };
+            let Some(at) = line.at.map(jiff::Timestamp::as_millisecond) else {
+                continue;
+            };
             if at < window.start.millis() || at > window.end.millis() + 999 {
                 continue;
             }
@@ -70,8 +98,8 @@ pub(crate) async fn by_logs(connection: &Connection, speakers: &[LogSource], win
     TrainingCurves::new()
 }
 
-/// Returns what a workload exposes itself; the mean where several of its pods do. Logs say more about when, so what both tell is
-/// taken from the metrics.
+/// Returns what a workload exposes itself; the mean where several of its pods do. Logs say more
+/// about when, so what both tell is taken from the metrics.
 pub(crate) fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> TrainingCurves {
     let mut found: BTreeMap<Measure, Vec<&[Point]>> = BTreeMap::new();
     for series in exposed {
@@ -80,8 +108,16 @@ pub(crate) fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> Trai
         }
     }
     for (measure, curves) in found {
-        let finite: Vec<Vec<Point>> =
-            curves.iter().map(|curve| curve.iter().filter(|point| point.value.is_finite()).copied().collect()).collect();
+        let finite: Vec<Vec<Point>> = curves
+            .iter()
+            .map(|curve| {
+                curve
+                    .iter()
+                    .filter(|point| point.value.is_finite())
+                    .copied()
+                    .collect()
+            })
+            .collect();
         let points = gpuctl_core::stats::history::curves::mean(finite.iter().map(Vec::as_slice));
         if !points.is_empty() {
             told.insert(measure, points);

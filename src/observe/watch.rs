@@ -24,12 +24,19 @@ pub(crate) struct WatchFrame {
 }
 
 impl WatchFrame {
-    pub(crate) fn new<T: Serialize>(text: String, items: impl Iterator<Item = (String, T)>) -> Self {
-        Self { text, lines: items.map(|(name, item)| (name, json_line(&item))).collect() }
+    pub(crate) fn new<T: Serialize>(
+        text: String,
+        items: impl Iterator<Item = (String, T)>,
+    ) -> Self {
+        Self {
+            text,
+            lines: items.map(|(name, item)| (name, json_line(&item))).collect(),
+        }
     }
 }
 
-/// Shows frames until it is interrupted. `look` is told whether it is the first time, and whether to read everything anew.
+/// Shows frames until it is interrupted. `look` is told whether it is the first time, and whether
+/// to read everything anew.
 pub(crate) async fn watch(
     format: Format,
     mut pause: impl AsyncFnMut() -> bool,
@@ -46,8 +53,15 @@ pub(crate) async fn watch(
         if redraws {
             context.terminal.redraw(&frame.text, first)?;
         } else {
-            let changed = frame.lines.iter().filter(|(name, line)| known.get(*name) != Some(*line)).map(|(_, line)| line.clone());
-            let gone = known.iter().filter(|(name, _)| !frame.lines.contains_key(*name)).map(|(_, line)| gone(line));
+            let changed = frame
+                .lines
+                .iter()
+                .filter(|(name, line)| known.get(*name) != Some(*line))
+                .map(|(_, line)| line.clone());
+            let gone = known
+                .iter()
+                .filter(|(name, _)| !frame.lines.contains_key(*name))
+                .map(|(_, line)| gone(line));
             for line in changed.chain(gone) {
                 context.terminal.print(&format!("{line}\n"))?;
             }

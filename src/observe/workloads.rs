@@ -17,7 +17,10 @@ use gpuctl_view::format::text::plain_name;
 /// Pods with devices, or all of them where none is left that has any.
 pub(crate) fn pods_of(workload: &Workload) -> Pods {
     let any = workload.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO);
-    let meant = workload.pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO || !any);
+    let meant = workload
+        .pods
+        .iter()
+        .filter(|pod| pod.gpus > GpuCount::ZERO || !any);
     Pods::named(&workload.top.namespace, meant.map(|pod| &*pod.name))
 }
 
@@ -32,8 +35,15 @@ pub(crate) struct WorkloadsFound {
 impl WorkloadsFound {
     /// Means over the devices that a workload holds.
     pub(crate) fn figures(&self, workload: &Workload) -> Option<Figures> {
-        let pods: Vec<&str> = workload.pods.iter().filter(|pod| !pod.ended()).map(|pod| &*pod.name).collect();
-        self.readings.as_ref().map(|readings| readings.figures_of(&workload.top.namespace, &pods))
+        let pods: Vec<&str> = workload
+            .pods
+            .iter()
+            .filter(|pod| !pod.ended())
+            .map(|pod| &*pod.name)
+            .collect();
+        self.readings
+            .as_ref()
+            .map(|readings| readings.figures_of(&workload.top.namespace, &pods))
     }
 }
 
@@ -47,10 +57,20 @@ pub(crate) async fn read_once(
     quantities: &[Quantity],
 ) -> Result<WorkloadsFound, Error> {
     let cells = OptionalMetrics::new(context, connection);
-    read(context, connection, quantities, &cells, OtherPods::Named, &KeptObjects::new(false), &Round::single()).await
+    read(
+        context,
+        connection,
+        quantities,
+        &cells,
+        OtherPods::Named,
+        &KeptObjects::new(false),
+        &Round::single(),
+    )
+    .await
 }
 
-/// Reads workloads of the namespace that was named, or of all; `quantities` only where metrics are shown.
+/// Reads workloads of the namespace that was named, or of all; `quantities` only where metrics are
+/// shown.
 pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
@@ -60,32 +80,67 @@ pub(crate) async fn read(
     kept: &KeptObjects,
     round: &Round<'_>,
 ) -> Result<WorkloadsFound, Error> {
-    let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-    let moment = async { if quantities.is_empty() { Ok(None) } else { cells.now(quantities).await } };
-    let objects = kept.or(round.fresh, round.ask(|| connection.owners_and_stock(namespace, others)));
+    let namespace = connection
+        .namespace_is_explicit
+        .then_some(connection.namespace.as_str());
+    let moment = async {
+        if quantities.is_empty() {
+            Ok(None)
+        } else {
+            cells.now(quantities).await
+        }
+    };
+    let objects = kept.or(
+        round.fresh,
+        round.ask(|| connection.owners_and_stock(namespace, others)),
+    );
     let (objects, moment) = join(objects, moment).await;
     let (OwnersAndStock { owners, stock }, moment) = (objects?, moment?);
     let mut stock = stock.ok();
-    let holding = owners.forest.pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended());
-    let moment = cells.or_exporters(moment, holding.filter_map(|pod| pod.node.as_deref().map(ToOwned::to_owned)).collect()).await;
+    let holding = owners
+        .forest
+        .pods
+        .iter()
+        .filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended());
+    let moment = cells
+        .or_exporters(
+            moment,
+            holding
+                .filter_map(|pod| pod.node.as_deref().map(ToOwned::to_owned))
+                .collect(),
+        )
+        .await;
     if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| round.first) {
-        context.terminal.lack(&format!("you may not list pods of all namespaces; only `{namespace}` is shown"));
+        context.terminal.lack(&format!(
+            "you may not list pods of all namespaces; only `{namespace}` is shown"
+        ));
     }
     if !owners.unreadable.is_empty() && round.first {
         let kinds = owners.unreadable.join("s and ");
-        context.terminal.lack(&format!("you may not list {kinds}s: those without pods are not shown"));
+        context.terminal.lack(&format!(
+            "you may not list {kinds}s: those without pods are not shown"
+        ));
     }
     if stock.is_none() && round.first {
-        context.terminal.lack("you may not list nodes: the number of held GPUs is unknown");
+        context
+            .terminal
+            .lack("you may not list nodes: the number of held GPUs is unknown");
     }
     let empty = gpuctl_core::model::Inventory::default();
-    let readings = stock.as_mut().and_then(|stock| cells.measure(stock, moment.as_ref()));
+    let readings = stock
+        .as_mut()
+        .and_then(|stock| cells.measure(stock, moment.as_ref()));
     let inventory = stock.as_ref().map_or(&empty, |stock| &stock.inventory);
     let workloads = owners.forest.workloads(inventory);
-    Ok(WorkloadsFound { workloads, forest: owners.forest, readings })
+    Ok(WorkloadsFound {
+        workloads,
+        forest: owners.forest,
+        readings,
+    })
 }
 
-/// Returns the workload that was meant: by UID, KIND/NAME, NAMESPACE/KIND/NAME, or NAME where it is the only one.
+/// Returns the workload that was meant: by UID, KIND/NAME, NAMESPACE/KIND/NAME, or NAME where it is
+/// the only one.
 pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
     if let Some(workload) = found.iter().find(|workload| workload.top.uid == text) {
         return Ok(workload);
@@ -94,26 +149,43 @@ pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workloa
     let is = |workload: &&Workload| {
         let top = &workload.top;
         let is_name = |name: &str| top.name == name || plain_name(&top.name) == name;
-        let kind = |kind: &str| top.kind.eq_ignore_ascii_case(kind) || kind.eq_ignore_ascii_case(&format!("{}s", top.kind));
+        let kind = |kind: &str| {
+            top.kind.eq_ignore_ascii_case(kind)
+                || kind.eq_ignore_ascii_case(&format!("{}s", top.kind))
+        };
         match parts.as_slice() {
             [name] => is_name(name),
             [first, name] => is_name(name) && (kind(first) || top.namespace == *first),
-            [namespace, of_kind, name] => is_name(name) && kind(of_kind) && top.namespace == *namespace,
+            [namespace, of_kind, name] => {
+                is_name(name) && kind(of_kind) && top.namespace == *namespace
+            }
             _ => false,
         }
     };
     // Spelled as in lists, so that a pasted hint runs only gpuctl.
     let full = |workload: &&Workload| {
         let top = &workload.top;
-        format!("{}/{}/{}", top.namespace, plain_name(&top.kind), plain_name(&top.name))
+        format!(
+            "{}/{}/{}",
+            top.namespace,
+            plain_name(&top.kind),
+            plain_name(&top.name)
+        )
     };
     match found.iter().filter(is).collect::<Vec<_>>().as_slice() {
         [one] => Ok(one),
         [] => {
-            let error = Error::new(ErrorName::NotFound, format!("there is no workload `{text}`"));
+            let error = Error::new(
+                ErrorName::NotFound,
+                format!("there is no workload `{text}`"),
+            );
             let name = parts.last().copied().unwrap_or_default();
-            let names: Vec<&str> = found.iter().map(|workload| workload.top.name.as_str()).collect();
-            let near = nearest(name, &names).and_then(|near| found.iter().find(|workload| workload.top.name == near));
+            let names: Vec<&str> = found
+                .iter()
+                .map(|workload| workload.top.name.as_str())
+                .collect();
+            let near = nearest(name, &names)
+                .and_then(|near| found.iter().find(|workload| workload.top.name == near));
             Err(match near {
                 Some(near) => error.hint(format!("did you mean `{}`?", full(&near))),
                 None => error.hint("`gpuctl get workloads` lists what there is"),
@@ -121,8 +193,13 @@ pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workloa
         }
         several => {
             let places: Vec<String> = several.iter().map(full).collect();
-            let message = format!("{} workloads are called `{text}`: {}", several.len(), places.join(", "));
-            Err(Error::new(ErrorName::AmbiguousName, message).hint(format!("choose one: {}", places[0])))
+            let message = format!(
+                "{} workloads are called `{text}`: {}",
+                several.len(),
+                places.join(", ")
+            );
+            Err(Error::new(ErrorName::AmbiguousName, message)
+                .hint(format!("choose one: {}", places[0])))
         }
     }
 }

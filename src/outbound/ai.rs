@@ -36,9 +36,15 @@ impl Ai {
 
     fn is_azure(&self) -> bool {
         let host = self.address.host();
-        [".openai.azure.com", ".openai.azure.cn", ".openai.azure.us", ".cognitiveservices.azure.com", ".services.ai.azure.com"]
-            .iter()
-            .any(|end| host.ends_with(end))
+        [
+            ".openai.azure.com",
+            ".openai.azure.cn",
+            ".openai.azure.us",
+            ".cognitiveservices.azure.com",
+            ".services.ai.azure.com",
+        ]
+        .iter()
+        .any(|end| host.ends_with(end))
     }
 
     /// Returns a question as a call.
@@ -62,7 +68,11 @@ impl Ai {
                 ("authorization".to_owned(), format!("Bearer {key}"))
             });
         }
-        OutboundCall { address: self.address.clone(), headers, body: body.to_string() }
+        OutboundCall {
+            address: self.address.clone(),
+            headers,
+            body: body.to_string(),
+        }
     }
 
     /// Returns what it said. An error tells what came instead, without quoting what was sent.
@@ -70,19 +80,27 @@ impl Ai {
         let shown = self.address.shown();
         if answer.code != 200 {
             return Err(match answer.code {
-                code @ (401 | 403) => KeyRefused { shown: shown.clone(), code }.into(),
+                code @ (401 | 403) => KeyRefused {
+                    shown: shown.clone(),
+                    code,
+                }
+                .into(),
                 404 => anyhow!("{shown} answers 404: no such address or model"),
                 code => anyhow!("{shown} answers {code}"),
             });
         }
-        let body: Value = serde_json::from_str(&answer.body).map_err(|_| anyhow!("{shown} answers no JSON"))?;
+        let body: Value =
+            serde_json::from_str(&answer.body).map_err(|_| anyhow!("{shown} answers no JSON"))?;
         let text = if self.is_anthropic() {
             let parts = body["content"].as_array().into_iter().flatten();
-            parts.filter(|part| part["type"] == "text").find_map(|part| part["text"].as_str())
+            parts
+                .filter(|part| part["type"] == "text")
+                .find_map(|part| part["text"].as_str())
         } else {
             body["choices"][0]["message"]["content"].as_str()
         };
-        text.map(ToOwned::to_owned).ok_or_else(|| anyhow!("{shown} answers without a message"))
+        text.map(ToOwned::to_owned)
+            .ok_or_else(|| anyhow!("{shown} answers without a message"))
     }
 }
 
@@ -91,41 +109,94 @@ mod tests {
     use super::*;
 
     fn ai(address: &str) -> Ai {
-        Ai { address: OutboundUrl::parse(address).unwrap(), model: "m".to_owned(), key: Some("sk-x".to_owned()) }
+        Ai {
+            address: OutboundUrl::parse(address).unwrap(),
+            model: "m".to_owned(),
+            key: Some("sk-x".to_owned()),
+        }
     }
 
     #[test]
     fn each_is_asked_in_its_own_way() {
         let header = |address: &str| ai(address).call("i", "q").headers.pop().unwrap();
-        assert_eq!(header("https://api.openai.com/v1/chat/completions"), ("authorization".into(), "Bearer sk-x".into()));
         assert_eq!(
-            header("https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=1"),
+            header("https://api.openai.com/v1/chat/completions"),
+            ("authorization".into(), "Bearer sk-x".into())
+        );
+        assert_eq!(
+            header(
+                "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=1"
+            ),
             ("api-key".into(), "sk-x".into())
         );
-        assert_eq!(header("https://api.anthropic.com/v1/messages"), ("x-api-key".into(), "sk-x".into()));
         assert_eq!(
-            ai("http://127.0.0.1:1/v1/chat/completions").call("i", "q").body,
+            header("https://api.anthropic.com/v1/messages"),
+            ("x-api-key".into(), "sk-x".into())
+        );
+        assert_eq!(
+            ai("http://127.0.0.1:1/v1/chat/completions")
+                .call("i", "q")
+                .body,
             r#"{"model":"m","messages":[{"role":"system","content":"i"},{"role":"user","content":"q"}]}"#
         );
         assert_eq!(
             ai("http://127.0.0.1:1/v1/messages").call("i", "q").body,
             r#"{"model":"m","max_tokens":1024,"system":"i","messages":[{"role":"user","content":"q"}]}"#
         );
-        assert_eq!(header("https://x.openai.azure.cn/openai/deployments/d/chat/completions").0, "api-key");
-        assert_eq!(header("https://api.anthropic.com/v1/chat/completions").0, "authorization");
+        assert_eq!(
+            header("https://x.openai.azure.cn/openai/deployments/d/chat/completions").0,
+            "api-key"
+        );
+        assert_eq!(
+            header("https://api.anthropic.com/v1/chat/completions").0,
+            "authorization"
+        );
         // A host that only sounds like it gets no key of the other's.
-        assert_eq!(header("https://notanthropic.com/v1/chat/completions").0, "authorization");
-        assert_eq!(header("https://openai.azure.com.example.org/v1/chat/completions").0, "authorization");
+        assert_eq!(
+            header("https://notanthropic.com/v1/chat/completions").0,
+            "authorization"
+        );
+        assert_eq!(
+            header("https://openai.azure.com.example.org/v1/chat/completions").0,
+            "authorization"
+        );
     }
 
     #[test]
     fn its_words_are_where_its_format_has_them() {
-        let said = |address: &str, code, body: &str| ai(address).said(&OutboundResponse { code, body: body.to_owned() });
+        let said = |address: &str, code, body: &str| {
+            ai(address).said(&OutboundResponse {
+                code,
+                body: body.to_owned(),
+            })
+        };
         let (open, messages) = ("http://h/v1/chat/completions", "http://h/v1/messages");
-        assert_eq!(said(open, 200, r#"{"choices":[{"message":{"content":"a"}}]}"#).unwrap(), "a");
-        assert_eq!(said(messages, 200, r#"{"content":[{"type":"thinking"},{"type":"text","text":"a"}]}"#).unwrap(), "a");
-        assert_eq!(said(open, 200, r#"{"choices":[]}"#).unwrap_err().to_string(), "http://h answers without a message");
-        assert_eq!(said(open, 200, "<html>").unwrap_err().to_string(), "http://h answers no JSON");
-        assert_eq!(said(open, 401, "sk-x").unwrap_err().to_string(), "http://h answers 401: the key is missing or refused");
+        assert_eq!(
+            said(open, 200, r#"{"choices":[{"message":{"content":"a"}}]}"#).unwrap(),
+            "a"
+        );
+        assert_eq!(
+            said(
+                messages,
+                200,
+                r#"{"content":[{"type":"thinking"},{"type":"text","text":"a"}]}"#
+            )
+            .unwrap(),
+            "a"
+        );
+        assert_eq!(
+            said(open, 200, r#"{"choices":[]}"#)
+                .unwrap_err()
+                .to_string(),
+            "http://h answers without a message"
+        );
+        assert_eq!(
+            said(open, 200, "<html>").unwrap_err().to_string(),
+            "http://h answers no JSON"
+        );
+        assert_eq!(
+            said(open, 401, "sk-x").unwrap_err().to_string(),
+            "http://h answers 401: the key is missing or refused"
+        );
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Note: most of them report a refused message with HTTP status 200.
 //!
-//! Sources: Feishu/Lark «custom bot usage guide», DingTalk «custom robot security settings», WeCom «group robot», Slack
-//! «incoming webhooks».
+//! Sources: Feishu/Lark «custom bot usage guide», DingTalk «custom robot security settings», WeCom
+//! «group robot», Slack «incoming webhooks».
 
 use anyhow::anyhow;
 use serde_json::{Value, json};
@@ -51,7 +51,8 @@ impl Robot {
         }
     }
 
-    /// Returns a message as a call at a time in Unix milliseconds. `payload` is for whoever takes JSON and gets the text too.
+    /// Returns a message as a call at a time in Unix milliseconds. `payload` is for whoever takes
+    /// JSON and gets the text too.
     pub(crate) fn call(
         self,
         address: &OutboundUrl,
@@ -75,7 +76,9 @@ impl Robot {
                 body.insert("content".to_owned(), json!({ "text": text }));
                 Value::Object(body)
             }
-            Self::Slack => json!({ "text": text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") }),
+            Self::Slack => {
+                json!({ "text": text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") })
+            }
             Self::DingTalk => {
                 if let Some(secret) = secret {
                     let now = now.to_string();
@@ -90,11 +93,19 @@ impl Robot {
                 payload
             }
         };
-        OutboundCall { address, headers: Vec::new(), body: body.to_string() }
+        OutboundCall {
+            address,
+            headers: Vec::new(),
+            body: body.to_string(),
+        }
     }
 
     /// Checks that the chat accepted the message; an error says what it answered.
-    pub(crate) fn took(self, address: &OutboundUrl, answer: &OutboundResponse) -> anyhow::Result<()> {
+    pub(crate) fn took(
+        self,
+        address: &OutboundUrl,
+        answer: &OutboundResponse,
+    ) -> anyhow::Result<()> {
         let shown = address.shown();
         if !(200..300).contains(&answer.code) {
             return Err(anyhow!("{shown} answers {}", answer.code));
@@ -104,11 +115,15 @@ impl Robot {
             Self::DingTalk | Self::Wecom => &["errcode"],
             Self::Slack | Self::Generic => return Ok(()),
         };
-        let body: Value = serde_json::from_str(&answer.body).map_err(|_| anyhow!("{shown} answers no JSON"))?;
+        let body: Value =
+            serde_json::from_str(&answer.body).map_err(|_| anyhow!("{shown} answers no JSON"))?;
         match keys.iter().find_map(|key| body[key].as_i64()) {
             Some(0) => Ok(()),
             Some(code) => {
-                let why = ["msg", "errmsg", "StatusMessage"].iter().find_map(|key| body[key].as_str()).unwrap_or_default();
+                let why = ["msg", "errmsg", "StatusMessage"]
+                    .iter()
+                    .find_map(|key| body[key].as_str())
+                    .unwrap_or_default();
                 let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
                 Err(anyhow!("{shown} refuses the message: {code} {why}"))
             }
@@ -128,13 +143,25 @@ mod tests {
     #[test]
     fn signatures_are_as_openssl_makes_them() {
         // printf '' | openssl dgst -sha256 -hmac "$(printf '1599360473\nabc')" -binary | base64
-        let call = Robot::Feishu.call(&at("http://h/x"), Some("abc"), 1_599_360_473_123, "t", json!({}));
+        let call = Robot::Feishu.call(
+            &at("http://h/x"),
+            Some("abc"),
+            1_599_360_473_123,
+            "t",
+            json!({}),
+        );
         assert_eq!(
             call.body,
             r#"{"timestamp":"1599360473","sign":"cgtpJzI2j6bUDggbdGYjskCK3FPgKpTkwosfWsMzKqM=","msg_type":"text","content":{"text":"t"}}"#
         );
         // printf '1599360473123\nabc' | openssl dgst -sha256 -hmac abc -binary | base64
-        let call = Robot::DingTalk.call(&at("http://h/x?access_token=1"), Some("abc"), 1_599_360_473_123, "t", json!({}));
+        let call = Robot::DingTalk.call(
+            &at("http://h/x?access_token=1"),
+            Some("abc"),
+            1_599_360_473_123,
+            "t",
+            json!({}),
+        );
         assert_eq!(
             call.address.whole(),
             "http://h/x?access_token=1&timestamp=1599360473123&sign=tncF%2ByZDoVSGohY%2F0S9s%2B2OsFI3mrG8axyNtxv%2FjLwo%3D"
@@ -145,28 +172,71 @@ mod tests {
     #[test]
     fn a_robot_is_known_by_its_host() {
         let of = |url: &str| Robot::named("auto", &at(url));
-        assert_eq!(of("https://open.feishu.cn/open-apis/bot/v2/hook/x"), Robot::Feishu);
-        assert_eq!(of("https://open.larksuite.com/open-apis/bot/v2/hook/x"), Robot::Feishu);
+        assert_eq!(
+            of("https://open.feishu.cn/open-apis/bot/v2/hook/x"),
+            Robot::Feishu
+        );
+        assert_eq!(
+            of("https://open.larksuite.com/open-apis/bot/v2/hook/x"),
+            Robot::Feishu
+        );
         assert_eq!(of("https://hooks.slack.com/services/x"), Robot::Slack);
-        assert_eq!(of("https://oapi.dingtalk.com/robot/send?access_token=x"), Robot::DingTalk);
-        assert_eq!(of("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=x"), Robot::Wecom);
+        assert_eq!(
+            of("https://oapi.dingtalk.com/robot/send?access_token=x"),
+            Robot::DingTalk
+        );
+        assert_eq!(
+            of("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=x"),
+            Robot::Wecom
+        );
         assert_eq!(of("https://notslack.com/x"), Robot::Generic);
-        assert_eq!(Robot::named("slack", &at("http://127.0.0.1:1/")), Robot::Slack);
+        assert_eq!(
+            Robot::named("slack", &at("http://127.0.0.1:1/")),
+            Robot::Slack
+        );
     }
 
     #[test]
     fn a_refusal_comes_with_status_200() {
         let took = |robot: Robot, code, body: &str| {
-            let answer = OutboundResponse { code, body: body.to_owned() };
-            robot.took(&at("http://h/secret"), &answer).map_err(|error| error.to_string())
+            let answer = OutboundResponse {
+                code,
+                body: body.to_owned(),
+            };
+            robot
+                .took(&at("http://h/secret"), &answer)
+                .map_err(|error| error.to_string())
         };
-        assert_eq!(took(Robot::Feishu, 200, r#"{"code":0,"msg":"success"}"#), Ok(()));
+        assert_eq!(
+            took(Robot::Feishu, 200, r#"{"code":0,"msg":"success"}"#),
+            Ok(())
+        );
         assert_eq!(took(Robot::Feishu, 200, r#"{"StatusCode":0}"#), Ok(()));
-        let refused = took(Robot::Feishu, 200, r#"{"code":19021,"msg":"sign match fail"}"#).unwrap_err();
-        assert_eq!(refused, "http://h refuses the message: 19021 sign match fail");
-        assert!(took(Robot::Wecom, 200, r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#).is_err());
-        assert!(took(Robot::DingTalk, 200, "{}").is_err() && took(Robot::DingTalk, 200, "ok").is_err());
+        let refused = took(
+            Robot::Feishu,
+            200,
+            r#"{"code":19021,"msg":"sign match fail"}"#,
+        )
+        .unwrap_err();
+        assert_eq!(
+            refused,
+            "http://h refuses the message: 19021 sign match fail"
+        );
+        assert!(
+            took(
+                Robot::Wecom,
+                200,
+                r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#
+            )
+            .is_err()
+        );
+        assert!(
+            took(Robot::DingTalk, 200, "{}").is_err() && took(Robot::DingTalk, 200, "ok").is_err()
+        );
         assert_eq!(took(Robot::Slack, 200, "ok"), Ok(()));
-        assert_eq!(took(Robot::Generic, 500, ""), Err("http://h answers 500".to_owned()));
+        assert_eq!(
+            took(Robot::Generic, 500, ""),
+            Err("http://h answers 500".to_owned())
+        );
     }
 }

@@ -20,10 +20,13 @@ pub(crate) struct OutboundUrl(Url);
 impl OutboundUrl {
     /// Parses an address of `http` or `https`; an error does not quote it.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let url = Url::parse(text.trim()).map_err(|error| anyhow!("an address that is none: {error}"))?;
+        let url =
+            Url::parse(text.trim()).map_err(|error| anyhow!("an address that is none: {error}"))?;
         match (url.scheme(), url.host_str()) {
             ("http" | "https", Some(host)) if !host.is_empty() => Ok(Self(url)),
-            _ => Err(anyhow!("an address begins with http:// or https:// and a host")),
+            _ => Err(anyhow!(
+                "an address begins with http:// or https:// and a host"
+            )),
         }
     }
 
@@ -76,7 +79,8 @@ pub(crate) struct RetryPolicy {
     pub timeout: Duration,
     /// Further tries after one that failed for the moment.
     pub retries: usize,
-    /// True when the other side may get the same call twice: else it is repeated only where it was surely not acted on.
+    /// True when the other side may get the same call twice: else it is repeated only where it was
+    /// surely not acted on.
     pub repeatable: bool,
 }
 
@@ -108,12 +112,21 @@ pub(crate) struct Caller(Client);
 impl Caller {
     pub(crate) fn new() -> anyhow::Result<Self> {
         // A key or a body goes to where it was given for and nowhere else.
-        let builder = Client::builder().redirect(Policy::none()).user_agent(concat!("gpuctl/", env!("CARGO_PKG_VERSION")));
-        Ok(Self(builder.build().map_err(|error| anyhow!("no calls can be made: {}", innermost(&error)))?))
+        let builder = Client::builder()
+            .redirect(Policy::none())
+            .user_agent(concat!("gpuctl/", env!("CARGO_PKG_VERSION")));
+        Ok(Self(builder.build().map_err(|error| {
+            anyhow!("no calls can be made: {}", innermost(&error))
+        })?))
     }
 
-    /// Posts JSON. An answer of whatever status but those that ask for another try, which are errors at the end.
-    pub(crate) async fn post(&self, call: &OutboundCall, patience: RetryPolicy) -> anyhow::Result<OutboundResponse> {
+    /// Posts JSON. An answer of whatever status but those that ask for another try, which are
+    /// errors at the end.
+    pub(crate) async fn post(
+        &self,
+        call: &OutboundCall,
+        patience: RetryPolicy,
+    ) -> anyhow::Result<OutboundResponse> {
         let mut wait = FIRST_WAIT;
         let mut tries = 0;
         loop {
@@ -128,9 +141,14 @@ impl Caller {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            let may = failure.again == Again::Always || (failure.again == Again::IfRepeatable && patience.repeatable);
+            let may = failure.again == Again::Always
+                || (failure.again == Again::IfRepeatable && patience.repeatable);
             if !may || tries > patience.retries {
-                let often = if tries > 1 { format!(" ({tries} tries)") } else { String::new() };
+                let often = if tries > 1 {
+                    format!(" ({tries} tries)")
+                } else {
+                    String::new()
+                };
                 return Err(anyhow!("{} {}{often}", call.address.shown(), failure.told));
             }
             tokio::time::sleep(failure.wait.unwrap_or(wait).min(LONGEST_WAIT)).await;
@@ -139,29 +157,67 @@ impl Caller {
     }
 
     async fn once(&self, call: &OutboundCall) -> Result<OutboundResponse, AttemptFailure> {
-        let fatal = |told: String| AttemptFailure { told, again: Again::Never, wait: None };
+        let fatal = |told: String| AttemptFailure {
+            told,
+            again: Again::Never,
+            wait: None,
+        };
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         for (name, value) in &call.headers {
-            let name: HeaderName = name.parse().map_err(|_| fatal(format!("cannot be called: `{name}` is no header")))?;
+            let name: HeaderName = name
+                .parse()
+                .map_err(|_| fatal(format!("cannot be called: `{name}` is no header")))?;
             let value = HeaderValue::from_str(value.trim());
-            let mut value = value.map_err(|_| fatal(format!("cannot be called: the value of `{name}` cannot be sent")))?;
+            let mut value = value.map_err(|_| {
+                fatal(format!(
+                    "cannot be called: the value of `{name}` cannot be sent"
+                ))
+            })?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let sent = self.0.post(call.address.0.clone()).headers(headers).body(call.body.clone()).send().await;
+        let sent = self
+            .0
+            .post(call.address.0.clone())
+            .headers(headers)
+            .body(call.body.clone())
+            .send()
+            .await;
         let mut response = sent.map_err(|error| {
-            let again = if error.is_connect() { Again::Always } else { Again::IfRepeatable };
-            AttemptFailure { told: format!("cannot be reached: {}", innermost(&error.without_url())), again, wait: None }
+            let again = if error.is_connect() {
+                Again::Always
+            } else {
+                Again::IfRepeatable
+            };
+            AttemptFailure {
+                told: format!("cannot be reached: {}", innermost(&error.without_url())),
+                again,
+                wait: None,
+            }
         })?;
         let code = response.status().as_u16();
-        let told = |told: String, again| Err(AttemptFailure { told, again, wait: asked_wait(&response) });
+        let told = |told: String, again| {
+            Err(AttemptFailure {
+                told,
+                again,
+                wait: asked_wait(&response),
+            })
+        };
         match code {
             300..400 => {
-                let to = response.headers().get("location").and_then(|to| to.to_str().ok());
-                let to = to.and_then(|to| call.address.0.join(to).ok()).map(|to| OutboundUrl(to).shown());
+                let to = response
+                    .headers()
+                    .get("location")
+                    .and_then(|to| to.to_str().ok());
+                let to = to
+                    .and_then(|to| call.address.0.join(to).ok())
+                    .map(|to| OutboundUrl(to).shown());
                 return told(
-                    format!("redirects to {}, which is not followed", to.as_deref().unwrap_or("elsewhere")),
+                    format!(
+                        "redirects to {}, which is not followed",
+                        to.as_deref().unwrap_or("elsewhere")
+                    ),
                     Again::Never,
                 );
             }
@@ -171,7 +227,10 @@ impl Caller {
         }
         let mut body = Vec::new();
         let half = |error: reqwest::Error| AttemptFailure {
-            told: format!("broke off in its answer: {}", innermost(&error.without_url())),
+            told: format!(
+                "broke off in its answer: {}",
+                innermost(&error.without_url())
+            ),
             again: Again::IfRepeatable,
             wait: None,
         };
@@ -181,12 +240,22 @@ impl Caller {
                 return Err(fatal("answers without an end".to_owned()));
             }
         }
-        Ok(OutboundResponse { code, body: String::from_utf8_lossy(&body).into_owned() })
+        Ok(OutboundResponse {
+            code,
+            body: String::from_utf8_lossy(&body).into_owned(),
+        })
     }
 }
 
 fn asked_wait(response: &Response) -> Option<Duration> {
-    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    let seconds = response
+        .headers()
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     Some(Duration::from_secs(seconds))
 }
 

@@ -1,12 +1,20 @@
 //! Makes the text of one redraw of a watched table. It does not know the terminal, only its rows.
 
-/// Returns a frame that is drawn over the one before: nothing is pushed into the scrollback, and no line flickers. What does not
-/// fit is counted.
+/// Returns a frame that is drawn over the one before: nothing is pushed into the scrollback, and no
+/// line flickers. What does not fit is counted.
 pub(super) fn frame(text: &str, rows: usize, first: bool) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let fits = lines.len() < rows;
-    let shown = if fits { lines.len() } else { rows.saturating_sub(2) };
-    let mut result = String::from(if first { "\u{1b}[2J\u{1b}[H" } else { "\u{1b}[H" });
+    let shown = if fits {
+        lines.len()
+    } else {
+        rows.saturating_sub(2)
+    };
+    let mut result = String::from(if first {
+        "\u{1b}[2J\u{1b}[H"
+    } else {
+        "\u{1b}[H"
+    });
     for line in &lines[..shown] {
         result.push_str(&format!("{line}\u{1b}[K\n"));
     }
@@ -23,9 +31,15 @@ mod tests {
 
     #[test]
     fn frames_are_drawn_in_place_and_fit_the_window() {
-        assert_eq!(frame("a\nb\n", 10, false), "\u{1b}[Ha\u{1b}[K\nb\u{1b}[K\n\u{1b}[J");
+        assert_eq!(
+            frame("a\nb\n", 10, false),
+            "\u{1b}[Ha\u{1b}[K\nb\u{1b}[K\n\u{1b}[J"
+        );
         assert!(frame("a\n", 10, true).starts_with("\u{1b}[2J"));
         let cut = frame("1\n2\n3\n4\n5\n", 4, false);
-        assert!(cut.contains("2\u{1b}[K\n… 3 more lines") && cut.matches('\n').count() == 3, "{cut:?}");
+        assert!(
+            cut.contains("2\u{1b}[K\n… 3 more lines") && cut.matches('\n').count() == 3,
+            "{cut:?}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The line at the bottom of a terminal that changes while something is awaited; whatever else is printed goes above it. It does not
-//! know what is awaited, nor whether anybody wants to see it.
+//! The line at the bottom of a terminal that changes while something is awaited; whatever else is
+//! printed goes above it. It does not know what is awaited, nor whether anybody wants to see it.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -35,14 +35,18 @@ const STEP: Duration = Duration::from_millis(200);
 impl ChangingLine {
     /// Draws how far something long is.
     pub(super) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
-        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} {msg}, {eta} left").expect("the template is valid");
+        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} {msg}, {eta} left")
+            .expect("the template is valid");
         self.set(ProgressBar::new(steps).with_style(style).with_message(what))
     }
 
     /// Draws that something is awaited.
     pub(super) fn spinner(&self) -> ProgressBar {
         let bar = ProgressBar::new_spinner();
-        bar.set_style(ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid"));
+        bar.set_style(
+            ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
+                .expect("the template is valid"),
+        );
         bar.enable_steady_tick(Duration::from_millis(120));
         self.set(bar)
     }
@@ -53,14 +57,16 @@ impl ChangingLine {
         bar
     }
 
-    /// Draws that answers are awaited, where a second has passed and no other line says what is awaited. It never ends.
+    /// Draws that answers are awaited, where a second has passed and no other line says what is
+    /// awaited. It never ends.
     pub(super) async fn waiting(&self, is_wanted: impl Fn() -> bool) -> Infallible {
         sleep(SOON).await;
         while self.may_wait.get() == MayWait::NotYet || self.bar.borrow().upgrade().is_some() {
             sleep(STEP).await;
         }
         let line = (self.may_wait.get() == MayWait::Now && is_wanted()).then(|| self.spinner());
-        line.iter().for_each(|line| line.set_message("waiting for answers"));
+        line.iter()
+            .for_each(|line| line.set_message("waiting for answers"));
         pending().await
     }
 
@@ -78,7 +84,8 @@ impl ChangingLine {
         }
     }
 
-    /// Takes the line away while something is printed. That it cannot be drawn again is no error: the terminal may be gone.
+    /// Takes the line away while something is printed. That it cannot be drawn again is no error:
+    /// the terminal may be gone.
     pub(super) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
         let bar = self.bar.borrow().upgrade();
         match bar {

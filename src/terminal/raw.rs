@@ -5,14 +5,17 @@ use std::io::{self, Read};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-/// Returns what is typed or piped in. A thread of its own reads it, for a read of stdin cannot be given up; it ends with the
-/// process.
+/// Returns what is typed or piped in. A thread of its own reads it, for a read of stdin cannot be
+/// given up; it ends with the process.
 pub(crate) fn stdin() -> mpsc::Receiver<Bytes> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {
         let mut bytes = vec![0; 16 << 10];
         while let Ok(count @ 1..) = io::stdin().lock().read(&mut bytes) {
-            if sender.blocking_send(Bytes::copy_from_slice(&bytes[..count])).is_err() {
+            if sender
+                .blocking_send(Bytes::copy_from_slice(&bytes[..count]))
+                .is_err()
+            {
                 return;
             }
         }

@@ -1,6 +1,9 @@
-//! The whole screen for a view that lives: taken, drawn without flicker, given to another program for a while, and left as it
-//! was found, also by a panic.
-#![expect(clippy::disallowed_methods, reason = "this is the edge that writes to the terminal")]
+//! The whole screen for a view that lives: taken, drawn without flicker, given to another program
+//! for a while, and left as it was found, also by a panic.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that writes to the terminal"
+)]
 
 use std::io::{self, Stdout};
 
@@ -8,14 +11,17 @@ use crossterm::cursor::{Hide, Show};
 use crossterm::event::{Event, EventStream};
 use crossterm::execute;
 use crossterm::style::Print;
-use crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 use futures::StreamExt;
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
 
 use gpuctl_core::error::{Error, ErrorName};
 
-/// Clicks and the wheel, in their own encoding; the library's own words ask for every movement, too, each of which is an event.
+/// Clicks and the wheel, in their own encoding; the library's own words ask for every movement,
+/// too, each of which is an event.
 const CLICKS: &str = "\u{1b}[?1000h\u{1b}[?1006h";
 const NO_CLICKS: &str = "\u{1b}[?1006l\u{1b}[?1000l";
 
@@ -47,7 +53,9 @@ impl Screen {
             give_back();
             usual(panic);
         }));
-        take().map(|terminal| Self { terminal }).map_err(|error| failed(&error))
+        take()
+            .map(|terminal| Self { terminal })
+            .map_err(|error| failed(&error))
     }
 
     pub(crate) fn events(&self) -> Events {
@@ -56,7 +64,10 @@ impl Screen {
 
     /// Draws what has changed.
     pub(crate) fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> Result<(), Error> {
-        self.terminal.draw(render).map(|_| ()).map_err(|error| failed(&error))
+        self.terminal
+            .draw(render)
+            .map(|_| ())
+            .map_err(|error| failed(&error))
     }
 
     /// Gives the screen to somebody else.
@@ -83,11 +94,19 @@ impl Drop for Screen {
     }
 }
 
-/// A new value draws all of an empty screen. (The library's own way to clear one asks where the cursor is, which not every terminal
-/// answers.)
+/// A new value draws all of an empty screen. (The library's own way to clear one asks where the
+/// cursor is, which not every terminal answers.)
 fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     let taken = enable_raw_mode()
-        .and_then(|()| execute!(io::stdout(), EnterAlternateScreen, Print(CLICKS), Hide, Clear(ClearType::All)))
+        .and_then(|()| {
+            execute!(
+                io::stdout(),
+                EnterAlternateScreen,
+                Print(CLICKS),
+                Hide,
+                Clear(ClearType::All)
+            )
+        })
         .and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
     if taken.is_err() {
         give_back();
@@ -102,5 +121,9 @@ fn give_back() {
 }
 
 fn failed(error: &io::Error) -> Error {
-    Error::new(ErrorName::OutputFailed, format!("cannot use the screen: {error}")).hint("`gpuctl top --once` prints a table")
+    Error::new(
+        ErrorName::OutputFailed,
+        format!("cannot use the screen: {error}"),
+    )
+    .hint("`gpuctl top --once` prints a table")
 }

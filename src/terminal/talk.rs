@@ -1,4 +1,5 @@
-//! What is said on stderr: errors, warnings, notes and hints, for people or for programs. It does not know what stdout gets.
+//! What is said on stderr: errors, warnings, notes and hints, for people or for programs. It does
+//! not know what stdout gets.
 
 use std::io::{self, BufRead};
 
@@ -6,7 +7,9 @@ use super::{Terminal, Verbosity};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::values::excerpt::{LINE, excerpt};
 use gpuctl_manifest::spec::Problems;
-use gpuctl_view::format::errors::{error_json, error_text, problem_text, warning_json, warning_text};
+use gpuctl_view::format::errors::{
+    error_json, error_text, problem_text, warning_json, warning_text,
+};
 use gpuctl_view::format::text::{clean, paint};
 
 impl Terminal {
@@ -23,7 +26,11 @@ impl Terminal {
             true => &error.clone().hint(self.whom_to_ask("--emit-role")),
             false => error,
         };
-        let text = if self.is_document() { error_json(error) } else { error_text(error, self.error_look()) };
+        let text = if self.is_document() {
+            error_json(error)
+        } else {
+            error_text(error, self.error_look())
+        };
         self.say(&text);
     }
 
@@ -58,7 +65,10 @@ impl Terminal {
     pub(crate) fn warn_about(&self, problems: &Problems) {
         for problem in &problems.list {
             if self.is_document() {
-                self.warn(&format!("{}:{}:{}: {}", problems.file, problem.at.line, problem.at.column, problem.message));
+                self.warn(&format!(
+                    "{}:{}:{}: {}",
+                    problems.file, problem.at.line, problem.at.column, problem.message
+                ));
             } else if self.says(Verbosity::Warnings) {
                 self.say(&problem_text(problems, problem, self.error_look()));
             }
@@ -74,7 +84,8 @@ impl Terminal {
         }
     }
 
-    /// Prints what people usually type next, unless the command has said so itself or there is nothing to go on with.
+    /// Prints what people usually type next, unless the command has said so itself or there is
+    /// nothing to go on with.
     pub(crate) fn suggest(&self, next: Option<&str>) {
         if let Some(next) = next.filter(|_| !self.is_next_told.get() && self.out_is_terminal()) {
             self.hint(next);
@@ -107,14 +118,23 @@ impl Terminal {
         }
     }
 
-    /// Says what both people and programs must see: a note for people, a warning object for programs.
+    /// Says what both people and programs must see: a note for people, a warning object for
+    /// programs.
     pub(crate) fn report(&self, text: &str) {
-        if self.is_document() { self.warn(text) } else { self.note(text) }
+        if self.is_document() {
+            self.warn(text);
+        } else {
+            self.note(text);
+        }
     }
 
     /// Prints for people, and for a program with `-v`.
     pub(crate) fn announce(&self, text: &str) {
-        if self.is_document() { self.detail(text) } else { self.note(text) }
+        if self.is_document() {
+            self.detail(text);
+        } else {
+            self.note(text);
+        }
     }
 
     /// Prints with `-v` only.

@@ -1,5 +1,6 @@
-//! The page of `report -o html` in a real headless Chromium: it shows its plots and its numbers, runs nothing, and asks nobody.
-//! `cargo reality` runs it, for the browser is fetched from npm, once.
+//! The page of `report -o html` in a real headless Chromium: it shows its plots and its numbers,
+//! runs nothing, and asks nobody. `cargo reality` runs it, for the browser is fetched from npm,
+//! once.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 use std::fmt::Write as _;
@@ -20,15 +21,36 @@ fn history(begin: i64) -> String {
             writeln!(text, "{series} {} {}", value(at), begin + at).unwrap();
         }
     };
-    put("kube_node_status_capacity{node=\"n\",resource=\"nvidia_com_gpu\"}".to_owned(), &|_| 8);
-    for (pod, team, gpu) in [("a", "<img src=x onerror=alert(1)>", 0), ("b", "research", 1)] {
+    put(
+        "kube_node_status_capacity{node=\"n\",resource=\"nvidia_com_gpu\"}".to_owned(),
+        &|_| 8,
+    );
+    for (pod, team, gpu) in [
+        ("a", "<img src=x onerror=alert(1)>", 0),
+        ("b", "research", 1),
+    ] {
         let id = format!("namespace=\"ml\",pod=\"{pod}\",uid=\"u-{pod}\"");
         let wants = format!("{id},container=\"c\",node=\"n\",resource=\"nvidia_com_gpu\"");
-        put(format!("kube_pod_container_resource_requests{{{wants}}}"), &|_| 1);
-        put(format!("kube_pod_status_phase{{{id},phase=\"Running\"}}"), &|_| 1);
-        put(format!("kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"{pod}\"}}"), &|_| 1);
-        put(format!("kube_pod_labels{{{id},label_team=\"{team}\"}}"), &|_| 1);
-        put(format!("DCGM_FI_DEV_GPU_UTIL{{{id},Hostname=\"n\",gpu=\"{gpu}\",UUID=\"GPU-{gpu}\"}}"), &move |_| 25 + 50 * gpu);
+        put(
+            format!("kube_pod_container_resource_requests{{{wants}}}"),
+            &|_| 1,
+        );
+        put(
+            format!("kube_pod_status_phase{{{id},phase=\"Running\"}}"),
+            &|_| 1,
+        );
+        put(
+            format!("kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"{pod}\"}}"),
+            &|_| 1,
+        );
+        put(
+            format!("kube_pod_labels{{{id},label_team=\"{team}\"}}"),
+            &|_| 1,
+        );
+        put(
+            format!("DCGM_FI_DEV_GPU_UTIL{{{id},Hostname=\"n\",gpu=\"{gpu}\",UUID=\"GPU-{gpu}\"}}"),
+            &move |_| 25 + 50 * gpu,
+        );
     }
     text + "# EOF\n"
 }
@@ -36,7 +58,13 @@ fn history(begin: i64) -> String {
 #[test]
 fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
     let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
-    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap();
+    let now = i64::try_from(
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs(),
+    )
+    .unwrap();
     let begin = (now / HOUR - 4) * HOUR;
     let folder = cluster.folder();
     let file = folder.join("page.om");
@@ -46,10 +74,16 @@ fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
         .args([&file, &folder.join("page-tsdb")])
         .output()
         .unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
     let store = cluster.another_prometheus("page", &json!([])).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-    command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", &store);
+    command
+        .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
+        .env("GPUCTL_PROMETHEUS", &store);
     command.args([
         "report",
         "--by",
@@ -63,7 +97,11 @@ fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
     ]);
     let page = folder.join("report.html");
     let written = command.output().unwrap();
-    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    assert!(
+        written.status.success(),
+        "{}",
+        String::from_utf8_lossy(&written.stderr)
+    );
     std::fs::write(&page, written.stdout).unwrap();
 
     let browser = Browser::start().unwrap_or_else(|error| panic!("{error:#}"));
@@ -77,13 +115,27 @@ fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
         }),
         scripts: document.scripts.length, images: document.images.length,
     })";
-    let (found, asked) = browser.open(&page, seen).unwrap_or_else(|error| panic!("{error:#}"));
+    let (found, asked) = browser
+        .open(&page, seen)
+        .unwrap_or_else(|error| panic!("{error:#}"));
     assert_eq!(found["title"], "GPU-hours by team");
-    assert_eq!((&found["scripts"], &found["images"]), (&json!(0), &json!(0)), "a name is no markup");
+    assert_eq!(
+        (&found["scripts"], &found["images"]),
+        (&json!(0), &json!(0)),
+        "a name is no markup"
+    );
     let cells = |row: usize| found["rows"][row].as_array().unwrap().clone();
     assert_eq!(
-        (cells(0)[0].clone(), cells(1)[0].clone(), cells(2)[0].clone()),
-        (json!("<img src=x onerror=alert(1)>"), json!("research"), json!("total"))
+        (
+            cells(0)[0].clone(),
+            cells(1)[0].clone(),
+            cells(2)[0].clone()
+        ),
+        (
+            json!("<img src=x onerror=alert(1)>"),
+            json!("research"),
+            json!("total")
+        )
     );
     // Held, used and wasted: two hours each, at 25 and at 75 %.
     assert_eq!(cells(0)[3..6], [json!("2.0"), json!("0.5"), json!("1.5")]);
@@ -92,16 +144,29 @@ fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
     let plots = found["plots"].as_array().unwrap();
     assert_eq!(plots.len(), 2);
     for plot in plots {
-        let size = (plot["width"].as_f64().unwrap(), plot["height"].as_f64().unwrap());
+        let size = (
+            plot["width"].as_f64().unwrap(),
+            plot["height"].as_f64().unwrap(),
+        );
         assert!(size.0 > 300.0 && size.1 > 100.0, "{plot:#}");
         // Used and wasted of two groups, or of two hours, beside the ground.
         assert!(plot["bars"].as_u64().unwrap() >= 4, "{plot:#}");
-        assert!(plot["words"].as_str().unwrap().contains("GPU-hours"), "{plot:#}");
+        assert!(
+            plot["words"].as_str().unwrap().contains("GPU-hours"),
+            "{plot:#}"
+        );
     }
     let outside: Vec<&Value> = asked
         .iter()
-        .filter(|message| !message["params"]["request"]["url"].as_str().is_some_and(|url| url.starts_with("file:")))
+        .filter(|message| {
+            !message["params"]["request"]["url"]
+                .as_str()
+                .is_some_and(|url| url.starts_with("file:"))
+        })
         .collect();
-    assert!(outside.is_empty(), "the page asks for something: {outside:#?}");
+    assert!(
+        outside.is_empty(),
+        "the page asks for something: {outside:#?}"
+    );
     assert!(asked.len() <= 1, "{asked:#?}");
 }

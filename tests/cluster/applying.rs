@@ -24,7 +24,10 @@ pub fn service(name: &str, replicas: u32, image: &str, more: &str) -> String {
 fn services_change_in_place_and_say_what() {
     let scene = Scene::new("applies");
     let first = service("web", 1, "nginx:1", "");
-    assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], &first).exits(1).err, "");
+    assert_eq!(
+        scene.gpuctl_with(&["diff", "-f", "-"], &first).exits(1).err,
+        ""
+    );
     assert_eq!(apply(&scene, &first).ok().json()["action"], "created");
     scene.until("web", "running", None);
     assert_eq!(apply(&scene, &first).ok().json()["action"], "unchanged");
@@ -33,35 +36,93 @@ fn services_change_in_place_and_say_what() {
     let uid = scene.get(&["deployment", "web"])["metadata"]["uid"].clone();
 
     // What was only tried is not written.
-    let second = service("web", 2, "nginx:2", "").replace("{name: web}", "{name: web, labels: {team: a}}");
-    let tried = scene.gpuctl_with(&["apply", "-f", "-", "--dry-run=server", "-o", "json"], &second).ok().json();
-    assert_eq!((&tried["action"], &tried["dryRun"]), (&json!("updated"), &json!(true)));
-    let difference = scene.gpuctl_with(&["diff", "-f", "-"], &second).exits(1).out;
-    for line in ["--- live/applies/deployment/web", "-  replicas: 1", "+  replicas: 2", "+        image: nginx:2"] {
-        assert!(difference.lines().any(|own| own == line), "{line}: {difference}");
+    let second =
+        service("web", 2, "nginx:2", "").replace("{name: web}", "{name: web, labels: {team: a}}");
+    let tried = scene
+        .gpuctl_with(
+            &["apply", "-f", "-", "--dry-run=server", "-o", "json"],
+            &second,
+        )
+        .ok()
+        .json();
+    assert_eq!(
+        (&tried["action"], &tried["dryRun"]),
+        (&json!("updated"), &json!(true))
+    );
+    let difference = scene
+        .gpuctl_with(&["diff", "-f", "-"], &second)
+        .exits(1)
+        .out;
+    for line in [
+        "--- live/applies/deployment/web",
+        "-  replicas: 1",
+        "+  replicas: 2",
+        "+        image: nginx:2",
+    ] {
+        assert!(
+            difference.lines().any(|own| own == line),
+            "{line}: {difference}"
+        );
     }
-    assert!(!difference.contains("revisionHistoryLimit: 1\n+") && !difference.contains("status:"), "{difference}");
+    assert!(
+        !difference.contains("revisionHistoryLimit: 1\n+") && !difference.contains("status:"),
+        "{difference}"
+    );
     // The user's own words come first.
     let first_lines: Vec<&str> = difference.lines().take(2).collect();
-    assert_eq!(first_lines, ["--- submitted/applies/compute/web", "+++ file/applies/compute/web"], "{difference}");
-    assert!(difference.contains("\n-service: {replicas: 1, port: 80}\n+service: {replicas: 2, port: 80}\n"), "{difference}");
-    let value = scene.gpuctl_with(&["diff", "-f", "-", "-o", "json"], &second).exits(1).json();
-    let fields = value.as_array().unwrap().iter().find(|one| one["object"] == "deployment/web").unwrap()["fields"].clone();
-    assert!(fields.as_array().unwrap().contains(&json!("spec.replicas: 1 → 2")), "{value:#}");
+    assert_eq!(
+        first_lines,
+        [
+            "--- submitted/applies/compute/web",
+            "+++ file/applies/compute/web"
+        ],
+        "{difference}"
+    );
+    assert!(
+        difference
+            .contains("\n-service: {replicas: 1, port: 80}\n+service: {replicas: 2, port: 80}\n"),
+        "{difference}"
+    );
+    let value = scene
+        .gpuctl_with(&["diff", "-f", "-", "-o", "json"], &second)
+        .exits(1)
+        .json();
+    let fields = value
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["object"] == "deployment/web")
+        .unwrap()["fields"]
+        .clone();
+    assert!(
+        fields
+            .as_array()
+            .unwrap()
+            .contains(&json!("spec.replicas: 1 → 2")),
+        "{value:#}"
+    );
     assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 1);
 
     let changed = apply(&scene, &second).ok().json();
     assert_eq!(changed["action"], "updated");
     let changes = changed["changes"].as_array().unwrap();
     assert!(
-        changes.contains(&json!("deployment/web spec.template.spec.containers.main.image: nginx:1 → nginx:2")),
+        changes.contains(&json!(
+            "deployment/web spec.template.spec.containers.main.image: nginx:1 → nginx:2"
+        )),
         "{changes:#?}"
     );
     let live = scene.get(&["deployment", "web"]);
-    assert_eq!((&live["metadata"]["uid"], &live["spec"]["replicas"]), (&uid, &json!(2)));
+    assert_eq!(
+        (&live["metadata"]["uid"], &live["spec"]["replicas"]),
+        (&uid, &json!(2))
+    );
     assert_eq!(live["metadata"]["labels"]["team"], "a");
     let text = scene.gpuctl_with(&["apply", "-f", "-"], &first).ok().out;
-    assert!(text.contains("compute/web updated in applies") && text.contains("spec.replicas: 2 → 1"), "{text}");
+    assert!(
+        text.contains("compute/web updated in applies") && text.contains("spec.replicas: 2 → 1"),
+        "{text}"
+    );
     // What the file no longer says is gone, and what it described is not ours to keep.
     assert!(scene.get(&["deployment", "web"])["metadata"]["labels"]["team"].is_null());
 }
@@ -69,28 +130,66 @@ fn services_change_in_place_and_say_what() {
 #[test]
 fn an_autoscaler_keeps_its_number_and_goes_with_its_block() {
     let scene = Scene::new("hpas");
-    let scaled =
-        service("web", 1, "nginx:1", "autoscaling: {enabled: true, minReplicas: 1, maxReplicas: 4, targetCPUUtilization: 50}\n");
+    let scaled = service(
+        "web",
+        1,
+        "nginx:1",
+        "autoscaling: {enabled: true, minReplicas: 1, maxReplicas: 4, targetCPUUtilization: 50}\n",
+    );
     apply(&scene, &scaled).ok();
     assert_eq!(apply(&scene, &scaled).ok().json()["action"], "unchanged");
     // Somebody raises the least number, and the autoscaler itself scales to it.
-    scene.admin.run(&["patch", "hpa", "web", "-n", "hpas", "--type=merge", "-p", r#"{"spec":{"minReplicas":3}}"#]);
+    scene.admin.run(&[
+        "patch",
+        "hpa",
+        "web",
+        "-n",
+        "hpas",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"minReplicas":3}}"#,
+    ]);
     scene.get_until(&["deployment", "web"], |live| live["spec"]["replicas"] == 3);
     // That field is somebody else's now.
-    let conflict = apply(&scene, &scaled).exits(1).says("FieldConflict").says("conflict with").says(".spec.minReplicas");
+    let conflict = apply(&scene, &scaled)
+        .exits(1)
+        .says("FieldConflict")
+        .says("conflict with")
+        .says(".spec.minReplicas");
     assert_eq!(conflict.out, "");
-    scene.gpuctl_with(&["diff", "-f", "-"], &scaled).exits(1).says("`apply --force-conflicts` takes it over");
-    let forced =
-        scene.gpuctl_with(&["apply", "-f", "-", "--force-conflicts", "-o", "json"], &scaled.replace("nginx:1", "nginx:2"));
+    scene
+        .gpuctl_with(&["diff", "-f", "-"], &scaled)
+        .exits(1)
+        .says("`apply --force-conflicts` takes it over");
+    let forced = scene.gpuctl_with(
+        &["apply", "-f", "-", "--force-conflicts", "-o", "json"],
+        &scaled.replace("nginx:1", "nginx:2"),
+    );
     assert_eq!(forced.ok().json()["action"], "updated");
     let live = scene.get(&["deployment", "web"]);
-    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:2");
-    assert_eq!(live["spec"]["replicas"], 3, "the autoscaler's number is the autoscaler's");
+    assert_eq!(
+        live["spec"]["template"]["spec"]["containers"][0]["image"],
+        "nginx:2"
+    );
+    assert_eq!(
+        live["spec"]["replicas"], 3,
+        "the autoscaler's number is the autoscaler's"
+    );
     assert_eq!(scene.get(&["hpa", "web"])["spec"]["minReplicas"], 1);
     // Without the block there is no autoscaler, and the number is the file's again.
     let plain = service("web", 2, "nginx:2", "");
-    let difference = scene.gpuctl_with(&["diff", "-f", "-", "-o", "json"], &plain).exits(1).json();
-    assert!(difference.as_array().unwrap().iter().any(|one| one["change"] == "removed"), "{difference:#}");
+    let difference = scene
+        .gpuctl_with(&["diff", "-f", "-", "-o", "json"], &plain)
+        .exits(1)
+        .json();
+    assert!(
+        difference
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|one| one["change"] == "removed"),
+        "{difference:#}"
+    );
     let run = apply(&scene, &plain);
     assert_eq!(run.ok().json()["action"], "updated");
     assert!(items(&scene.get(&["hpa"])).is_empty());
@@ -101,9 +200,21 @@ fn an_autoscaler_of_somebody_else_is_a_conflict() {
     let scene = Scene::new("theirhpa");
     let web = service("web", 1, "nginx:1", "");
     apply(&scene, &web).ok();
-    scene.admin.run(&["autoscale", "deployment", "web", "--min=3", "--max=5", "--cpu=50%", "-n", "theirhpa"]);
+    scene.admin.run(&[
+        "autoscale",
+        "deployment",
+        "web",
+        "--min=3",
+        "--max=5",
+        "--cpu=50%",
+        "-n",
+        "theirhpa",
+    ]);
     scene.get_until(&["deployment", "web"], |live| live["spec"]["replicas"] == 3);
-    apply(&scene, &web.replace("nginx:1", "nginx:2")).exits(1).says("FieldConflict").says(".spec.replicas");
+    apply(&scene, &web.replace("nginx:1", "nginx:2"))
+        .exits(1)
+        .says("FieldConflict")
+        .says(".spec.replicas");
     assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 3);
 }
 
@@ -114,32 +225,70 @@ fn nothing_is_taken_away_for_what_would_be_refused() {
     apply(&scene, &first).ok();
     scene.until("t", "running", None);
     let uid = scene.get(&["job", "t"])["metadata"]["uid"].clone();
-    let refused = format!("{}pod: {{priorityClassName: missing}}\n", first.replace("image: busybox", "image: 'busybox:2'"));
-    scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &refused).exits(1).says("priority class");
+    let refused = format!(
+        "{}pod: {{priorityClassName: missing}}\n",
+        first.replace("image: busybox", "image: 'busybox:2'")
+    );
+    scene
+        .gpuctl_with(&["apply", "-f", "-", "--replace"], &refused)
+        .exits(1)
+        .says("priority class");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
     // A service goes on as it is, too.
     let web = service("web", 1, "nginx:1", "");
     apply(&scene, &web).ok();
-    apply(&scene, &format!("{}pod: {{priorityClassName: missing}}\n", web.replace("nginx:1", "nginx:2"))).exits(1);
+    apply(
+        &scene,
+        &format!(
+            "{}pod: {{priorityClassName: missing}}\n",
+            web.replace("nginx:1", "nginx:2")
+        ),
+    )
+    .exits(1);
     let live = scene.get(&["deployment", "web"]);
-    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:1");
+    assert_eq!(
+        live["spec"]["template"]["spec"]["containers"][0]["image"],
+        "nginx:1"
+    );
 }
 
 #[test]
 fn secrets_are_in_no_difference_however_they_are_written() {
     let scene = Scene::new("secretdiff");
     let of = |value: &str| {
-        service("web", 0, "nginx:1", "").replace("'nginx:1'}", &format!("'nginx:1', env: {{DB_PASSWORD: {value}}}}}"))
+        service("web", 0, "nginx:1", "").replace(
+            "'nginx:1'}",
+            &format!("'nginx:1', env: {{DB_PASSWORD: {value}}}}}"),
+        )
     };
     let first = of("'it''s-s3cret'");
     let shown = scene.gpuctl_with(&["diff", "-f", "-"], &first).exits(1);
-    assert!(!shown.out.contains("s3cret") && shown.out.contains("DB_PASSWORD"), "{}", shown.out);
+    assert!(
+        !shown.out.contains("s3cret") && shown.out.contains("DB_PASSWORD"),
+        "{}",
+        shown.out
+    );
     apply(&scene, &first).ok();
-    scene.admin.run(&["set", "env", "deployment/web", "OTHER_TOKEN=theirs3cret", "-n", "secretdiff"]);
+    scene.admin.run(&[
+        "set",
+        "env",
+        "deployment/web",
+        "OTHER_TOKEN=theirs3cret",
+        "-n",
+        "secretdiff",
+    ]);
     let second = of("\"other-s3cret\"");
-    for arguments in [&["diff", "-f", "-"][..], &["diff", "-f", "-", "-o", "json"], &["apply", "-f", "-"]] {
+    for arguments in [
+        &["diff", "-f", "-"][..],
+        &["diff", "-f", "-", "-o", "json"],
+        &["apply", "-f", "-"],
+    ] {
         let run = scene.gpuctl_with(arguments, &second);
-        assert!(!run.out.contains("s3cret") && run.out.contains("DB_PASSWORD"), "{arguments:?}: {}", run.out);
+        assert!(
+            !run.out.contains("s3cret") && run.out.contains("DB_PASSWORD"),
+            "{arguments:?}: {}",
+            run.out
+        );
     }
 }
 
@@ -149,10 +298,18 @@ fn what_is_paused_or_scaled_by_hand_is_not_fought() {
     let web = service("web", 2, "nginx:1", "");
     apply(&scene, &web).ok();
     scene.gpuctl(&["pause", "job", "web"]).ok();
-    let run = apply(&scene, &web.replace("nginx:1", "nginx:2")).ok().json();
+    let run = apply(&scene, &web.replace("nginx:1", "nginx:2"))
+        .ok()
+        .json();
     assert_eq!(run["action"], "updated");
     let live = scene.get(&["deployment", "web"]);
-    assert_eq!((&live["spec"]["replicas"], &live["metadata"]["annotations"]["gpuctl/replicas"]), (&json!(0), &json!("2")));
+    assert_eq!(
+        (
+            &live["spec"]["replicas"],
+            &live["metadata"]["annotations"]["gpuctl/replicas"]
+        ),
+        (&json!(0), &json!("2"))
+    );
     scene.gpuctl(&["resume", "job", "web"]).ok();
     assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 2);
     // What our own `scale` wrote is ours to change: no conflict.
@@ -160,7 +317,8 @@ fn what_is_paused_or_scaled_by_hand_is_not_fought() {
     apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
     assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 2);
     // A training that is paused stays so.
-    let training = "kind: training\nversion: v0.1\njob: {name: t}\nenvironment: {image: 'busybox:1'}\n";
+    let training =
+        "kind: training\nversion: v0.1\njob: {name: t}\nenvironment: {image: 'busybox:1'}\n";
     apply(&scene, training).ok();
     scene.gpuctl(&["pause", "job", "t"]).ok();
     let relabelled = training.replace("{name: t}", "{name: t, description: later}");
@@ -176,43 +334,100 @@ fn a_training_is_replaced_only_when_asked() {
     scene.until("t", "running", None);
     let uid = scene.get(&["job", "t"])["metadata"]["uid"].clone();
     let second = first.replace("image: busybox", "image: 'busybox:2'");
-    let refused = apply(&scene, &second).exits(1).says("Immutable").says("busybox → busybox:2").says("--replace");
+    let refused = apply(&scene, &second)
+        .exits(1)
+        .says("Immutable")
+        .says("busybox → busybox:2")
+        .says("--replace");
     assert_eq!(refused.out, "");
-    assert!(refused.err.contains("replacing it ends 1 pod on 1 GPU"), "{}", refused.err);
-    scene.gpuctl_with(&["diff", "-f", "-"], &second).exits(1).says("cannot be changed in place");
+    assert!(
+        refused.err.contains("replacing it ends 1 pod on 1 GPU"),
+        "{}",
+        refused.err
+    );
+    scene
+        .gpuctl_with(&["diff", "-f", "-"], &second)
+        .exits(1)
+        .says("cannot be changed in place");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
     // What may not be made anew is not taken away.
     for (name, verbs, resources) in [
-        ("keeps", "get,list,watch,patch,delete", "jobs.batch,pods,services,persistentvolumeclaims,configmaps"),
+        (
+            "keeps",
+            "get,list,watch,patch,delete",
+            "jobs.batch,pods,services,persistentvolumeclaims,configmaps",
+        ),
         ("tries", "create", "pods"),
     ] {
         let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
-        scene.admin.run(&["create", "role", name, &verbs, &resources, "-n", "replaces"]);
-        let (role, user) = (format!("--role={name}"), format!("--user={}", Persona::Bob.user()));
-        scene.admin.run(&["create", "rolebinding", name, &role, &user, "-n", "replaces"]);
+        scene
+            .admin
+            .run(&["create", "role", name, &verbs, &resources, "-n", "replaces"]);
+        let (role, user) = (
+            format!("--role={name}"),
+            format!("--user={}", Persona::Bob.user()),
+        );
+        scene.admin.run(&[
+            "create",
+            "rolebinding",
+            name,
+            &role,
+            &user,
+            "-n",
+            "replaces",
+        ]);
     }
     let bob = scene.seen_by(Persona::Bob);
-    let forbidden = bob.gpuctl_with(&["apply", "-f", "-", "--replace"], &second).exits(5);
-    assert!(forbidden.err.contains("cannot create resource \"jobs\""), "{}", forbidden.err);
+    let forbidden = bob
+        .gpuctl_with(&["apply", "-f", "-", "--replace"], &second)
+        .exits(5);
+    assert!(
+        forbidden.err.contains("cannot create resource \"jobs\""),
+        "{}",
+        forbidden.err
+    );
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
-    let replaced = scene.gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], &second).ok().json();
+    let replaced = scene
+        .gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], &second)
+        .ok()
+        .json();
     assert_eq!(replaced["action"], "replaced");
     assert_ne!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
     assert_eq!(items(&scene.get(&["pvc"])).len(), 1, "its files stay");
     // Another kind of the same name.
     let other = service("t", 0, "nginx:1", "");
-    apply(&scene, &other).exits(1).says("KindConflict").says("`t` is there as training");
+    apply(&scene, &other)
+        .exits(1)
+        .says("KindConflict")
+        .says("`t` is there as training");
     // Whatever of it is refused, the one that is there stays.
     let before = scene.get(&["job", "t"])["metadata"]["uid"].clone();
     let shrunk = format!("{other}storage: {{workdirs: [{{path: /out, size: 1Mi}}]}}\n");
-    scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &shrunk).exits(1).says("claims do not shrink");
+    scene
+        .gpuctl_with(&["apply", "-f", "-", "--replace"], &shrunk)
+        .exits(1)
+        .says("claims do not shrink");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], before);
-    scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &other).ok();
+    scene
+        .gpuctl_with(&["apply", "-f", "-", "--replace"], &other)
+        .ok();
     scene.get(&["deployment", "t"]);
     // What is not ours is not touched.
-    scene.admin.run(&["create", "deployment", "theirs", "--image=x", "-n", "replaces"]);
-    apply(&scene, &service("theirs", 1, "nginx:1", "")).exits(1).says("AlreadyExists").says("not created by gpuctl");
-    let images = scene.get(&["deployment", "theirs"])["spec"]["template"]["spec"]["containers"][0]["image"].clone();
+    scene.admin.run(&[
+        "create",
+        "deployment",
+        "theirs",
+        "--image=x",
+        "-n",
+        "replaces",
+    ]);
+    apply(&scene, &service("theirs", 1, "nginx:1", ""))
+        .exits(1)
+        .says("AlreadyExists")
+        .says("not created by gpuctl");
+    let images = scene.get(&["deployment", "theirs"])["spec"]["template"]["spec"]["containers"][0]
+        ["image"]
+        .clone();
     assert_eq!(images, "x");
 }
 
@@ -232,32 +447,61 @@ fn many_trainings_are_replaced_one_after_the_other() {
     const JOBS: usize = 5;
     let scene = Scene::with_nodes("replaces-many", 1);
     let yaml = |image: &str| {
-        let one = |index: usize| scene.training(&format!("t{index}"), "").replace("image: busybox", &format!("image: '{image}'"));
+        let one = |index: usize| {
+            scene
+                .training(&format!("t{index}"), "")
+                .replace("image: busybox", &format!("image: '{image}'"))
+        };
         (0..JOBS).map(one).collect::<Vec<_>>().join("---\n")
     };
     apply(&scene, &yaml("busybox:1")).ok();
     let watch = Command::new(cluster().binary("kubectl"))
         .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
-        .args(["get", "jobs.batch", "-n", "replaces-many", "--watch", "--output-watch-events", "--no-headers"])
+        .args([
+            "get",
+            "jobs.batch",
+            "-n",
+            "replaces-many",
+            "--watch",
+            "--output-watch-events",
+            "--no-headers",
+        ])
         .args(["--request-timeout", "120s"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
     let mut watch = Watch(watch.unwrap());
-    let lines = BufReader::new(watch.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let lines = BufReader::new(watch.0.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
     // The first ones are there already.
     let mut changes = lines.filter_map(|line| {
         let mut words = line.split_whitespace().map(ToOwned::to_owned);
         let (event, name) = (words.next()?, words.next()?);
         (event != "MODIFIED").then_some((event, name))
     });
-    assert_eq!(changes.by_ref().take(JOBS).filter(|(event, _)| event == "ADDED").count(), JOBS);
-    scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &yaml("busybox:2")).ok();
+    assert_eq!(
+        changes
+            .by_ref()
+            .take(JOBS)
+            .filter(|(event, _)| event == "ADDED")
+            .count(),
+        JOBS
+    );
+    scene
+        .gpuctl_with(&["apply", "-f", "-", "--replace"], &yaml("busybox:2"))
+        .ok();
     let seen: Vec<(String, String)> = changes.take(2 * JOBS).collect();
     assert_eq!(seen.len(), 2 * JOBS, "{seen:#?}");
     for pair in seen.chunks(2) {
-        let [(first, gone), (second, made)] = pair else { panic!("{seen:#?}") };
-        assert_eq!((first.as_str(), second.as_str(), gone), ("DELETED", "ADDED", made), "{seen:#?}");
+        let [(first, gone), (second, made)] = pair else {
+            panic!("{seen:#?}")
+        };
+        assert_eq!(
+            (first.as_str(), second.as_str(), gone),
+            ("DELETED", "ADDED", made),
+            "{seen:#?}"
+        );
     }
 }
 
@@ -294,96 +538,231 @@ fn one_that_is_wrong_keeps_all_from_being_written() {
     assert!(items(&scene.get(&["deployments"])).is_empty());
     // What only the server can say: a policy refuses one of them, already at the dry run.
     let refused = "kind: compute\nversion: v0.1\njob: {name: b}\nenvironment: {image: x}\nservice: {port: 80}\npod: {priorityClassName: missing}\n";
-    let yaml = format!("{}---\n{refused}---\n{}", service("a", 0, "nginx:1", ""), service("c", 0, "nginx:1", ""));
-    let run = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml).exits(1).json();
-    let names =
-        |list: &Value| list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
-    assert_eq!((names(&run["success"]), names(&run["failed"])), (vec![], vec!["b".to_owned()]));
+    let yaml = format!(
+        "{}---\n{refused}---\n{}",
+        service("a", 0, "nginx:1", ""),
+        service("c", 0, "nginx:1", "")
+    );
+    let run = scene
+        .gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml)
+        .exits(1)
+        .json();
+    let names = |list: &Value| {
+        list.as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names(&run["success"]), names(&run["failed"])),
+        (vec![], vec!["b".to_owned()])
+    );
     assert_eq!(names(&run["notTried"]), ["a", "c"]);
-    assert!(items(&scene.get(&["deployments,services", "-l", "app.kubernetes.io/managed-by=gpuctl"])).is_empty());
+    assert!(
+        items(&scene.get(&[
+            "deployments,services",
+            "-l",
+            "app.kubernetes.io/managed-by=gpuctl"
+        ]))
+        .is_empty()
+    );
 }
 
 #[test]
 fn pools_and_quotas_are_applied_too() {
     let scene = Scene::with_nodes("apppool", 1);
     let pool = "kind: pool\nversion: v0.1\npool: {name: app-extra, description: one}\n";
-    assert!(scene.gpuctl_with(&["diff", "-f", "-"], pool).exits(1).out.contains("+description: one"));
+    assert!(
+        scene
+            .gpuctl_with(&["diff", "-f", "-"], pool)
+            .exits(1)
+            .out
+            .contains("+description: one")
+    );
     scene.gpuctl_with(&["apply", "-f", "-"], pool).ok();
-    assert!(scene.gpuctl_with(&["apply", "-f", "-"], pool).ok().out.contains("is as the file says"));
-    scene.gpuctl_with(&["apply", "-f", "-"], &pool.replace("one", "two")).ok();
-    assert_eq!(scene.gpuctl(&["describe", "pool", "app-extra", "-o", "json"]).ok().json()["description"], "two");
-    scene.gpuctl_with(&["create", "-f", "-"], pool).exits(1).says("already exists");
+    assert!(
+        scene
+            .gpuctl_with(&["apply", "-f", "-"], pool)
+            .ok()
+            .out
+            .contains("is as the file says")
+    );
+    scene
+        .gpuctl_with(&["apply", "-f", "-"], &pool.replace("one", "two"))
+        .ok();
+    assert_eq!(
+        scene
+            .gpuctl(&["describe", "pool", "app-extra", "-o", "json"])
+            .ok()
+            .json()["description"],
+        "two"
+    );
+    scene
+        .gpuctl_with(&["create", "-f", "-"], pool)
+        .exits(1)
+        .says("already exists");
     scene.gpuctl(&["delete", "pool", "app-extra"]).ok();
     // A node of a pool is there with what is written on it.
     let model = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
-    cluster().add_nodes(&[gpuctl_sandbox::nodes::node("apppool-spare", Some(model), &[("nvidia.com/gpu", 8)])]);
+    cluster().add_nodes(&[gpuctl_sandbox::nodes::node(
+        "apppool-spare",
+        Some(model),
+        &[("nvidia.com/gpu", 8)],
+    )]);
     let typed = "kind: pool\nversion: v0.1\npool: {name: app-typed}\nnodes: {apppool-spare: {gpu-type: a100-80g}}\n";
     scene.gpuctl_with(&["apply", "-f", "-"], typed).ok();
     assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], typed).ok().out, "");
-    scene.admin.run(&["label", "node", "apppool-spare", "gpuctl/pool-", "nvidia.com/gpu-type-"]);
+    scene.admin.run(&[
+        "label",
+        "node",
+        "apppool-spare",
+        "gpuctl/pool-",
+        "nvidia.com/gpu-type-",
+    ]);
     let told = scene.gpuctl_with(&["diff", "-f", "-"], typed).exits(1).out;
-    assert!(told.contains("+    gpuctl/pool: app-typed") && told.contains("+    nvidia.com/gpu-type: a100-80g"), "{told}");
+    assert!(
+        told.contains("+    gpuctl/pool: app-typed")
+            && told.contains("+    nvidia.com/gpu-type: a100-80g"),
+        "{told}"
+    );
     scene
-        .gpuctl_with(&["diff", "-f", "-"], &typed.replace("apppool-spare", "apppool-none"))
+        .gpuctl_with(
+            &["diff", "-f", "-"],
+            &typed.replace("apppool-spare", "apppool-none"),
+        )
         .exits(1)
         .says("no node apppool-none");
     scene.gpuctl_with(&["apply", "-f", "-"], typed).ok();
     assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], typed).ok().out, "");
     scene.gpuctl(&["delete", "pool", "app-typed"]).ok();
-    let quota = "kind: quota\nversion: v0.1\nquota: {name: app-quota}\nnamespace: {apppool: {cpu: 10}}\n";
+    let quota =
+        "kind: quota\nversion: v0.1\nquota: {name: app-quota}\nnamespace: {apppool: {cpu: 10}}\n";
     scene.gpuctl_with(&["apply", "-f", "-"], quota).ok();
     assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], quota).ok().out, "");
     let more = quota.replace("10", "12");
-    assert!(scene.gpuctl_with(&["diff", "-f", "-"], &more).exits(1).out.contains("requests.cpu"));
+    assert!(
+        scene
+            .gpuctl_with(&["diff", "-f", "-"], &more)
+            .exits(1)
+            .out
+            .contains("requests.cpu")
+    );
     scene.gpuctl_with(&["apply", "-f", "-"], &more).ok();
     let hard = |space: &str| {
         let found = items(&scene.admin.json(&["get", "resourcequota", "-n", space]));
         found.first().map(|one| one["spec"]["hard"].clone())
     };
     assert_eq!(hard("apppool").unwrap()["requests.cpu"], "12");
-    // What limits do not need any more goes; another file of that name may have made what is elsewhere.
-    let wider = format!("{}\n", more.trim_end().replace("{cpu: 12}}", "{cpu: 12}, apppool-two: {cpu: 1}}"));
+    // What limits do not need any more goes; another file of that name may have made what is
+    // elsewhere.
+    let wider = format!(
+        "{}\n",
+        more.trim_end()
+            .replace("{cpu: 12}}", "{cpu: 12}, apppool-two: {cpu: 1}}")
+    );
     scene.gpuctl_with(&["apply", "-f", "-"], &wider).ok();
     assert_eq!(hard("apppool-two").unwrap()["requests.cpu"], "1");
     let fewer = quota.replace("{cpu: 10}", "{pods: 7}");
     let told = scene.gpuctl_with(&["diff", "-f", "-"], &fewer).exits(1).out;
-    assert!(told.contains("\n-limitrange/app-quota") && !told.contains("\n-resourcequota/app-quota"), "{told}");
-    scene.gpuctl_with(&["apply", "-f", "-", "--dry-run=server"], &fewer).ok().says("`app-quota` also binds in apppool-two");
+    assert!(
+        told.contains("\n-limitrange/app-quota") && !told.contains("\n-resourcequota/app-quota"),
+        "{told}"
+    );
+    scene
+        .gpuctl_with(&["apply", "-f", "-", "--dry-run=server"], &fewer)
+        .ok()
+        .says("`app-quota` also binds in apppool-two");
     assert_eq!(items(&scene.get(&["limitrange"])).len(), 1);
-    scene.gpuctl_with(&["apply", "-f", "-"], &fewer).ok().says("`gpuctl delete quota app-quota -n apppool-two` takes it out");
-    assert_eq!((&hard("apppool-two").unwrap()["requests.cpu"], &hard("apppool").unwrap()), (&json!("1"), &json!({"pods": "7"})));
+    scene
+        .gpuctl_with(&["apply", "-f", "-"], &fewer)
+        .ok()
+        .says("`gpuctl delete quota app-quota -n apppool-two` takes it out");
+    assert_eq!(
+        (
+            &hard("apppool-two").unwrap()["requests.cpu"],
+            &hard("apppool").unwrap()
+        ),
+        (&json!("1"), &json!({"pods": "7"}))
+    );
     assert!(items(&scene.get(&["limitrange"])).is_empty());
-    scene.gpuctl_anywhere(&["delete", "quota", "app-quota", "-n", "apppool-two"]).ok();
+    scene
+        .gpuctl_anywhere(&["delete", "quota", "app-quota", "-n", "apppool-two"])
+        .ok();
     assert_eq!(hard("apppool-two"), None);
     let again = scene.gpuctl_with(&["apply", "-f", "-"], &fewer).ok();
-    assert!(again.out.contains("is as the file says") && again.err.is_empty(), "{}{}", again.out, again.err);
+    assert!(
+        again.out.contains("is as the file says") && again.err.is_empty(),
+        "{}{}",
+        again.out,
+        again.err
+    );
     // What others have set is theirs until it is taken.
     let theirs = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "app-quota", "namespace": "apppool"},
         "spec": {"hard": {"pods": "9"}}});
     scene.admin.apply(&theirs);
-    scene.gpuctl_with(&["diff", "-f", "-"], &fewer).exits(1).says("`apply --force-conflicts` takes it over");
-    scene.gpuctl_with(&["apply", "-f", "-"], &fewer).exits(1).says("another manager set these fields").says(".spec.hard.pods");
-    scene.gpuctl_with(&["apply", "-f", "-", "--force-conflicts"], &fewer).ok();
+    scene
+        .gpuctl_with(&["diff", "-f", "-"], &fewer)
+        .exits(1)
+        .says("`apply --force-conflicts` takes it over");
+    scene
+        .gpuctl_with(&["apply", "-f", "-"], &fewer)
+        .exits(1)
+        .says("another manager set these fields")
+        .says(".spec.hard.pods");
+    scene
+        .gpuctl_with(&["apply", "-f", "-", "--force-conflicts"], &fewer)
+        .ok();
     assert_eq!(hard("apppool").unwrap(), json!({"pods": "7"}));
 }
 
-/// Objects as version 0.1.0 of November 2026 made them, before it had `/dev/shm` for one GPU, groups of claims and folders of
-/// caches: a file that says the same restarts nothing for the sake of newer defaults.
+/// Objects as version 0.1.0 of November 2026 made them, before it had `/dev/shm` for one GPU,
+/// groups of claims and folders of caches: a file that says the same restarts nothing for the sake
+/// of newer defaults.
 #[test]
 fn newer_defaults_restart_nothing_until_the_file_changes() {
     let scene = Scene::with_nodes("earlier", 1);
     let earlier = [
-        ("deployment", "web", include_str!("earlier/service.json"), include_str!("earlier/service.yaml")),
-        ("statefulset", "book", include_str!("earlier/notebook.json"), include_str!("earlier/notebook.yaml")),
-        ("job", "fit", include_str!("earlier/training.json"), include_str!("earlier/training.yaml")),
+        (
+            "deployment",
+            "web",
+            include_str!("earlier/service.json"),
+            include_str!("earlier/service.yaml"),
+        ),
+        (
+            "statefulset",
+            "book",
+            include_str!("earlier/notebook.json"),
+            include_str!("earlier/notebook.yaml"),
+        ),
+        (
+            "job",
+            "fit",
+            include_str!("earlier/training.json"),
+            include_str!("earlier/training.yaml"),
+        ),
     ];
     let template = |kind: &str, name: &str| scene.get(&[kind, name])["spec"]["template"].clone();
     for (kind, name, objects, yaml) in earlier {
-        scene.admin.run_with(&["apply", "--server-side", "--field-manager=gpuctl", "-f", "-"], objects);
+        scene.admin.run_with(
+            &[
+                "apply",
+                "--server-side",
+                "--field-manager=gpuctl",
+                "-f",
+                "-",
+            ],
+            objects,
+        );
         let before = template(kind, name);
         assert!(!before.to_string().contains("/dev/shm"), "{before:#}");
         let first = apply(&scene, yaml).ok();
-        assert_eq!(first.err.contains("stays as it is"), kind != "job", "{}", first.err);
+        assert_eq!(
+            first.err.contains("stays as it is"),
+            kind != "job",
+            "{}",
+            first.err
+        );
         assert_eq!(apply(&scene, yaml).ok().json()["action"], "unchanged");
         scene.gpuctl_with(&["diff", "-f", "-"], yaml).ok();
         assert_eq!(template(kind, name), before);
@@ -392,23 +771,49 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
     let (_, _, _, web) = earlier[0];
     apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
     let after = template("deployment", "web").to_string();
-    assert!(after.contains("/dev/shm") && after.contains("HF_HOME"), "{after}");
+    assert!(
+        after.contains("/dev/shm") && after.contains("HF_HOME"),
+        "{after}"
+    );
     let (_, _, _, book) = earlier[1];
-    let asked = scene.gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], book).ok();
+    let asked = scene
+        .gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], book)
+        .ok();
     assert_eq!(asked.json()["action"], "updated", "{}", asked.err);
-    assert!(template("statefulset", "book").to_string().contains("/dev/shm"));
+    assert!(
+        template("statefulset", "book")
+            .to_string()
+            .contains("/dev/shm")
+    );
     // A training is not submitted again for that.
     let (_, _, _, fit) = earlier[2];
-    assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], fit).ok().json()["action"], "unchanged");
+    assert_eq!(
+        scene
+            .gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], fit)
+            .ok()
+            .json()["action"],
+        "unchanged"
+    );
 }
 
-/// Earlier versions restarted each rank by itself, and a newer one may bring another supervisor: what runs goes on as it began.
+/// Earlier versions restarted each rank by itself, and a newer one may bring another supervisor:
+/// what runs goes on as it began.
 #[test]
 fn ranks_go_on_under_what_started_them_until_the_file_changes() {
     let scene = Scene::with_nodes("ranks", 2);
     let yaml = "kind: training\nversion: v0.1\njob: {name: pair}\nenvironment: {image: i, command: [train]}\nresources: {gpu: 1, node_count: 2}\n";
-    let programs = || scene.get(&["configmaps", "-l", "gpuctl/job=pair"])["items"].as_array().unwrap().clone();
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml.replace("name: pair", "name: pair, restart: rank")).ok();
+    let programs = || {
+        scene.get(&["configmaps", "-l", "gpuctl/job=pair"])["items"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
+    scene
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            &yaml.replace("name: pair", "name: pair, restart: rank"),
+        )
+        .ok();
     assert!(programs().is_empty());
     scene.admin.run(&[
         "annotate",
@@ -421,22 +826,50 @@ fn ranks_go_on_under_what_started_them_until_the_file_changes() {
         &format!("gpuctl/source={yaml}"),
     ]);
     let first = apply(&scene, yaml).ok();
-    assert_eq!(first.json()["action"], "unchanged", "{} {}", first.out, first.err);
+    assert_eq!(
+        first.json()["action"],
+        "unchanged",
+        "{} {}",
+        first.out,
+        first.err
+    );
     assert!(programs().is_empty());
     // Submitted again, its ranks restart together.
     apply(&scene, &yaml.replace("image: i,", "image: j,")).says("--replace");
-    scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &yaml.replace("image: i,", "image: j,")).ok();
+    scene
+        .gpuctl_with(
+            &["apply", "-f", "-", "--replace"],
+            &yaml.replace("image: i,", "image: j,"),
+        )
+        .ok();
     assert_eq!(programs().len(), 1);
     // Earlier versions left their program changeable, and did not note its hash.
     let mut program = programs()[0].clone();
     let metadata = program["metadata"].as_object_mut().unwrap();
-    metadata.retain(|key, _| ["name", "namespace", "labels", "ownerReferences"].contains(&key.as_str()));
+    metadata.retain(|key, _| {
+        ["name", "namespace", "labels", "ownerReferences"].contains(&key.as_str())
+    });
     program["immutable"] = false.into();
     program["data"] = json!({"supervisor.py": "of another version"});
-    scene.admin.run(&["delete", "configmap", "pair-supervisor", "-n", scene.name]);
+    scene
+        .admin
+        .run(&["delete", "configmap", "pair-supervisor", "-n", scene.name]);
     scene.admin.apply(&program);
     let hash = "gpuctl/supervisor-sha256-";
-    scene.admin.run(&["annotate", "job", "pair", "-n", scene.name, "--field-manager=gpuctl", hash]);
-    assert_eq!(apply(&scene, &yaml.replace("image: i,", "image: j,")).ok().json()["action"], "unchanged");
+    scene.admin.run(&[
+        "annotate",
+        "job",
+        "pair",
+        "-n",
+        scene.name,
+        "--field-manager=gpuctl",
+        hash,
+    ]);
+    assert_eq!(
+        apply(&scene, &yaml.replace("image: i,", "image: j,"))
+            .ok()
+            .json()["action"],
+        "unchanged"
+    );
     assert_eq!(programs()[0]["data"]["supervisor.py"], "of another version");
 }

@@ -1,4 +1,5 @@
-//! `auth check`: what it says and the roles that it prints are held to what the real authorizer then lets a user do.
+//! `auth check`: what it says and the roles that it prints are held to what the real authorizer
+//! then lets a user do.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,25 @@ use crate::support::{Run, Scene, cluster, file, items};
 fn every_command_here_and_everywhere() {
     let scene = Scene::new("auth");
     let all = scene.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
-    assert_eq!((&all["user"], &all["namespace"]), (&json!("admin"), &json!("auth")));
+    assert_eq!(
+        (&all["user"], &all["namespace"]),
+        (&json!("admin"), &json!("auth"))
+    );
     // An administrator may do everything, and what needs metrics fails without them.
     let off = json!(["metrics are disabled by `--prometheus none`"]);
-    let (without, with): (Vec<_>, Vec<_>) = items(&all).into_iter().partition(|item| item["missing"] == off);
-    assert!(with.len() > 25 && with.iter().all(|item| item["allowed"] == true && item["allowedEverywhere"] == true));
-    let names: Vec<&str> = without.iter().map(|item| item["command"].as_str().unwrap()).collect();
+    let (without, with): (Vec<_>, Vec<_>) = items(&all)
+        .into_iter()
+        .partition(|item| item["missing"] == off);
+    assert!(
+        with.len() > 25
+            && with
+                .iter()
+                .all(|item| item["allowed"] == true && item["allowedEverywhere"] == true)
+    );
+    let names: Vec<&str> = without
+        .iter()
+        .map(|item| item["command"].as_str().unwrap())
+        .collect();
     let metrics = [
         "top",
         "score",
@@ -35,17 +49,60 @@ fn every_command_here_and_everywhere() {
     scene.allow_edit(Persona::Carol);
     let carol = scene.seen_by(Persona::Carol);
     let some = carol.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
-    let of = |command: &str| items(&some).into_iter().find(|item| item["command"] == command).unwrap();
+    let of = |command: &str| {
+        items(&some)
+            .into_iter()
+            .find(|item| item["command"] == command)
+            .unwrap()
+    };
     let create = of("create jobs");
-    assert_eq!((&create["allowed"], &create["allowedEverywhere"], &create["missing"]), (&json!(true), &json!(false), &json!([])));
-    assert!(create["without"].as_array().unwrap().contains(&json!("the check of pool and GPU type")), "{create}");
+    assert_eq!(
+        (
+            &create["allowed"],
+            &create["allowedEverywhere"],
+            &create["missing"]
+        ),
+        (&json!(true), &json!(false), &json!([]))
+    );
+    assert!(
+        create["without"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("the check of pool and GPU type")),
+        "{create}"
+    );
     let nodes = of("get nodes");
-    assert_eq!((&nodes["allowed"], &nodes["missing"]), (&json!(false), &json!(["list nodes"])));
+    assert_eq!(
+        (&nodes["allowed"], &nodes["missing"]),
+        (&json!(false), &json!(["list nodes"]))
+    );
     let table = carol.gpuctl(&["auth", "check"]).ok();
-    let words = |line: &str| line.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>();
-    assert!(table.out.lines().any(|line| words(line) == ["create", "jobs", "yes", "no", "-"]), "{}", table.out);
-    assert!(table.out.lines().any(|line| words(line) == ["get", "nodes", "no", "no", "list", "nodes"]), "{}", table.out);
-    assert!(table.out.lines().all(|line| line.len() <= 80), "{}", table.out);
+    let words = |line: &str| {
+        line.split_whitespace()
+            .map(ToOwned::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        table
+            .out
+            .lines()
+            .any(|line| words(line) == ["create", "jobs", "yes", "no", "-"]),
+        "{}",
+        table.out
+    );
+    assert!(
+        table
+            .out
+            .lines()
+            .any(|line| words(line) == ["get", "nodes", "no", "no", "list", "nodes"]),
+        "{}",
+        table.out
+    );
+    assert!(
+        table.out.lines().all(|line| line.len() <= 80),
+        "{}",
+        table.out
+    );
     table.says("HERE is namespace auth; you are carol");
 }
 
@@ -54,38 +111,90 @@ fn one_command_and_its_pool() {
     let scene = Scene::with_nodes("auth-one", 1);
     let pool = "kind: pool\nversion: v0.1\npool: {name: auth-one, quota: {maxJobs: 1, maxGpuPerJob: 4}}\nnodes: [auth-one-0]\n";
     scene.gpuctl_with(&["create", "-f", "-"], pool).ok();
-    let check = ["auth", "check", "create", "jobs", "--pool", "auth-one", "-o", "json"];
+    let check = [
+        "auth", "check", "create", "jobs", "--pool", "auth-one", "-o", "json",
+    ];
     let free = scene.gpuctl(&check).ok().json();
-    let room = json!({"name": "auth-one", "exists": true, "jobs": 0, "maxJobs": 1, "maxGpuPerJob": 4});
+    let room =
+        json!({"name": "auth-one", "exists": true, "jobs": 0, "maxJobs": 1, "maxGpuPerJob": 4});
     assert_eq!((&free["allowed"], &free["pool"]), (&json!(true), &room));
     assert_eq!(free["message"], "you may create jobs in namespace auth-one");
     scene.create("a", "");
     let full = scene.gpuctl(&check).exits(5).json();
-    assert_eq!((&full["allowed"], &full["missing"]), (&json!(false), &json!([])));
-    assert_eq!(full["message"], "you may create jobs in namespace auth-one, but pool `auth-one` has 1 jobs and allows 1");
-    let none = scene.gpuctl(&["auth", "check", "create", "job", "--pool", "nope", "-o", "json"]).exits(5).json();
-    assert_eq!((&none["pool"]["exists"], &none["allowed"]), (&json!(false), &json!(false)));
+    assert_eq!(
+        (&full["allowed"], &full["missing"]),
+        (&json!(false), &json!([]))
+    );
+    assert_eq!(
+        full["message"],
+        "you may create jobs in namespace auth-one, but pool `auth-one` has 1 jobs and allows 1"
+    );
+    let none = scene
+        .gpuctl(&[
+            "auth", "check", "create", "job", "--pool", "nope", "-o", "json",
+        ])
+        .exits(5)
+        .json();
+    assert_eq!(
+        (&none["pool"]["exists"], &none["allowed"]),
+        (&json!(false), &json!(false))
+    );
     let frank = scene.seen_by(Persona::Frank);
-    let denied = frank.gpuctl(&["auth", "check", "create", "secrets"]).exits(5);
-    assert_eq!(denied.out, "no: you may not create secrets in namespace auth-one: missing create, get and patch secrets\n");
-    denied.says("gpuctl auth check create secrets -n auth-one --emit-role prints the role to ask for");
+    let denied = frank
+        .gpuctl(&["auth", "check", "create", "secrets"])
+        .exits(5);
+    assert_eq!(
+        denied.out,
+        "no: you may not create secrets in namespace auth-one: missing create, get and patch secrets\n"
+    );
+    denied.says(
+        "gpuctl auth check create secrets -n auth-one --emit-role prints the role to ask for",
+    );
     // Who sees no nodes cannot say that a pool is not there.
-    let unknown = frank.gpuctl(&["auth", "check", "create", "jobs", "--pool", "nope", "-o", "json"]).exits(5).json();
+    let unknown = frank
+        .gpuctl(&[
+            "auth", "check", "create", "jobs", "--pool", "nope", "-o", "json",
+        ])
+        .exits(5)
+        .json();
     assert_eq!(unknown["pool"]["exists"], Value::Null);
-    scene.gpuctl(&["auth", "check", "create", "nodes"]).exits(2).says("there is: create jobs, create services");
-    let several = scene.gpuctl(&["auth", "check", "create", "-o", "name"]).ok().out;
+    scene
+        .gpuctl(&["auth", "check", "create", "nodes"])
+        .exits(2)
+        .says("there is: create jobs, create services");
+    let several = scene
+        .gpuctl(&["auth", "check", "create", "-o", "name"])
+        .ok()
+        .out;
     assert_eq!(several, "create jobs\ncreate notebooks\ncreate services\n");
-    scene.gpuctl(&["auth", "check", "rport"]).exits(2).says("did you mean `report`?");
+    scene
+        .gpuctl(&["auth", "check", "rport"])
+        .exits(2)
+        .says("did you mean `report`?");
     // Rights are not enough where nobody can ask Prometheus.
-    let off = scene.gpuctl(&["auth", "check", "report", "-o", "json"]).exits(5).json();
-    assert_eq!(off["missing"], json!(["metrics are disabled by `--prometheus none`"]));
-    let denied = frank.gpuctl(&["auth", "check", "get", "heatmap", "-o", "json"]).exits(5).json();
+    let off = scene
+        .gpuctl(&["auth", "check", "report", "-o", "json"])
+        .exits(5)
+        .json();
+    assert_eq!(
+        off["missing"],
+        json!(["metrics are disabled by `--prometheus none`"])
+    );
+    let denied = frank
+        .gpuctl(&["auth", "check", "get", "heatmap", "-o", "json"])
+        .exits(5)
+        .json();
     assert_eq!(denied["missing"], json!(["get services/proxy"]));
-    scene.gpuctl_anywhere(&["auth", "check", "-A", "get", "jobs"]).ok();
-    scene.gpuctl(&["delete", "pool", "auth-one", "--force"]).ok();
+    scene
+        .gpuctl_anywhere(&["auth", "check", "-A", "get", "jobs"])
+        .ok();
+    scene
+        .gpuctl(&["delete", "pool", "auth-one", "--force"])
+        .ok();
 }
 
-/// Runs until the exit code is the one expected: the authorizer learns of a change of a role a moment later.
+/// Runs until the exit code is the one expected: the authorizer learns of a change of a role a
+/// moment later.
 fn until(what: &str, good: impl Fn(i32) -> bool, again: impl Fn() -> Run) {
     let start = Instant::now();
     loop {
@@ -93,7 +202,13 @@ fn until(what: &str, good: impl Fn(i32) -> bool, again: impl Fn() -> Run) {
         if good(run.code) {
             return;
         }
-        assert!(start.elapsed() < Duration::from_secs(10), "{what} exits {}:\n{}{}", run.code, run.out, run.err);
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "{what} exits {}:\n{}{}",
+            run.code,
+            run.out,
+            run.err
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -121,19 +236,29 @@ fn each_one_less(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
         for (i, rule) in role["rules"].as_array().unwrap().iter().enumerate() {
             for (j, resource) in rule["resources"].as_array().unwrap().iter().enumerate() {
                 let mut less = roles.to_vec();
-                less[r]["rules"][i]["resources"].as_array_mut().unwrap().remove(j);
-                if less[r]["rules"][i]["resources"].as_array().unwrap().is_empty() {
+                less[r]["rules"][i]["resources"]
+                    .as_array_mut()
+                    .unwrap()
+                    .remove(j);
+                if less[r]["rules"][i]["resources"]
+                    .as_array()
+                    .unwrap()
+                    .is_empty()
+                {
                     less[r]["rules"].as_array_mut().unwrap().remove(i);
                 }
-                found.push((format!("{resource} of {}", role["kind"].as_str().unwrap()), less));
+                found.push((
+                    format!("{resource} of {}", role["kind"].as_str().unwrap()),
+                    less,
+                ));
             }
         }
     }
     found
 }
 
-/// Commands whose roles need more than this cluster, metrics, or a program in the pod; those of the site's defaults, of which
-/// there is one object for all tests, are in `defaults.rs`.
+/// Commands whose roles need more than this cluster, metrics, or a program in the pod; those of the
+/// site's defaults, of which there is one object for all tests, are in `defaults.rs`.
 const ELSEWHERE: [&str; 27] = [
     "diff",
     "drain",
@@ -171,26 +296,51 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
     cluster().allow_exec("auth-roles", cluster().folder());
     let frank = scene.seen_by(Persona::Frank);
     let pool = |name: &str| format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\n");
-    scene.gpuctl_with(&["create", "-f", "-"], &pool("roles-a")).ok();
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &pool("roles-a"))
+        .ok();
     let second = format!("{}nodes: [auth-roles-2]\n", pool("roles-b"));
-    scene.gpuctl_with(&["create", "-f", "-", "--force"], &second).ok();
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--force"], &second)
+        .ok();
     scene.create("a", "");
     scene.create("b", "");
     scene.serve("web", "vllm", 1, "");
     scene.until("a", "running", None);
     let quota = "kind: quota\nversion: v0.1\nquota: {name: roles}\nnamespace: {auth-roles: {gpu: 10, cpu: 10}}\n";
-    let yaml = |name: &str, text: &str| file(&format!("roles-{name}.yaml"), text).to_str().unwrap().to_owned();
+    let yaml = |name: &str, text: &str| {
+        file(&format!("roles-{name}.yaml"), text)
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
     let training = yaml("training", &scene.training("made", ""));
     let service = yaml("service", &scene.service("served", "vllm", 1, ""));
     let booked = "kind: notebook\nversion: v0.1\njob: {name: booked}\nenvironment: {image: jupyter}\nresources: {gpu: 1}\n";
     let notebook = yaml("notebook", booked);
     let third = format!("{}nodes: [auth-roles-1]\n", pool("roles-c"));
-    let (made_pool, made_quota, value) = (yaml("pool", &third), yaml("quota", quota), yaml("secret", "x"));
+    let (made_pool, made_quota, value) = (
+        yaml("pool", &third),
+        yaml("quota", quota),
+        yaml("secret", "x"),
+    );
     let applied = yaml("applied", &scene.training("applied", ""));
-    let applied_service = yaml("applied-service", &scene.service("applied-web", "vllm", 1, ""));
-    let applied_notebook = yaml("applied-notebook", &booked.replace("booked", "applied-book"));
-    let applied_pool = yaml("applied-pool", &format!("{}nodes: [auth-roles-0]\n", pool("roles-d")));
-    let applied_quota = yaml("applied-quota", &quota.replace("name: roles", "name: roles-applied"));
+    let applied_service = yaml(
+        "applied-service",
+        &scene.service("applied-web", "vllm", 1, ""),
+    );
+    let applied_notebook = yaml(
+        "applied-notebook",
+        &booked.replace("booked", "applied-book"),
+    );
+    let applied_pool = yaml(
+        "applied-pool",
+        &format!("{}nodes: [auth-roles-0]\n", pool("roles-d")),
+    );
+    let applied_quota = yaml(
+        "applied-quota",
+        &quota.replace("name: roles", "name: roles-applied"),
+    );
     let from_file = format!("KEY={value}");
     let cases: &[(&str, &str, &[&str])] = &[
         ("create", "jobs", &["create", "-f", &training]),
@@ -200,7 +350,11 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
         ("apply", "services", &["apply", "-f", &applied_service]),
         ("apply", "notebooks", &["apply", "-f", &applied_notebook]),
         ("apply", "quotas", &["apply", "-f", &applied_quota]),
-        ("create", "secrets", &["create", "secret", "s", "--from-file", &from_file]),
+        (
+            "create",
+            "secrets",
+            &["create", "secret", "s", "--from-file", &from_file],
+        ),
         ("get", "jobs", &["get", "jobs"]),
         ("describe", "jobs", &["describe", "job", "a"]),
         ("logs", "jobs", &["logs", "a"]),
@@ -211,9 +365,28 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
         ("restart", "jobs", &["restart", "job", "a"]),
         ("scale", "services", &["scale", "web", "--replicas", "2"]),
         ("delete", "jobs", &["delete", "job", "b"]),
-        ("label", "nodes", &["label", "node", "auth-roles-0", "team=x"]),
-        ("add", "nodes", &["add", "node", "auth-roles-0", "--pool", "roles-a", "--force"]),
-        ("remove", "nodes", &["remove", "node", "auth-roles-0", "--pool", "roles-a"]),
+        (
+            "label",
+            "nodes",
+            &["label", "node", "auth-roles-0", "team=x"],
+        ),
+        (
+            "add",
+            "nodes",
+            &[
+                "add",
+                "node",
+                "auth-roles-0",
+                "--pool",
+                "roles-a",
+                "--force",
+            ],
+        ),
+        (
+            "remove",
+            "nodes",
+            &["remove", "node", "auth-roles-0", "--pool", "roles-a"],
+        ),
         ("create", "pools", &["create", "-f", &made_pool, "--force"]),
         ("apply", "pools", &["apply", "-f", &applied_pool, "--force"]),
         ("delete", "pools", &["delete", "pool", "roles-b"]),
@@ -223,7 +396,10 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
         ("delete", "quotas", &["delete", "quota", "roles"]),
     ];
     let role_of = |verb: &str, resource: &str| {
-        let list = scene.gpuctl(&["auth", "check", verb, resource, "--emit-role", "-o", "json"]).ok().json();
+        let list = scene
+            .gpuctl(&["auth", "check", verb, resource, "--emit-role", "-o", "json"])
+            .ok()
+            .json();
         let is_role = |object: &Value| object["rules"].is_array();
         let roles: Vec<Value> = items(&list).into_iter().filter(is_role).collect();
         assert!(!roles.is_empty(), "{verb} {resource}");
@@ -232,13 +408,22 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
     let suffices = |verb: &str, resource: &str, command: &[&str], roles: &[Value]| {
         let what = format!("{verb} {resource}");
         grant(&scene.admin, roles);
-        until(&format!("auth check {what}"), |code| code == 0, || frank.gpuctl(&["auth", "check", verb, resource]));
+        until(
+            &format!("auth check {what}"),
+            |code| code == 0,
+            || frank.gpuctl(&["auth", "check", verb, resource]),
+        );
         let run = frank.gpuctl(command);
         assert_eq!(run.code, 0, "{what}: {}{}", run.out, run.err);
         for role in roles {
-            let (kind, name) = (role["kind"].as_str().unwrap(), role["metadata"]["name"].as_str().unwrap());
+            let (kind, name) = (
+                role["kind"].as_str().unwrap(),
+                role["metadata"]["name"].as_str().unwrap(),
+            );
             let space = role["metadata"]["namespace"].as_str().unwrap_or("default");
-            scene.admin.run(&["delete", &format!("{kind}Binding"), name, "-n", space]);
+            scene
+                .admin
+                .run(&["delete", &format!("{kind}Binding"), name, "-n", space]);
             scene.admin.run(&["delete", kind, name, "-n", space]);
         }
     };
@@ -247,14 +432,25 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
         for (without, less) in each_one_less(&roles) {
             grant(&scene.admin, &less);
             let check = ["auth", "check", verb, resource];
-            until(&format!("auth check {what} without {without}"), |code| code == 5, || frank.gpuctl(&check));
-            let answer = frank.gpuctl(&[&check[..], &["-o", "json"]].concat()).exits(5).json();
+            until(
+                &format!("auth check {what} without {without}"),
+                |code| code == 5,
+                || frank.gpuctl(&check),
+            );
+            let answer = frank
+                .gpuctl(&[&check[..], &["-o", "json"]].concat())
+                .exits(5)
+                .json();
             // Only some arguments and files need it, and this command has none of them.
             if answer["missing"] == json!([]) {
                 continue;
             }
             let run = frank.gpuctl(command);
-            assert_eq!(run.code, 5, "{what} without {without}: {}{}", run.out, run.err);
+            assert_eq!(
+                run.code, 5,
+                "{what} without {without}: {}{}",
+                run.out, run.err
+            );
         }
         suffices(verb, resource, command, &roles);
     }
@@ -277,14 +473,29 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
     }
     // `logs jobs` is `logs`.
     let single = ["logs", "events", "exec", "scale", "tree", "free", "why"];
-    let name = |verb: &str, resource: &str| if single.contains(&verb) { verb.to_owned() } else { format!("{verb} {resource}") };
-    let tried: Vec<String> = cases.iter().chain(narrowing).map(|(verb, resource, _)| name(verb, resource)).collect();
+    let name = |verb: &str, resource: &str| {
+        if single.contains(&verb) {
+            verb.to_owned()
+        } else {
+            format!("{verb} {resource}")
+        }
+    };
+    let tried: Vec<String> = cases
+        .iter()
+        .chain(narrowing)
+        .map(|(verb, resource, _)| name(verb, resource))
+        .collect();
     let all = scene.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
     let untried: Vec<String> = items(&all)
         .iter()
         .map(|item| item["command"].as_str().unwrap().to_owned())
         .filter(|command| !tried.contains(command) && !ELSEWHERE.contains(&command.as_str()))
         .collect();
-    assert!(untried.is_empty(), "the role of each command is tried here, or named in ELSEWHERE: {untried:?}");
-    scene.gpuctl(&["delete", "pool", "roles-a", "roles-c", "roles-d", "--force"]).ok();
+    assert!(
+        untried.is_empty(),
+        "the role of each command is tried here, or named in ELSEWHERE: {untried:?}"
+    );
+    scene
+        .gpuctl(&["delete", "pool", "roles-a", "roles-c", "roles-d", "--force"])
+        .ok();
 }

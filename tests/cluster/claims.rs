@@ -1,4 +1,5 @@
-//! Claims outlive their jobs: what is kept is said, listed, and deleted only by whoever asks for that.
+//! Claims outlive their jobs: what is kept is said, listed, and deleted only by whoever asks for
+//! that.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,10 @@ use crate::support::Scene;
 
 fn claims(scene: &Scene, extra: &[&str]) -> Vec<Value> {
     let arguments = [&["get", "claims", "-o", "json"], extra].concat();
-    scene.gpuctl(&arguments).ok().json()["items"].as_array().unwrap().clone()
+    scene.gpuctl(&arguments).ok().json()["items"]
+        .as_array()
+        .unwrap()
+        .clone()
 }
 
 #[test]
@@ -14,27 +18,60 @@ fn what_is_kept_is_told_listed_and_purged_when_asked_for() {
     let scene = Scene::with_nodes("claims", 1);
     scene.create("a", "storage: {workdirs: [{path: /out, size: 3Gi}]}");
     scene.until("a", "running", None);
-    scene.get_until(&["pvc", "a-out"], |claim| claim["status"]["phase"] == "Bound");
+    scene.get_until(&["pvc", "a-out"], |claim| {
+        claim["status"]["phase"] == "Bound"
+    });
     let own = claims(&scene, &[]).remove(0);
-    assert_eq!((&own["name"], &own["jobId"], &own["jobExists"]), (&json!("a-out"), &json!("a"), &json!(true)));
+    assert_eq!(
+        (&own["name"], &own["jobId"], &own["jobExists"]),
+        (&json!("a-out"), &json!("a"), &json!(true))
+    );
     assert_eq!(own["pods"].as_array().unwrap().len(), 1);
-    assert_eq!((&own["status"], &own["lastUsedAt"]), (&json!("Bound"), &Value::Null));
+    assert_eq!(
+        (&own["status"], &own["lastUsedAt"]),
+        (&json!("Bound"), &Value::Null)
+    );
     let table = scene.gpuctl(&["get", "claims"]).ok().out;
     assert!(table.lines().nth(1).unwrap().contains("in use"), "{table}");
     assert!(claims(&scene, &["--unused"]).is_empty());
 
     let gone = scene.gpuctl(&["delete", "job", "a"]).ok();
     assert_eq!(gone.out, "a deleted: 1 GPU is free again\n");
-    gone.says("kept with its data: claim/a-out (3Gi); `gpuctl delete job claims/a --purge` deletes it");
+    gone.says(
+        "kept with its data: claim/a-out (3Gi); `gpuctl delete job claims/a --purge` deletes it",
+    );
     let own = claims(&scene, &["--unused"]).remove(0);
-    assert_eq!((&own["jobExists"], &own["pods"]), (&json!(false), &json!([])));
-    assert!(scene.gpuctl(&["get", "claims"]).ok().out.contains("a (deleted)"));
+    assert_eq!(
+        (&own["jobExists"], &own["pods"]),
+        (&json!(false), &json!([]))
+    );
+    assert!(
+        scene
+            .gpuctl(&["get", "claims"])
+            .ok()
+            .out
+            .contains("a (deleted)")
+    );
     // Without --purge nothing is there to delete, and the data is named.
-    scene.gpuctl(&["delete", "job", "a"]).exits(4).says("of a deleted job of this name there is still claim/a-out (3Gi)");
-    let purged = scene.gpuctl(&["delete", "job", "a", "--purge", "-o", "json"]).ok().json();
-    assert_eq!((&purged["status"], &purged["purged"]), (&json!("deleted"), &json!(["claim/a-out (3Gi)"])));
-    scene.get_until(&["pvc"], |list| list["items"].as_array().is_some_and(Vec::is_empty));
-    scene.gpuctl(&["get", "claims"]).ok().says("no claims found");
+    scene
+        .gpuctl(&["delete", "job", "a"])
+        .exits(4)
+        .says("of a deleted job of this name there is still claim/a-out (3Gi)");
+    let purged = scene
+        .gpuctl(&["delete", "job", "a", "--purge", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&purged["status"], &purged["purged"]),
+        (&json!("deleted"), &json!(["claim/a-out (3Gi)"]))
+    );
+    scene.get_until(&["pvc"], |list| {
+        list["items"].as_array().is_some_and(Vec::is_empty)
+    });
+    scene
+        .gpuctl(&["get", "claims"])
+        .ok()
+        .says("no claims found");
 
     // Others' claims only when they are wanted.
     scene.admin.apply(
@@ -43,8 +80,17 @@ fn what_is_kept_is_told_listed_and_purged_when_asked_for() {
     );
     assert!(claims(&scene, &[]).is_empty());
     let theirs = claims(&scene, &["--all"]).remove(0);
-    assert_eq!((&theirs["name"], &theirs["jobId"]), (&json!("theirs"), &Value::Null));
-    scene.gpuctl(&["get", "claims", "--all", "-o", "name"]).ok().out.eq("claims/theirs\n").then_some(()).unwrap();
+    assert_eq!(
+        (&theirs["name"], &theirs["jobId"]),
+        (&json!("theirs"), &Value::Null)
+    );
+    scene
+        .gpuctl(&["get", "claims", "--all", "-o", "name"])
+        .ok()
+        .out
+        .eq("claims/theirs\n")
+        .then_some(())
+        .unwrap();
 }
 
 #[test]
@@ -54,5 +100,8 @@ fn json_names_what_stays() {
     let gone = scene.gpuctl(&["delete", "job", "a", "-o", "json"]).ok();
     assert_eq!(gone.json()["kept"], json!(["claim/a-out (1Gi)"]));
     assert_eq!(gone.err, "");
-    scene.gpuctl(&["delete", "job", "a", "--purge", "--yes"]).ok().says("deleted with its data: claim/a-out (1Gi)");
+    scene
+        .gpuctl(&["delete", "job", "a", "--purge", "--yes"])
+        .ok()
+        .says("deleted with its data: claim/a-out (1Gi)");
 }

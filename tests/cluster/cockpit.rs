@@ -1,4 +1,5 @@
-//! The cockpit of `gpuctl top` in a pseudo-terminal: another command's answer in it, a shell from it, and the terminal afterwards.
+//! The cockpit of `gpuctl top` in a pseudo-terminal: another command's answer in it, a shell from
+//! it, and the terminal afterwards.
 
 use gpuctl_sandbox::{Persona, Tty};
 
@@ -11,8 +12,11 @@ fn start(scene: &Scene, options: &str) -> Tty {
         "before=$(stty -g); \"$GPUCTL\" -n {} {options} top; echo exit code $?; [ \"$before\" = \"$(stty -g)\" ] && echo as before; sleep 60",
         scene.name
     );
-    let environment =
-        [("KUBECONFIG", kubeconfig.as_str()), ("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")), ("GPUCTL_PROMETHEUS", "none")];
+    let environment = [
+        ("KUBECONFIG", kubeconfig.as_str()),
+        ("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")),
+        ("GPUCTL_PROMETHEUS", "none"),
+    ];
     Tty::start(&line, (100, 24), &environment)
 }
 
@@ -24,28 +28,42 @@ fn logs_and_a_shell_are_a_key_away() {
     scene.until("a", "running", None);
     scene.create("waits", "resources: {pool: POOL, gpu: 9}");
     scene.until("waits", "pending", Some("Unschedulable"));
-    let pod = scene.pods("a").remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
+    let pod = scene.pods("a").remove(0)["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let mut log = cluster().pod_log("piloted", &pod, "main");
     log.say("step 1 loss 2.5");
 
     let mut tty = start(&scene, "");
     let first = tty.sees("piloted/waits");
-    assert!(first.contains("piloted/a") && first.contains("no metrics") && first.contains("1 job waits for 9"), "{first}");
+    assert!(
+        first.contains("piloted/a")
+            && first.contains("no metrics")
+            && first.contains("1 job waits for 9"),
+        "{first}"
+    );
     assert!(tty.is_taken());
     // Both without a utilization, so by name: `a` is selected.
     tty.press("l");
     tty.sees("step 1 loss 2.5");
     log.say("step 2 loss 2.4");
     let followed = tty.sees("step 2 loss 2.4");
-    assert!(followed.contains("$ gpuctl logs -n piloted a -f"), "{followed}");
+    assert!(
+        followed.contains("$ gpuctl logs -n piloted a -f"),
+        "{followed}"
+    );
     tty.press("q");
     tty.until("the list", |text| text.contains(">piloted/a"));
     tty.press("5\rq");
-    tty.until("the job that waits", |text| text.contains(">piloted/waits") && text.contains("WANTS"));
+    tty.until("the job that waits", |text| {
+        text.contains(">piloted/waits") && text.contains("WANTS")
+    });
     tty.press("w");
     let why = tty.sees("done");
     assert!(
-        why.contains("$ gpuctl why -n piloted piloted/Job/waits") && why.contains("the largest node that qualifies has 8"),
+        why.contains("$ gpuctl why -n piloted piloted/Job/waits")
+            && why.contains("the largest node that qualifies has 8"),
         "{why}"
     );
     tty.press("q1");
@@ -57,7 +75,9 @@ fn logs_and_a_shell_are_a_key_away() {
     tty.press("echo from a $((40 + 2)) shell\r");
     tty.sees("from a 42 shell");
     tty.press("exit\r");
-    tty.until("the list", |text| text.contains(">piloted/a") && text.contains("piloted/waits"));
+    tty.until("the list", |text| {
+        text.contains(">piloted/a") && text.contains("piloted/waits")
+    });
     // What fails is read before the cockpit takes the screen again.
     tty.press("5e");
     tty.sees("exit code 1; Enter goes back");

@@ -7,7 +7,13 @@ use serde_json::json;
 use crate::support::{A100, GPU, Scene, cluster, file, finish, items};
 
 fn nothing_is_left(scene: &Scene) {
-    for kind in ["jobs", "services", "configmaps", "persistentvolumeclaims", "pods"] {
+    for kind in [
+        "jobs",
+        "services",
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+    ] {
         let left = items(&scene.get(&[kind, "-l", "app.kubernetes.io/managed-by=gpuctl"]));
         assert!(left.is_empty(), "{kind}: {left:#?}");
     }
@@ -17,13 +23,21 @@ fn nothing_is_left(scene: &Scene) {
 fn what_exists_already_says_so_and_a_generated_name_gets_around_it() {
     let scene = Scene::with_nodes("exists", 1);
     scene.create("a", "");
-    let again = scene.gpuctl_with(&["create", "-f", "-"], &scene.training("a", "")).exits(1);
+    let again = scene
+        .gpuctl_with(&["create", "-f", "-"], &scene.training("a", ""))
+        .exits(1);
     assert!(again.out.is_empty());
     assert_eq!(
         again.err,
         "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl apply` changes it, `apply --replace` submits it anew, `--generate-name` makes another\n"
     );
-    let other = scene.gpuctl_with(&["create", "-f", "-", "--generate-name", "-o", "json"], &scene.training("a", "")).ok().json();
+    let other = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--generate-name", "-o", "json"],
+            &scene.training("a", ""),
+        )
+        .ok()
+        .json();
     let id = other["jobId"].as_str().unwrap();
     assert_eq!(other["name"], "a");
     assert!(id.starts_with("a-") && id.len() == 7, "{id}");
@@ -33,7 +47,15 @@ fn what_exists_already_says_so_and_a_generated_name_gets_around_it() {
 #[test]
 fn what_is_not_ours_is_not_touched() {
     let scene = Scene::with_nodes("foreign", 1);
-    scene.admin.run(&["create", "service", "clusterip", "web", "--tcp=80", "-n", "foreign"]);
+    scene.admin.run(&[
+        "create",
+        "service",
+        "clusterip",
+        "web",
+        "--tcp=80",
+        "-n",
+        "foreign",
+    ]);
     let before = scene.get(&["service", "web"]);
     scene
         .gpuctl_with(&["create", "-f", "-"], &scene.training("web", ""))
@@ -49,9 +71,14 @@ fn a_quota_refuses_before_anything_is_written() {
     let scene = Scene::with_nodes("quota", 1);
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "quota"},
         "spec": {"hard": {"requests.nvidia.com/gpu": "2"}}}));
-    scene.get_until(&["resourcequota", "q"], |quota| quota["status"]["hard"].is_object());
+    scene.get_until(&["resourcequota", "q"], |quota| {
+        quota["status"]["hard"].is_object()
+    });
     scene
-        .gpuctl_with(&["create", "-f", "-"], &scene.training("a", "resources: {pool: POOL, gpu: 4}"))
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            &scene.training("a", "resources: {pool: POOL, gpu: 4}"),
+        )
         .exits(1)
         .says("quota `q` allows 2 of requests.nvidia.com/gpu at most, and the job needs 4")
         .says("hint: ask for less");
@@ -61,9 +88,18 @@ fn a_quota_refuses_before_anything_is_written() {
 #[test]
 fn pod_security_refuses_before_anything_is_written() {
     let scene = Scene::with_nodes("podsec", 1);
-    scene.admin.run(&["label", "namespace", "podsec", "pod-security.kubernetes.io/enforce=baseline"]);
-    let run =
-        scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &scene.training("a", "storage: {workdirs: [/data]}")).exits(1);
+    scene.admin.run(&[
+        "label",
+        "namespace",
+        "podsec",
+        "pod-security.kubernetes.io/enforce=baseline",
+    ]);
+    let run = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "-o", "json"],
+            &scene.training("a", "storage: {workdirs: [/data]}"),
+        )
+        .exits(1);
     assert!(run.out.is_empty());
     let error: serde_json::Value = serde_json::from_str(run.err.lines().last().unwrap()).unwrap();
     assert_eq!(error["error"], "PodSecurity", "{error}");
@@ -74,11 +110,20 @@ fn pod_security_refuses_before_anything_is_written() {
 fn a_missing_namespace_is_not_found() {
     let scene = Scene::with_nodes("nowhere", 1);
     let yaml = scene.training("a", "");
-    let run = scene.seen_by(Persona::Admin).gpuctl_anywhere(&["get", "jobs", "-n", "does-not-exist", "-o", "json"]).ok();
+    let run = scene
+        .seen_by(Persona::Admin)
+        .gpuctl_anywhere(&["get", "jobs", "-n", "does-not-exist", "-o", "json"])
+        .ok();
     assert_eq!(run.json()["total"], 0);
     let path = file("nowhere.yaml", &yaml);
     scene
-        .gpuctl_anywhere(&["create", "-n", "does-not-exist", "-f", path.to_str().unwrap()])
+        .gpuctl_anywhere(&[
+            "create",
+            "-n",
+            "does-not-exist",
+            "-f",
+            path.to_str().unwrap(),
+        ])
         .exits(4)
         .says("namespaces \"does-not-exist\" not found")
         .says("hint: create the namespace `does-not-exist`");
@@ -87,14 +132,35 @@ fn a_missing_namespace_is_not_found() {
 #[test]
 fn a_wrong_pool_or_type_points_at_the_line_and_lists_what_there_is() {
     let scene = Scene::with_nodes("wrong", 1);
-    let run = scene.gpuctl_with(&["create", "-f", "-"], &scene.training("a", "resources:\n  pool: wrongg\n  gpu: 1")).exits(3);
-    assert!(run.err.contains("stdin:6:9: there is no pool `wrongg`"), "{}", run.err);
+    let run = scene
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            &scene.training("a", "resources:\n  pool: wrongg\n  gpu: 1"),
+        )
+        .exits(3);
+    assert!(
+        run.err.contains("stdin:6:9: there is no pool `wrongg`"),
+        "{}",
+        run.err
+    );
     assert!(run.err.contains("did you mean `wrong`?"), "{}", run.err);
     let run = scene
-        .gpuctl_with(&["create", "-f", "-"], &scene.training("a", "resources:\n  pool: POOL\n  gpu: 1\n  gpu-type: h100"))
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            &scene.training("a", "resources:\n  pool: POOL\n  gpu: 1\n  gpu-type: h100"),
+        )
         .exits(3);
-    assert!(run.err.contains("stdin:8:13: no node in pool `wrong` has GPUs of type `h100`"), "{}", run.err);
-    assert!(run.err.contains("in pool `wrong`: a100-80g (1 node)"), "{}", run.err);
+    assert!(
+        run.err
+            .contains("stdin:8:13: no node in pool `wrong` has GPUs of type `h100`"),
+        "{}",
+        run.err
+    );
+    assert!(
+        run.err.contains("in pool `wrong`: a100-80g (1 node)"),
+        "{}",
+        run.err
+    );
 }
 
 #[test]
@@ -103,54 +169,132 @@ fn a_type_that_an_autoscaler_may_bring_is_a_warning() {
     let mut elastic = in_pool(node("elastic-0", Some(A100), &[(GPU, 8)]), "elastic");
     elastic["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("gpu");
     cluster().add_nodes(&[elastic]);
-    scene.create("a", "resources: {pool: POOL, gpu: 1, gpu-type: h100-80g}").says("no node has h100-80g now");
+    scene
+        .create("a", "resources: {pool: POOL, gpu: 1, gpu-type: h100-80g}")
+        .says("no node has h100-80g now");
     scene.until("a", "pending", Some("Unschedulable"));
     scene.gpuctl(&["delete", "job", "a"]).ok();
-    cluster().kubectl(Persona::Admin).run(&["delete", "node", "elastic-0"]);
+    cluster()
+        .kubectl(Persona::Admin)
+        .run(&["delete", "node", "elastic-0"]);
 }
 
 #[test]
 fn every_vendor_is_asked_for_by_its_own_resource() {
     let scene = Scene::new("vendors");
     let amd = in_pool(
-        node("vendors-amd", Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")), &[("amd.com/gpu", 8)]),
+        node(
+            "vendors-amd",
+            Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")),
+            &[("amd.com/gpu", 8)],
+        ),
         "vendors",
     );
-    let mig =
-        in_pool(node("vendors-mig", Some(A100), &[("nvidia.com/mig-1g.10gb", 4), ("nvidia.com/mig-3g.40gb", 1)]), "vendors-mig");
-    let mut hami = in_pool(node("vendors-hami", Some(A100), &[(GPU, 80)]), "vendors-hami");
-    hami["metadata"]["annotations"] = json!({"hami.io/node-nvidia-register": "GPU-1,10,81920,100,NVIDIA-A100,0,true:"});
-    let aliyun = in_pool(node("vendors-ali", Some(A100), &[("aliyun.com/gpu-mem", 80)]), "vendors-ali");
-    let plain = in_pool(node("vendors-whole", Some(A100), &[(GPU, 8)]), "vendors-whole");
+    let mig = in_pool(
+        node(
+            "vendors-mig",
+            Some(A100),
+            &[("nvidia.com/mig-1g.10gb", 4), ("nvidia.com/mig-3g.40gb", 1)],
+        ),
+        "vendors-mig",
+    );
+    let mut hami = in_pool(
+        node("vendors-hami", Some(A100), &[(GPU, 80)]),
+        "vendors-hami",
+    );
+    hami["metadata"]["annotations"] =
+        json!({"hami.io/node-nvidia-register": "GPU-1,10,81920,100,NVIDIA-A100,0,true:"});
+    let aliyun = in_pool(
+        node("vendors-ali", Some(A100), &[("aliyun.com/gpu-mem", 80)]),
+        "vendors-ali",
+    );
+    let plain = in_pool(
+        node("vendors-whole", Some(A100), &[(GPU, 8)]),
+        "vendors-whole",
+    );
     cluster().add_nodes(&[amd, mig, hami, aliyun, plain]);
     let limits = |name: &str, resources: &str| {
-        let dry =
-            scene.gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "json"], &scene.training(name, resources)).ok();
+        let dry = scene
+            .gpuctl_with(
+                &["create", "-f", "-", "--dry-run=client", "-o", "json"],
+                &scene.training(name, resources),
+            )
+            .ok();
         let job = items(&dry.json()).pop().unwrap();
-        (job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].clone(), dry.err)
+        (
+            job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].clone(),
+            dry.err,
+        )
     };
     scene
-        .gpuctl_with(&["create", "-f", "-"], &scene.training("x", "resources: {pool: vendors-mig, gpu: 1}"))
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            &scene.training("x", "resources: {pool: vendors-mig, gpu: 1}"),
+        )
         .exits(3)
         .says("have only parts of GPUs: 1g.10gb, 3g.40gb")
         .says("`gpu_share: 10Gi`");
-    assert_eq!(limits("a", "resources: {pool: vendors, gpu: 8, gpu-type: mi300x}").0, json!({"amd.com/gpu": "8"}));
-    assert_eq!(limits("b", "resources: {pool: vendors-mig, gpu: 1, gpu_share: 10Gi}").0, json!({"nvidia.com/mig-1g.10gb": "1"}));
-    assert_eq!(limits("c", "resources: {pool: vendors-mig, gpu: 1, gpu_share: 20Gi}").0, json!({"nvidia.com/mig-3g.40gb": "1"}));
     assert_eq!(
-        limits("d", "resources: {pool: vendors-hami, gpu: 1, gpu_share: 2Gi}").0,
+        limits("a", "resources: {pool: vendors, gpu: 8, gpu-type: mi300x}").0,
+        json!({"amd.com/gpu": "8"})
+    );
+    assert_eq!(
+        limits(
+            "b",
+            "resources: {pool: vendors-mig, gpu: 1, gpu_share: 10Gi}"
+        )
+        .0,
+        json!({"nvidia.com/mig-1g.10gb": "1"})
+    );
+    assert_eq!(
+        limits(
+            "c",
+            "resources: {pool: vendors-mig, gpu: 1, gpu_share: 20Gi}"
+        )
+        .0,
+        json!({"nvidia.com/mig-3g.40gb": "1"})
+    );
+    assert_eq!(
+        limits(
+            "d",
+            "resources: {pool: vendors-hami, gpu: 1, gpu_share: 2Gi}"
+        )
+        .0,
         json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "2048"})
     );
     assert_eq!(
-        limits("e", "resources: {pool: vendors-hami, gpu: 1, gpu_share: 0.5}").0,
+        limits(
+            "e",
+            "resources: {pool: vendors-hami, gpu: 1, gpu_share: 0.5}"
+        )
+        .0,
         json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50", "nvidia.com/gpucores": "50"})
     );
-    assert_eq!(limits("f", "resources: {pool: vendors-ali, gpu: 1, gpu_share: 12Gi}").0, json!({"aliyun.com/gpu-mem": "12"}));
-    let (whole, warning) = limits("g", "resources: {pool: vendors-whole, gpu: 2, gpu_share: 2Gi}");
+    assert_eq!(
+        limits(
+            "f",
+            "resources: {pool: vendors-ali, gpu: 1, gpu_share: 12Gi}"
+        )
+        .0,
+        json!({"aliyun.com/gpu-mem": "12"})
+    );
+    let (whole, warning) = limits(
+        "g",
+        "resources: {pool: vendors-whole, gpu: 2, gpu_share: 2Gi}",
+    );
     assert_eq!(whole, json!({"nvidia.com/gpu": "2"}));
-    assert!(warning.contains("gpu_share: 2Gi has no effect here"), "{warning}");
-    let (whole, warning) = limits("h", "resources: {pool: vendors-whole, gpu: 2, gpu_share: 1.0}");
-    assert_eq!((whole, warning.as_str()), (json!({"nvidia.com/gpu": "2"}), ""));
+    assert!(
+        warning.contains("gpu_share: 2Gi has no effect here"),
+        "{warning}"
+    );
+    let (whole, warning) = limits(
+        "h",
+        "resources: {pool: vendors-whole, gpu: 2, gpu_share: 1.0}",
+    );
+    assert_eq!(
+        (whole, warning.as_str()),
+        (json!({"nvidia.com/gpu": "2"}), "")
+    );
     // The AMD one really starts.
     scene.create("amd", "resources: {pool: POOL, gpu: 8}");
     scene.until("amd", "running", None);
@@ -160,11 +304,20 @@ fn every_vendor_is_asked_for_by_its_own_resource() {
 fn a_queue_needs_something_that_serves_it() {
     let scene = Scene::with_nodes("queue", 1);
     let yaml = scene.training("a", "job: {name: NAME, queue: team}");
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(3).says("this cluster serves none");
-    let service = scene.service("web", "vllm", 1, "").replace("name: web", "name: web, queue: team");
-    let notebook = "kind: notebook\nversion: v0.1\njob: {name: lab, queue: team}\nenvironment: {image: i}\n";
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &yaml)
+        .exits(3)
+        .says("this cluster serves none");
+    let service = scene
+        .service("web", "vllm", 1, "")
+        .replace("name: web", "name: web, queue: team");
+    let notebook =
+        "kind: notebook\nversion: v0.1\njob: {name: lab, queue: team}\nenvironment: {image: i}\n";
     for other in [service.as_str(), notebook] {
-        scene.gpuctl_with(&["create", "-f", "-"], other).exits(3).says("this cluster serves none");
+        scene
+            .gpuctl_with(&["create", "-f", "-"], other)
+            .exits(3)
+            .says("this cluster serves none");
     }
     cluster().kubectl(Persona::Admin).apply(&json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "localqueues.kueue.x-k8s.io",
@@ -180,41 +333,75 @@ fn a_queue_needs_something_that_serves_it() {
     ]);
     // A queue of another name would hold the job back for ever.
     let missing = "queue `team` does not exist in namespace `queue`; there are none";
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(4).says(missing);
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &yaml)
+        .exits(4)
+        .says(missing);
     scene.admin.apply(
         &json!({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": "team", "namespace": "queue"}}),
     );
     let misspelt = yaml.replace("queue: team", "queue: teem");
-    scene.gpuctl_with(&["create", "-f", "-"], &misspelt).exits(4).says("; Kueue has team");
     scene
-        .gpuctl_with(&["create", "-f", "-", "--dry-run=server", "--allow-pending"], &misspelt)
+        .gpuctl_with(&["create", "-f", "-"], &misspelt)
+        .exits(4)
+        .says("; Kueue has team");
+    scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--dry-run=server", "--allow-pending"],
+            &misspelt,
+        )
         .ok()
         .says("warning: queue `teem`");
     let other = yaml.replace("queue: team", "queue: team, queue_system: volcano");
-    scene.gpuctl_with(&["create", "-f", "-"], &other).exits(3).says("asks for Volcano, and this cluster does not serve it");
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &other)
+        .exits(3)
+        .says("asks for Volcano, and this cluster does not serve it");
     scene.gpuctl_with(&["create", "-f", "-"], &yaml).ok();
-    assert_eq!(scene.get(&["job", "a"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "team");
+    assert_eq!(
+        scene.get(&["job", "a"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
+        "team"
+    );
     assert_eq!(scene.job("a")["queue"], "team");
     scene.gpuctl_with(&["create", "-f", "-"], &service).ok();
-    assert_eq!(scene.get(&["deployment", "web"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "team");
+    assert_eq!(
+        scene.get(&["deployment", "web"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
+        "team"
+    );
     // Kueue suspends what it has not admitted: that is waiting, not a pause.
-    scene.admin.run(&["patch", "job", "a", "-n", "queue", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
+    scene.admin.run(&[
+        "patch",
+        "job",
+        "a",
+        "-n",
+        "queue",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"suspend":true}}"#,
+    ]);
     scene.until("a", "pending", Some("Queued"));
     // Without a workload a pause is a suspension that is marked; with one it is Kueue's own switch.
     scene.gpuctl(&["pause", "job", "a"]).ok();
     scene.until("a", "paused", None);
     scene.gpuctl(&["resume", "job", "a"]).ok();
     scene.until("a", "running", None);
-    assert_eq!(scene.get(&["job", "a"])["metadata"]["annotations"]["gpuctl/paused"], json!(null));
-    let active =
-        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"active": {"type": "boolean"}}}}});
+    assert_eq!(
+        scene.get(&["job", "a"])["metadata"]["annotations"]["gpuctl/paused"],
+        json!(null)
+    );
+    let active = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"active": {"type": "boolean"}}}}});
     scene.admin.apply(&json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "workloads.kueue.x-k8s.io",
             "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in for tests"}},
         "spec": {"group": "kueue.x-k8s.io", "scope": "Namespaced", "names": {"plural": "workloads", "kind": "Workload"},
             "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": active}}]},
     }));
-    scene.admin.run(&["wait", "--for=condition=Established", "--timeout=30s", "crd/workloads.kueue.x-k8s.io"]);
+    scene.admin.run(&[
+        "wait",
+        "--for=condition=Established",
+        "--timeout=30s",
+        "crd/workloads.kueue.x-k8s.io",
+    ]);
     let uid = scene.get(&["job", "a"])["metadata"]["uid"].clone();
     scene.admin.apply(&json!({
         "apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload",
@@ -227,12 +414,37 @@ fn a_queue_needs_something_that_serves_it() {
         paused,
         "a: paused; 1 GPU becomes free; on resume the command restarts; it continues only if it loads a checkpoint\n"
     );
-    assert_eq!(scene.get(&["workload", "job-a-1f2e3"])["spec"]["active"], false);
-    assert_eq!(scene.get(&["job", "a"])["spec"]["suspend"], false, "that is Kueue's to write");
-    scene.admin.run(&["patch", "job", "a", "-n", "queue", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
+    assert_eq!(
+        scene.get(&["workload", "job-a-1f2e3"])["spec"]["active"],
+        false
+    );
+    assert_eq!(
+        scene.get(&["job", "a"])["spec"]["suspend"],
+        false,
+        "that is Kueue's to write"
+    );
+    scene.admin.run(&[
+        "patch",
+        "job",
+        "a",
+        "-n",
+        "queue",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"suspend":true}}"#,
+    ]);
     scene.until("a", "paused", None);
-    scene.gpuctl(&["resume", "job", "a"]).ok().out.contains("when its queue admits it").then_some(()).unwrap();
-    assert_eq!(scene.get(&["workload", "job-a-1f2e3"])["spec"]["active"], true);
+    scene
+        .gpuctl(&["resume", "job", "a"])
+        .ok()
+        .out
+        .contains("when its queue admits it")
+        .then_some(())
+        .unwrap();
+    assert_eq!(
+        scene.get(&["workload", "job-a-1f2e3"])["spec"]["active"],
+        true
+    );
     scene.until("a", "pending", Some("Queued"));
     volcano_beside_kueue(&scene);
 }
@@ -248,23 +460,50 @@ fn volcano_beside_kueue(scene: &Scene) {
                 "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": open}}]},
         })
     };
-    let (queues, groups) = (crd("queues", "Queue", "Cluster"), crd("podgroups", "PodGroup", "Namespaced"));
-    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [queues, groups]}));
-    scene.admin.run(&["wait", "--for=condition=Established", "--timeout=30s", "crd/queues.scheduling.volcano.sh"]);
+    let (queues, groups) = (
+        crd("queues", "Queue", "Cluster"),
+        crd("podgroups", "PodGroup", "Namespaced"),
+    );
+    scene
+        .admin
+        .apply(&json!({"apiVersion": "v1", "kind": "List", "items": [queues, groups]}));
+    scene.admin.run(&[
+        "wait",
+        "--for=condition=Established",
+        "--timeout=30s",
+        "crd/queues.scheduling.volcano.sh",
+    ]);
     let api = "scheduling.volcano.sh/v1beta1";
     let queue = |name: &str| json!({"apiVersion": api, "kind": "Queue", "metadata": {"name": name}, "spec": {"capability": {"nvidia.com/gpu": 16}}});
     let group = json!({"apiVersion": api, "kind": "PodGroup", "metadata": {"name": "g", "namespace": "queue"},
         "spec": {"queue": "batch"}, "status": {"phase": "Pending"}});
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [queue("team"), queue("batch"), group]}));
     let training = |more: &str| scene.training("v", &format!("job: {{name: NAME{more}}}"));
-    let dry = |yaml: &str| scene.gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "yaml"], yaml).ok().out;
+    let dry = |yaml: &str| {
+        scene
+            .gpuctl_with(
+                &["create", "-f", "-", "--dry-run=client", "-o", "yaml"],
+                yaml,
+            )
+            .ok()
+            .out
+    };
     scene
         .gpuctl_with(&["create", "-f", "-"], &training(", queue: team"))
         .exits(3)
         .says("queue `team` exists in Kueue and in Volcano");
-    assert!(dry(&training(", queue: team, queue_system: kueue")).contains("kueue.x-k8s.io/queue-name: team"));
+    assert!(
+        dry(&training(", queue: team, queue_system: kueue"))
+            .contains("kueue.x-k8s.io/queue-name: team")
+    );
     let shown = dry(&training(", queue: batch"));
-    assert_eq!(shown.matches("scheduling.volcano.sh/queue-name: batch").count(), 2, "on the job and on its pods: {shown}");
+    assert_eq!(
+        shown
+            .matches("scheduling.volcano.sh/queue-name: batch")
+            .count(),
+        2,
+        "on the job and on its pods: {shown}"
+    );
     assert!(shown.contains("schedulerName: volcano"), "{shown}");
     let two =
         scene.training("v", "job: {name: NAME, queue: batch, gang: native}\nresources: {pool: POOL, gpu: 1, node_count: 2}");
@@ -276,38 +515,124 @@ fn volcano_beside_kueue(scene: &Scene) {
         .iter()
         .map(|one| format!("{}/{}/{}", one["system"], one["name"], one["jobsWaiting"]))
         .collect();
-    assert_eq!(told, [r#""volcano"/"batch"/1"#, r#""volcano"/"team"/0"#, r#""kueue"/"team"/null"#], "{list:#}");
-    scene.gpuctl(&["describe", "queue", "team"]).exits(2).says("gpuctl describe queue queue/team");
+    assert_eq!(
+        told,
+        [
+            r#""volcano"/"batch"/1"#,
+            r#""volcano"/"team"/0"#,
+            r#""kueue"/"team"/null"#
+        ],
+        "{list:#}"
+    );
+    scene
+        .gpuctl(&["describe", "queue", "team"])
+        .exits(2)
+        .says("gpuctl describe queue queue/team");
     let described = scene.gpuctl(&["describe", "queue", "queue/team"]).ok().out;
-    assert!(described.starts_with("queue/team   Kueue") && described.contains("\na "), "{described}");
-    scene.gpuctl(&["describe", "queue", "nope"]).exits(4).says("there are batch, team, queue/team");
+    assert!(
+        described.starts_with("queue/team   Kueue") && described.contains("\na "),
+        "{described}"
+    );
+    scene
+        .gpuctl(&["describe", "queue", "nope"])
+        .exits(4)
+        .says("there are batch, team, queue/team");
     // Who may list the queues of one system sees those, and is told.
     let user = format!("--user={}", Persona::Grace.user());
-    scene.admin.run(&["create", "role", "queues", "-n", "queue", "--verb=list", "--resource=localqueues.kueue.x-k8s.io"]);
-    scene.admin.run(&["create", "rolebinding", "queues", "-n", "queue", "--role=queues", &user]);
-    let seen =
-        scene.seen_by(Persona::Grace).gpuctl(&["get", "queues", "-o", "name"]).ok().says("you may not list queues of Volcano");
+    scene.admin.run(&[
+        "create",
+        "role",
+        "queues",
+        "-n",
+        "queue",
+        "--verb=list",
+        "--resource=localqueues.kueue.x-k8s.io",
+    ]);
+    scene.admin.run(&[
+        "create",
+        "rolebinding",
+        "queues",
+        "-n",
+        "queue",
+        "--role=queues",
+        &user,
+    ]);
+    let seen = scene
+        .seen_by(Persona::Grace)
+        .gpuctl(&["get", "queues", "-o", "name"])
+        .ok()
+        .says("you may not list queues of Volcano");
     assert_eq!(seen.out, "queue/team\n");
-    scene.admin.run(&["delete", "crd", "queues.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh"]);
+    scene.admin.run(&[
+        "delete",
+        "crd",
+        "queues.scheduling.volcano.sh",
+        "podgroups.scheduling.volcano.sh",
+    ]);
 }
 
 #[test]
 fn waiting_ends_when_it_runs_when_it_ends_and_at_the_timeout() {
     let scene = Scene::with_nodes("waits", 1);
-    let run = scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "1m", "-o", "json"], &scene.training("a", "")).ok();
+    let run = scene
+        .gpuctl_with(
+            &[
+                "create",
+                "-f",
+                "-",
+                "--wait",
+                "--timeout",
+                "1m",
+                "-o",
+                "json",
+            ],
+            &scene.training("a", ""),
+        )
+        .ok();
     assert_eq!(run.json()["status"], "running");
     let short = scene.training("b", "environment: {image: busybox, env: {SIM_SECONDS: 1}}");
-    let run = scene.gpuctl_with(&["create", "-f", "-", "--wait=complete", "--timeout", "1m", "-o", "json"], &short).ok();
+    let run = scene
+        .gpuctl_with(
+            &[
+                "create",
+                "-f",
+                "-",
+                "--wait=complete",
+                "--timeout",
+                "1m",
+                "-o",
+                "json",
+            ],
+            &short,
+        )
+        .ok();
     assert_eq!(run.json()["status"], "succeeded");
     let failing =
         scene.training("c", "job: {name: NAME, retries: 0}\nenvironment: {image: busybox, env: {SIM_SECONDS: 1, SIM_EXIT: 3}}");
     scene
-        .gpuctl_with(&["create", "-f", "-", "--wait=complete", "--timeout", "1m"], &failing)
+        .gpuctl_with(
+            &["create", "-f", "-", "--wait=complete", "--timeout", "1m"],
+            &failing,
+        )
         .exits(1)
         .says("rank 0 ended with exit code 3");
     let large = scene.training("d", "resources: {pool: POOL, gpu: 9}");
-    let run =
-        scene.gpuctl_with(&["create", "-f", "-", "--allow-pending", "--wait", "--timeout", "2s", "-o", "json"], &large).exits(7);
+    let run = scene
+        .gpuctl_with(
+            &[
+                "create",
+                "-f",
+                "-",
+                "--allow-pending",
+                "--wait",
+                "--timeout",
+                "2s",
+                "-o",
+                "json",
+            ],
+            &large,
+        )
+        .exits(7);
     assert_eq!(run.json()["status"], "pending");
     assert!(run.err.contains("\"Timeout\""), "{}", run.err);
 }
@@ -325,44 +650,112 @@ fn a_gang_that_does_not_fit_is_warned_about() {
 fn a_dry_run_writes_nothing() {
     let scene = Scene::with_nodes("dry", 1);
     let yaml = scene.training("a", "job: {name: NAME, priority: low}");
-    let client = scene.gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "yaml"], &yaml).ok();
-    assert!(client.out.contains("kind: Service\n") && client.out.contains("---\n"), "{}", client.out);
-    let server = scene.gpuctl_with(&["create", "-f", "-", "--dry-run=server", "-o", "json"], &yaml).ok().json();
+    let client = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--dry-run=client", "-o", "yaml"],
+            &yaml,
+        )
+        .ok();
+    assert!(
+        client.out.contains("kind: Service\n") && client.out.contains("---\n"),
+        "{}",
+        client.out
+    );
+    let server = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--dry-run=server", "-o", "json"],
+            &yaml,
+        )
+        .ok()
+        .json();
     assert_eq!(server["message"], "would be submitted to dry");
     nothing_is_left(&scene);
     // What the client shows is what is sent: the server keeps every field of it.
-    scene.admin.run_with(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"], &client.out);
+    scene.admin.run_with(
+        &[
+            "apply",
+            "--server-side",
+            "--dry-run=server",
+            "--validate=strict",
+            "-f",
+            "-",
+        ],
+        &client.out,
+    );
 }
 
 #[test]
 fn warnings_of_the_api_server_are_passed_on() {
     let scene = Scene::with_nodes("warned", 1);
-    scene.admin.run(&["label", "namespace", "warned", "pod-security.kubernetes.io/warn=restricted"]);
+    scene.admin.run(&[
+        "label",
+        "namespace",
+        "warned",
+        "pod-security.kubernetes.io/warn=restricted",
+    ]);
     let run = scene.create("a", "");
     assert!(run.err.contains("would violate PodSecurity"), "{}", run.err);
-    let lines: Vec<&str> = run.err.lines().filter(|line| line.contains("would violate PodSecurity")).collect();
-    assert!(lines.iter().enumerate().all(|(index, line)| !lines[..index].contains(line)), "said twice: {}", run.err);
+    let lines: Vec<&str> = run
+        .err
+        .lines()
+        .filter(|line| line.contains("would violate PodSecurity"))
+        .collect();
+    assert!(
+        lines
+            .iter()
+            .enumerate()
+            .all(|(index, line)| !lines[..index].contains(line)),
+        "said twice: {}",
+        run.err
+    );
 }
 
 #[test]
 fn an_interrupted_wait_says_that_the_job_goes_on() {
     let scene = Scene::with_nodes("interrupt", 1);
-    let path = file("interrupt.yaml", &scene.training("a", "resources: {pool: POOL, gpu: 9}"));
-    let child = scene.start(&["create", "-f", path.to_str().unwrap(), "--allow-pending", "--wait", "-o", "json"]);
+    let path = file(
+        "interrupt.yaml",
+        &scene.training("a", "resources: {pool: POOL, gpu: 9}"),
+    );
+    let child = scene.start(&[
+        "create",
+        "-f",
+        path.to_str().unwrap(),
+        "--allow-pending",
+        "--wait",
+        "-o",
+        "json",
+    ]);
     scene.until("a", "pending", Some("Unschedulable"));
     std::thread::sleep(std::time::Duration::from_millis(500));
-    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
     let run = finish(child, std::time::Duration::from_secs(20)).exits(130);
     assert_eq!(run.json()["jobId"], "a");
-    assert!(run.err.contains("the jobs exist and continue"), "{}", run.err);
+    assert!(
+        run.err.contains("the jobs exist and continue"),
+        "{}",
+        run.err
+    );
 }
 
 #[test]
 fn a_missing_image_pull_secret_is_warned_about() {
     let scene = Scene::with_nodes("pullsecret", 1);
-    scene.admin.run(&["create", "secret", "generic", "there", "-n", "pullsecret"]);
-    let run = scene.create("a", "environment: {image: busybox, imagePullSecrets: [there, my.registry]}");
-    assert!(run.err.contains("there is no secret `my.registry`") && !run.err.contains("`there`"), "{}", run.err);
+    scene
+        .admin
+        .run(&["create", "secret", "generic", "there", "-n", "pullsecret"]);
+    let run = scene.create(
+        "a",
+        "environment: {image: busybox, imagePullSecrets: [there, my.registry]}",
+    );
+    assert!(
+        run.err.contains("there is no secret `my.registry`") && !run.err.contains("`there`"),
+        "{}",
+        run.err
+    );
 }
 
 #[test]
@@ -372,11 +765,17 @@ fn an_interrupted_gang_is_not_left_paused() {
     scene.until("blocker", "running", None);
     let path = file(
         "gangint.yaml",
-        &scene.training("a", "job: {name: NAME, gang_timeout: 4s}\nresources: {pool: POOL, gpu: 8, node_count: 2}"),
+        &scene.training(
+            "a",
+            "job: {name: NAME, gang_timeout: 4s}\nresources: {pool: POOL, gpu: 8, node_count: 2}",
+        ),
     );
     let child = scene.start(&["create", "-f", path.to_str().unwrap(), "--wait"]);
     scene.until("a", "paused", None);
-    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
     finish(child, std::time::Duration::from_secs(20)).exits(130);
     assert_eq!(scene.get(&["job", "a"])["spec"]["suspend"], false);
 }

@@ -1,7 +1,8 @@
-//! The site's defaults: written and read on the real API server, given to jobs, and never to those that run.
+//! The site's defaults: written and read on the real API server, given to jobs, and never to those
+//! that run.
 //!
-//! Note: there is one object of them for the whole cluster, which the other tests share. So this is one test, and all that it sets
-//! is for a pool of its own.
+//! Note: there is one object of them for the whole cluster, which the other tests share. So this is
+//! one test, and all that it sets is for a pool of its own.
 
 use std::time::{Duration, Instant};
 
@@ -63,17 +64,39 @@ fn bind(scene: &Scene, role: &Value) -> Value {
 #[test]
 fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
     let scene = scene();
-    let make = |verb: &str, yaml: &str, more: &[&str]| scene.gpuctl_with(&[&[verb, "-f", "-"], more].concat(), yaml);
-    assert_eq!(scene.gpuctl(&["get", "defaults", "-o", "json"]).ok().json(), json!({"total": 0, "items": []}));
-    scene.gpuctl(&["describe", "defaults"]).exits(4).says("this site has no defaults").says("gpuctl init defaults");
+    let make = |verb: &str, yaml: &str, more: &[&str]| {
+        scene.gpuctl_with(&[&[verb, "-f", "-"], more].concat(), yaml)
+    };
+    assert_eq!(
+        scene.gpuctl(&["get", "defaults", "-o", "json"]).ok().json(),
+        json!({"total": 0, "items": []})
+    );
+    scene
+        .gpuctl(&["describe", "defaults"])
+        .exits(4)
+        .says("this site has no defaults")
+        .says("gpuctl init defaults");
     scene.gpuctl(&["delete", "defaults"]).exits(4);
-    let before = make("create", SITE, &["--dry-run=server", "-o", "json"]).ok().json();
-    assert_eq!((&before["status"], &before["dryRun"]), (&json!("created"), &json!(true)));
+    let before = make("create", SITE, &["--dry-run=server", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&before["status"], &before["dryRun"]),
+        (&json!("created"), &json!(true))
+    );
     // Another test may have created the namespace without marking it.
-    let made = make("create", SITE, &["--trust-namespace", "-o", "json"]).ok().json();
+    let made = make("create", SITE, &["--trust-namespace", "-o", "json"])
+        .ok()
+        .json();
     let set = "set for every job that is submitted from now on";
-    assert_eq!(made, json!({"name": "gpuctl-defaults", "status": "created", "message": set}));
-    assert_eq!(make("create", SITE, &["-o", "json"]).ok().json()["status"], "unchanged");
+    assert_eq!(
+        made,
+        json!({"name": "gpuctl-defaults", "status": "created", "message": set})
+    );
+    assert_eq!(
+        make("create", SITE, &["-o", "json"]).ok().json()["status"],
+        "unchanged"
+    );
 
     // What there is, as a list and as it was written.
     let listed = scene.gpuctl(&["get", "defaults", "-o", "json"]).ok().json();
@@ -82,96 +105,213 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
         listed["items"][0],
         json!({"scope": "pool site", "field": "labels", "value": {"site": "berlin"}, "enforced": true})
     );
-    let table = scene.gpuctl(&["get", "defaults", "--sort-by", "field"]).ok();
-    assert!(table.out.lines().next().unwrap().starts_with("SCOPE"), "{}", table.out);
+    let table = scene
+        .gpuctl(&["get", "defaults", "--sort-by", "field"])
+        .ok();
+    assert!(
+        table.out.lines().next().unwrap().starts_with("SCOPE"),
+        "{}",
+        table.out
+    );
     let described = scene.gpuctl(&["describe", "defaults"]).ok();
     assert!(
-        described.out.contains("# written by") && described.out.contains("node_selector: {example.com/rack: a}"),
+        described.out.contains("# written by")
+            && described
+                .out
+                .contains("node_selector: {example.com/rack: a}"),
         "{}",
         described.out
     );
-    let explained = scene.gpuctl(&["explain", "environment.env", "--server"]).ok().out;
-    assert!(explained.contains("HERE:") && explained.contains("(pool site)"), "{explained}");
+    let explained = scene
+        .gpuctl(&["explain", "environment.env", "--server"])
+        .ok()
+        .out;
+    assert!(
+        explained.contains("HERE:") && explained.contains("(pool site)"),
+        "{explained}"
+    );
 
-    // Everybody who submits a job gets them: nodes are found by the site's label, its taint is tolerated, its selector holds.
-    let yaml = scene.training("fit", "").replace("resources: {", "resources: {gpu-type: h200, ");
+    // Everybody who submits a job gets them: nodes are found by the site's label, its taint is
+    // tolerated, its selector holds.
+    let yaml = scene
+        .training("fit", "")
+        .replace("resources: {", "resources: {gpu-type: h200, ");
     let dry = make("create", &yaml, &["--dry-run=server"]).ok().out;
     let proxy = "environment.env.HTTPS_PROXY: http://proxy:3128 (the site's defaults, pool site)";
-    assert!(dry.contains(proxy) && dry.contains("node_selector.example.com/rack: a"), "{dry}");
+    assert!(
+        dry.contains(proxy) && dry.contains("node_selector.example.com/rack: a"),
+        "{dry}"
+    );
     let rendered = make("create", &yaml, &["--dry-run=client", "-o", "yaml"]).ok();
-    assert!(rendered.err.contains("job.max_runtime") && !rendered.out.contains("the site's defaults,"), "{}", rendered.err);
-    let created = make("create", &yaml, &["-o", "json", "--wait", "--timeout", "60s"]).ok().json();
+    assert!(
+        rendered.err.contains("job.max_runtime") && !rendered.out.contains("the site's defaults,"),
+        "{}",
+        rendered.err
+    );
+    let created = make(
+        "create",
+        &yaml,
+        &["-o", "json", "--wait", "--timeout", "60s"],
+    )
+    .ok()
+    .json();
     let from_site = created["defaults"].as_array().unwrap();
     assert_eq!(from_site.len(), 7, "{from_site:#?}");
     let spec = template(&scene, "job", "fit")["spec"].clone();
     assert_eq!(spec["nodeSelector"], json!({"example.com/rack": "a"}));
     assert_eq!(spec["imagePullSecrets"], json!([{"name": "registry"}]));
     assert!(
-        spec["affinity"].to_string().contains(r#"{"key":"example.com/accelerator","operator":"In","values":["H200"]}"#),
+        spec["affinity"]
+            .to_string()
+            .contains(r#"{"key":"example.com/accelerator","operator":"In","values":["H200"]}"#),
         "{spec:#}"
     );
     assert_eq!(scene.pods("fit")[0]["spec"]["nodeName"], "site-a");
-    assert_eq!(scene.get(&["job", "fit"])["spec"]["template"]["spec"]["activeDeadlineSeconds"], 172_800);
+    assert_eq!(
+        scene.get(&["job", "fit"])["spec"]["template"]["spec"]["activeDeadlineSeconds"],
+        172_800
+    );
     let nodes = scene.gpuctl(&["get", "nodes", "-o", "json"]).ok().json();
-    let own = items(&nodes).into_iter().find(|node| node["nodeName"] == "site-a").unwrap();
+    let own = items(&nodes)
+        .into_iter()
+        .find(|node| node["nodeName"] == "site-a")
+        .unwrap();
     assert!(own.to_string().to_lowercase().contains("h200"), "{own:#}");
 
     // A file wins, except over what is enforced; limits are told at their lines.
     let own = "job: {name: own, labels: {site: paris}}\nenvironment: {image: b, command: [sleep, '1'], env: {NCCL_SOCKET_IFNAME: ib0}}\n";
     let own = format!("kind: training\nversion: v0.1\n{own}resources: {{gpu: 1, pool: site}}\n");
     let told = make("create", &own, &[]).ok();
-    assert!(told.err.contains("`job.labels.site` is berlin and not what the file says"), "{}", told.err);
+    assert!(
+        told.err
+            .contains("`job.labels.site` is berlin and not what the file says"),
+        "{}",
+        told.err
+    );
     let job = scene.get(&["job", "own"]);
     assert_eq!(job["metadata"]["labels"]["site"], "berlin");
-    let variables = job["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap().clone();
-    assert!(variables.contains(&json!({"name": "NCCL_SOCKET_IFNAME", "value": "ib0"})), "{variables:#?}");
-    let large = file("large.yaml", &own.replace("name: own", "name: large").replace("gpu: 1", "gpu: 8, node_count: 2"));
-    let refused = scene.gpuctl(&["create", "-f", large.to_str().unwrap()]).exits(1);
-    refused.says("8 GPUs × 2 pods are 16 GPUs; the site allows 8 GPUs a job (defaults, pool site)").says("large.yaml:5:");
-    scene.gpuctl(&["create", "-f", large.to_str().unwrap(), "-o", "json"]).exits(1).says(r#""error":"LimitExceeded""#);
-    let judged = scene.gpuctl(&["validate", "--server", "-f", large.to_str().unwrap()]).exits(3);
-    assert!(judged.out.contains("the site allows 8 GPUs a job"), "{}{}", judged.out, judged.err);
+    let variables = job["spec"]["template"]["spec"]["containers"][0]["env"]
+        .as_array()
+        .unwrap()
+        .clone();
+    assert!(
+        variables.contains(&json!({"name": "NCCL_SOCKET_IFNAME", "value": "ib0"})),
+        "{variables:#?}"
+    );
+    let large = file(
+        "large.yaml",
+        &own.replace("name: own", "name: large")
+            .replace("gpu: 1", "gpu: 8, node_count: 2"),
+    );
+    let refused = scene
+        .gpuctl(&["create", "-f", large.to_str().unwrap()])
+        .exits(1);
+    refused
+        .says("8 GPUs × 2 pods are 16 GPUs; the site allows 8 GPUs a job (defaults, pool site)")
+        .says("large.yaml:5:");
+    scene
+        .gpuctl(&["create", "-f", large.to_str().unwrap(), "-o", "json"])
+        .exits(1)
+        .says(r#""error":"LimitExceeded""#);
+    let judged = scene
+        .gpuctl(&["validate", "--server", "-f", large.to_str().unwrap()])
+        .exits(3);
+    assert!(
+        judged.out.contains("the site allows 8 GPUs a job"),
+        "{}{}",
+        judged.out,
+        judged.err
+    );
 
     // Changed defaults touch nothing that runs, until its file changes or it is asked for.
     let web = scene.service("web", "nginx:1", 1, "");
     make("create", &web, &[]).ok();
     let before = template(&scene, "deployment", "web");
     let changed = SITE.replace("proxy:3128", "proxy:4000");
-    make("create", &changed, &[]).exits(1).says("the site has defaults already").says("gpuctl apply -f");
-    assert!(scene.gpuctl_with(&["diff", "-f", "-"], &changed).exits(1).out.contains("proxy:4000"));
-    assert_eq!(make("apply", &changed, &["-o", "json"]).ok().json()["status"], "updated");
+    make("create", &changed, &[])
+        .exits(1)
+        .says("the site has defaults already")
+        .says("gpuctl apply -f");
+    assert!(
+        scene
+            .gpuctl_with(&["diff", "-f", "-"], &changed)
+            .exits(1)
+            .out
+            .contains("proxy:4000")
+    );
+    assert_eq!(
+        make("apply", &changed, &["-o", "json"]).ok().json()["status"],
+        "updated"
+    );
     scene.gpuctl_with(&["diff", "-f", "-"], &changed).ok();
     let again = make("apply", &web, &["-o", "json"]).ok();
     assert_eq!(again.json()["action"], "unchanged", "{}", again.out);
-    assert!(again.err.contains("changed defaults of the site"), "{}", again.err);
+    assert!(
+        again.err.contains("changed defaults of the site"),
+        "{}",
+        again.err
+    );
     assert_eq!(template(&scene, "deployment", "web"), before);
     make("apply", &web.replace("nginx:1", "nginx:2"), &[]).ok();
-    assert!(template(&scene, "deployment", "web").to_string().contains("proxy:4000"));
+    assert!(
+        template(&scene, "deployment", "web")
+            .to_string()
+            .contains("proxy:4000")
+    );
     make("apply", SITE, &[]).ok();
     make("apply", &web.replace("nginx:1", "nginx:2"), &["--replace"]).ok();
-    assert!(template(&scene, "deployment", "web").to_string().contains("proxy:3128"));
+    assert!(
+        template(&scene, "deployment", "web")
+            .to_string()
+            .contains("proxy:3128")
+    );
 
     // Secrets are no matter for everybody's eyes: they are told of, and masked.
     let secret = SITE.replace("NCCL_SOCKET_IFNAME: eth0", "HF_TOKEN: hf_abcdef");
-    make("create", &secret, &["--dry-run=server"]).exits(1).says("every user may read `HF_TOKEN`");
+    make("create", &secret, &["--dry-run=server"])
+        .exits(1)
+        .says("every user may read `HF_TOKEN`");
     let told = scene.gpuctl_with(&["diff", "-f", "-"], &secret).exits(1);
-    assert!(told.out.contains("HF_TOKEN: ***") && !told.out.contains("hf_abcdef"), "{}", told.out);
+    assert!(
+        told.out.contains("HF_TOKEN: ***") && !told.out.contains("hf_abcdef"),
+        "{}",
+        told.out
+    );
     make("apply", &secret, &[]).ok();
-    for arguments in [&["get", "defaults"][..], &["get", "defaults", "-o", "json"], &["describe", "defaults"]] {
+    for arguments in [
+        &["get", "defaults"][..],
+        &["get", "defaults", "-o", "json"],
+        &["describe", "defaults"],
+    ] {
         let shown = scene.gpuctl(arguments).ok().out;
-        assert!(shown.contains("HF_TOKEN") && !shown.contains("hf_abcdef"), "{shown}");
+        assert!(
+            shown.contains("HF_TOKEN") && !shown.contains("hf_abcdef"),
+            "{shown}"
+        );
     }
     // A claim that is there keeps its class, and the job's time is not cut short.
     let stored = "kind: training\nversion: v0.1\njob: {name: stored}\nenvironment: {image: a, command: [sleep, '1']}\nresources: {gpu: 1, pool: site}\nstorage: {workdirs: [{path: /out, size: 1Gi}]}\n";
     make("apply", stored, &[]).ok();
     let class = scene.get(&["pvc", "stored-out"])["spec"]["storageClassName"].clone();
-    let other = SITE.replace("    imagePullSecret: registry\n", "    storage_class: other\n    keep_for: 1m\n");
+    let other = SITE.replace(
+        "    imagePullSecret: registry\n",
+        "    storage_class: other\n    keep_for: 1m\n",
+    );
     make("apply", &other, &[]).ok();
-    assert_eq!(make("apply", stored, &["-o", "json"]).ok().json()["action"], "unchanged");
-    assert_eq!(scene.get(&["job", "stored"])["spec"]["ttlSecondsAfterFinished"], Value::Null);
+    assert_eq!(
+        make("apply", stored, &["-o", "json"]).ok().json()["action"],
+        "unchanged"
+    );
+    assert_eq!(
+        scene.get(&["job", "stored"])["spec"]["ttlSecondsAfterFinished"],
+        Value::Null
+    );
     scene.gpuctl(&["delete", "job", "stored", "--force"]).ok();
     make("create", stored, &[]).ok();
-    assert_eq!(scene.get(&["pvc", "stored-out"])["spec"]["storageClassName"], class);
+    assert_eq!(
+        scene.get(&["pvc", "stored-out"])["spec"]["storageClassName"],
+        class
+    );
     make("apply", SITE, &[]).ok();
 
     // Whoever may not read them is told so once, and submits as before.
@@ -186,12 +326,20 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
     let stranger = |name: &str| {
         let mut command = scene.command(&["--as", "system:anonymous", "create", "-f", "-"]);
         command.env("XDG_CACHE_HOME", &cache);
-        run(command, &scene.training(name, "")).ok().err.contains("you may not read the site's defaults")
+        run(command, &scene.training(name, ""))
+            .ok()
+            .err
+            .contains("you may not read the site's defaults")
     };
     assert_eq!((stranger("first"), stranger("second")), (true, false));
-    assert!(!template(&scene, "job", "first").to_string().contains("HTTPS_PROXY"));
+    assert!(
+        !template(&scene, "job", "first")
+            .to_string()
+            .contains("HTTPS_PROXY")
+    );
 
-    // Each command's role is what it needs: without it the command is refused, with it the command runs.
+    // Each command's role is what it needs: without it the command is refused, with it the command
+    // runs.
     scene.gpuctl(&["delete", "defaults"]).ok();
     let changed = file("changed.yaml", &changed);
     let written = file("site.yaml", SITE);
@@ -206,23 +354,60 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
     for (verb, command) in commands {
         let as_stranger = || scene.gpuctl(&[&["--as", "system:anonymous"], command].concat());
         as_stranger().exits(5);
-        let roles = scene.gpuctl(&["auth", "check", verb, "defaults", "--emit-role", "-o", "json"]).ok().json();
-        let roles: Vec<Value> = items(&roles).into_iter().filter(|object| object["rules"].is_array()).collect();
+        let roles = scene
+            .gpuctl(&[
+                "auth",
+                "check",
+                verb,
+                "defaults",
+                "--emit-role",
+                "-o",
+                "json",
+            ])
+            .ok()
+            .json();
+        let roles: Vec<Value> = items(&roles)
+            .into_iter()
+            .filter(|object| object["rules"].is_array())
+            .collect();
         let bindings: Vec<Value> = roles.iter().map(|role| bind(&scene, role)).collect();
         let end = Instant::now() + Duration::from_secs(30);
         while as_stranger().code == 5 {
-            assert!(Instant::now() < end, "the role of {verb} defaults is not enough: {roles:#?}");
+            assert!(
+                Instant::now() < end,
+                "the role of {verb} defaults is not enough: {roles:#?}"
+            );
         }
         for object in roles.iter().chain(&bindings) {
-            let space = object["metadata"]["namespace"].as_str().unwrap_or("default");
-            let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
+            let space = object["metadata"]["namespace"]
+                .as_str()
+                .unwrap_or("default");
+            let (kind, name) = (
+                object["kind"].as_str().unwrap(),
+                object["metadata"]["name"].as_str().unwrap(),
+            );
             scene.admin.run(&["delete", kind, name, "-n", space]);
         }
     }
 
     scene.gpuctl(&["create", "-f", written]).ok();
-    assert_eq!(scene.gpuctl(&["delete", "defaults", "-o", "json"]).ok().json()["message"], "jobs keep what they have");
-    scene.gpuctl(&["delete", "defaults", "--ignore-not-found"]).ok();
-    assert_eq!(scene.gpuctl(&["get", "defaults", "-o", "json"]).ok().json()["total"], 0);
-    assert!(template(&scene, "job", "fit").to_string().contains("HTTPS_PROXY"));
+    assert_eq!(
+        scene
+            .gpuctl(&["delete", "defaults", "-o", "json"])
+            .ok()
+            .json()["message"],
+        "jobs keep what they have"
+    );
+    scene
+        .gpuctl(&["delete", "defaults", "--ignore-not-found"])
+        .ok();
+    assert_eq!(
+        scene.gpuctl(&["get", "defaults", "-o", "json"]).ok().json()["total"],
+        0
+    );
+    assert!(
+        template(&scene, "job", "fit")
+            .to_string()
+            .contains("HTTPS_PROXY")
+    );
 }

@@ -13,7 +13,10 @@ fn everything_goes_and_the_gpus_are_free() {
     let run = scene.gpuctl(&["delete", "job", "a"]).ok();
     assert_eq!(run.out, "a deleted: 8 GPUs are free again\n");
     for kind in ["jobs", "services", "configmaps", "pods"] {
-        assert!(items(&scene.get(&[kind, "-l", "gpuctl/job=a"])).is_empty(), "{kind}");
+        assert!(
+            items(&scene.get(&[kind, "-l", "gpuctl/job=a"])).is_empty(),
+            "{kind}"
+        );
     }
     // Shared, so it stays.
     scene.admin.run(&["get", "priorityclass", "gpuctl-high"]);
@@ -26,8 +29,12 @@ fn a_plain_kubectl_delete_leaves_nothing_either() {
     let scene = Scene::with_nodes("plaindelete", 1);
     scene.create("a", "");
     scene.until("a", "running", None);
-    scene.admin.run(&["delete", "job", "a", "-n", "plaindelete"]);
-    scene.get_until(&["services,pods", "-l", "gpuctl/job=a"], |left| items(left).is_empty());
+    scene
+        .admin
+        .run(&["delete", "job", "a", "-n", "plaindelete"]);
+    scene.get_until(&["services,pods", "-l", "gpuctl/job=a"], |left| {
+        items(left).is_empty()
+    });
 }
 
 #[test]
@@ -35,7 +42,10 @@ fn force_does_not_wait_for_the_containers() {
     let scene = Scene::with_nodes("force", 1);
     scene.create("a", "job: {name: NAME, grace_period: 1h}");
     scene.until("a", "running", None);
-    assert_eq!(scene.pods("a")[0]["spec"]["terminationGracePeriodSeconds"], 3600);
+    assert_eq!(
+        scene.pods("a")[0]["spec"]["terminationGracePeriodSeconds"],
+        3600
+    );
     scene.gpuctl(&["delete", "job", "a", "--force"]).ok();
     assert!(scene.pods("a").is_empty());
 }
@@ -49,17 +59,37 @@ fn an_unknown_name_gets_near_ones_and_a_namesake_is_named() {
         .exits(4)
         .says("there is no job `bert-larg` in namespace `unknown`")
         .says("did you mean `bert-large`?");
-    scene.gpuctl_anywhere(&["delete", "job", "bert-large"]).exits(4).says("did you mean `unknown/bert-large`?");
-    scene.gpuctl(&["delete", "job", "nothing-like-it", "--ignore-not-found"]).ok();
-    scene.gpuctl(&["delete", "job", "../pods/x"]).exits(2).says("is not a valid job name");
-    scene.gpuctl_anywhere(&["delete", "job", "unknown/bert-large"]).ok();
+    scene
+        .gpuctl_anywhere(&["delete", "job", "bert-large"])
+        .exits(4)
+        .says("did you mean `unknown/bert-large`?");
+    scene
+        .gpuctl(&["delete", "job", "nothing-like-it", "--ignore-not-found"])
+        .ok();
+    scene
+        .gpuctl(&["delete", "job", "../pods/x"])
+        .exits(2)
+        .says("is not a valid job name");
+    scene
+        .gpuctl_anywhere(&["delete", "job", "unknown/bert-large"])
+        .ok();
 }
 
 #[test]
 fn a_job_that_is_not_ours_is_refused() {
     let scene = Scene::new("notours");
-    scene.admin.run(&["create", "job", "theirs", "--image=busybox", "-n", "notours"]);
-    scene.gpuctl(&["delete", "job", "theirs"]).exits(1).says("was not created by gpuctl");
+    scene.admin.run(&[
+        "create",
+        "job",
+        "theirs",
+        "--image=busybox",
+        "-n",
+        "notours",
+    ]);
+    scene
+        .gpuctl(&["delete", "job", "theirs"])
+        .exits(1)
+        .says("was not created by gpuctl");
     scene.admin.run(&["get", "job", "theirs", "-n", "notours"]);
 }
 
@@ -74,12 +104,20 @@ fn files_are_deleted_by_name_and_claims_are_kept_and_adopted() {
     let claim = scene.get(&["pvc", "a-out"]);
     assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteOnce"]));
     scene.gpuctl(&["delete", "-f", path]).ok();
-    assert_eq!(scene.get(&["pvc", "a-out"])["metadata"]["uid"], claim["metadata"]["uid"]);
-    scene.gpuctl(&["create", "-f", path]).ok().says("persistentvolumeclaim/a-out of an earlier job of this name is used again");
+    assert_eq!(
+        scene.get(&["pvc", "a-out"])["metadata"]["uid"],
+        claim["metadata"]["uid"]
+    );
+    scene
+        .gpuctl(&["create", "-f", path])
+        .ok()
+        .says("persistentvolumeclaim/a-out of an earlier job of this name is used again");
     scene.gpuctl(&["delete", "-f", path, "--purge"]).ok();
     scene.get_until(&["pvc"], |claims| items(claims).is_empty());
     scene.gpuctl(&["delete", "-f", path]).exits(4);
-    scene.gpuctl(&["delete", "-f", path, "--ignore-not-found"]).ok();
+    scene
+        .gpuctl(&["delete", "-f", path, "--ignore-not-found"])
+        .ok();
 }
 
 #[test]
@@ -97,18 +135,49 @@ fn what_holds_a_job_is_named_at_the_timeout() {
         "-p",
         r#"{"metadata":{"finalizers":["example.com/keep"]}}"#,
     ]);
-    scene.gpuctl(&["delete", "job", "a", "--timeout", "2s"]).exits(7).says("held by example.com/keep");
+    scene
+        .gpuctl(&["delete", "job", "a", "--timeout", "2s"])
+        .exits(7)
+        .says("held by example.com/keep");
     assert_eq!(scene.job("a")["status"], "terminating");
-    scene.admin.run(&["patch", "job", "a", "-n", "held", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
-    scene.seen_by(Persona::Admin).get_until(&["jobs"], |jobs| items(jobs).is_empty());
+    scene.admin.run(&[
+        "patch",
+        "job",
+        "a",
+        "-n",
+        "held",
+        "--type=merge",
+        "-p",
+        r#"{"metadata":{"finalizers":null}}"#,
+    ]);
+    scene
+        .seen_by(Persona::Admin)
+        .get_until(&["jobs"], |jobs| items(jobs).is_empty());
 }
 
 #[test]
 fn leftovers_of_an_interrupted_create_go_too() {
     let scene = Scene::with_nodes("leftover", 1);
-    let dry = scene.gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "json"], &scene.training("a", "")).ok();
-    let service = items(&dry.json()).into_iter().find(|object| object["kind"] == "Service").unwrap();
-    scene.admin.run_with(&["apply", "--server-side", "--field-manager=gpuctl", "-f", "-"], &service.to_string());
+    let dry = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--dry-run=client", "-o", "json"],
+            &scene.training("a", ""),
+        )
+        .ok();
+    let service = items(&dry.json())
+        .into_iter()
+        .find(|object| object["kind"] == "Service")
+        .unwrap();
+    scene.admin.run_with(
+        &[
+            "apply",
+            "--server-side",
+            "--field-manager=gpuctl",
+            "-f",
+            "-",
+        ],
+        &service.to_string(),
+    );
     scene.gpuctl(&["delete", "job", "a"]).ok();
     assert!(items(&scene.get(&["services", "-l", "gpuctl/job=a"])).is_empty());
 }
@@ -118,20 +187,65 @@ fn a_deleted_job_is_seen_until_its_pods_have_given_their_gpus_back() {
     let scene = Scene::with_nodes("stillending", 1);
     scene.create("a", "resources: {pool: POOL, gpu: 4}");
     scene.until("a", "running", None);
-    let pod = scene.pods("a")[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    scene.admin.run(&["annotate", "pod", &pod, "-n", "stillending", "sandbox/silent=true"]);
-    scene.admin.run(&["delete", "job", "a", "-n", "stillending", "--cascade=background", "--wait=false"]);
+    let pod = scene.pods("a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    scene.admin.run(&[
+        "annotate",
+        "pod",
+        &pod,
+        "-n",
+        "stillending",
+        "sandbox/silent=true",
+    ]);
+    scene.admin.run(&[
+        "delete",
+        "job",
+        "a",
+        "-n",
+        "stillending",
+        "--cascade=background",
+        "--wait=false",
+    ]);
     scene.get_until(&["jobs"], |jobs| items(jobs).is_empty());
     let job = scene.until("a", "terminating", None);
-    assert_eq!((&job["gpuHeld"], &job["kind"], &job["pool"]), (&json!(4), &json!("training"), &json!("stillending")));
-    let described = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok().json();
+    assert_eq!(
+        (&job["gpuHeld"], &job["kind"], &job["pool"]),
+        (&json!(4), &json!("training"), &json!("stillending"))
+    );
+    let described = scene
+        .gpuctl(&["describe", "job", "a", "-o", "json"])
+        .ok()
+        .json();
     let objects = described["k8sResources"]["objects"].as_array().unwrap();
-    assert!(!objects.contains(&json!("job/a")), "the object is gone: {described:#}");
+    assert!(
+        !objects.contains(&json!("job/a")),
+        "the object is gone: {described:#}"
+    );
     // Its name is free again: on a dead node the pod would keep it for ever.
-    scene.gpuctl_with(&["create", "-f", "-", "--dry-run=server"], &scene.training("a", "")).ok();
-    scene.gpuctl_with(&["apply", "-f", "-", "--dry-run=server"], &scene.training("a", "")).ok();
-    scene.gpuctl(&["pause", "job", "a"]).exits(4).says("was deleted; 1 pod of it is still ending").says("gpuctl delete job");
-    scene.gpuctl(&["delete", "job", "a", "--timeout", "2s"]).exits(7).says(&format!("pod/{pod}")).says("--force");
+    scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--dry-run=server"],
+            &scene.training("a", ""),
+        )
+        .ok();
+    scene
+        .gpuctl_with(
+            &["apply", "-f", "-", "--dry-run=server"],
+            &scene.training("a", ""),
+        )
+        .ok();
+    scene
+        .gpuctl(&["pause", "job", "a"])
+        .exits(4)
+        .says("was deleted; 1 pod of it is still ending")
+        .says("gpuctl delete job");
+    scene
+        .gpuctl(&["delete", "job", "a", "--timeout", "2s"])
+        .exits(7)
+        .says(&format!("pod/{pod}"))
+        .says("--force");
     let run = scene.gpuctl(&["delete", "job", "a", "--force"]).ok();
     assert_eq!(run.out, "a deleted: 4 GPUs are free again\n");
     assert!(scene.pods("a").is_empty());
@@ -146,15 +260,30 @@ fn the_line_that_changes_is_never_in_the_way_of_results() {
     let documents = names.map(|name| scene.training(name, "")).join("---\n");
     let yaml = file("bars.yaml", &documents);
     let kubeconfig = cluster().kubeconfig(Persona::Admin).display().to_string();
-    let environment =
-        [("KUBECONFIG", kubeconfig.as_str()), ("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")), ("GPUCTL_PROMETHEUS", "none")];
+    let environment = [
+        ("KUBECONFIG", kubeconfig.as_str()),
+        ("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")),
+        ("GPUCTL_PROMETHEUS", "none"),
+    ];
     scene.gpuctl_with(&["create", "-f", "-"], &documents).ok();
-    names.iter().for_each(|name| drop(scene.until(name, "running", None)));
-    let line = format!("\"$GPUCTL\" -n bars delete -f {}; echo exit code $?; sleep 60", yaml.display());
+    names
+        .iter()
+        .for_each(|name| drop(scene.until(name, "running", None)));
+    let line = format!(
+        "\"$GPUCTL\" -n bars delete -f {}; echo exit code $?; sleep 60",
+        yaml.display()
+    );
     let tty = Tty::start(&line, (80, 24), &environment);
     let text = tty.sees("exit code 0");
-    let told: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let wanted = names.iter().rev().map(|name| format!("{name} deleted: 1 GPU is free again"));
+    let told: Vec<&str> = text
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let wanted = names
+        .iter()
+        .rev()
+        .map(|name| format!("{name} deleted: 1 GPU is free again"));
     let next = ["hint: gpuctl free", "exit code 0"].map(ToOwned::to_owned);
     assert_eq!(told, wanted.chain(next).collect::<Vec<_>>(), "{text}");
 }

@@ -31,37 +31,103 @@ fn the_first_broken_link_of_each_node_is_named() {
     newer["metadata"]["labels"]["nvidia.com/gpu.product"] = json!("NVIDIA-STACK-80GB");
     let mut divided = node("stack-g", Some(A100), &[("nvidia.com/mig-1g.10gb", 7)]);
     divided["metadata"]["labels"]["nvidia.com/mig.config.state"] = json!("failed");
-    divided["metadata"]["annotations"] = json!({"hami.io/node-handshake": "Deleted_2026.01.31 12:00:00"});
-    cluster().add_nodes(&[divided, unhealthy, without, untyped, newer, of_driver("stack-e"), of_driver("stack-f")]);
+    divided["metadata"]["annotations"] =
+        json!({"hami.io/node-handshake": "Deleted_2026.01.31 12:00:00"});
+    cluster().add_nodes(&[
+        divided,
+        unhealthy,
+        without,
+        untyped,
+        newer,
+        of_driver("stack-e"),
+        of_driver("stack-f"),
+    ]);
     let fewer = json!({"status": {"allocatable": {GPU: "6"}}}).to_string();
-    scene.admin.run(&["patch", "node", "stack-b", "--subresource=status", "--type=merge", "-p", &fewer]);
+    scene.admin.run(&[
+        "patch",
+        "node",
+        "stack-b",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &fewer,
+    ]);
     let waits = json!({"startTime": "2026-01-31T10:00:00Z", "phase": "Pending", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "",
         "ready": false, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]});
-    scene.admin.apply(&program("nvidia-driver-daemonset", "stack-a", &waits));
-    scene.get_until(&["pod", "nvidia-driver-daemonset-stack-a"], |pod| pod["status"]["startTime"].is_string());
+    scene
+        .admin
+        .apply(&program("nvidia-driver-daemonset", "stack-a", &waits));
+    scene.get_until(&["pod", "nvidia-driver-daemonset-stack-a"], |pod| {
+        pod["status"]["startTime"].is_string()
+    });
     let report = scene.gpuctl(&["doctor", "-o", "json"]).ok().json();
     let of = |node: &str, check: &str| -> String {
         let checks = report["checks"].as_array().unwrap();
-        let found = checks.iter().find(|one| one["node"] == node && one["check"] == check);
-        found.map_or(String::new(), |one| format!("{} {}", one["status"].as_str().unwrap(), one["message"].as_str().unwrap()))
+        let found = checks
+            .iter()
+            .find(|one| one["node"] == node && one["check"] == check);
+        found.map_or(String::new(), |one| {
+            format!(
+                "{} {}",
+                one["status"].as_str().unwrap(),
+                one["message"].as_str().unwrap()
+            )
+        })
     };
-    let driver = "fail driver: its pod nvidia-driver-daemonset-stack-a is not ready (CrashLoopBackOff)";
+    let driver =
+        "fail driver: its pod nvidia-driver-daemonset-stack-a is not ready (CrashLoopBackOff)";
     assert_eq!(of("stack-a", "gpu-stack"), driver, "{report:#}");
-    assert!(of("stack-b", "gpu-stack").starts_with("fail device-plugin: 2 of 8 GPUs are not offered"), "{report:#}");
-    assert_eq!(of("stack-c", "gpu-stack"), "fail feature-discovery: no label tells the type of its GPUs");
-    assert_eq!(of("stack-d", "siblings"), "warn driver 580.1, and 2 of its 3 siblings have 570.1");
-    assert_eq!(of("stack-g", "mig"), "warn the GPUs are not divided: failed");
-    assert_eq!(of("stack-g", "hami"), "warn HAMi's device plugin no longer answers its scheduler: no share is given out");
+    assert!(
+        of("stack-b", "gpu-stack").starts_with("fail device-plugin: 2 of 8 GPUs are not offered"),
+        "{report:#}"
+    );
+    assert_eq!(
+        of("stack-c", "gpu-stack"),
+        "fail feature-discovery: no label tells the type of its GPUs"
+    );
+    assert_eq!(
+        of("stack-d", "siblings"),
+        "warn driver 580.1, and 2 of its 3 siblings have 570.1"
+    );
+    assert_eq!(
+        of("stack-g", "mig"),
+        "warn the GPUs are not divided: failed"
+    );
+    assert_eq!(
+        of("stack-g", "hami"),
+        "warn HAMi's device plugin no longer answers its scheduler: no share is given out"
+    );
     let checks = report["checks"].as_array().unwrap();
     let sharing = checks.iter().find(|one| one["check"] == "sharing").unwrap();
-    assert!(sharing["message"].as_str().unwrap().contains("× mig-1g.10gb on "), "{sharing}");
     assert!(
-        scene.gpuctl(&["doctor"]).ok().out.contains("      kubectl logs -n stack nvidia-driver-daemonset-stack-a"),
+        sharing["message"]
+            .as_str()
+            .unwrap()
+            .contains("× mig-1g.10gb on "),
+        "{sharing}"
+    );
+    assert!(
+        scene
+            .gpuctl(&["doctor"])
+            .ok()
+            .out
+            .contains("      kubectl logs -n stack nvidia-driver-daemonset-stack-a"),
         "the fix is told"
     );
     // Who may see nothing learns that.
-    let seen = scene.seen_by(Persona::Bob).gpuctl(&["doctor", "-o", "json"]).ok().json();
-    assert!(seen["checks"].as_array().unwrap().iter().any(|one| one["status"] == "warn"), "{seen:#}");
+    let seen = scene
+        .seen_by(Persona::Bob)
+        .gpuctl(&["doctor", "-o", "json"])
+        .ok()
+        .json();
+    assert!(
+        seen["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|one| one["status"] == "warn"),
+        "{seen:#}"
+    );
     scene.admin.run(&[
         "delete",
         "node",
@@ -86,9 +152,16 @@ fn a_drain_is_planned_and_nothing_is_changed() {
     scene.until("big", "running", None);
     scene.until("small", "running", None);
     cluster().add_nodes(&[own("drained-1", 4)]);
-    let mut log = cluster().pod_log("drained", scene.pods("big")[0]["metadata"]["name"].as_str().unwrap(), "main");
+    let mut log = cluster().pod_log(
+        "drained",
+        scene.pods("big")[0]["metadata"]["name"].as_str().unwrap(),
+        "main",
+    );
     log.say("saved checkpoint at step 100");
-    let plan = scene.gpuctl(&["drain", "drained-0", "--plan", "-o", "json"]).ok().json();
+    let plan = scene
+        .gpuctl(&["drain", "drained-0", "--plan", "-o", "json"])
+        .ok()
+        .json();
     let told: Vec<(&str, u64, Option<&str>, bool)> = plan["items"]
         .as_array()
         .unwrap()
@@ -102,23 +175,51 @@ fn a_drain_is_planned_and_nothing_is_changed() {
             )
         })
         .collect();
-    assert_eq!(told, [("big", 6, None, true), ("small", 2, Some("drained-1"), false)], "{plan:#}");
-    assert!(scene.gpuctl(&["drain", "drained-0", "--plan"]).ok().out.contains("nowhere now"));
+    assert_eq!(
+        told,
+        [
+            ("big", 6, None, true),
+            ("small", 2, Some("drained-1"), false)
+        ],
+        "{plan:#}"
+    );
+    assert!(
+        scene
+            .gpuctl(&["drain", "drained-0", "--plan"])
+            .ok()
+            .out
+            .contains("nowhere now")
+    );
     assert_eq!(scene.job("big")["status"], "running");
     assert!(scene.get(&["node", "drained-0"])["spec"]["unschedulable"].is_null());
-    scene.gpuctl(&["drain", "drained-9", "--plan"]).exits(4).says("did you mean `drained-");
+    scene
+        .gpuctl(&["drain", "drained-9", "--plan"])
+        .exits(4)
+        .says("did you mean `drained-");
     scene.gpuctl(&["drain", "drained-0"]).exits(2);
 }
 
 #[test]
 fn a_job_leaves_nodes_out() {
     let scene = Scene::with_nodes("left-out", 2);
-    scene.create("a", "resources: {pool: POOL, gpu: 1, exclude_nodes: left-out-0}");
+    scene.create(
+        "a",
+        "resources: {pool: POOL, gpu: 1, exclude_nodes: left-out-0}",
+    );
     scene.until("a", "running", None);
     assert_eq!(scene.pods("a")[0]["spec"]["nodeName"], "left-out-1");
-    let unknown = scene.training("b", "resources: {pool: POOL, gpu: 1, exclude_nodes: [left-out-9]}");
-    scene.gpuctl_with(&["create", "-f", "-"], &unknown).ok().says("there is no node `left-out-9`");
-    let none = scene.training("c", "resources: {pool: POOL, gpu: 1, exclude_nodes: [left-out-0, left-out-1]}");
+    let unknown = scene.training(
+        "b",
+        "resources: {pool: POOL, gpu: 1, exclude_nodes: [left-out-9]}",
+    );
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &unknown)
+        .ok()
+        .says("there is no node `left-out-9`");
+    let none = scene.training(
+        "c",
+        "resources: {pool: POOL, gpu: 1, exclude_nodes: [left-out-0, left-out-1]}",
+    );
     scene
         .gpuctl_with(&["create", "-f", "-"], &none)
         .exits(3)

@@ -1,5 +1,6 @@
-//! A server with protobuf and one without give the same answers: the API server itself, and the same behind a relay that takes protobuf off
-//! every request. What has no name in `src/cluster/protobuf/kinds.rs` would differ here.
+//! A server with protobuf and one without give the same answers: the API server itself, and the
+//! same behind a relay that takes protobuf off every request. What has no name in
+//! `src/cluster/protobuf/kinds.rs` would differ here.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -33,7 +34,9 @@ impl Road {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(proxy.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(proxy.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         let target = line.trim().rsplit(' ').next().unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -42,8 +45,11 @@ impl Road {
         let (seen, seen_json) = (Arc::clone(&asked), Arc::clone(&as_json));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (target, seen, seen_json) = (target.clone(), Arc::clone(&seen), Arc::clone(&seen_json));
-                std::thread::spawn(move || relay(stream, &target, with_protobuf, &seen, &seen_json));
+                let (target, seen, seen_json) =
+                    (target.clone(), Arc::clone(&seen), Arc::clone(&seen_json));
+                std::thread::spawn(move || {
+                    relay(stream, &target, with_protobuf, &seen, &seen_json);
+                });
             }
         });
         let config = json!({
@@ -52,12 +58,20 @@ impl Road {
             "users": [{"name": "u", "user": {}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         });
-        Self { proxy, kubeconfig: file(&format!("{name}.kubeconfig"), &config.to_string()), asked, as_json }
+        Self {
+            proxy,
+            kubeconfig: file(&format!("{name}.kubeconfig"), &config.to_string()),
+            asked,
+            as_json,
+        }
     }
 
     fn gpuctl(&self, scene: &Scene, arguments: &[&str]) -> Run {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", &self.kubeconfig).args(["-n", scene.name]).args(arguments);
+        command
+            .env("KUBECONFIG", &self.kubeconfig)
+            .args(["-n", scene.name])
+            .args(arguments);
         run(command, "")
     }
 }
@@ -70,19 +84,31 @@ impl Drop for Road {
 }
 
 /// Carries requests one way, changed, and answers the other way as they are.
-fn relay(stream: TcpStream, target: &str, with_protobuf: bool, asked: &AtomicUsize, as_json: &AtomicUsize) {
-    let (Ok(server), Ok(mut client)) = (TcpStream::connect(target), stream.try_clone()) else { return };
+fn relay(
+    stream: TcpStream,
+    target: &str,
+    with_protobuf: bool,
+    asked: &AtomicUsize,
+    as_json: &AtomicUsize,
+) {
+    let (Ok(server), Ok(mut client)) = (TcpStream::connect(target), stream.try_clone()) else {
+        return;
+    };
     let mut answers = server.try_clone().unwrap();
     std::thread::spawn(move || std::io::copy(&mut answers, &mut client));
     let (mut reader, mut server) = (BufReader::new(stream), server);
     let mut line = Vec::new();
     let mut is_list = false;
     // Lists have no body, and a body of what these commands post has no line that begins like this.
-    while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+    while reader
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|read| read > 0)
+    {
         let text = String::from_utf8_lossy(&line).to_ascii_lowercase();
         if text.starts_with("get ") {
             // The pods of one node are read whole.
-            is_list = ["/pods?", "/nodes?"].iter().any(|list| text.contains(list)) && !text.contains("spec.nodename");
+            is_list = ["/pods?", "/nodes?"].iter().any(|list| text.contains(list))
+                && !text.contains("spec.nodename");
         }
         if is_list && text.starts_with("accept: application/json\r") {
             as_json.fetch_add(1, Ordering::Relaxed);
@@ -162,7 +188,15 @@ fn protobuf_and_json_tell_the_same() {
         &["get", "jobs", "-o", "json"],
         &["get", "jobs", "-o", "wide"],
         &["get", "nodes", "--pool", "encodings", "-o", "json"],
-        &["get", "nodes", "--pool", "encodings", "--gpu-detail", "-o", "wide"],
+        &[
+            "get",
+            "nodes",
+            "--pool",
+            "encodings",
+            "--gpu-detail",
+            "-o",
+            "wide",
+        ],
         &["describe", "node", "encodings-0", "-o", "json"],
         &["describe", "job", "trains", "-o", "json"],
         &["describe", "job", "waits"],
@@ -181,22 +215,50 @@ fn protobuf_and_json_tell_the_same() {
         loop {
             let (ours, theirs) = (both.gpuctl(&scene, view), json.gpuctl(&scene, view));
             if (ours.code, still(&ours.out)) == (theirs.code, still(&theirs.out)) {
-                assert!(ours.code == 0 && ours.out.len() > 80, "{view:?} has no answer: {}{}", ours.out, ours.err);
+                assert!(
+                    ours.code == 0 && ours.out.len() > 80,
+                    "{view:?} has no answer: {}{}",
+                    ours.out,
+                    ours.err
+                );
                 break;
             }
-            assert!(Instant::now() < end, "{view:?}\nprotobuf: {}{}\nJSON: {}{}", ours.out, ours.err, theirs.out, theirs.err);
+            assert!(
+                Instant::now() < end,
+                "{view:?}\nprotobuf: {}{}\nJSON: {}{}",
+                ours.out,
+                ours.err,
+                theirs.out,
+                theirs.err
+            );
         }
     }
-    assert!(both.asked.load(Ordering::Relaxed) > 30 && json.asked.load(Ordering::Relaxed) > 30, "protobuf was asked for");
-    assert_eq!(both.as_json.load(Ordering::Relaxed), 0, "what cannot be read in protobuf is read as JSON, and nobody would know");
+    assert!(
+        both.asked.load(Ordering::Relaxed) > 30 && json.asked.load(Ordering::Relaxed) > 30,
+        "protobuf was asked for"
+    );
+    assert_eq!(
+        both.as_json.load(Ordering::Relaxed),
+        0,
+        "what cannot be read in protobuf is read as JSON, and nobody would know"
+    );
     // A refusal comes in protobuf as well.
-    let refused = scene.seen_by(Persona::Alice).gpuctl(&["get", "jobs"]).exits(5);
-    assert!(refused.err.contains("cannot list resource"), "{}", refused.err);
+    let refused = scene
+        .seen_by(Persona::Alice)
+        .gpuctl(&["get", "jobs"])
+        .exits(5);
+    assert!(
+        refused.err.contains("cannot list resource"),
+        "{}",
+        refused.err
+    );
 }
 
 /// An answer without what a clock counts.
 fn still(text: &str) -> String {
     let ages = regex::Regex::new(r"\b([0-9]+[dhms])+\b").unwrap();
     let seconds = regex::Regex::new(r#""[a-zA-Z]*[sS]econds": [0-9.]+|"age": "[^"]*""#).unwrap();
-    seconds.replace_all(&ages.replace_all(text, "AGE"), "TIME").into_owned()
+    seconds
+        .replace_all(&ages.replace_all(text, "AGE"), "TIME")
+        .into_owned()
 }

@@ -1,5 +1,6 @@
-//! The words of every error of what writes, as people read them: kept in one file, so that a change of them is seen. What
-//! makes an error happen is real; nothing but the API server's address is left out.
+//! The words of every error of what writes, as people read them: kept in one file, so that a change
+//! of them is seen. What makes an error happen is real; nothing but the API server's address is
+//! left out.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,9 @@ use serde_json::json;
 use crate::support::{Scene, cluster, file};
 
 fn training(name: &str, rest: &str) -> String {
-    format!("kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox}}\n{rest}\n")
+    format!(
+        "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox}}\n{rest}\n"
+    )
 }
 
 fn service(name: &str, rest: &str) -> String {
@@ -37,30 +40,52 @@ const DELETE: &[&str] = &["delete", "-f", "-"];
 /// What has to be there for the errors to happen.
 fn arrange(scene: &Scene) {
     let claim = "storage: {workdirs: [{path: /out, size: 2Gi}]}";
-    scene.gpuctl_with(CREATE, &training("taken", "resources: {pool: words, gpu: 1}")).ok();
+    scene
+        .gpuctl_with(
+            CREATE,
+            &training("taken", "resources: {pool: words, gpu: 1}"),
+        )
+        .ok();
     scene.until("taken", "running", None);
     scene.gpuctl_with(CREATE, &training("kept", claim)).ok();
     scene.gpuctl(&["delete", "job", "kept"]).ok();
     scene.gpuctl_with(CREATE, &training("stays", claim)).ok();
     scene.gpuctl_with(CREATE, &service("web", "")).ok();
     scene.gpuctl_with(CREATE, &pool("words-there", "[]")).ok();
-    scene.gpuctl_with(CREATE, &quota("words-quota", "{words: {pods: 50}}")).ok();
+    scene
+        .gpuctl_with(CREATE, &quota("words-quota", "{words: {pods: 50}}"))
+        .ok();
     let run = |arguments: &[&str]| scene.admin.run(&[arguments, &["-n", "words"]].concat());
     run(&["create", "deployment", "foreign", "--image=x"]);
     run(&["create", "service", "clusterip", "address", "--tcp=80:80"]);
     run(&["create", "quota", "foreign-quota", "--hard=pods=60"]);
-    run(&["create", "quota", "gpus", "--hard=requests.nvidia.com/gpu=3"]);
-    scene.get_until(&["resourcequota", "gpus"], |quota| quota["status"]["hard"].is_object());
+    run(&[
+        "create",
+        "quota",
+        "gpus",
+        "--hard=requests.nvidia.com/gpu=3",
+    ]);
+    scene.get_until(&["resourcequota", "gpus"], |quota| {
+        quota["status"]["hard"].is_object()
+    });
     let theirs = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "words"},
         "spec": {"replicas": 3, "selector": {}, "template": {"spec": {"containers": [{"name": "main", "image": "theirs:1"}]}}}});
     let deployment = scene.get(&["deployment", "web"]);
     let mut owned = theirs;
     owned["spec"]["selector"] = deployment["spec"]["selector"].clone();
-    owned["spec"]["template"]["metadata"] = json!({"labels": deployment["spec"]["template"]["metadata"]["labels"]});
+    owned["spec"]["template"]["metadata"] =
+        json!({"labels": deployment["spec"]["template"]["metadata"]["labels"]});
     scene.admin.apply(&owned);
     // One that cannot go until its finalizer is taken away.
     scene.gpuctl_with(CREATE, &training("going", "")).ok();
-    run(&["patch", "job", "going", "--type=merge", "-p", r#"{"metadata":{"finalizers":["words/held"]}}"#]);
+    run(&[
+        "patch",
+        "job",
+        "going",
+        "--type=merge",
+        "-p",
+        r#"{"metadata":{"finalizers":["words/held"]}}"#,
+    ]);
     run(&["delete", "job", "going", "--wait=false"]);
 }
 
@@ -76,87 +101,250 @@ fn every_error_of_writing_keeps_its_words() {
     let twice = format!("{}---\n{}", training("a", ""), service("a", ""));
     let cases: Vec<Case<'_>> = vec![
         ("the job is there", CREATE, training("taken", "")),
-        ("somebody else's Deployment is there", CREATE, service("foreign", "")),
-        ("somebody else's Service is there", CREATE, service("address", "")),
-        ("the job is still being deleted", CREATE, training("going", "")),
+        (
+            "somebody else's Deployment is there",
+            CREATE,
+            service("foreign", ""),
+        ),
+        (
+            "somebody else's Service is there",
+            CREATE,
+            service("address", ""),
+        ),
+        (
+            "the job is still being deleted",
+            CREATE,
+            training("going", ""),
+        ),
         ("the same when it is applied", APPLY, training("going", "")),
-        ("an earlier job's claim is larger", CREATE, training("kept", small)),
+        (
+            "an earlier job's claim is larger",
+            CREATE,
+            training("kept", small),
+        ),
         ("a claim cannot shrink", APPLY, training("stays", small)),
-        ("there is no such priority class", CREATE, training("low", "pod: {priorityClassName: nobody}")),
+        (
+            "there is no such priority class",
+            CREATE,
+            training("low", "pod: {priorityClassName: nobody}"),
+        ),
         (
             "there is no such priority of ours",
             CREATE,
             training("low", "").replace("{name: low}", "{name: low, priority: nobody}"),
         ),
-        ("the template of a training is fixed", APPLY, training("taken", "resources: {pool: words, gpu: 2}")),
+        (
+            "the template of a training is fixed",
+            APPLY,
+            training("taken", "resources: {pool: words, gpu: 2}"),
+        ),
         ("another kind has the name", APPLY, service("taken", "")),
-        ("somebody else's job has the name", APPLY, service("foreign", "")),
-        ("somebody else set a field", APPLY, service("web", "").replace("nginx:1", "nginx:2")),
-        ("what takes its place is refused", REPLACE, training("taken", "pod: {priorityClassName: nobody}")),
-        ("more GPUs than any node has", CREATE, gpu("huge", "{pool: words, gpu: 64}")),
+        (
+            "somebody else's job has the name",
+            APPLY,
+            service("foreign", ""),
+        ),
+        (
+            "somebody else set a field",
+            APPLY,
+            service("web", "").replace("nginx:1", "nginx:2"),
+        ),
+        (
+            "what takes its place is refused",
+            REPLACE,
+            training("taken", "pod: {priorityClassName: nobody}"),
+        ),
+        (
+            "more GPUs than any node has",
+            CREATE,
+            gpu("huge", "{pool: words, gpu: 64}"),
+        ),
         (
             "a claim and a secret that are not there",
             CREATE,
-            training("poor", "storage: {workdirs: [{path: /m, pvc: models}, {path: /k, secret: keys}]}"),
+            training(
+                "poor",
+                "storage: {workdirs: [{path: /m, pvc: models}, {path: /k, secret: keys}]}",
+            ),
         ),
-        ("the quota of the namespace is spent", CREATE, gpu("many", "{pool: words, gpu: 4}")),
-        ("there is no such namespace", &["create", "-f", "-", "-n", "words-none"], training("a", "")),
-        ("there is no such pool", CREATE, gpu("a", "{pool: wrods, gpu: 1}")),
-        ("no node has such GPUs", CREATE, gpu("a", "{pool: words, gpu: 1, gpu-type: h200}")),
+        (
+            "the quota of the namespace is spent",
+            CREATE,
+            gpu("many", "{pool: words, gpu: 4}"),
+        ),
+        (
+            "there is no such namespace",
+            &["create", "-f", "-", "-n", "words-none"],
+            training("a", ""),
+        ),
+        (
+            "there is no such pool",
+            CREATE,
+            gpu("a", "{pool: wrods, gpu: 1}"),
+        ),
+        (
+            "no node has such GPUs",
+            CREATE,
+            gpu("a", "{pool: words, gpu: 1, gpu-type: h200}"),
+        ),
         ("one name twice", CREATE, twice.clone()),
-        ("one of several is refused", CREATE, format!("{}---\n{}", training("fine", ""), training("taken", ""))),
-        ("the namespace of the file is another", CREATE, training("a", "").replace("{name: a}", "{name: a, namespace: default}")),
+        (
+            "one of several is refused",
+            CREATE,
+            format!("{}---\n{}", training("fine", ""), training("taken", "")),
+        ),
+        (
+            "the namespace of the file is another",
+            CREATE,
+            training("a", "").replace("{name: a}", "{name: a, namespace: default}"),
+        ),
         ("no such file", &from_missing, String::new()),
         ("no YAML", CREATE, "kind: [training".to_owned()),
         (
             "fields that are wrong",
             CREATE,
-            "kind: training\nversion: v0.1\njob: {name: A_b}\nresources: {gpus: 1, memory: 3}\n".to_owned(),
+            "kind: training\nversion: v0.1\njob: {name: A_b}\nresources: {gpus: 1, memory: 3}\n"
+                .to_owned(),
         ),
-        ("there is no such node", CREATE, pool("words-new", "[words-none]")),
-        ("the node is in another pool", CREATE, pool("words-new", "[words-0]")),
+        (
+            "there is no such node",
+            CREATE,
+            pool("words-new", "[words-none]"),
+        ),
+        (
+            "the node is in another pool",
+            CREATE,
+            pool("words-new", "[words-0]"),
+        ),
         (
             "the pool is there",
             CREATE,
-            pool("words-there", "[]").replace("name: words-there", "name: words-there, description: x"),
+            pool("words-there", "[]")
+                .replace("name: words-there", "name: words-there, description: x"),
         ),
-        ("the quota is there", CREATE, quota("words-quota", "{words: {pods: 51}}")),
-        ("somebody else's quota is there", APPLY, quota("foreign-quota", "{words: {pods: 1}}")),
-        ("nothing to delete", &["delete", "job", "takne"], String::new()),
-        ("nothing of the file is there", DELETE, training("nobody", "")),
-        ("no pool to delete", &["delete", "pool", "words-their"], String::new()),
-        ("no quota to delete", &["delete", "quota", "words-qota"], String::new()),
-        ("a pool of labels alone", &["delete", "pool", "words"], String::new()),
-        ("a training is not scaled", &["scale", "taken", "--replicas", "2"], String::new()),
-        ("a label that pools need", &["label", "node", "words-0", "gpuctl/pool=x"], String::new()),
-        ("a label that cannot be", &["label", "node", "words-0", "a=b c"], String::new()),
-        ("a label of Kubernetes' own", &["label", "node", "words-0", "kubernetes.io/hostname=x"], String::new()),
+        (
+            "the quota is there",
+            CREATE,
+            quota("words-quota", "{words: {pods: 51}}"),
+        ),
+        (
+            "somebody else's quota is there",
+            APPLY,
+            quota("foreign-quota", "{words: {pods: 1}}"),
+        ),
+        (
+            "nothing to delete",
+            &["delete", "job", "takne"],
+            String::new(),
+        ),
+        (
+            "nothing of the file is there",
+            DELETE,
+            training("nobody", ""),
+        ),
+        (
+            "no pool to delete",
+            &["delete", "pool", "words-their"],
+            String::new(),
+        ),
+        (
+            "no quota to delete",
+            &["delete", "quota", "words-qota"],
+            String::new(),
+        ),
+        (
+            "a pool of labels alone",
+            &["delete", "pool", "words"],
+            String::new(),
+        ),
+        (
+            "a training is not scaled",
+            &["scale", "taken", "--replicas", "2"],
+            String::new(),
+        ),
+        (
+            "a label that pools need",
+            &["label", "node", "words-0", "gpuctl/pool=x"],
+            String::new(),
+        ),
+        (
+            "a label that cannot be",
+            &["label", "node", "words-0", "a=b c"],
+            String::new(),
+        ),
+        (
+            "a label of Kubernetes' own",
+            &["label", "node", "words-0", "kubernetes.io/hostname=x"],
+            String::new(),
+        ),
     ];
     let mut text = String::new();
     let mut keep = |title: &str, scene: &Scene, arguments: &[&str], input: &str| {
         let run = scene.gpuctl_with(arguments, input);
         assert_ne!(run.code, 0, "{title}: {}{}", run.out, run.err);
         let shown = arguments.join(" ").replace(missing, "missing.yaml");
-        let told = run.err.replace(missing, "missing.yaml").replace(&cluster().api_server(), "https://api");
+        let told = run
+            .err
+            .replace(missing, "missing.yaml")
+            .replace(&cluster().api_server(), "https://api");
         // Other tests have pools beside.
-        let line = |line: &str| line.split_once(" pools here: ").map_or(line, |(before, _)| before).trim_end().to_owned();
+        let line = |line: &str| {
+            line.split_once(" pools here: ")
+                .map_or(line, |(before, _)| before)
+                .trim_end()
+                .to_owned()
+        };
         let told = told.lines().map(line).collect::<Vec<_>>().join("\n");
-        assert!(run.out.is_empty() || title == "one of several is refused", "{title}: {}", run.out);
-        writeln!(text, "# {title}\n$ gpuctl {shown}\n{told}\nexit {}\n", run.code).unwrap();
+        assert!(
+            run.out.is_empty() || title == "one of several is refused",
+            "{title}: {}",
+            run.out
+        );
+        writeln!(
+            text,
+            "# {title}\n$ gpuctl {shown}\n{told}\nexit {}\n",
+            run.code
+        )
+        .unwrap();
     };
     for (title, arguments, input) in &cases {
         keep(title, &scene, arguments, input);
     }
     let grace = scene.seen_by(Persona::Grace);
     keep("without any right", &grace, CREATE, &training("a", ""));
-    keep("without any right to apply", &grace, APPLY, &training("a", ""));
+    keep(
+        "without any right to apply",
+        &grace,
+        APPLY,
+        &training("a", ""),
+    );
     let nobody = json!({"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [
         {"name": "x", "context": {"cluster": "x", "user": "x"}}], "users": [{"name": "x", "user": {}}],
         "clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:1"}}]});
     let nobody = file("words.kubeconfig", &nobody.to_string());
-    let unreachable = ["create", "-f", "-", "--kubeconfig", nobody.to_str().unwrap()];
+    let unreachable = [
+        "create",
+        "-f",
+        "-",
+        "--kubeconfig",
+        nobody.to_str().unwrap(),
+    ];
     let run = scene.gpuctl_with(&unreachable, &training("a", "")).exits(6);
-    writeln!(text, "# nobody answers\n$ gpuctl create -f -\n{}exit 6", run.err).unwrap();
-    scene.admin.run(&["patch", "job", "going", "-n", "words", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
+    writeln!(
+        text,
+        "# nobody answers\n$ gpuctl create -f -\n{}exit 6",
+        run.err
+    )
+    .unwrap();
+    scene.admin.run(&[
+        "patch",
+        "job",
+        "going",
+        "-n",
+        "words",
+        "--type=merge",
+        "-p",
+        r#"{"metadata":{"finalizers":null}}"#,
+    ]);
     insta::assert_snapshot!(text);
 }

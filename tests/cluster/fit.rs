@@ -1,4 +1,5 @@
-//! `fit` against the real scheduler: random nodes, taints, parts in use and jobs. What it says fits is placed, to the pod.
+//! `fit` against the real scheduler: random nodes, taints, parts in use and jobs. What it says fits
+//! is placed, to the pod.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,7 +33,10 @@ fn nodes_of(case: u64, random: &mut Random) -> Vec<Value> {
     let count = 1 + random.below(3);
     let one = |index: u64, random: &mut Random| {
         let gpus = u32::try_from(1 + random.below(8)).unwrap();
-        let mut node = in_pool(node(&format!("fit-{case}-{index}"), Some(A100), &[(GPU, gpus)]), &format!("fit-{case}"));
+        let mut node = in_pool(
+            node(&format!("fit-{case}-{index}"), Some(A100), &[(GPU, gpus)]),
+            &format!("fit-{case}"),
+        );
         let cpus = json!((4 + random.below(28)).to_string());
         node["status"]["allocatable"]["cpu"] = cpus.clone();
         node["status"]["capacity"]["cpu"] = cpus;
@@ -57,13 +61,19 @@ fn load(node: &Value, random: &mut Random) -> Option<Value> {
     }
     let name = node["metadata"]["name"].as_str().unwrap();
     let part = |resource: &str, random: &mut Random| {
-        let all: u64 = node["status"]["allocatable"][resource].as_str().unwrap().parse().unwrap();
+        let all: u64 = node["status"]["allocatable"][resource]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap();
         random.below(all + 1).to_string()
     };
     let requests = json!({GPU: part(GPU, random), "cpu": part("cpu", random)});
-    Some(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("load-{name}"), "namespace": "fitting"},
+    Some(
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("load-{name}"), "namespace": "fitting"},
         "spec": {"nodeName": name, "tolerations": [{"operator": "Exists"}], "containers": [{"name": "main", "image": "busybox",
-            "resources": {"requests": requests, "limits": {GPU: requests[GPU]}}}]}}))
+            "resources": {"requests": requests, "limits": {GPU: requests[GPU]}}}]}}),
+    )
 }
 
 fn job(case: u64, random: &mut Random) -> String {
@@ -75,7 +85,11 @@ fn job(case: u64, random: &mut Random) -> String {
     if random.one_in(3) {
         pod.push("nodeSelector: {disk: fast}");
     }
-    let pod = if pod.is_empty() { String::new() } else { format!("pod: {{{}}}\n", pod.join(", ")) };
+    let pod = if pod.is_empty() {
+        String::new()
+    } else {
+        format!("pod: {{{}}}\n", pod.join(", "))
+    };
     format!(
         "kind: training\nversion: v0.1\njob: {{name: case-{case}, gang: none}}\nenvironment: {{image: busybox, command: [train]}}\n\
          resources: {{pool: fit-{case}, gpu: {gpus}, cpu: {cpus}, node_count: {nodes}}}\n{pod}"
@@ -94,7 +108,9 @@ fn what_fits_is_placed_and_nothing_else() {
         jobs.push(job(case, &mut random));
     }
     cluster().add_nodes(&nodes);
-    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": loads}));
+    scene
+        .admin
+        .apply(&json!({"apiVersion": "v1", "kind": "List", "items": loads}));
     let said: Vec<(Value, i32)> = jobs
         .iter()
         .map(|job| {
@@ -102,28 +118,54 @@ fn what_fits_is_placed_and_nothing_else() {
             (run.json()[0].clone(), run.code)
         })
         .collect();
-    let unknown = said.iter().filter(|(answer, _)| answer["verdict"] == "unknown").count();
+    let unknown = said
+        .iter()
+        .filter(|(answer, _)| answer["verdict"] == "unknown")
+        .count();
     assert_eq!(unknown, 0, "nothing here is beyond it");
     for (answer, code) in &said {
-        let expected = ["now", "not-now", "never"].iter().position(|word| answer["verdict"] == *word).map(|at| [0, 8, 9][at]);
+        let expected = ["now", "not-now", "never"]
+            .iter()
+            .position(|word| answer["verdict"] == *word)
+            .map(|at| [0, 8, 9][at]);
         assert_eq!(Some(*code), expected, "{answer:#}");
     }
-    let of = |word: &str| said.iter().filter(|(answer, _)| answer["verdict"] == word).count();
-    assert!(of("now") > 2 && of("not-now") > 2 && of("never") > 1, "{} {} {}", of("now"), of("not-now"), of("never"));
+    let of = |word: &str| {
+        said.iter()
+            .filter(|(answer, _)| answer["verdict"] == word)
+            .count()
+    };
+    assert!(
+        of("now") > 2 && of("not-now") > 2 && of("never") > 1,
+        "{} {} {}",
+        of("now"),
+        of("not-now"),
+        of("never")
+    );
     // One after the other: other tests share this cluster.
     for job in &jobs {
-        scene.gpuctl_with(&["create", "-f", "-", "--allow-pending"], job).ok();
+        scene
+            .gpuctl_with(&["create", "-f", "-", "--allow-pending"], job)
+            .ok();
     }
     let placed = || {
         let pods = items(&scene.get(&["pods", "-l", "gpuctl/job"]));
         let mut counts = vec![0_u64; jobs.len()];
-        for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string()) {
-            let case: usize = pod["metadata"]["labels"]["gpuctl/job"].as_str().unwrap()[5..].parse().unwrap();
+        for pod in pods
+            .iter()
+            .filter(|pod| pod["spec"]["nodeName"].is_string())
+        {
+            let case: usize = pod["metadata"]["labels"]["gpuctl/job"].as_str().unwrap()[5..]
+                .parse()
+                .unwrap();
             counts[case] += 1;
         }
         counts
     };
-    let expected: Vec<u64> = said.iter().map(|(answer, _)| answer["podsNow"].as_u64().unwrap()).collect();
+    let expected: Vec<u64> = said
+        .iter()
+        .map(|(answer, _)| answer["podsNow"].as_u64().unwrap())
+        .collect();
     let end = Instant::now() + Duration::from_secs(90);
     while placed() != expected && Instant::now() < end {
         thread::sleep(Duration::from_millis(500));
@@ -133,7 +175,14 @@ fn what_fits_is_placed_and_nothing_else() {
     for (case, (placed, (answer, _))) in placed().iter().zip(&said).enumerate() {
         assert_eq!(answer["podsNow"], *placed, "{}\n{answer:#}", jobs[case]);
     }
-    scene.admin.run(&["delete", "jobs,pods", "--all", "-n", "fitting", "--wait=false"]);
+    scene.admin.run(&[
+        "delete",
+        "jobs,pods",
+        "--all",
+        "-n",
+        "fitting",
+        "--wait=false",
+    ]);
 }
 
 #[test]
@@ -157,43 +206,75 @@ fn what_binds_is_told() {
     let expected = "training/big in binding: not now: 1 of 2 pods fit, 8 more GPUs needed (2 pods × 8 GPUs)\n  \
                     1 node: room for 1 pod (binding-a)\n  1 node: cordoned (binding-b)\n";
     assert!(told.starts_with(expected), "{told}");
-    let within =
-        |resources: &str, code: i32| scene.gpuctl_with(&["fit", "-f", "-", "--by", "rack"], &job(resources, "")).exits(code).out;
+    let within = |resources: &str, code: i32| {
+        scene
+            .gpuctl_with(&["fit", "-f", "-", "--by", "rack"], &job(resources, ""))
+            .exits(code)
+            .out
+    };
     let told = within("gpu: 8, node_count: 2", 9);
-    assert!(told.starts_with("training/big in binding: never within one rack (2 pods × 8 GPUs)\n"), "{told}");
+    assert!(
+        told.starts_with("training/big in binding: never within one rack (2 pods × 8 GPUs)\n"),
+        "{told}"
+    );
     assert!(
         told.contains("\n  rack=r1: 1 of 2 pods, never all (1 node)\n  rack=r2: 0 of 2 pods, never all (1 node)\n"),
         "{told}"
     );
     let told = within("gpu: 4, node_count: 2", 0);
-    assert!(told.contains("\n  rack=r1: 2 of 2 pods (1 node)\n"), "{told}");
-    assert!(fit(&job("gpu: 8", ""), 0).starts_with("training/big in binding: fits now (1 pod × 8 GPUs)\n"));
-    assert!(fit(&job("gpu: 9", ""), 9).starts_with("training/big in binding: never here (1 pod × 9 GPUs)\n"));
+    assert!(
+        told.contains("\n  rack=r1: 2 of 2 pods (1 node)\n"),
+        "{told}"
+    );
+    assert!(
+        fit(&job("gpu: 8", ""), 0)
+            .starts_with("training/big in binding: fits now (1 pod × 8 GPUs)\n")
+    );
+    assert!(
+        fit(&job("gpu: 9", ""), 9)
+            .starts_with("training/big in binding: never here (1 pod × 9 GPUs)\n")
+    );
     let spread = "pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}\n";
     assert!(fit(&job("gpu: 1", spread), 1).contains("not known (1 pod × 1 GPU)"));
     assert!(fit(&job("gpu: 1", spread), 1).contains("not evaluated: topology spread"));
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "binding"},
         "spec": {"hard": {"requests.nvidia.com/gpu": "4"}}}));
-    scene.get_until(&["resourcequota", "few"], |quota| quota["status"]["hard"].is_object());
-    assert!(fit(&job("gpu: 8", ""), 9).contains("quota `few` allows 4 of requests.nvidia.com/gpu at most"));
+    scene.get_until(&["resourcequota", "few"], |quota| {
+        quota["status"]["hard"].is_object()
+    });
+    assert!(
+        fit(&job("gpu: 8", ""), 9)
+            .contains("quota `few` allows 4 of requests.nvidia.com/gpu at most")
+    );
     // Who may not list pods does not learn what is free.
     let alice = scene.seen_by(Persona::Alice);
-    alice.gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job("gpu: 1", "")).exits(1);
+    alice
+        .gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job("gpu: 1", ""))
+        .exits(1);
 }
 
 /// The scheduler ends the pod that `fit` names, and no other.
 #[test]
 fn who_gives_way_is_named_beforehand() {
     let scene = Scene::new("giving-way");
-    cluster().add_nodes(&[in_pool(node("giving-way-a", Some(A100), &[(GPU, 8)]), "giving-way")]);
+    cluster().add_nodes(&[in_pool(
+        node("giving-way-a", Some(A100), &[(GPU, 8)]),
+        "giving-way",
+    )]);
     let class = |name: &str, value: i64, more: &Value| {
-        let mut class =
-            json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
-        class.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let mut class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
+        class
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         scene.admin.apply(&class);
     };
     class("giving-way-first", 1000, &json!({}));
-    class("giving-way-polite", 1000, &json!({"preemptionPolicy": "Never"}));
+    class(
+        "giving-way-polite",
+        1000,
+        &json!({"preemptionPolicy": "Never"}),
+    );
     class("giving-way-middle", 500, &json!({}));
     let holder = |name: &str, class: Option<&str>| {
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "giving-way"},
@@ -214,26 +295,63 @@ fn who_gives_way_is_named_beforehand() {
         )
     };
     let fit = |class: &str, gpus: u32| {
-        scene.gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job(class, gpus)).exits(8).json()[0]["victims"].clone()
+        scene
+            .gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job(class, gpus))
+            .exits(8)
+            .json()[0]["victims"]
+            .clone()
     };
     let low = json!({"namespace": "giving-way", "name": "low", "priority": 0, "gpus": 4, "node": "giving-way-a"});
     assert_eq!(fit("giving-way-first", 4), json!([low]));
     assert_eq!(fit("giving-way-first", 8).as_array().unwrap().len(), 2);
-    assert_eq!(fit("giving-way-polite", 4), Value::Null, "it preempts nobody");
-    let text = scene.gpuctl_with(&["fit", "-f", "-"], &job("giving-way-first", 4)).exits(8).out;
-    assert!(text.contains("\n  would end a pod of giving-way/low on giving-way-a, priority 0: 4 GPUs\n"), "{text}");
-    scene.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &job("giving-way-first", 4)).ok();
+    assert_eq!(
+        fit("giving-way-polite", 4),
+        Value::Null,
+        "it preempts nobody"
+    );
+    let text = scene
+        .gpuctl_with(&["fit", "-f", "-"], &job("giving-way-first", 4))
+        .exits(8)
+        .out;
+    assert!(
+        text.contains(
+            "\n  would end a pod of giving-way/low on giving-way-a, priority 0: 4 GPUs\n"
+        ),
+        "{text}"
+    );
+    scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--allow-pending"],
+            &job("giving-way-first", 4),
+        )
+        .ok();
     let end = Instant::now() + Duration::from_secs(60);
     let names = || -> Vec<String> {
         let pods = items(&scene.get(&["pods"]));
-        let placed =
-            pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string() && pod["metadata"]["deletionTimestamp"].is_null());
-        placed.map(|pod| pod["metadata"]["name"].as_str().unwrap()[..3].to_owned()).collect()
+        let placed = pods.iter().filter(|pod| {
+            pod["spec"]["nodeName"].is_string() && pod["metadata"]["deletionTimestamp"].is_null()
+        });
+        placed
+            .map(|pod| pod["metadata"]["name"].as_str().unwrap()[..3].to_owned())
+            .collect()
     };
     while names() != ["mid", "urg"] && Instant::now() < end {
         thread::sleep(Duration::from_millis(500));
     }
     assert_eq!(names(), ["mid", "urg"]);
-    scene.admin.run(&["delete", "jobs,pods", "--all", "-n", "giving-way", "--wait=false"]);
-    scene.admin.run(&["delete", "priorityclass", "giving-way-first", "giving-way-polite", "giving-way-middle"]);
+    scene.admin.run(&[
+        "delete",
+        "jobs,pods",
+        "--all",
+        "-n",
+        "giving-way",
+        "--wait=false",
+    ]);
+    scene.admin.run(&[
+        "delete",
+        "priorityclass",
+        "giving-way-first",
+        "giving-way-polite",
+        "giving-way-middle",
+    ]);
 }

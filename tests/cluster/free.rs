@@ -12,7 +12,9 @@ use crate::support::{A100, GPU, Scene, cluster};
 const RACK: &str = "example.com/rack";
 
 fn free(scene: &Scene, more: &[&str]) -> Value {
-    let run = scene.gpuctl(&[&["free", "--pool", scene.name, "-o", "json"], more].concat()).ok();
+    let run = scene
+        .gpuctl(&[&["free", "--pool", scene.name, "-o", "json"], more].concat())
+        .ok();
     run.json()
 }
 
@@ -42,12 +44,14 @@ fn blocks_gangs_and_what_is_stranded() {
         tainted(gpus("spare-broken"), "example.com/gpu-unhealthy", "true"),
         tainted(gpus("spare-reserved"), "example.com/reserved", "true"),
     ]);
-    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
-        pod("lab", "spare-b", &json!({GPU: "1"})),
-        pod("large", "spare-c", &json!({GPU: "5"})),
-        // Of 96 CPUs it leaves two, so six of its eight GPUs are of no use.
-        pod("preprocess", "spare-starved", &json!({"cpu": "94"})),
-    ]}));
+    scene
+        .admin
+        .apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+            pod("lab", "spare-b", &json!({GPU: "1"})),
+            pod("large", "spare-c", &json!({GPU: "5"})),
+            // Of 96 CPUs it leaves two, so six of its eight GPUs are of no use.
+            pod("preprocess", "spare-starved", &json!({"cpu": "94"})),
+        ]}));
     let end = Instant::now() + Duration::from_secs(30);
     let found = loop {
         let found = free(&scene, &["--slots", "8"]);
@@ -56,24 +60,55 @@ fn blocks_gangs_and_what_is_stranded() {
         }
         thread::sleep(Duration::from_millis(300));
     };
-    // 8 on a, 7 on b, 3 on c, 2 on the starved one; six there, and eight each of the others, are not.
+    // 8 on a, 7 on b, 3 on c, 2 on the starved one; six there, and eight each of the others, are
+    // not.
     let group = &found["groups"][0];
-    assert_eq!((&group["gpuType"], &group["gpuTotal"]), (&json!("a100-80g"), &json!(56)), "{found:#}");
-    assert_eq!((&group["gpuFree"], &group["gpuStranded"]), (&json!(20), &json!(30)), "{found:#}");
+    assert_eq!(
+        (&group["gpuType"], &group["gpuTotal"]),
+        (&json!("a100-80g"), &json!(56)),
+        "{found:#}"
+    );
+    assert_eq!(
+        (&group["gpuFree"], &group["gpuStranded"]),
+        (&json!(20), &json!(30)),
+        "{found:#}"
+    );
     let blocks = json!([{"gpus": 8, "nodes": 1}, {"gpus": 7, "nodes": 1}, {"gpus": 3, "nodes": 1}, {"gpus": 2, "nodes": 1}]);
     assert_eq!(group["blocks"], blocks);
-    assert_eq!(group["largestGang"], json!({"gpus": 14, "nodes": 2, "gpusPerNode": 7}));
+    assert_eq!(
+        group["largestGang"],
+        json!({"gpus": 14, "nodes": 2, "gpusPerNode": 7})
+    );
     let causes: Vec<(&str, u64)> = group["stranded"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| (one["cause"].as_str().unwrap(), one["gpus"].as_u64().unwrap()))
+        .map(|one| {
+            (
+                one["cause"].as_str().unwrap(),
+                one["gpus"].as_u64().unwrap(),
+            )
+        })
         .collect();
-    assert_eq!(causes, [("node-faulty", 8), ("cordoned", 8), ("taint", 8), ("insufficient-cpu", 6)]);
+    assert_eq!(
+        causes,
+        [
+            ("node-faulty", 8),
+            ("cordoned", 8),
+            ("taint", 8),
+            ("insufficient-cpu", 6)
+        ]
+    );
     assert_eq!(group["stranded"][3]["holder"], "spare/preprocess");
     let moves = json!([{"pod": "spare/lab", "gpus": 1, "from": "spare-b", "to": "spare-starved"}]);
-    assert_eq!(group["slots"], json!({"gpus": 8, "jobsNow": 1, "moves": moves}));
-    let text = scene.gpuctl(&["free", "--pool", "spare", "--slots", "8"]).ok().out;
+    assert_eq!(
+        group["slots"],
+        json!({"gpus": 8, "jobsNow": 1, "moves": moves})
+    );
+    let text = scene
+        .gpuctl(&["free", "--pool", "spare", "--slots", "8"])
+        .ok()
+        .out;
     assert_eq!(
         text,
         "TYPE     TOTAL FREE LARGEST GANG  BLOCKS\n\
@@ -85,8 +120,20 @@ fn blocks_gangs_and_what_is_stranded() {
          a100-80g: 1 job of 8 fits now; 2 after moving spare/lab (1 GPU) from spare-b to spare-starved\n"
     );
     let by = free(&scene, &["--by", RACK, "--slots", "16"]);
-    let of = |rack: &str| by["groups"].as_array().unwrap().iter().find(|group| group["domain"] == rack).unwrap().clone();
-    assert_eq!((&of("left")["gpuFree"], &of("right")["gpuFree"]), (&json!(15), &json!(5)), "{by:#}");
+    let of = |rack: &str| {
+        by["groups"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|group| group["domain"] == rack)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(
+        (&of("left")["gpuFree"], &of("right")["gpuFree"]),
+        (&json!(15), &json!(5)),
+        "{by:#}"
+    );
     assert_eq!(of("left")["largestGang"]["gpus"], 14);
     what_it_says_fits_is_placed(&scene);
     the_advice_works(&scene);
@@ -96,15 +143,31 @@ fn blocks_gangs_and_what_is_stranded() {
 
 /// As many pods of three GPUs as it says run, and not one more.
 fn what_it_says_fits_is_placed(scene: &Scene) {
-    let said = free(scene, &["--slots", "3"])["groups"][0]["slots"]["jobsNow"].as_u64().unwrap();
+    let said = free(scene, &["--slots", "3"])["groups"][0]["slots"]["jobsNow"]
+        .as_u64()
+        .unwrap();
     // 8/3 + 7/3 + 3/3 + 2/3
     assert_eq!(said, 5);
     let names: Vec<String> = (0..=said).map(|index| format!("three-{index}")).collect();
     for name in &names {
-        scene.create(name, "resources: {pool: POOL, gpu: 3, cpu: 3, memory: 12Gi}");
+        scene.create(
+            name,
+            "resources: {pool: POOL, gpu: 3, cpu: 3, memory: 12Gi}",
+        );
     }
     let running = || {
-        let jobs = scene.gpuctl(&["get", "jobs", "--no-progress", "--status", "running", "-o", "json"]).ok().json();
+        let jobs = scene
+            .gpuctl(&[
+                "get",
+                "jobs",
+                "--no-progress",
+                "--status",
+                "running",
+                "-o",
+                "json",
+            ])
+            .ok()
+            .json();
         jobs["total"].as_u64().unwrap()
     };
     let end = Instant::now() + Duration::from_secs(60);
@@ -121,10 +184,17 @@ fn what_it_says_fits_is_placed(scene: &Scene) {
 
 /// The pod that it names is moved where it says, and then two jobs of eight run.
 fn the_advice_works(scene: &Scene) {
-    scene.admin.run(&["delete", "pod", "lab", "-n", "spare", "--wait=true"]);
-    scene.admin.apply(&pod("lab", "spare-starved", &json!({GPU: "1"})));
+    scene
+        .admin
+        .run(&["delete", "pod", "lab", "-n", "spare", "--wait=true"]);
+    scene
+        .admin
+        .apply(&pod("lab", "spare-starved", &json!({GPU: "1"})));
     for name in ["eight-0", "eight-1"] {
-        scene.create(name, "resources: {pool: POOL, gpu: 8, cpu: 8, memory: 32Gi}");
+        scene.create(
+            name,
+            "resources: {pool: POOL, gpu: 8, cpu: 8, memory: 32Gi}",
+        );
     }
     for name in ["eight-0", "eight-1"] {
         scene.until(name, "running", None);

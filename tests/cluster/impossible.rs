@@ -1,5 +1,6 @@
-//! What can never run here is refused before it is written, by what the nodes have and not by what is free of them; what can run
-//! later is accepted, with a line that says who holds what it waits for.
+//! What can never run here is refused before it is written, by what the nodes have and not by what
+//! is free of them; what can run later is accepted, with a line that says who holds what it waits
+//! for.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
@@ -10,40 +11,91 @@ use crate::support::{A100, GPU, Scene, cluster, items};
 const CREATE: [&str; 3] = ["create", "-f", "-"];
 
 fn nothing_is_written(scene: &Scene) {
-    assert_eq!(items(&scene.get(&["jobs,services,deployments"])), Vec::<Value>::new());
+    assert_eq!(
+        items(&scene.get(&["jobs,services,deployments"])),
+        Vec::<Value>::new()
+    );
 }
 
 #[test]
 fn what_no_node_holds_is_refused_by_every_verb_that_submits() {
     let scene = Scene::with_nodes("never", 2);
-    let job = |resources: &str| scene.training("a", &format!("resources: {{pool: POOL, {resources}}}"));
+    let job =
+        |resources: &str| scene.training("a", &format!("resources: {{pool: POOL, {resources}}}"));
     // Nodes of the sandbox have 8 GPUs, 96 CPUs, 1Ti of memory and 2Ti of disk.
     for (resources, told) in [
-        ("gpu: 16", "no node has 16 a100-80g; the largest has 8 (never-0)"),
-        ("gpu: 8, cpu: 97", "no node with 8 a100-80g has 97 CPUs; the largest has 96 (never-0)"),
-        ("gpu: 1, memory: 2Ti", "no node with 1 a100-80g has 2Ti of memory; the largest has 1Ti (never-0)"),
-        ("gpu: 8, node_count: 3", "the nodes that qualify hold 2 such pods at once, and the job needs 3 together"),
+        (
+            "gpu: 16",
+            "no node has 16 a100-80g; the largest has 8 (never-0)",
+        ),
+        (
+            "gpu: 8, cpu: 97",
+            "no node with 8 a100-80g has 97 CPUs; the largest has 96 (never-0)",
+        ),
+        (
+            "gpu: 1, memory: 2Ti",
+            "no node with 1 a100-80g has 2Ti of memory; the largest has 1Ti (never-0)",
+        ),
+        (
+            "gpu: 8, node_count: 3",
+            "the nodes that qualify hold 2 such pods at once, and the job needs 3 together",
+        ),
     ] {
-        scene.gpuctl_with(&CREATE, &job(resources)).exits(3).says(told).says("stdin:5:");
-        scene.gpuctl_with(&["create", "-f", "-", "--dry-run=server"], &job(resources)).exits(3).says(told);
-        scene.gpuctl_with(&["apply", "-f", "-"], &job(resources)).exits(3).says(told);
-        let found = scene.gpuctl_with(&["validate", "-f", "-", "--server", "-o", "json"], &job(resources)).exits(3).json();
+        scene
+            .gpuctl_with(&CREATE, &job(resources))
+            .exits(3)
+            .says(told)
+            .says("stdin:5:");
+        scene
+            .gpuctl_with(&["create", "-f", "-", "--dry-run=server"], &job(resources))
+            .exits(3)
+            .says(told);
+        scene
+            .gpuctl_with(&["apply", "-f", "-"], &job(resources))
+            .exits(3)
+            .says(told);
+        let found = scene
+            .gpuctl_with(
+                &["validate", "-f", "-", "--server", "-o", "json"],
+                &job(resources),
+            )
+            .exits(3)
+            .json();
         assert!(found["files"][0].to_string().contains(told), "{found:#}");
     }
     scene
-        .gpuctl(&["run", "--name", "a", "--image", "busybox:1", "--gpus", "9", "--pool", "never", "--", "true"])
+        .gpuctl(&[
+            "run",
+            "--name",
+            "a",
+            "--image",
+            "busybox:1",
+            "--gpus",
+            "9",
+            "--pool",
+            "never",
+            "--",
+            "true",
+        ])
         .exits(3)
         .says("no node has 9 a100-80g");
-    let disk =
-        "resources: {pool: POOL, gpu: 1}\npod: {containers: [{name: main, resources: {requests: {ephemeral-storage: 3Ti}}}]}";
+    let disk = "resources: {pool: POOL, gpu: 1}\npod: {containers: [{name: main, resources: {requests: {ephemeral-storage: 3Ti}}}]}";
     scene
         .gpuctl_with(&CREATE, &scene.training("a", disk))
         .exits(3)
         .says("no node with 1 a100-80g has 3Ti of ephemeral storage; the largest has 2Ti");
     let service = scene.service("a", "vllm", 1, "resources: {pool: POOL, gpu: 9}");
-    scene.gpuctl_with(&CREATE, &service).exits(3).says("no node has 9 a100-80g");
+    scene
+        .gpuctl_with(&CREATE, &service)
+        .exits(3)
+        .says("no node has 9 a100-80g");
     nothing_is_written(&scene);
-    let meant = scene.gpuctl_with(&["create", "-f", "-", "--allow-pending", "-o", "json"], &job("gpu: 16")).ok();
+    let meant = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--allow-pending", "-o", "json"],
+            &job("gpu: 16"),
+        )
+        .ok();
     assert_eq!(meant.json()["status"], "pending");
     meant.says("no node has 16 a100-80g");
 }
@@ -53,21 +105,42 @@ fn cordoned_and_broken_nodes_count_and_growing_groups_only_warn() {
     let scene = Scene::new("capacity");
     let mut large = in_pool(node("capacity-large", Some(A100), &[(GPU, 16)]), "capacity");
     large["spec"] = json!({"unschedulable": true});
-    let mut broken = in_pool(node("capacity-broken", Some(A100), &[(GPU, 4)]), "capacity-broken");
+    let mut broken = in_pool(
+        node("capacity-broken", Some(A100), &[(GPU, 4)]),
+        "capacity-broken",
+    );
     // As after a crash of the device plugin.
     broken["status"]["allocatable"][GPU] = json!("0");
-    let mut group = in_pool(node("capacity-group", Some(A100), &[(GPU, 8)]), "capacity-group");
+    let mut group = in_pool(
+        node("capacity-group", Some(A100), &[(GPU, 8)]),
+        "capacity-group",
+    );
     group["metadata"]["labels"]["eks.amazonaws.com/nodegroup"] = json!("a100");
     cluster().add_nodes(&[large, broken, group]);
     let job = |name: &str, pool: &str, gpus: u32| {
-        scene.training(name, &format!("resources: {{pool: {pool}, gpu: {gpus}, gpu-type: a100-80g}}"))
+        scene.training(
+            name,
+            &format!("resources: {{pool: {pool}, gpu: {gpus}, gpu-type: a100-80g}}"),
+        )
     };
-    let cordoned = scene.gpuctl_with(&CREATE, &job("cordoned", "capacity", 16)).ok();
+    let cordoned = scene
+        .gpuctl_with(&CREATE, &job("cordoned", "capacity", 16))
+        .ok();
     cordoned.says("no node that qualifies takes new pods now");
-    scene.gpuctl_with(&CREATE, &job("over", "capacity", 17)).exits(3).says("no node has 17 a100-80g; the largest has 16");
-    scene.gpuctl_with(&CREATE, &job("broken", "capacity-broken", 4)).ok();
-    scene.gpuctl_with(&CREATE, &job("worse", "capacity-broken", 5)).exits(3).says("the largest has 4 (capacity-broken)");
-    let grows = scene.gpuctl_with(&CREATE, &job("grows", "capacity-group", 9)).ok();
+    scene
+        .gpuctl_with(&CREATE, &job("over", "capacity", 17))
+        .exits(3)
+        .says("no node has 17 a100-80g; the largest has 16");
+    scene
+        .gpuctl_with(&CREATE, &job("broken", "capacity-broken", 4))
+        .ok();
+    scene
+        .gpuctl_with(&CREATE, &job("worse", "capacity-broken", 5))
+        .exits(3)
+        .says("the largest has 4 (capacity-broken)");
+    let grows = scene
+        .gpuctl_with(&CREATE, &job("grows", "capacity-group", 9))
+        .ok();
     grows.says("no node has 9 a100-80g; the largest has 8 (capacity-group); the job never starts unless an autoscaler adds a larger node");
 }
 
@@ -78,20 +151,47 @@ fn what_can_run_later_is_accepted_with_who_holds_it() {
     scene.create("two", "resources: {pool: POOL, gpu: 8}");
     scene.until("one", "running", None);
     scene.until("two", "running", None);
-    let run = scene.gpuctl_with(&CREATE, &scene.training("c", "resources: {pool: POOL, gpu: 4}")).ok();
-    assert!(run.err.starts_with("no node has 4 a100-80g free now; later-"), "{}", run.err);
+    let run = scene
+        .gpuctl_with(
+            &CREATE,
+            &scene.training("c", "resources: {pool: POOL, gpu: 4}"),
+        )
+        .ok();
+    assert!(
+        run.err
+            .starts_with("no node has 4 a100-80g free now; later-"),
+        "{}",
+        run.err
+    );
     // 8 - 6 are left beside the first, none beside the second.
     run.says(" has most: 2; later/two holds 8, later/one holds 6");
-    let fits = scene.gpuctl_with(&CREATE, &scene.training("d", "resources: {pool: POOL, gpu: 2}")).ok();
+    let fits = scene
+        .gpuctl_with(
+            &CREATE,
+            &scene.training("d", "resources: {pool: POOL, gpu: 2}"),
+        )
+        .ok();
     assert_eq!(fits.err, "");
-    let gang = scene.gpuctl_with(&CREATE, &scene.training("e", "resources: {pool: POOL, gpu: 8, node_count: 2}")).ok();
+    let gang = scene
+        .gpuctl_with(
+            &CREATE,
+            &scene.training("e", "resources: {pool: POOL, gpu: 8, node_count: 2}"),
+        )
+        .ok();
     gang.says("only 0 of 2 pods fit now; those that start hold their GPUs while they wait for the others; later/two holds 8");
     // Programs get it as a warning object; stdout is one document.
-    let run =
-        scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &scene.training("f", "resources: {pool: POOL, gpu: 4}")).ok();
+    let run = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "-o", "json"],
+            &scene.training("f", "resources: {pool: POOL, gpu: 4}"),
+        )
+        .ok();
     assert_eq!(run.json()["jobId"], "f");
     let warning: Value = serde_json::from_str(run.err.lines().next().unwrap()).unwrap();
-    assert!(warning["message"].as_str().unwrap().contains("free now"), "{warning}");
+    assert!(
+        warning["message"].as_str().unwrap().contains("free now"),
+        "{warning}"
+    );
 }
 
 #[test]
@@ -99,23 +199,52 @@ fn names_of_what_is_not_there_are_refused_together() {
     let scene = Scene::with_nodes("names", 1);
     let job = |rest: &str| scene.training("a", rest);
     let storage = "storage: {workdirs: [{path: /m, pvc: models}, {path: /k, secret: keys}, {path: /c, configmap: settings}]}";
-    let run = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &job(storage)).exits(4);
+    let run = scene
+        .gpuctl_with(&["create", "-f", "-", "-o", "json"], &job(storage))
+        .exits(4);
     let error: Value = serde_json::from_str(run.err.lines().last().unwrap()).unwrap();
     assert_eq!(error["error"], "ClaimNotFound");
-    assert_eq!(error["message"], "claim `models` does not exist in namespace `names`");
+    assert_eq!(
+        error["message"],
+        "claim `models` does not exist in namespace `names`"
+    );
     assert_eq!(
         error["causes"],
-        json!(["secret `keys` does not exist in namespace `names`", "ConfigMap `settings` does not exist in namespace `names`"])
+        json!([
+            "secret `keys` does not exist in namespace `names`",
+            "ConfigMap `settings` does not exist in namespace `names`"
+        ])
     );
     let secret = "environment: {image: 'busybox:1', env: [{name: HF_TOKEN, secret: hub}]}";
-    scene.gpuctl_with(&CREATE, &job(secret)).exits(4).says("secret `hub` does not exist").says("gpuctl create secret hub");
-    scene.admin.run(&["create", "secret", "generic", "hub", "--from-literal=TOKEN=x", "-n", "names"]);
-    scene.gpuctl_with(&CREATE, &job(secret)).exits(4).says("secret `hub` has no key `HF_TOKEN`; it has TOKEN");
     scene
-        .gpuctl_with(&CREATE, &job("storage: {workdirs: [{path: /d, size: 1Gi, storageClass: none-such}]}"))
+        .gpuctl_with(&CREATE, &job(secret))
+        .exits(4)
+        .says("secret `hub` does not exist")
+        .says("gpuctl create secret hub");
+    scene.admin.run(&[
+        "create",
+        "secret",
+        "generic",
+        "hub",
+        "--from-literal=TOKEN=x",
+        "-n",
+        "names",
+    ]);
+    scene
+        .gpuctl_with(&CREATE, &job(secret))
+        .exits(4)
+        .says("secret `hub` has no key `HF_TOKEN`; it has TOKEN");
+    scene
+        .gpuctl_with(
+            &CREATE,
+            &job("storage: {workdirs: [{path: /d, size: 1Gi, storageClass: none-such}]}"),
+        )
         .exits(4)
         .says("there is no storage class `none-such`");
-    scene.gpuctl_with(&CREATE, &job("pod: {serviceAccountName: robot}")).exits(4).says("service account `robot` does not exist");
+    scene
+        .gpuctl_with(&CREATE, &job("pod: {serviceAccountName: robot}"))
+        .exits(4)
+        .says("service account `robot` does not exist");
     nothing_is_written(&scene);
     // What another document of the same run brings is there.
     let both = format!(
@@ -123,13 +252,24 @@ fn names_of_what_is_not_there_are_refused_together() {
         scene.training("maker", "storage: {workdirs: [{path: /out, size: 1Gi}]}"),
         scene.training("user", "storage: {workdirs: [{path: /in, pvc: maker-out}]}")
     );
-    let made = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &both).ok().json();
+    let made = scene
+        .gpuctl_with(&["create", "-f", "-", "-o", "json"], &both)
+        .ok()
+        .json();
     assert_eq!(made["success"].as_array().unwrap().len(), 2, "{made:#}");
     // A job that is there is only warned of.
     let changed = scene.service("web", "vllm", 1, "");
     scene.gpuctl_with(&["apply", "-f", "-"], &changed).ok();
-    let lost = scene.service("web", "vllm", 1, "storage: {workdirs: [{path: /m, pvc: models}]}");
-    scene.gpuctl_with(&["apply", "-f", "-"], &lost).ok().says("warning: claim `models` does not exist in namespace `names`");
+    let lost = scene.service(
+        "web",
+        "vllm",
+        1,
+        "storage: {workdirs: [{path: /m, pvc: models}]}",
+    );
+    scene
+        .gpuctl_with(&["apply", "-f", "-"], &lost)
+        .ok()
+        .says("warning: claim `models` does not exist in namespace `names`");
 }
 
 #[test]
@@ -137,7 +277,9 @@ fn quotas_that_never_allow_a_job_refuse_it() {
     let scene = Scene::with_nodes("allowed", 2);
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "allowed"},
         "spec": {"hard": {"requests.nvidia.com/gpu": "8"}}}));
-    scene.get_until(&["resourcequota", "team"], |quota| quota["status"]["hard"].is_object());
+    scene.get_until(&["resourcequota", "team"], |quota| {
+        quota["status"]["hard"].is_object()
+    });
     // Each pod passes the API server; the two together never do.
     let two = scene.training("two", "resources: {pool: POOL, gpu: 8, node_count: 2}");
     scene
@@ -147,9 +289,17 @@ fn quotas_that_never_allow_a_job_refuse_it() {
     nothing_is_written(&scene);
     scene.create("one", "resources: {pool: POOL, gpu: 6}");
     scene.until("one", "running", None);
-    scene.get_until(&["resourcequota", "team"], |quota| quota["status"]["used"]["requests.nvidia.com/gpu"] == "6");
-    let later = scene.gpuctl_with(&CREATE, &scene.training("later", "resources: {pool: POOL, gpu: 4}")).ok();
-    let later = later.says("quota `team` has 2 of 8 requests.nvidia.com/gpu left and the job needs 4");
+    scene.get_until(&["resourcequota", "team"], |quota| {
+        quota["status"]["used"]["requests.nvidia.com/gpu"] == "6"
+    });
+    let later = scene
+        .gpuctl_with(
+            &CREATE,
+            &scene.training("later", "resources: {pool: POOL, gpu: 4}"),
+        )
+        .ok();
+    let later =
+        later.says("quota `team` has 2 of 8 requests.nvidia.com/gpu left and the job needs 4");
     assert!(!later.err.contains("probe"), "{}", later.err);
 }
 
@@ -165,7 +315,15 @@ fn whoever_may_not_look_is_warned_and_served() {
         "-n",
         "blindly",
     ]);
-    scene.admin.run(&["create", "rolebinding", "maker", "--role=maker", "--user=frank", "-n", "blindly"]);
+    scene.admin.run(&[
+        "create",
+        "rolebinding",
+        "maker",
+        "--role=maker",
+        "--user=frank",
+        "-n",
+        "blindly",
+    ]);
     let frank = scene.seen_by(Persona::Frank);
     let job = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: 'busybox:1'}\nresources: {gpu: 64}\nstorage: {workdirs: [{path: /m, pvc: models}]}\n";
     frank

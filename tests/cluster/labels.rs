@@ -1,4 +1,5 @@
-//! `label node`, `get label`, `get node-labels`, `get gpu-type`: each node for itself, and nothing lost.
+//! `label node`, `get label`, `get node-labels`, `get gpu-type`: each node for itself, and nothing
+//! lost.
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
@@ -13,67 +14,208 @@ fn label(scene: &Scene, node: &str, key: &str) -> Value {
 fn labels_are_set_read_and_taken_away() {
     let scene = Scene::with_nodes("labels", 2);
     let key = "nvidia.com/gpu-type";
-    let one = scene.gpuctl(&["label", "node", "labels-0", "nvidia.com/gpu-type=a100-80g", "-o", "json"]).ok().json();
-    assert_eq!((&one["nodeName"], &one["label"]), (&json!("labels-0"), &json!({"key": key, "value": "a100-80g"})));
-    let again = scene.gpuctl(&["label", "node", "labels-0", "nvidia.com/gpu-type=a100-80g"]).ok();
-    assert_eq!(again.out, "labels-0: nvidia.com/gpu-type=a100-80g was set already\n");
-    let read = scene.gpuctl(&["get", "label", "labels-0", &format!("--key={key}"), "-o", "json"]).ok().json();
-    assert_eq!((&read["label"]["value"], &read["label"]["createdAt"]), (&json!("a100-80g"), &Value::Null));
-    assert!(read["label"]["lastUpdatedAt"].as_str().unwrap().ends_with('Z'), "{read}");
-    assert_eq!(scene.gpuctl(&["get", "node-labels", "labels-0", "--key", key]).ok().out, "a100-80g\n");
-    let conflict = scene.gpuctl(&["label", "node", "labels-0", "nvidia.com/gpu-type=h100", "-o", "json"]).exits(1);
+    let one = scene
+        .gpuctl(&[
+            "label",
+            "node",
+            "labels-0",
+            "nvidia.com/gpu-type=a100-80g",
+            "-o",
+            "json",
+        ])
+        .ok()
+        .json();
+    assert_eq!(
+        (&one["nodeName"], &one["label"]),
+        (
+            &json!("labels-0"),
+            &json!({"key": key, "value": "a100-80g"})
+        )
+    );
+    let again = scene
+        .gpuctl(&["label", "node", "labels-0", "nvidia.com/gpu-type=a100-80g"])
+        .ok();
+    assert_eq!(
+        again.out,
+        "labels-0: nvidia.com/gpu-type=a100-80g was set already\n"
+    );
+    let read = scene
+        .gpuctl(&[
+            "get",
+            "label",
+            "labels-0",
+            &format!("--key={key}"),
+            "-o",
+            "json",
+        ])
+        .ok()
+        .json();
+    assert_eq!(
+        (&read["label"]["value"], &read["label"]["createdAt"]),
+        (&json!("a100-80g"), &Value::Null)
+    );
+    assert!(
+        read["label"]["lastUpdatedAt"]
+            .as_str()
+            .unwrap()
+            .ends_with('Z'),
+        "{read}"
+    );
+    assert_eq!(
+        scene
+            .gpuctl(&["get", "node-labels", "labels-0", "--key", key])
+            .ok()
+            .out,
+        "a100-80g\n"
+    );
+    let conflict = scene
+        .gpuctl(&[
+            "label",
+            "node",
+            "labels-0",
+            "nvidia.com/gpu-type=h100",
+            "-o",
+            "json",
+        ])
+        .exits(1);
     assert_eq!(conflict.out, "");
-    assert!(conflict.err.contains("\"LabelConflict\"") && conflict.err.contains("--overwrite"), "{}", conflict.err);
-    let batch =
-        scene.gpuctl(&["label", "node", "labels-0", "labels-1", "nope", "nvidia.com/gpu-type=h100", "--overwrite", "-o", "json"]);
+    assert!(
+        conflict.err.contains("\"LabelConflict\"") && conflict.err.contains("--overwrite"),
+        "{}",
+        conflict.err
+    );
+    let batch = scene.gpuctl(&[
+        "label",
+        "node",
+        "labels-0",
+        "labels-1",
+        "nope",
+        "nvidia.com/gpu-type=h100",
+        "--overwrite",
+        "-o",
+        "json",
+    ]);
     let batch = batch.exits(1).json();
     assert_eq!(batch["success"], json!(["labels-0", "labels-1"]));
-    assert_eq!((&batch["failed"][0]["nodeName"], &batch["failed"][0]["error"]), (&json!("nope"), &json!("NodeNotFound")));
+    assert_eq!(
+        (
+            &batch["failed"][0]["nodeName"],
+            &batch["failed"][0]["error"]
+        ),
+        (&json!("nope"), &json!("NodeNotFound"))
+    );
     let own = |verb: &str| {
-        let all = scene.gpuctl(&["get", verb, "--all", "-o", "json"]).ok().json();
-        all["items"].as_array().unwrap().iter().find(|node| node["nodeName"] == "labels-1").unwrap().clone()
+        let all = scene
+            .gpuctl(&["get", verb, "--all", "-o", "json"])
+            .ok()
+            .json();
+        all["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|node| node["nodeName"] == "labels-1")
+            .unwrap()
+            .clone()
     };
-    assert_eq!(own("node-labels"), own("gpu-type"), "two names of one verb; other tests add nodes in between");
+    assert_eq!(
+        own("node-labels"),
+        own("gpu-type"),
+        "two names of one verb; other tests add nodes in between"
+    );
     let own = own("node-labels");
     assert_eq!(own["boundPools"], json!(["labels"]));
-    assert!(own["gpuLabels"].as_array().unwrap().contains(&json!({"key": key, "value": "h100"})), "{own}");
-    let gone = scene.gpuctl(&["label", "node", "labels-0", key, "--delete", "-o", "json"]).ok().json();
-    assert_eq!((&gone["nodeName"], &gone["labelKey"]), (&json!("labels-0"), &json!(key)));
+    assert!(
+        own["gpuLabels"]
+            .as_array()
+            .unwrap()
+            .contains(&json!({"key": key, "value": "h100"})),
+        "{own}"
+    );
+    let gone = scene
+        .gpuctl(&["label", "node", "labels-0", key, "--delete", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&gone["nodeName"], &gone["labelKey"]),
+        (&json!("labels-0"), &json!(key))
+    );
     assert_eq!(label(&scene, "labels-0", key), Value::Null);
-    scene.gpuctl(&["label", "node", "labels-0", key, "--delete"]).exits(4).says("has no label");
-    scene.gpuctl(&["get", "label", "labels-0", "--key", key]).exits(4).says("has no label `nvidia.com/gpu-type`");
-    scene.gpuctl(&["get", "label", "nope"]).exits(4).says("there is no node `nope`");
-    assert_eq!(label(&scene, "labels-0", "gpuctl/pool"), "labels", "other labels stay");
+    scene
+        .gpuctl(&["label", "node", "labels-0", key, "--delete"])
+        .exits(4)
+        .says("has no label");
+    scene
+        .gpuctl(&["get", "label", "labels-0", "--key", key])
+        .exits(4)
+        .says("has no label `nvidia.com/gpu-type`");
+    scene
+        .gpuctl(&["get", "label", "nope"])
+        .exits(4)
+        .says("there is no node `nope`");
+    assert_eq!(
+        label(&scene, "labels-0", "gpuctl/pool"),
+        "labels",
+        "other labels stay"
+    );
 }
 
 #[test]
 fn what_is_no_label_or_not_ours_is_refused_before_anything_is_written() {
     let scene = Scene::with_nodes("bad-labels", 2);
     let nodes = |word: &str, code: i32, text: &str| {
-        scene.gpuctl(&["label", "node", "bad-labels-0", "bad-labels-1", word]).exits(code).says(text);
+        scene
+            .gpuctl(&["label", "node", "bad-labels-0", "bad-labels-1", word])
+            .exits(code)
+            .says(text);
     };
     nodes("bad key=x", 2, "is no key of a label");
     nodes("a=b c", 2, "is no value of a label");
     nodes("a", 2, "says no value");
     nodes("gpuctl/pool=other", 2, "gpuctl add node NODE --pool POOL");
     nodes("kubernetes.io/arch=x", 2, "belongs to Kubernetes");
-    scene.gpuctl(&["label", "node", "bad-labels-0", "a=b", "--delete"]).exits(2).says("--delete takes the key alone");
+    scene
+        .gpuctl(&["label", "node", "bad-labels-0", "a=b", "--delete"])
+        .exits(2)
+        .says("--delete takes the key alone");
     scene.gpuctl(&["label", "node", "bad-labels-0"]).exits(2);
     assert_eq!(label(&scene, "bad-labels-1", "a"), Value::Null);
-    scene.gpuctl(&["label", "node", "bad-labels-0", "node.kubernetes.io/x=y", "--force"]).ok();
+    scene
+        .gpuctl(&[
+            "label",
+            "node",
+            "bad-labels-0",
+            "node.kubernetes.io/x=y",
+            "--force",
+        ])
+        .ok();
     assert_eq!(label(&scene, "bad-labels-0", "node.kubernetes.io/x"), "y");
 }
 
 #[test]
 fn two_people_who_label_one_node_lose_nothing() {
     let scene = Scene::with_nodes("label-race", 1);
-    let children: Vec<_> =
-        (0..6).map(|index| scene.start(&["label", "node", "label-race-0", &format!("team.example.com/k{index}=v")])).collect();
+    let children: Vec<_> = (0..6)
+        .map(|index| {
+            scene.start(&[
+                "label",
+                "node",
+                "label-race-0",
+                &format!("team.example.com/k{index}=v"),
+            ])
+        })
+        .collect();
     for child in children {
         crate::support::finish(child, std::time::Duration::from_secs(60)).ok();
     }
     for index in 0..6 {
-        assert_eq!(label(&scene, "label-race-0", &format!("team.example.com/k{index}")), "v");
+        assert_eq!(
+            label(
+                &scene,
+                "label-race-0",
+                &format!("team.example.com/k{index}")
+            ),
+            "v"
+        );
     }
 }
 
@@ -81,5 +223,9 @@ fn two_people_who_label_one_node_lose_nothing() {
 fn who_may_not_write_nodes_is_told_so() {
     let scene = Scene::with_nodes("label-rights", 1);
     scene.allow_edit(Persona::Carol);
-    scene.seen_by(Persona::Carol).gpuctl(&["label", "node", "label-rights-0", "a=b"]).exits(5).says("forbidden");
+    scene
+        .seen_by(Persona::Carol)
+        .gpuctl(&["label", "node", "label-rights-0", "a=b"])
+        .exits(5)
+        .says("forbidden");
 }

@@ -18,36 +18,83 @@ fn filters_order_pages_and_formats() {
     }
     scene.until("stuck", "pending", Some("Unschedulable"));
     let names = |arguments: &[&str]| {
-        let run = scene.gpuctl(&[&["get", "jobs", "--no-progress", "-o", "name"], arguments].concat()).ok();
-        run.out.lines().map(|line| line.trim_start_matches("lists/").to_owned()).collect::<Vec<_>>()
+        let run = scene
+            .gpuctl(&[&["get", "jobs", "--no-progress", "-o", "name"], arguments].concat())
+            .ok();
+        run.out
+            .lines()
+            .map(|line| line.trim_start_matches("lists/").to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(&[]), ["a", "b", "c", "stuck"]);
     assert_eq!(names(&["--status", "pending"]), ["stuck"]);
     assert_eq!(names(&["--kind", "inference"]), Vec::<String>::new());
-    assert_eq!(names(&["--pool", "lists", "--mine", "--sort-by", "gpu"]), ["stuck", "b", "c", "a"]);
+    assert_eq!(
+        names(&["--pool", "lists", "--mine", "--sort-by", "gpu"]),
+        ["stuck", "b", "c", "a"]
+    );
     assert_eq!(names(&["--pool", "elsewhere"]), Vec::<String>::new());
     assert_eq!(names(&["--page", "2", "--page-size", "3"]), ["stuck"]);
     assert_eq!(names(&["--page", "9"]), Vec::<String>::new());
-    let page = scene.gpuctl(&["get", "jobs", "--page-size", "2", "-o", "json"]).ok().json();
-    assert_eq!((page["total"].as_u64(), page["items"].as_array().map(Vec::len)), (Some(4), Some(2)));
+    let page = scene
+        .gpuctl(&["get", "jobs", "--page-size", "2", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (
+            page["total"].as_u64(),
+            page["items"].as_array().map(Vec::len)
+        ),
+        (Some(4), Some(2))
+    );
 
     let table = scene.gpuctl(&["get", "jobs"]).ok().out;
     assert_eq!(
-        table.lines().next().unwrap().split_whitespace().collect::<Vec<_>>(),
-        ["NAME", "KIND", "STATUS", "GPU", "TYPE", "UTIL", "POOL", "AGE", "PROGRESS"]
+        table
+            .lines()
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>(),
+        [
+            "NAME", "KIND", "STATUS", "GPU", "TYPE", "UTIL", "POOL", "AGE", "PROGRESS"
+        ]
     );
-    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
-    assert_eq!(scene.gpuctl(&["get", "jobs", "--no-headers"]).ok().out.lines().count(), 4);
+    assert!(
+        table.lines().all(|line| line.chars().count() <= 80),
+        "{table}"
+    );
+    assert_eq!(
+        scene
+            .gpuctl(&["get", "jobs", "--no-headers"])
+            .ok()
+            .out
+            .lines()
+            .count(),
+        4
+    );
     let csv = scene.gpuctl(&["get", "jobs", "-o", "csv"]).ok().out;
     let row: Vec<&str> = csv.lines().nth(2).unwrap().split(',').collect();
-    assert_eq!(&row[..6], ["lists", "b", "training", "running", "3", "a100-80g"]);
+    assert_eq!(
+        &row[..6],
+        ["lists", "b", "training", "running", "3", "a100-80g"]
+    );
     let wide = scene.gpuctl(&["get", "jobs", "-o", "wide"]).ok().out;
-    assert!(wide.lines().next().unwrap().ends_with("MESSAGE") && wide.contains("Insufficient nvidia.com/gpu"), "{wide}");
+    assert!(
+        wide.lines().next().unwrap().ends_with("MESSAGE")
+            && wide.contains("Insufficient nvidia.com/gpu"),
+        "{wide}"
+    );
     let yaml = scene.gpuctl(&["get", "jobs", "-o", "yaml"]).ok().out;
     assert!(yaml.starts_with("total: 4\nitems:\n"), "{yaml}");
-    // Equal input gives equal bytes.
-    // What the scheduler says of the one that waits counts all nodes of the cluster, which other tests add.
-    let json = || scene.gpuctl(&["get", "jobs", "a", "b", "c", "--no-progress", "-o", "json"]).ok().out;
+    // Equal input gives equal bytes. What the scheduler says of the one that waits counts all nodes
+    // of the cluster, which other tests add.
+    let json = || {
+        scene
+            .gpuctl(&["get", "jobs", "a", "b", "c", "--no-progress", "-o", "json"])
+            .ok()
+            .out
+    };
     assert_eq!(json(), json());
 }
 
@@ -55,7 +102,10 @@ fn filters_order_pages_and_formats() {
 fn nothing_found_is_said_on_stderr_only() {
     let scene = Scene::new("nothing");
     let run = scene.gpuctl(&["get", "jobs"]).ok();
-    assert_eq!((run.out.as_str(), run.err.as_str()), ("", "no jobs found\n"));
+    assert_eq!(
+        (run.out.as_str(), run.err.as_str()),
+        ("", "no jobs found\n")
+    );
 }
 
 #[test]
@@ -63,15 +113,34 @@ fn progress_comes_from_the_log_of_the_first_rank() {
     let scene = Scene::with_nodes("progress", 1);
     scene.create("a", "");
     scene.until("a", "running", None);
-    let pod = scene.pods("a")[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    let progress = || scene.gpuctl(&["get", "jobs", "-o", "json"]).ok().json()["items"][0]["progress"].clone();
+    let pod = scene.pods("a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let progress =
+        || scene.gpuctl(&["get", "jobs", "-o", "json"]).ok().json()["items"][0]["progress"].clone();
     assert_eq!(progress(), Value::Null);
     let mut log = cluster().pod_log("progress", &pod, "main");
     log.say("loading");
     log.say(" 65%|######5   | 650/1000 [10:00<05:23,  1.08it/s]");
     assert_eq!(progress(), 65);
-    assert_eq!(scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok().json()["progress"], 65);
-    assert!(scene.gpuctl(&["get", "jobs"]).ok().out.lines().nth(1).unwrap().ends_with("65%"));
+    assert_eq!(
+        scene
+            .gpuctl(&["describe", "job", "a", "-o", "json"])
+            .ok()
+            .json()["progress"],
+        65
+    );
+    assert!(
+        scene
+            .gpuctl(&["get", "jobs"])
+            .ok()
+            .out
+            .lines()
+            .nth(1)
+            .unwrap()
+            .ends_with("65%")
+    );
 }
 
 #[test]
@@ -81,7 +150,9 @@ fn a_watch_in_a_pipe_prints_an_object_per_change() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     scene.create("a", "");
     let mut seen = Vec::new();
-    let schema = jsonschema::draft202012::new(&gpuctl_view::program::answers::line("get-jobs").unwrap()).unwrap();
+    let schema =
+        jsonschema::draft202012::new(&gpuctl_view::program::answers::line("get-jobs").unwrap())
+            .unwrap();
     let mut next = || -> Value {
         let line = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
         assert!(schema.is_valid(&line), "{line:#}");
@@ -106,10 +177,17 @@ fn the_overview_is_watched_like_a_list() {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     out.read_line(&mut line).unwrap();
     let first: serde_json::Value = serde_json::from_str(&line).unwrap();
-    assert!(first["gpuTotal"].as_u64().is_some_and(|total| total >= 8), "{first:#}");
+    assert!(
+        first["gpuTotal"].as_u64().is_some_and(|total| total >= 8),
+        "{first:#}"
+    );
     // One more node is one more line.
     let more = gpuctl_sandbox::nodes::in_pool(
-        gpuctl_sandbox::nodes::node("overviewed-9", Some(crate::support::A100), &[(crate::support::GPU, 8)]),
+        gpuctl_sandbox::nodes::node(
+            "overviewed-9",
+            Some(crate::support::A100),
+            &[(crate::support::GPU, 8)],
+        ),
         "overviewed",
     );
     cluster().add_nodes(&[more]);

@@ -1,4 +1,5 @@
-//! `logs` through the real API server: merged, filtered, followed to the end of the job, over broken connections.
+//! `logs` through the real API server: merged, filtered, followed to the end of the job, over
+//! broken connections.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,7 +12,11 @@ use gpuctl_sandbox::Persona;
 use crate::support::{Scene, cluster, file, finish, items};
 
 fn pod_names(scene: &Scene, job: &str) -> Vec<String> {
-    scene.pods(job).iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    scene
+        .pods(job)
+        .iter()
+        .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -20,14 +25,22 @@ fn ranks_are_merged_by_time_and_can_be_picked() {
     scene.create("a", "resources: {pool: POOL, gpu: 1, node_count: 2}");
     scene.until("a", "running", None);
     let pods = pod_names(&scene, "a");
-    let mut logs: Vec<_> = pods.iter().map(|pod| cluster().pod_log("merged", pod, "main")).collect();
+    let mut logs: Vec<_> = pods
+        .iter()
+        .map(|pod| cluster().pod_log("merged", pod, "main"))
+        .collect();
     let start = jiff::Timestamp::now();
     for step in 0..6 {
-        let at = start.checked_add(jiff::SignedDuration::from_millis(step * 10)).unwrap();
+        let at = start
+            .checked_add(jiff::SignedDuration::from_millis(step * 10))
+            .unwrap();
         logs[step as usize % 2].say_at(at, &format!("step {step}"));
     }
     let lines = |arguments: &[&str]| scene.gpuctl(&[&["logs", "a"], arguments].concat()).ok().out;
-    assert_eq!(lines(&[]), " 0 │ step 0\n 1 │ step 1\n 0 │ step 2\n 1 │ step 3\n 0 │ step 4\n 1 │ step 5\n");
+    assert_eq!(
+        lines(&[]),
+        " 0 │ step 0\n 1 │ step 1\n 0 │ step 2\n 1 │ step 3\n 0 │ step 4\n 1 │ step 5\n"
+    );
     assert_eq!(lines(&["--tail", "2"]), " 0 │ step 4\n 1 │ step 5\n");
     assert_eq!(lines(&["--rank", "1"]), "step 1\nstep 3\nstep 5\n");
     assert_eq!(lines(&["--pod", &pods[0]]), "step 0\nstep 2\nstep 4\n");
@@ -35,12 +48,19 @@ fn ranks_are_merged_by_time_and_can_be_picked() {
     assert_eq!(lines(&["--grep", "step", "--tail", "1"]), " 1 │ step 5\n");
     assert_eq!(lines(&["--since", "1h", "--rank", "0"]).lines().count(), 3);
     let stamped = lines(&["--timestamps", "--rank", "0", "--tail", "1"]);
-    assert!(stamped.ends_with("Z step 4\n") && stamped.starts_with("20"), "{stamped}");
+    assert!(
+        stamped.ends_with("Z step 4\n") && stamped.starts_with("20"),
+        "{stamped}"
+    );
     let json = scene.gpuctl(&["logs", "a", "-o", "json"]).ok().json();
     assert_eq!(json["logs"].as_array().unwrap().len(), 6);
     assert_eq!(json["lines"][5]["rank"], 1);
     assert_eq!(json["lastTimestamp"], json["lines"][5]["timestamp"]);
-    scene.gpuctl(&["logs", "a", "--rank", "7"]).exits(4).says("job `a` has no rank 7").says("available: 0, 1");
+    scene
+        .gpuctl(&["logs", "a", "--rank", "7"])
+        .exits(4)
+        .says("job `a` has no rank 7")
+        .says("available: 0, 1");
     scene.gpuctl(&["logs", "a", "--grep", "["]).exits(2);
     scene.gpuctl(&["logs", "nope"]).exits(4);
 }
@@ -50,7 +70,10 @@ fn a_job_that_has_not_begun_says_why_there_is_no_log() {
     let scene = Scene::with_nodes("silent", 1);
     scene.create("a", "resources: {pool: POOL, gpu: 9}");
     scene.until("a", "pending", Some("Unschedulable"));
-    let run = scene.gpuctl(&["logs", "a"]).ok().says("no log yet: a is pending Unschedulable");
+    let run = scene
+        .gpuctl(&["logs", "a"])
+        .ok()
+        .says("no log yet: a is pending Unschedulable");
     assert_eq!(run.out, "");
 }
 
@@ -60,13 +83,28 @@ fn the_try_before_is_read_from_the_earlier_pod() {
     scene.create("a", "job: {name: NAME, retries: 1}\nenvironment: {image: busybox, env: {SIM_SECONDS: 2, SIM_EXIT: 1}}");
     scene.until("a", "running", None);
     let first = pod_names(&scene, "a").remove(0);
-    cluster().pod_log("previous", &first, "main").say("the first try");
-    scene.gpuctl(&["logs", "a", "--previous"]).exits(4).says("no pod of job `a` had an earlier attempt");
-    scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| items(pods).len() == 2);
-    let second = pod_names(&scene, "a").into_iter().find(|name| *name != first).unwrap();
+    cluster()
+        .pod_log("previous", &first, "main")
+        .say("the first try");
+    scene
+        .gpuctl(&["logs", "a", "--previous"])
+        .exits(4)
+        .says("no pod of job `a` had an earlier attempt");
+    scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
+        items(pods).len() == 2
+    });
+    let second = pod_names(&scene, "a")
+        .into_iter()
+        .find(|name| *name != first)
+        .unwrap();
     scene.get_until(&["pod", &second], |pod| pod["status"]["phase"] != "Pending");
-    cluster().pod_log("previous", &second, "main").say("the second try");
-    assert_eq!(scene.gpuctl(&["logs", "a", "--previous"]).ok().out, "the first try\n");
+    cluster()
+        .pod_log("previous", &second, "main")
+        .say("the second try");
+    assert_eq!(
+        scene.gpuctl(&["logs", "a", "--previous"]).ok().out,
+        "the first try\n"
+    );
     assert_eq!(scene.gpuctl(&["logs", "a"]).ok().out, "the second try\n");
 }
 
@@ -78,18 +116,33 @@ fn following_ends_with_the_job_and_pods_that_appear_later_join() {
     scene.until("blocker", "running", None);
     scene.create("a", "environment: {image: busybox, env: {SIM_SECONDS: 8}}\nresources: {pool: POOL, gpu: 4, node_count: 2}");
     scene.until("a", "pending", Some("WaitingForPeers"));
-    scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| items(pods).iter().any(|pod| pod["status"]["phase"] == "Running"));
+    scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
+        items(pods)
+            .iter()
+            .any(|pod| pod["status"]["phase"] == "Running")
+    });
     let child = scene.start(&["logs", "a", "-f"]);
-    let first = scene.pods("a").into_iter().find(|pod| pod["status"]["phase"] == "Running").unwrap();
+    let first = scene
+        .pods("a")
+        .into_iter()
+        .find(|pod| pod["status"]["phase"] == "Running")
+        .unwrap();
     let rank = |pod: &serde_json::Value| {
-        pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"].as_str().unwrap().to_owned()
+        pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let name = |pod: &serde_json::Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
     let mut early = cluster().pod_log("follow", &name(&first), "main");
     early.say("alone");
     scene.gpuctl(&["delete", "job", "blocker", "--force"]).ok();
     scene.until("a", "running", None);
-    let second = scene.pods("a").into_iter().find(|pod| name(pod) != name(&first)).unwrap();
+    let second = scene
+        .pods("a")
+        .into_iter()
+        .find(|pod| name(pod) != name(&first))
+        .unwrap();
     let mut late = cluster().pod_log("follow", &name(&second), "main");
     late.say("joined");
     early.say("together");
@@ -100,8 +153,12 @@ fn following_ends_with_the_job_and_pods_that_appear_later_join() {
     let mut lines: Vec<&str> = run.out.lines().collect();
     lines.sort_unstable();
     let (one, two) = (rank(&first), rank(&second));
-    let mut expected =
-        [format!(" {one} │ alone"), format!(" {one} │ together"), format!(" {two} │ joined"), format!(" {two} │ the last word")];
+    let mut expected = [
+        format!(" {one} │ alone"),
+        format!(" {one} │ together"),
+        format!(" {two} │ joined"),
+        format!(" {two} │ the last word"),
+    ];
     expected.sort_unstable();
     assert_eq!(lines, expected, "{}", run.err);
     assert!(run.err.contains("a succeeded"), "{}", run.err);
@@ -115,20 +172,35 @@ fn a_retried_rank_goes_on_in_its_new_pod() {
     let first = pod_names(&scene, "a").remove(0);
     cluster().pod_log("retried", &first, "main").say("one");
     let child = scene.start(&["logs", "a", "-f"]);
-    scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| items(pods).len() == 2);
-    let second = pod_names(&scene, "a").into_iter().find(|name| *name != first).unwrap();
+    scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
+        items(pods).len() == 2
+    });
+    let second = pod_names(&scene, "a")
+        .into_iter()
+        .find(|name| *name != first)
+        .unwrap();
     cluster().pod_log("retried", &second, "main").say("two");
     let run = finish(child, Duration::from_secs(90)).ok();
     assert_eq!(run.out, "one\ntwo\n", "{}", run.err);
-    assert!(run.err.contains(&format!("rank 0 goes on in {second}: {first} ended with exit 1, Error")), "{}", run.err);
+    assert!(
+        run.err.contains(&format!(
+            "rank 0 goes on in {second}: {first} ended with exit 1, Error"
+        )),
+        "{}",
+        run.err
+    );
 }
 
-/// A road to the API server that breaks every connection now and then, and leads nowhere while it is closed.
+/// A road to the API server that breaks every connection now and then, and leads nowhere while it
+/// is closed.
 fn shaky_road(every: Duration, closed: &Arc<AtomicBool>) -> u16 {
     let (closed, barred) = (Arc::clone(closed), Arc::clone(closed));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let target = cluster().api_server().trim_start_matches("https://").to_owned();
+    let target = cluster()
+        .api_server()
+        .trim_start_matches("https://")
+        .to_owned();
     let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
     let cut = Arc::clone(&open);
     std::thread::spawn(move || {
@@ -151,7 +223,9 @@ fn shaky_road(every: Duration, closed: &Arc<AtomicBool>) -> u16 {
                 continue;
             }
             let server = TcpStream::connect(&target).unwrap();
-            open.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
+            open.lock()
+                .unwrap()
+                .extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
             let (mut up, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             std::thread::spawn(move || std::io::copy(&mut up, &mut to));
             let (mut down, mut back) = (server, client);
@@ -172,10 +246,30 @@ fn no_line_is_lost_or_repeated_when_connections_break() {
     log.say("line 0");
     let port = shaky_road(Duration::from_millis(900), &Arc::default());
     let kubeconfig = std::fs::read_to_string(cluster().kubeconfig(Persona::Admin)).unwrap();
-    let config = file("shaky.kubeconfig", &kubeconfig.replace(&cluster().api_server(), &format!("https://127.0.0.1:{port}")));
-    let mut child = scene.start(&["logs", "a", "-f", "--tail", "1000", "--kubeconfig", config.to_str().unwrap()]);
+    let config = file(
+        "shaky.kubeconfig",
+        &kubeconfig.replace(
+            &cluster().api_server(),
+            &format!("https://127.0.0.1:{port}"),
+        ),
+    );
+    let mut child = scene.start(&[
+        "logs",
+        "a",
+        "-f",
+        "--tail",
+        "1000",
+        "--kubeconfig",
+        config.to_str().unwrap(),
+    ]);
     let reader = BufReader::new(child.stdout.take().unwrap());
-    let reading = std::thread::spawn(move || reader.lines().map_while(Result::ok).take(LINES).collect::<Vec<_>>());
+    let reading = std::thread::spawn(move || {
+        reader
+            .lines()
+            .map_while(Result::ok)
+            .take(LINES)
+            .collect::<Vec<_>>()
+    });
     for number in 1..LINES {
         log.say(&format!("line {number}"));
         std::thread::sleep(Duration::from_millis(20));
@@ -187,13 +281,23 @@ fn no_line_is_lost_or_repeated_when_connections_break() {
     child.kill().unwrap();
     let run = finish(child, Duration::from_secs(5));
     let seen = reading.join().unwrap();
-    assert_eq!(seen, (0..LINES).map(|number| format!("line {number}")).collect::<Vec<_>>(), "{}", run.err);
+    assert_eq!(
+        seen,
+        (0..LINES)
+            .map(|number| format!("line {number}"))
+            .collect::<Vec<_>>(),
+        "{}",
+        run.err
+    );
 }
 
 #[test]
 fn a_sidecar_is_not_taken_for_the_job() {
     let scene = Scene::with_nodes("sidecar", 1);
-    scene.create("a", "resources: {pool: POOL, gpu: 1}\npod: {containers: [{name: agent, image: busybox}]}");
+    scene.create(
+        "a",
+        "resources: {pool: POOL, gpu: 1}\npod: {containers: [{name: agent, image: busybox}]}",
+    );
     // The overlay's container is merged by name, so it stands beside the job's own.
     scene.until("a", "running", None);
     let pod = pod_names(&scene, "a").remove(0);
@@ -201,11 +305,30 @@ fn a_sidecar_is_not_taken_for_the_job() {
     log.say("a\u{1b}[2Jb\u{1b}[32mc");
     log.say(" 10%|#    | 1/10\r 20%|##   | 2/10");
     // In a pipe neither colors nor what moves the cursor.
-    assert_eq!(scene.gpuctl(&["logs", "a"]).ok().out, "abc\n 20%|##   | 2/10\n");
-    assert_eq!(scene.gpuctl(&["logs", "a", "--raw", "--tail", "1"]).ok().out, " 10%|#    | 1/10\r 20%|##   | 2/10\n");
-    assert_eq!(scene.gpuctl(&["logs", "a", "-o", "json"]).ok().json()["logs"][0], "a\u{1b}[2Jb\u{1b}[32mc");
-    scene.gpuctl(&["logs", "a", "-c", "typo"]).exits(4).says("job `a` has no container `typo`").says("available: main, agent");
-    scene.gpuctl(&["logs", "a", "-f", "-c", "typo"]).exits(4).says("has no container `typo`");
+    assert_eq!(
+        scene.gpuctl(&["logs", "a"]).ok().out,
+        "abc\n 20%|##   | 2/10\n"
+    );
+    assert_eq!(
+        scene
+            .gpuctl(&["logs", "a", "--raw", "--tail", "1"])
+            .ok()
+            .out,
+        " 10%|#    | 1/10\r 20%|##   | 2/10\n"
+    );
+    assert_eq!(
+        scene.gpuctl(&["logs", "a", "-o", "json"]).ok().json()["logs"][0],
+        "a\u{1b}[2Jb\u{1b}[32mc"
+    );
+    scene
+        .gpuctl(&["logs", "a", "-c", "typo"])
+        .exits(4)
+        .says("job `a` has no container `typo`")
+        .says("available: main, agent");
+    scene
+        .gpuctl(&["logs", "a", "-f", "-c", "typo"])
+        .exits(4)
+        .says("has no container `typo`");
 }
 
 #[test]
@@ -219,7 +342,13 @@ fn the_api_server_may_be_away_for_a_while() {
     let closed: Arc<AtomicBool> = Arc::default();
     let port = shaky_road(Duration::from_secs(3600), &closed);
     let kubeconfig = std::fs::read_to_string(cluster().kubeconfig(Persona::Admin)).unwrap();
-    let config = file("away.kubeconfig", &kubeconfig.replace(&cluster().api_server(), &format!("https://127.0.0.1:{port}")));
+    let config = file(
+        "away.kubeconfig",
+        &kubeconfig.replace(
+            &cluster().api_server(),
+            &format!("https://127.0.0.1:{port}"),
+        ),
+    );
     let child = scene.start(&["logs", "a", "-f", "--kubeconfig", config.to_str().unwrap()]);
     std::thread::sleep(Duration::from_secs(2));
     closed.store(true, Ordering::Relaxed);
@@ -229,7 +358,11 @@ fn the_api_server_may_be_away_for_a_while() {
     log.say("after");
     let run = finish(child, Duration::from_secs(60)).ok();
     assert_eq!(run.out, "before\nmeanwhile\nafter\n", "{}", run.err);
-    assert!(run.err.contains("retrying") && run.err.contains("a succeeded"), "{}", run.err);
+    assert!(
+        run.err.contains("retrying") && run.err.contains("a succeeded"),
+        "{}",
+        run.err
+    );
 }
 
 /// Rank 1 fails first; the others lose it, and what they say is the same but for numbers.
@@ -243,8 +376,14 @@ fn the_first_error_of_all_ranks_is_found() {
     );
     scene.until("a", "running", None);
     for (rank, pod) in scene.pods("a").iter().enumerate() {
-        let mut log = cluster().pod_log("first-error", pod["metadata"]["name"].as_str().unwrap(), "main");
-        let second = |second: usize| jiff::Timestamp::from_second(1_769_853_600 + i64::try_from(second).unwrap()).unwrap();
+        let mut log = cluster().pod_log(
+            "first-error",
+            pod["metadata"]["name"].as_str().unwrap(),
+            "main",
+        );
+        let second = |second: usize| {
+            jiff::Timestamp::from_second(1_769_853_600 + i64::try_from(second).unwrap()).unwrap()
+        };
         log.say_at(second(0), "saved checkpoint at step 100");
         (0..40).for_each(|step| log.say_at(second(step), &format!("step {step}/100")));
         match rank {
@@ -253,21 +392,45 @@ fn the_first_error_of_all_ranks_is_found() {
                 log.say_at(second(50), "  File \"train.py\", line 7, in <module>");
                 log.say_at(second(50), "ValueError: shard 812 is broken");
             }
-            rank => log.say_at(second(60 + rank), &format!("ConnectionResetError: peer 1 of rank {rank} is gone")),
+            rank => log.say_at(
+                second(60 + rank),
+                &format!("ConnectionResetError: peer 1 of rank {rank} is gone"),
+            ),
         }
     }
     let told = scene.gpuctl(&["logs", "a", "--first-error"]).ok().out;
     let head = told.lines().next().unwrap();
     assert!(
-        head.starts_with("rank 1 on first-error-0 at ") && head.ends_with("; later something else on 2 other pods"),
+        head.starts_with("rank 1 on first-error-0 at ")
+            && head.ends_with("; later something else on 2 other pods"),
         "{told}"
     );
     assert_eq!(told.lines().count(), 32, "{told}");
-    assert!(told.ends_with("    File \"train.py\", line 7, in <module>\n> ValueError: shard 812 is broken\n"), "{told}");
-    let of_others = scene.gpuctl(&["logs", "a", "--first-error", "--rank", "0", "-o", "json"]).ok().json();
-    assert_eq!((of_others["first"]["rank"].as_u64(), of_others["podsRead"].as_u64()), (Some(0), Some(1)));
+    assert!(
+        told.ends_with(
+            "    File \"train.py\", line 7, in <module>\n> ValueError: shard 812 is broken\n"
+        ),
+        "{told}"
+    );
+    let of_others = scene
+        .gpuctl(&["logs", "a", "--first-error", "--rank", "0", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (
+            of_others["first"]["rank"].as_u64(),
+            of_others["podsRead"].as_u64()
+        ),
+        (Some(0), Some(1))
+    );
     scene.until("a", "failed", None);
     let why = scene.gpuctl(&["why", "a"]).ok().out;
-    assert!(why.contains("the first error in the logs, of rank 1: ValueError: shard 812 is broken"), "{why}");
-    assert!(why.contains("of work since the last line about a checkpoint"), "{why}");
+    assert!(
+        why.contains("the first error in the logs, of rank 1: ValueError: shard 812 is broken"),
+        "{why}"
+    );
+    assert!(
+        why.contains("of work since the last line about a checkpoint"),
+        "{why}"
+    );
 }

@@ -1,5 +1,5 @@
-//! The real binary against a real control plane: one cluster for all tests of this file, a namespace and a pool of its own
-//! for each. What gpuctl says is compared with what kubectl sees.
+//! The real binary against a real control plane: one cluster for all tests of this file, a
+//! namespace and a pool of its own for each. What gpuctl says is compared with what kubectl sees.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod applying;

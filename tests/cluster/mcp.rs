@@ -1,5 +1,5 @@
-//! `gpuctl mcp` with a client of the protocol: an agent diagnoses a job that waits, page by page, and changes only what an
-//! answer has shown before.
+//! `gpuctl mcp` with a client of the protocol: an agent diagnoses a job that waits, page by page,
+//! and changes only what an answer has shown before.
 
 use std::process::Stdio;
 
@@ -20,23 +20,45 @@ struct Agent {
 impl Agent {
     async fn start(options: &[&str]) -> Self {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", "none").args(options);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        command
+            .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
+            .env("GPUCTL_PROMETHEUS", "none")
+            .args(options);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
         let mut server = command.spawn().unwrap();
         let streams = (server.stdout.take().unwrap(), server.stdin.take().unwrap());
-        Self { client: ().serve(streams).await.unwrap(), _server: server }
+        Self {
+            client: ().serve(streams).await.unwrap(),
+            _server: server,
+        }
     }
 
     async fn names(&self) -> Vec<String> {
-        self.client.list_all_tools().await.unwrap().into_iter().map(|tool| tool.name.into_owned()).collect()
+        self.client
+            .list_all_tools()
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|tool| tool.name.into_owned())
+            .collect()
     }
 
     async fn call(&self, name: &'static str, arguments: Value) -> (String, bool) {
-        let request = CallToolRequestParams::new(name).with_arguments(arguments.as_object().unwrap().clone());
-        let CallToolResult { content, is_error, .. } = self.client.call_tool(request).await.unwrap();
+        let request =
+            CallToolRequestParams::new(name).with_arguments(arguments.as_object().unwrap().clone());
+        let CallToolResult {
+            content, is_error, ..
+        } = self.client.call_tool(request).await.unwrap();
         let text = content[0].as_text().unwrap().text.clone();
         // A preview is shown whole, because it is confirmed as a whole.
-        assert!(text.len() <= 2000 || word(&text).is_some(), "{} bytes", text.len());
+        assert!(
+            text.len() <= 2000 || word(&text).is_some(),
+            "{} bytes",
+            text.len()
+        );
         (text, is_error != Some(true))
     }
 
@@ -49,18 +71,31 @@ impl Agent {
 
 /// The word that confirms a change, at the end of its preview.
 fn word(text: &str) -> Option<&str> {
-    text.lines().last()?.split("`confirm: \"").nth(1)?.split('"').next()
+    text.lines()
+        .last()?
+        .split("`confirm: \"")
+        .nth(1)?
+        .split('"')
+        .next()
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
 }
 
 #[test]
 fn an_agent_finds_out_why_a_job_waits() {
     let scene = Scene::with_nodes("agents", 1);
     scene.create("holder", "resources: {pool: POOL, gpu: 8}");
-    scene.gpuctl_with(&["create", "-f", "-"], &scene.training("waiter", "resources: {pool: POOL, gpu: 4}")).ok();
+    scene
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            &scene.training("waiter", "resources: {pool: POOL, gpu: 4}"),
+        )
+        .ok();
     scene.until("waiter", "pending", None);
     runtime().block_on(async {
         let agent = Agent::start(&["-n", "agents", "mcp"]).await;
@@ -95,7 +130,13 @@ fn an_agent_finds_out_why_a_job_waits() {
 #[test]
 fn an_agent_changes_only_what_was_shown_before() {
     let scene = Scene::with_nodes("writers", 1);
-    let exists = |name: &str| scene.admin.try_run(&["get", "job", name, "-n", "writers"], "").status.success();
+    let exists = |name: &str| {
+        scene
+            .admin
+            .try_run(&["get", "job", name, "-n", "writers"], "")
+            .status
+            .success()
+    };
     runtime().block_on(async {
         let agent = Agent::start(&["mcp", "--allow-writes", "-n", "writers"]).await;
         let environment = "environment: {image: busybox, env: {HF_TOKEN: hf_abcdefghijklmnopqrstuvwxyz, MOTD: CANARY}}";
@@ -123,9 +164,18 @@ fn an_agent_changes_only_what_was_shown_before() {
         assert!(!is_good && absent.contains("there is no job") && word(&absent).is_none(), "{absent}");
     });
     let mut command = crate::runner::gpuctl();
-    command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).args(["mcp", "--allow-writes", "--read-only"]);
-    crate::support::run(command, "").exits(2).says("contradicts the read-only mode");
+    command
+        .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
+        .args(["mcp", "--allow-writes", "--read-only"]);
+    crate::support::run(command, "")
+        .exits(2)
+        .says("contradicts the read-only mode");
     let mut command = crate::runner::gpuctl();
     command.arg("skill");
-    assert!(crate::support::run(command, "").ok().out.starts_with("---\nname: gpuctl\n"));
+    assert!(
+        crate::support::run(command, "")
+            .ok()
+            .out
+            .starts_with("---\nname: gpuctl\n")
+    );
 }

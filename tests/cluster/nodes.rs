@@ -8,11 +8,20 @@ use crate::support::{A100, GPU, Scene, cluster, items};
 
 /// The nodes of this scene's pool, by name.
 fn nodes(scene: &Scene) -> Vec<Value> {
-    items(&scene.gpuctl(&["get", "nodes", "--pool", scene.name, "-o", "json"]).ok().json())
+    items(
+        &scene
+            .gpuctl(&["get", "nodes", "--pool", scene.name, "-o", "json"])
+            .ok()
+            .json(),
+    )
 }
 
 fn by_name(nodes: &[Value], name: &str) -> Value {
-    nodes.iter().find(|node| node["nodeName"] == name).unwrap_or_else(|| panic!("{name}: {nodes:#?}")).clone()
+    nodes
+        .iter()
+        .find(|node| node["nodeName"] == name)
+        .unwrap_or_else(|| panic!("{name}: {nodes:#?}"))
+        .clone()
 }
 
 #[test]
@@ -29,9 +38,21 @@ fn vendors_dialects_slices_and_troubles_side_by_side() {
     sliced["metadata"]["labels"]["nvidia.com/gpu.replicas"] = json!("4");
     cluster().add_nodes(&[
         pool(node("fleet-a", Some(A100), &[(GPU, 8)])),
-        pool(node("fleet-amd", Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")), &[("amd.com/gpu", 8)])),
-        pool(node("fleet-intel", Some(("gpu.intel.com/product", "Max_1550")), &[("gpu.intel.com/i915", 4)])),
-        pool(node("fleet-mig", Some(A100), &[("nvidia.com/mig-1g.10gb", 4), ("nvidia.com/mig-3g.40gb", 1)])),
+        pool(node(
+            "fleet-amd",
+            Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")),
+            &[("amd.com/gpu", 8)],
+        )),
+        pool(node(
+            "fleet-intel",
+            Some(("gpu.intel.com/product", "Max_1550")),
+            &[("gpu.intel.com/i915", 4)],
+        )),
+        pool(node(
+            "fleet-mig",
+            Some(A100),
+            &[("nvidia.com/mig-1g.10gb", 4), ("nvidia.com/mig-3g.40gb", 1)],
+        )),
         pool(node("fleet-plain", None, &[])),
         custom,
         cordoned,
@@ -42,69 +63,159 @@ fn vendors_dialects_slices_and_troubles_side_by_side() {
     assert_eq!(found.len(), 9);
     let row = |name: &str| {
         let node = by_name(&found, name);
-        (node["status"].clone(), node["gpuTotal"].clone(), node["gpuFree"].clone(), node["gpuType"].clone())
+        (
+            node["status"].clone(),
+            node["gpuTotal"].clone(),
+            node["gpuFree"].clone(),
+            node["gpuType"].clone(),
+        )
     };
-    let is = |status: &str, total: u64, free: u64, kind: Option<&str>| (json!(status), json!(total), json!(free), json!(kind));
+    let is = |status: &str, total: u64, free: u64, kind: Option<&str>| {
+        (json!(status), json!(total), json!(free), json!(kind))
+    };
     assert_eq!(row("fleet-a"), is("active", 8, 8, Some("a100-80g")));
     assert_eq!(row("fleet-custom"), is("active", 2, 2, Some("a100-80g")));
     assert_eq!(row("fleet-amd"), is("active", 8, 8, Some("mi300x")));
     assert_eq!(row("fleet-intel"), is("active", 4, 4, Some("max-1550")));
     assert_eq!(row("fleet-mig"), is("active", 0, 0, Some("a100-80g")));
     assert_eq!(row("fleet-plain"), is("active", 0, 0, None));
-    assert_eq!(row("fleet-cordoned"), is("maintaining", 8, 8, Some("a100-80g")));
+    assert_eq!(
+        row("fleet-cordoned"),
+        is("maintaining", 8, 8, Some("a100-80g"))
+    );
     assert_eq!(row("fleet-broken"), is("faulty", 7, 7, Some("a100-80g")));
-    assert_eq!(by_name(&found, "fleet-broken")["reason"], "7 of 8 nvidia.com/gpu usable");
+    assert_eq!(
+        by_name(&found, "fleet-broken")["reason"],
+        "7 of 8 nvidia.com/gpu usable"
+    );
     assert_eq!(row("fleet-sliced"), is("active", 0, 0, Some("a100-80g")));
-    assert_eq!(by_name(&found, "fleet-sliced")["gpuSlices"], json!({"gpu.shared": {"total": 32, "used": 0}}));
+    assert_eq!(
+        by_name(&found, "fleet-sliced")["gpuSlices"],
+        json!({"gpu.shared": {"total": 32, "used": 0}})
+    );
     let mig = by_name(&found, "fleet-mig")["gpuSlices"].clone();
-    assert_eq!(mig, json!({"mig-1g.10gb": {"total": 4, "used": 0}, "mig-3g.40gb": {"total": 1, "used": 0}}));
+    assert_eq!(
+        mig,
+        json!({"mig-1g.10gb": {"total": 4, "used": 0}, "mig-3g.40gb": {"total": 1, "used": 0}})
+    );
     let only = |arguments: &[&str]| {
-        let list = scene.gpuctl(&[&["get", "nodes", "--pool", "fleet", "-o", "name"], arguments].concat()).ok();
+        let list = scene
+            .gpuctl(
+                &[
+                    &["get", "nodes", "--pool", "fleet", "-o", "name"],
+                    arguments,
+                ]
+                .concat(),
+            )
+            .ok();
         list.out.lines().map(ToOwned::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(only(&["--status", "faulty"]), ["fleet-broken"]);
     for spelling in ["mi300x", "AMD_Instinct_MI300X_OAM", "amd.com/mi300x"] {
         assert_eq!(only(&["--gpu-type", spelling]), ["fleet-amd"], "{spelling}");
     }
-    assert_eq!(only(&["--gpu-type", "nvidia.com/a100-80g"]).len(), 6, "slices are of their device's type");
-    assert_eq!(only(&["--sort-by", "gpus", "--page-size", "3"]), ["fleet-a", "fleet-amd", "fleet-cordoned"]);
+    assert_eq!(
+        only(&["--gpu-type", "nvidia.com/a100-80g"]).len(),
+        6,
+        "slices are of their device's type"
+    );
+    assert_eq!(
+        only(&["--sort-by", "gpus", "--page-size", "3"]),
+        ["fleet-a", "fleet-amd", "fleet-cordoned"]
+    );
     assert_eq!(only(&["--page", "2", "--page-size", "8"]), ["fleet-sliced"]);
-    let label = scene.gpuctl(&["get", "nodes", "--pool", "fleet", "--gpu-type", "nvidia.com/gpu-type", "-o", "json"]).ok().json();
-    assert_eq!(label["items"][0], json!({"nodeName": "fleet-a", "labelKey": "nvidia.com/gpu-type", "labelValue": null}));
+    let label = scene
+        .gpuctl(&[
+            "get",
+            "nodes",
+            "--pool",
+            "fleet",
+            "--gpu-type",
+            "nvidia.com/gpu-type",
+            "-o",
+            "json",
+        ])
+        .ok()
+        .json();
+    assert_eq!(
+        label["items"][0],
+        json!({"nodeName": "fleet-a", "labelKey": "nvidia.com/gpu-type", "labelValue": null})
+    );
     let table = scene.gpuctl(&["get", "nodes", "--pool", "fleet"]).ok().out;
-    assert!(table.lines().next().unwrap().starts_with("NAME ") && table.contains("mig-1g.10gb 4/4, mig-3g.40gb 1/1"), "{table}");
-    scene.gpuctl(&["get", "nodes", "--gpu-type", "---"]).exits(2);
-    assert_eq!(scene.gpuctl(&["get", "nodes", "--pool", "nothing"]).ok().out, "");
+    assert!(
+        table.lines().next().unwrap().starts_with("NAME ")
+            && table.contains("mig-1g.10gb 4/4, mig-3g.40gb 1/1"),
+        "{table}"
+    );
+    scene
+        .gpuctl(&["get", "nodes", "--gpu-type", "---"])
+        .exits(2);
+    assert_eq!(
+        scene
+            .gpuctl(&["get", "nodes", "--pool", "nothing"])
+            .ok()
+            .out,
+        ""
+    );
 }
 
-/// A node whose kubelet is gone: the real controller taints it, and what it held is neither free nor lost to the list.
+/// A node whose kubelet is gone: the real controller taints it, and what it held is neither free
+/// nor lost to the list.
 #[test]
 fn a_node_that_is_not_ready_is_faulty_and_still_holds_what_it_held() {
     let scene = Scene::new("lost-node");
     // No label of the simulated kubelet's: nobody writes the status of this node but this test.
     let mut lone = in_pool(node("lost-node-0", Some(A100), &[(GPU, 8)]), "lost-node");
-    lone["metadata"]["labels"].as_object_mut().unwrap().remove("type");
-    lone["status"]["conditions"] = json!([{"type": "Ready", "status": "True", "reason": "KubeletReady"}]);
+    lone["metadata"]["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove("type");
+    lone["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "True", "reason": "KubeletReady"}]);
     scene.admin.apply(&lone);
-    scene.admin.until(&["get", "node", "lost-node-0"], |node| node["spec"]["taints"].is_null());
+    scene.admin.until(&["get", "node", "lost-node-0"], |node| {
+        node["spec"]["taints"].is_null()
+    });
     assert_eq!(by_name(&nodes(&scene), "lost-node-0")["status"], "active");
     scene.create("a", "resources: {pool: POOL, gpu: 3}");
     scene.get_until(&["pods", "-l", "gpuctl/job=a"], |list| {
-        list["items"].as_array().is_some_and(|pods| pods.iter().any(|pod| pod["spec"]["nodeName"] == "lost-node-0"))
+        list["items"].as_array().is_some_and(|pods| {
+            pods.iter()
+                .any(|pod| pod["spec"]["nodeName"] == "lost-node-0")
+        })
     });
     let gone = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]}});
     let patch = gone.to_string();
-    scene.admin.run(&["patch", "node", "lost-node-0", "--subresource=status", "--type=strategic", "-p", &patch]);
+    scene.admin.run(&[
+        "patch",
+        "node",
+        "lost-node-0",
+        "--subresource=status",
+        "--type=strategic",
+        "-p",
+        &patch,
+    ]);
     scene.admin.until(&["get", "node", "lost-node-0"], |node| {
-        node["spec"]["taints"]
-            .as_array()
-            .is_some_and(|taints| taints.iter().any(|taint| taint["key"] == "node.kubernetes.io/not-ready"))
+        node["spec"]["taints"].as_array().is_some_and(|taints| {
+            taints
+                .iter()
+                .any(|taint| taint["key"] == "node.kubernetes.io/not-ready")
+        })
     });
     let node = by_name(&nodes(&scene), "lost-node-0");
-    assert_eq!((&node["status"], &node["reason"]), (&json!("faulty"), &json!("NotReady")));
-    assert_eq!((&node["gpuTotal"], &node["gpuUsed"], &node["gpuFree"]), (&json!(8), &json!(3), &json!(5)));
+    assert_eq!(
+        (&node["status"], &node["reason"]),
+        (&json!("faulty"), &json!("NotReady"))
+    );
+    assert_eq!(
+        (&node["gpuTotal"], &node["gpuUsed"], &node["gpuFree"]),
+        (&json!(8), &json!(3), &json!(5))
+    );
     let text = scene.gpuctl(&["describe", "node", "lost-node-0"]).ok().out;
-    assert!(text.contains("faulty") && text.contains("NotReady"), "{text}");
+    assert!(
+        text.contains("faulty") && text.contains("NotReady"),
+        "{text}"
+    );
     scene.gpuctl(&["delete", "job", "a", "--force"]).ok();
     scene.admin.run(&["delete", "node", "lost-node-0"]);
 }
@@ -112,7 +223,8 @@ fn a_node_that_is_not_ready_is_faulty_and_still_holds_what_it_held() {
 #[test]
 fn our_last_free_gpu_is_the_scheduler_s_last() {
     let scene = Scene::with_nodes("last-gpu", 1);
-    // A sidecar beside the container and an init container before it: 2 + 1 and 4 of them at a time.
+    // A sidecar beside the container and an init container before it: 2 + 1 and 4 of them at a
+    // time.
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mixed", "namespace": "last-gpu"}, "spec": {
         "nodeSelector": {"gpuctl/pool": "last-gpu"},
         "initContainers": [
@@ -122,8 +234,16 @@ fn our_last_free_gpu_is_the_scheduler_s_last() {
         "containers": [{"name": "main", "image": "i", "resources": {"limits": {GPU: "2"}, "requests": {"cpu": "1500m", "memory": "2Gi"}}}]}});
     scene.admin.apply(&pod);
     scene.get_until(&["pod", "mixed"], |pod| pod["status"]["phase"] == "Running");
-    let free = |scene: &Scene| by_name(&nodes(scene), "last-gpu-0")["gpuFree"].as_u64().unwrap();
-    assert_eq!(free(&scene), 4, "the init container and the sidecar, which is more than what runs later");
+    let free = |scene: &Scene| {
+        by_name(&nodes(scene), "last-gpu-0")["gpuFree"]
+            .as_u64()
+            .unwrap()
+    };
+    assert_eq!(
+        free(&scene),
+        4,
+        "the init container and the sidecar, which is more than what runs later"
+    );
     for _ in 0..free(&scene) {
         let name = format!("fill-{}", free(&scene));
         scene.create(&name, "");
@@ -132,14 +252,30 @@ fn our_last_free_gpu_is_the_scheduler_s_last() {
     assert_eq!(free(&scene), 0);
     scene.create("more", "");
     scene.until("more", "pending", Some("Unschedulable"));
-    let node = scene.gpuctl(&["describe", "node", "last-gpu-0", "-o", "json"]).ok().json();
+    let node = scene
+        .gpuctl(&["describe", "node", "last-gpu-0", "-o", "json"])
+        .ok()
+        .json();
     assert_eq!(
-        (&node["resources"]["gpuUsed"], &node["resources"]["cpuUsed"], &node["resources"]["memoryUsed"]),
+        (
+            &node["resources"]["gpuUsed"],
+            &node["resources"]["cpuUsed"],
+            &node["resources"]["memoryUsed"]
+        ),
         (&json!(8), &json!(1.5), &json!("2Gi"))
     );
     assert_eq!(node["runningJobs"].as_array().unwrap().len(), 4);
-    assert_eq!(node["runningJobs"][0], json!({"jobId": "fill-1", "name": "fill-1", "namespace": "last-gpu", "gpu": 1}));
-    assert!(node["gpuDetail"].as_array().unwrap().iter().all(|gpu| gpu["status"] == "used" && gpu["utilization"].is_null()));
+    assert_eq!(
+        node["runningJobs"][0],
+        json!({"jobId": "fill-1", "name": "fill-1", "namespace": "last-gpu", "gpu": 1})
+    );
+    assert!(
+        node["gpuDetail"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|gpu| gpu["status"] == "used" && gpu["utilization"].is_null())
+    );
     let holders = node["holders"].as_array().unwrap();
     assert!(
         holders.contains(&json!({"namespace": "last-gpu", "pod": "mixed", "jobId": null, "gpu": 4, "gpuSlices": {}})),
@@ -149,7 +285,11 @@ fn our_last_free_gpu_is_the_scheduler_s_last() {
     scene.until("more", "running", None);
     assert_eq!(free(&scene), 1);
     let text = scene.gpuctl(&["describe", "node", "last-gpu-0"]).ok().out;
-    assert!(text.starts_with("last-gpu-0   active   pool last-gpu\n") && text.contains("8 × a100-80g: 7 held, 1 free"), "{text}");
+    assert!(
+        text.starts_with("last-gpu-0   active   pool last-gpu\n")
+            && text.contains("8 × a100-80g: 7 held, 1 free"),
+        "{text}"
+    );
     scene
         .gpuctl(&["describe", "node", "last-gpu-1"])
         .exits(4)
@@ -176,12 +316,20 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
     );
     scene.admin.apply(&json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"}, "spec": {
         "selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"}}]}}));
-    scene.admin.apply(&json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+    scene.admin.apply(
+        &json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
         "metadata": {"name": "two", "namespace": "dra"}, "spec": {"spec": {"devices": {"requests": [
-            {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}]}}}}));
+            {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}]}}}}),
+    );
     let before = by_name(&nodes(&scene), "dra-0");
-    assert_eq!((&before["gpuTotal"], &before["gpuFree"], &before["gpuType"]), (&json!(3), &json!(3), &json!("h100-80g")));
-    assert_eq!(before["gpuSlices"], json!({"mig-1g.10gb": {"total": 1, "used": 0}}));
+    assert_eq!(
+        (&before["gpuTotal"], &before["gpuFree"], &before["gpuType"]),
+        (&json!(3), &json!(3), &json!("h100-80g"))
+    );
+    assert_eq!(
+        before["gpuSlices"],
+        json!({"mig-1g.10gb": {"total": 1, "used": 0}})
+    );
     let pod = |name: &str| {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "dra"}, "spec": {
         "nodeSelector": {"gpuctl/pool": "dra"}, "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "two"}],
@@ -190,9 +338,18 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
     scene.admin.apply(&pod("first"));
     scene.get_until(&["pod", "first"], |pod| pod["status"]["phase"] == "Running");
     let after = by_name(&nodes(&scene), "dra-0");
-    assert_eq!((&after["gpuUsed"], &after["gpuFree"]), (&json!(2), &json!(1)));
-    let described = scene.gpuctl(&["describe", "node", "dra-0", "-o", "json"]).ok().json();
-    assert_eq!(described["holders"][0], json!({"namespace": "dra", "pod": "first", "jobId": null, "gpu": 2, "gpuSlices": {}}));
+    assert_eq!(
+        (&after["gpuUsed"], &after["gpuFree"]),
+        (&json!(2), &json!(1))
+    );
+    let described = scene
+        .gpuctl(&["describe", "node", "dra-0", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        described["holders"][0],
+        json!({"namespace": "dra", "pod": "first", "jobId": null, "gpu": 2, "gpuSlices": {}})
+    );
     // One is left by our figure, and the scheduler refuses two.
     scene.admin.apply(&pod("second"));
     scene.get_until(&["pod", "second"], |pod| {
@@ -203,7 +360,8 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
             .any(|one| one["type"] == "PodScheduled" && one["status"] == "False")
     });
     assert_eq!(by_name(&nodes(&scene), "dra-0")["gpuFree"], 1);
-    // A job of ours claims what is left: where no plugin offers devices, a template of claims is made.
+    // A job of ours claims what is left: where no plugin offers devices, a template of claims is
+    // made.
     let job = |name: &str, gpus: u32| {
         let resources = format!("resources: {{gpu: {gpus}, gpu-type: h100-80g, pool: dra}}");
         format!(
@@ -212,30 +370,62 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
     };
     // `fit` tells the same: one is free of three.
     for (gpus, code) in [(1, 0), (2, 8), (3, 8), (4, 9)] {
-        scene.gpuctl_with(&["fit", "-f", "-"], &job("asked", gpus)).exits(code);
+        scene
+            .gpuctl_with(&["fit", "-f", "-"], &job("asked", gpus))
+            .exits(code);
     }
-    scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &job("claims", 1)).ok();
-    let template = scene.get(&["resourceclaimtemplate", "-l", "gpuctl/job=claims"])["items"][0].clone();
+    scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--wait", "--timeout", "60s"],
+            &job("claims", 1),
+        )
+        .ok();
+    let template =
+        scene.get(&["resourceclaimtemplate", "-l", "gpuctl/job=claims"])["items"][0].clone();
     assert_eq!(
         template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"][0]["cel"]["expression"],
         r#"device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100 80GB HBM3"]"#
     );
     let own = scene.job("claims");
-    assert_eq!((&own["gpu"], &own["status"]), (&json!(1), &json!("running")), "{own:#}");
+    assert_eq!(
+        (&own["gpu"], &own["status"]),
+        (&json!(1), &json!("running")),
+        "{own:#}"
+    );
     assert_eq!(by_name(&nodes(&scene), "dra-0")["gpuFree"], 0);
-    let described = scene.gpuctl(&["describe", "node", "dra-0", "-o", "json"]).ok().json();
-    let holder = described["holders"].as_array().unwrap().iter().find(|holder| holder["jobId"] == "claims").unwrap();
+    let described = scene
+        .gpuctl(&["describe", "node", "dra-0", "-o", "json"])
+        .ok()
+        .json();
+    let holder = described["holders"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|holder| holder["jobId"] == "claims")
+        .unwrap();
     assert_eq!(holder["gpu"], 1);
     // The next one waits, and `apply` of an unchanged file changes nothing.
-    scene.gpuctl_with(&["create", "-f", "-"], &job("waits", 2)).ok();
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &job("waits", 2))
+        .ok();
     scene.until("waits", "pending", Some("Unschedulable"));
     assert_eq!(
         scene.gpuctl(&["why", "waits", "-o", "json"]).ok().json()["sentence"],
         "waits waits: 2 of device class gpu.nvidia.com on one node; dra-0 has 0 of 3 free"
     );
-    assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &job("waits", 2)).ok().json()["action"], "unchanged");
+    assert_eq!(
+        scene
+            .gpuctl_with(&["apply", "-f", "-", "-o", "json"], &job("waits", 2))
+            .ok()
+            .json()["action"],
+        "unchanged"
+    );
     scene.gpuctl(&["delete", "job", "claims", "waits"]).ok();
-    scene.get_until(&["resourceclaimtemplates"], |list| list["items"].as_array().is_some_and(|items| items.len() == 1));
+    scene.get_until(&["resourceclaimtemplates"], |list| {
+        list["items"]
+            .as_array()
+            .is_some_and(|items| items.len() == 1)
+    });
     assert_eq!(by_name(&nodes(&scene), "dra-0")["gpuFree"], 1);
     scene.admin.run(&["delete", "resourceslice", "dra-0-gpus"]);
 }
@@ -247,15 +437,49 @@ fn what_may_not_be_seen_is_unknown_and_said_once() {
         .admin
         .apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "see-nodes"},
         "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}]}));
-    scene.admin.run(&["create", "clusterrolebinding", "see-nodes", "--clusterrole=see-nodes", "--user=erin"]);
+    scene.admin.run(&[
+        "create",
+        "clusterrolebinding",
+        "see-nodes",
+        "--clusterrole=see-nodes",
+        "--user=erin",
+    ]);
     let erin = scene.seen_by(Persona::Erin);
-    let run = erin.gpuctl(&["get", "nodes", "--pool", "node-rights", "-o", "json"]).ok();
+    let run = erin
+        .gpuctl(&["get", "nodes", "--pool", "node-rights", "-o", "json"])
+        .ok();
     let node = run.json()["items"][0].clone();
-    assert_eq!((&node["gpuTotal"], &node["gpuUsed"], &node["gpuFree"]), (&json!(8), &Value::Null, &Value::Null));
-    assert_eq!(run.err.matches("you may not list the pods of all namespaces").count(), 1, "{}", run.err);
-    let table = erin.gpuctl(&["get", "nodes", "--pool", "node-rights"]).ok().out;
+    assert_eq!(
+        (&node["gpuTotal"], &node["gpuUsed"], &node["gpuFree"]),
+        (&json!(8), &Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        run.err
+            .matches("you may not list the pods of all namespaces")
+            .count(),
+        1,
+        "{}",
+        run.err
+    );
+    let table = erin
+        .gpuctl(&["get", "nodes", "--pool", "node-rights"])
+        .ok()
+        .out;
     let words: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
-    assert_eq!(words, ["node-rights-0", "active", "node-rights", "a100-80g", "8", "-", "-", "-", "-"]);
+    assert_eq!(
+        words,
+        [
+            "node-rights-0",
+            "active",
+            "node-rights",
+            "a100-80g",
+            "8",
+            "-",
+            "-",
+            "-",
+            "-"
+        ]
+    );
     erin.gpuctl(&["describe", "node", "node-rights-0"]).ok();
 }
 

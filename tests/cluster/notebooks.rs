@@ -1,4 +1,5 @@
-//! `kind: notebook`: the port that its command listens on, its token that nobody sees, its files and its node over pauses.
+//! `kind: notebook`: the port that its command listens on, its token that nobody sees, its files
+//! and its node over pauses.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,10 @@ const JUPYTER: &str = "environment:\n  image: jupyter\n  command: [jupyter-lab, 
 
 fn node_of(scene: &Scene, name: &str) -> String {
     scene.until(name, "running", None);
-    scene.pods(name).remove(0)["spec"]["nodeName"].as_str().unwrap().to_owned()
+    scene.pods(name).remove(0)["spec"]["nodeName"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 fn paused(scene: &Scene, name: &str) {
@@ -26,14 +30,29 @@ fn paused(scene: &Scene, name: &str) {
 #[test]
 fn the_service_leads_to_the_port_that_the_command_listens_on() {
     let scene = Scene::with_nodes("nb-port", 1);
-    let run = scene.notebook("lab", JUPYTER).says("the command listens on 8888: `service.port` 8000 of the service leads there");
-    assert!(run.out.starts_with("notebook/lab created in nb-port: 1 pod × 1 a100-80g, pool nb-port\n"), "{}", run.out);
+    let run = scene
+        .notebook("lab", JUPYTER)
+        .says("the command listens on 8888: `service.port` 8000 of the service leads there");
+    assert!(
+        run.out
+            .starts_with("notebook/lab created in nb-port: 1 pod × 1 a100-80g, pool nb-port\n"),
+        "{}",
+        run.out
+    );
     let ports = scene.get(&["service", "lab"])["spec"]["ports"][0].clone();
-    assert_eq!((&ports["port"], &ports["targetPort"]), (&json!(8000), &json!(8888)));
+    assert_eq!(
+        (&ports["port"], &ports["targetPort"]),
+        (&json!(8000), &json!(8888))
+    );
     scene.notebook("bare", "");
     let ports = scene.get(&["service", "bare"])["spec"]["ports"][0].clone();
-    assert_eq!((&ports["port"], &ports["targetPort"]), (&json!(8888), &json!(8888)));
-    scene.notebook("inside", "environment: {image: i, command: [jupyter, lab]}").says("jupyter listens inside its pod only");
+    assert_eq!(
+        (&ports["port"], &ports["targetPort"]),
+        (&json!(8888), &json!(8888))
+    );
+    scene
+        .notebook("inside", "environment: {image: i, command: [jupyter, lab]}")
+        .says("jupyter listens inside its pod only");
     scene.until("lab", "running", None);
 }
 
@@ -62,7 +81,13 @@ fn no_list_and_no_description_shows_the_token() {
     let line = "\"$GPUCTL\" -n nb-token describe job lab -o json";
     shown += &crate::sessions::in_terminal(&scene, line).out;
     assert!(!shown.contains("s3cret-t0ken"), "{shown}");
-    assert!(!scene.gpuctl(&["describe", "job", "lab", "-o", "json"]).ok().out.contains("s3cret-t0ken"));
+    assert!(
+        !scene
+            .gpuctl(&["describe", "job", "lab", "-o", "json"])
+            .ok()
+            .out
+            .contains("s3cret-t0ken")
+    );
     assert!(shown.contains("--NotebookApp.token=***"), "{shown}");
 }
 
@@ -71,17 +96,36 @@ fn a_notebook_is_one_pod() {
     let scene = Scene::with_nodes("nb-one", 1);
     scene.notebook("lab", "");
     scene.until("lab", "running", None);
-    scene.gpuctl(&["scale", "lab", "--replicas", "2"]).exits(1).says("is a notebook: it is one pod");
-    assert_eq!(scene.gpuctl(&["scale", "lab", "--replicas", "0"]).ok().out, "lab: paused; it had 1 replica\n");
-    let yaml = |extra: &str| format!("kind: notebook\nversion: v0.1\njob: {{name: x}}\nenvironment: {{image: i}}\n{extra}");
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml("service: {replicas: 2}")).exits(3).says("a notebook is one pod");
     scene
-        .gpuctl_with(&["create", "-f", "-"], &yaml("autoscaling: {maxReplicas: 2, targetCPUUtilization: 5}"))
+        .gpuctl(&["scale", "lab", "--replicas", "2"])
+        .exits(1)
+        .says("is a notebook: it is one pod");
+    assert_eq!(
+        scene.gpuctl(&["scale", "lab", "--replicas", "0"]).ok().out,
+        "lab: paused; it had 1 replica\n"
+    );
+    let yaml = |extra: &str| {
+        format!(
+            "kind: notebook\nversion: v0.1\njob: {{name: x}}\nenvironment: {{image: i}}\n{extra}"
+        )
+    };
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &yaml("service: {replicas: 2}"))
+        .exits(3)
+        .says("a notebook is one pod");
+    scene
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            &yaml("autoscaling: {maxReplicas: 2, targetCPUUtilization: 5}"),
+        )
         .exits(3)
         .says("a notebook has no `autoscaling`");
     // Kubernetes accepts a StatefulSet of a longer name and never makes its pod.
     let long = yaml("").replace("name: x", &format!("name: {}", "n".repeat(53)));
-    scene.gpuctl_with(&["create", "-f", "-"], &long).exits(3).says("a notebook's name may have 52");
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &long)
+        .exits(3)
+        .says("a notebook's name may have 52");
     let fits = long.replace(&"n".repeat(53), &"n".repeat(52));
     scene.gpuctl_with(&["create", "-f", "-"], &fits).ok();
     scene.until(&"n".repeat(52), "running", None);
@@ -95,23 +139,35 @@ fn files_of_a_claim_survive_a_pause_and_a_new_creation() {
     scene.until("lab", "running", None);
     let claim = |scene: &Scene| items(&scene.get(&["pvc"])).remove(0);
     let before = claim(&scene);
-    assert_eq!(before["spec"]["accessModes"], json!(["ReadWriteOnce"]), "one pod mounts it");
-    assert!(before["metadata"]["ownerReferences"].is_null(), "standalone");
+    assert_eq!(
+        before["spec"]["accessModes"],
+        json!(["ReadWriteOnce"]),
+        "one pod mounts it"
+    );
+    assert!(
+        before["metadata"]["ownerReferences"].is_null(),
+        "standalone"
+    );
     paused(&scene, "lab");
     assert_eq!(claim(&scene)["metadata"]["uid"], before["metadata"]["uid"]);
     scene.gpuctl(&["resume", "job", "lab"]).ok();
     scene.until("lab", "running", None);
     scene.gpuctl(&["delete", "job", "lab"]).ok();
     assert_eq!(claim(&scene)["metadata"]["uid"], before["metadata"]["uid"]);
-    let run = scene
-        .notebook("lab", storage)
-        .says("persistentvolumeclaim/lab-home-jovyan-work of an earlier job of this name is used again");
+    let run = scene.notebook("lab", storage).says(
+        "persistentvolumeclaim/lab-home-jovyan-work of an earlier job of this name is used again",
+    );
     assert!(run.out.contains("statefulset/lab"), "{}", run.out);
     scene.until("lab", "running", None);
-    let mounted = scene.pods("lab").remove(0)["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"].clone();
+    let mounted =
+        scene.pods("lab").remove(0)["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+            .clone();
     assert_eq!(
         (mounted, claim(&scene)["metadata"]["uid"].clone()),
-        (json!("lab-home-jovyan-work"), before["metadata"]["uid"].clone())
+        (
+            json!("lab-home-jovyan-work"),
+            before["metadata"]["uid"].clone()
+        )
     );
     scene.gpuctl(&["delete", "job", "lab", "--purge"]).ok();
     scene.get_until(&["pvc"], |list| items(list).is_empty());
@@ -121,11 +177,15 @@ fn files_of_a_claim_survive_a_pause_and_a_new_creation() {
 fn a_notebook_with_folders_of_its_node_resumes_on_that_node() {
     let scene = Scene::with_nodes("nb-node", 3);
     let host = "storage: {workdirs: [/home/jovyan/work]}";
-    scene.notebook("lab", host).says("host paths are each node's own and 3 nodes qualify");
+    scene
+        .notebook("lab", host)
+        .says("host paths are each node's own and 3 nodes qualify");
     let node = node_of(&scene, "lab");
     paused(&scene, "lab");
     // The scheduler would now choose an emptier node.
-    let blocker = format!("resources: {{pool: POOL, gpu: 4}}\npod: {{nodeSelector: {{kubernetes.io/hostname: {node}}}}}");
+    let blocker = format!(
+        "resources: {{pool: POOL, gpu: 4}}\npod: {{nodeSelector: {{kubernetes.io/hostname: {node}}}}}"
+    );
     scene.create("blocker", &blocker);
     scene.until("blocker", "running", None);
     scene.gpuctl(&["resume", "job", "lab"]).ok();
@@ -134,13 +194,26 @@ fn a_notebook_with_folders_of_its_node_resumes_on_that_node() {
     scene.admin.run(&["cordon", &node]);
     scene.gpuctl(&["resume", "job", "lab"]).ok();
     let waits = scene.until("lab", "pending", Some("Unschedulable"));
-    let way = format!("its files are on {node}, `gpuctl resume job nb-node/lab --anywhere` lets it go");
-    assert!(waits["message"].as_str().unwrap().ends_with(&way), "{waits:#}");
-    assert_eq!(scene.gpuctl(&["resume", "job", "lab", "--anywhere"]).ok().out, "lab: resumed with 1 pod on any node\n");
+    let way =
+        format!("its files are on {node}, `gpuctl resume job nb-node/lab --anywhere` lets it go");
+    assert!(
+        waits["message"].as_str().unwrap().ends_with(&way),
+        "{waits:#}"
+    );
+    assert_eq!(
+        scene
+            .gpuctl(&["resume", "job", "lab", "--anywhere"])
+            .ok()
+            .out,
+        "lab: resumed with 1 pod on any node\n"
+    );
     assert_ne!(node_of(&scene, "lab"), node);
     // Files on a claim bind nobody to a node.
     scene.notebook("free", "storage: {workdirs: [{path: /w, size: 1Gi}]}");
     node_of(&scene, "free");
     paused(&scene, "free");
-    assert_eq!(scene.get(&["statefulset", "free"])["spec"]["template"]["spec"]["nodeSelector"], Value::Null);
+    assert_eq!(
+        scene.get(&["statefulset", "free"])["spec"]["template"]["spec"]["nodeSelector"],
+        Value::Null
+    );
 }

@@ -1,4 +1,5 @@
-//! The objects of a training as the API server keeps them: each trap has a test that fails without its remedy.
+//! The objects of a training as the API server keeps them: each trap has a test that fails without
+//! its remedy.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,11 @@ fn container(pod: &Value) -> &Value {
 }
 
 fn variable<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
-    container(pod)["env"].as_array()?.iter().find(|variable| variable["name"] == name)?["value"].as_str()
+    container(pod)["env"]
+        .as_array()?
+        .iter()
+        .find(|variable| variable["name"] == name)?["value"]
+        .as_str()
 }
 
 #[test]
@@ -22,18 +27,39 @@ fn every_pod_is_safe_from_what_breaks_jobs() {
     assert_eq!(pod["spec"]["automountServiceAccountToken"], false);
     assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 60);
     assert_eq!(pod["spec"]["restartPolicy"], "Never");
-    assert_eq!(pod["spec"]["imagePullSecrets"], json!([{"name": "one"}, {"name": "two"}]));
-    assert_eq!(own_command(container(pod)), json!(["sh", "-c", "exec python train.py"]));
-    assert_eq!((container(pod)["imagePullPolicy"].as_str(), container(pod)["workingDir"].as_str()), (Some("Never"), Some("/w")));
+    assert_eq!(
+        pod["spec"]["imagePullSecrets"],
+        json!([{"name": "one"}, {"name": "two"}])
+    );
+    assert_eq!(
+        own_command(container(pod)),
+        json!(["sh", "-c", "exec python train.py"])
+    );
+    assert_eq!(
+        (
+            container(pod)["imagePullPolicy"].as_str(),
+            container(pod)["workingDir"].as_str()
+        ),
+        (Some("Never"), Some("/w"))
+    );
     assert_eq!(
         container(pod)["resources"],
         json!({
         "limits": {"memory": "4Gi", "nvidia.com/gpu": "4"}, "requests": {"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "4"}})
     );
     let annotations = &pod["metadata"]["annotations"];
-    assert_eq!(annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"], "false");
+    assert_eq!(
+        annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"],
+        "false"
+    );
     assert_eq!(annotations["karpenter.sh/do-not-disrupt"], "true");
-    assert_eq!((annotations["cost"].as_str(), annotations["gpuctl/source"].is_null()), (Some("7"), true));
+    assert_eq!(
+        (
+            annotations["cost"].as_str(),
+            annotations["gpuctl/source"].is_null()
+        ),
+        (Some("7"), true)
+    );
     let labels = &pod["metadata"]["labels"];
     for (key, value) in [
         ("team", "vision"),
@@ -61,8 +87,14 @@ fn every_pod_is_safe_from_what_breaks_jobs() {
     assert_eq!(variable(pod, "NCCL_SOCKET_IFNAME"), None);
     // Half of the memory, in memory.
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
-    let shm = volumes.iter().find(|volume| volume["name"] == "shm").unwrap();
-    assert_eq!(shm["emptyDir"], json!({"medium": "Memory", "sizeLimit": "2Gi"}));
+    let shm = volumes
+        .iter()
+        .find(|volume| volume["name"] == "shm")
+        .unwrap();
+    assert_eq!(
+        shm["emptyDir"],
+        json!({"medium": "Memory", "sizeLimit": "2Gi"})
+    );
     assert!(
         pod["spec"]["tolerations"]
             .as_array()
@@ -78,12 +110,24 @@ fn the_job_retries_rank_by_rank_and_owns_what_goes_with_it() {
     file("config.json", "{\"stage\": 3}");
     let yaml = scene.training("a", "job: {name: NAME, retries: 2, priority: high, max_runtime: 2h, keep_for: 1d}\nresources: {pool: POOL, gpu: 1, node_count: 2}\nfiles: {ds.json: config.json}\nstorage: {workdirs: [{path: /out, size: 1Gi}]}");
     let path = file("owner.yaml", &yaml).display().to_string();
-    scene.gpuctl(&["create", "-f", &path]).ok().says("max_runtime counts from the moment");
+    scene
+        .gpuctl(&["create", "-f", &path])
+        .ok()
+        .says("max_runtime counts from the moment");
     let job = scene.get(&["job", "a", "--show-managed-fields"]);
     let spec = &job["spec"];
     assert_eq!(spec["completionMode"], "Indexed");
-    assert_eq!((spec["completions"].as_u64(), spec["parallelism"].as_u64()), (Some(2), Some(2)));
-    assert_eq!((spec["backoffLimitPerIndex"].as_u64(), spec["maxFailedIndexes"].as_u64()), (Some(2), Some(0)));
+    assert_eq!(
+        (spec["completions"].as_u64(), spec["parallelism"].as_u64()),
+        (Some(2), Some(2))
+    );
+    assert_eq!(
+        (
+            spec["backoffLimitPerIndex"].as_u64(),
+            spec["maxFailedIndexes"].as_u64()
+        ),
+        (Some(2), Some(0))
+    );
     assert_eq!(spec["podReplacementPolicy"], "Failed");
     assert_eq!(
         spec["podFailurePolicy"]["rules"],
@@ -92,14 +136,31 @@ fn the_job_retries_rank_by_rank_and_owns_what_goes_with_it() {
     assert_eq!(spec["ttlSecondsAfterFinished"], 86_400);
     // Running time, not waiting time: on the pod, and not on the job.
     assert_eq!(
-        (spec["activeDeadlineSeconds"].is_null(), spec["template"]["spec"]["activeDeadlineSeconds"].as_u64()),
+        (
+            spec["activeDeadlineSeconds"].is_null(),
+            spec["template"]["spec"]["activeDeadlineSeconds"].as_u64()
+        ),
         (true, Some(7200))
     );
-    assert_eq!(job["metadata"]["annotations"]["gpuctl/source"], yaml.as_str());
-    let manager = job["metadata"]["managedFields"].as_array().unwrap().iter().find(|entry| entry["manager"] == "gpuctl").unwrap();
-    assert_eq!((manager["manager"].as_str(), manager["operation"].as_str()), (Some("gpuctl"), Some("Apply")));
+    assert_eq!(
+        job["metadata"]["annotations"]["gpuctl/source"],
+        yaml.as_str()
+    );
+    let manager = job["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|entry| entry["manager"] == "gpuctl")
+        .unwrap();
+    assert_eq!(
+        (manager["manager"].as_str(), manager["operation"].as_str()),
+        (Some("gpuctl"), Some("Apply"))
+    );
     let fields = manager["fieldsV1"]["f:spec"].as_object().unwrap();
-    assert!(!fields.contains_key("f:suspend"), "an apply that sends `suspend` would end a pause");
+    assert!(
+        !fields.contains_key("f:suspend"),
+        "an apply that sends `suspend` would end a pause"
+    );
     for kind in ["service/a", "configmap/a-files"] {
         let owner = &scene.get(&[kind])["metadata"]["ownerReferences"][0];
         assert_eq!(
@@ -108,10 +169,23 @@ fn the_job_retries_rank_by_rank_and_owns_what_goes_with_it() {
             "{kind}"
         );
     }
-    assert!(scene.get(&["pvc", "a-out"])["metadata"]["ownerReferences"].is_null(), "a claim outlives its job");
-    assert_eq!(scene.get(&["pvc", "a-out"])["spec"]["accessModes"], json!(["ReadWriteMany"]));
-    let class = cluster().kubectl(gpuctl_sandbox::Persona::Admin).json(&["get", "priorityclass", "gpuctl-high"]);
-    assert_eq!((class["value"].as_i64(), class["preemptionPolicy"].as_str()), (Some(1000), Some("Never")));
+    assert!(
+        scene.get(&["pvc", "a-out"])["metadata"]["ownerReferences"].is_null(),
+        "a claim outlives its job"
+    );
+    assert_eq!(
+        scene.get(&["pvc", "a-out"])["spec"]["accessModes"],
+        json!(["ReadWriteMany"])
+    );
+    let class = cluster().kubectl(gpuctl_sandbox::Persona::Admin).json(&[
+        "get",
+        "priorityclass",
+        "gpuctl-high",
+    ]);
+    assert_eq!(
+        (class["value"].as_i64(), class["preemptionPolicy"].as_str()),
+        (Some(1000), Some("Never"))
+    );
     let map = scene.get(&["configmap", "a-files"]);
     assert_eq!(map["data"]["file-0"], "{\"stage\": 3}");
     let pod = &scene.pods("a")[0];
@@ -123,7 +197,14 @@ fn the_job_retries_rank_by_rank_and_owns_what_goes_with_it() {
 #[test]
 fn every_form_of_workdir_is_mounted_as_said() {
     let scene = Scene::with_nodes("workdirs", 1);
-    scene.admin.run(&["create", "configmap", "settings", "--from-literal=a=b", "-n", "workdirs"]);
+    scene.admin.run(&[
+        "create",
+        "configmap",
+        "settings",
+        "--from-literal=a=b",
+        "-n",
+        "workdirs",
+    ]);
     scene.create(
         "a",
         "storage:
@@ -151,29 +232,64 @@ resources: {pool: POOL, gpu: 1, shm: 1Gi}",
             .find(|mount| mount["mountPath"] == path)
             .unwrap()
             .clone();
-        let volume = spec["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == mount["name"]).unwrap().clone();
+        let volume = spec["volumes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|volume| volume["name"] == mount["name"])
+            .unwrap()
+            .clone();
         (mount, volume)
     };
-    assert_eq!(volume("/data/alpaca.json").1["hostPath"], json!({"path": "/data/alpaca.json", "type": "File"}));
-    assert_eq!(volume("/models/qwen2.5-7b").1["hostPath"], json!({"path": "/models/qwen2.5-7b", "type": "Directory"}));
+    assert_eq!(
+        volume("/data/alpaca.json").1["hostPath"],
+        json!({"path": "/data/alpaca.json", "type": "File"})
+    );
+    assert_eq!(
+        volume("/models/qwen2.5-7b").1["hostPath"],
+        json!({"path": "/models/qwen2.5-7b", "type": "Directory"})
+    );
     assert_eq!(volume("/models/qwen2.5-7b").0["readOnly"], true);
-    assert_eq!(volume("/output").1["hostPath"], json!({"path": "/mnt/fast/output", "type": "DirectoryOrCreate"}));
-    assert_eq!(volume("/shared").1["persistentVolumeClaim"], json!({"claimName": "team", "readOnly": true}));
+    assert_eq!(
+        volume("/output").1["hostPath"],
+        json!({"path": "/mnt/fast/output", "type": "DirectoryOrCreate"})
+    );
+    assert_eq!(
+        volume("/shared").1["persistentVolumeClaim"],
+        json!({"claimName": "team", "readOnly": true})
+    );
     assert_eq!(volume("/shared").0["subPath"], "me");
     assert_eq!(volume("/scratch").1["emptyDir"], json!({}));
     assert_eq!(volume("/settings").1["configMap"]["name"], "settings");
     assert_eq!(volume("/keys").1["secret"]["secretName"], "keys");
-    assert_eq!(volume("/weights.bin").1["hostPath"]["type"], "DirectoryOrCreate");
-    assert_eq!(volume("/models/base").1["hostPath"], json!({"path": "/models/base", "type": "Directory"}));
-    assert_eq!(volume("/cache/models").1["hostPath"]["type"], "DirectoryOrCreate");
-    assert_eq!(volume("/dev/shm").1["emptyDir"], json!({"medium": "Memory", "sizeLimit": "1Gi"}));
+    assert_eq!(
+        volume("/weights.bin").1["hostPath"]["type"],
+        "DirectoryOrCreate"
+    );
+    assert_eq!(
+        volume("/models/base").1["hostPath"],
+        json!({"path": "/models/base", "type": "Directory"})
+    );
+    assert_eq!(
+        volume("/cache/models").1["hostPath"]["type"],
+        "DirectoryOrCreate"
+    );
+    assert_eq!(
+        volume("/dev/shm").1["emptyDir"],
+        json!({"medium": "Memory", "sizeLimit": "1Gi"})
+    );
 }
 
 #[test]
 fn host_paths_are_warned_about_where_several_nodes_qualify() {
     let scene = Scene::with_nodes("hostpaths", 2);
     let run = scene.create("a", "storage: {workdirs: [/data]}");
-    assert!(run.err.contains("2 nodes qualify; files written on one are missing on another"), "{}", run.err);
+    assert!(
+        run.err
+            .contains("2 nodes qualify; files written on one are missing on another"),
+        "{}",
+        run.err
+    );
 }
 
 #[test]
@@ -190,17 +306,42 @@ pod:
   securityContext: {runAsUser: 1000}
   containers: [{securityContext: {capabilities: {add: [IPC_LOCK]}}, resources: {limits: {rdma/hca: 1}}}]",
     );
-    assert!(run.err.contains("the `pod:` block overrides pod.terminationGracePeriodSeconds"), "{}", run.err);
+    assert!(
+        run.err
+            .contains("the `pod:` block overrides pod.terminationGracePeriodSeconds"),
+        "{}",
+        run.err
+    );
     let job = scene.get(&["job", "a"]);
     let spec = &job["spec"]["template"]["spec"];
-    assert_eq!((spec["terminationGracePeriodSeconds"].as_u64(), spec["hostNetwork"].as_bool()), (Some(5), Some(true)));
+    assert_eq!(
+        (
+            spec["terminationGracePeriodSeconds"].as_u64(),
+            spec["hostNetwork"].as_bool()
+        ),
+        (Some(5), Some(true))
+    );
     assert_eq!(spec["nodeSelector"]["kubernetes.io/hostname"], "overlay-0");
     assert_eq!(spec["securityContext"]["runAsUser"], 1000);
-    let tolerated: Vec<&str> = spec["tolerations"].as_array().unwrap().iter().map(|one| one["key"].as_str().unwrap()).collect();
+    let tolerated: Vec<&str> = spec["tolerations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["key"].as_str().unwrap())
+        .collect();
     assert_eq!(tolerated, ["nvidia.com/gpu", "gpuctl/pool", "special"]);
-    assert_eq!(spec["containers"][0]["securityContext"]["capabilities"]["add"], json!(["IPC_LOCK"]));
-    assert_eq!(spec["containers"][0]["resources"]["limits"]["rdma/hca"], "1");
-    assert_eq!(spec["containers"][0]["resources"]["limits"]["nvidia.com/gpu"], "1");
+    assert_eq!(
+        spec["containers"][0]["securityContext"]["capabilities"]["add"],
+        json!(["IPC_LOCK"])
+    );
+    assert_eq!(
+        spec["containers"][0]["resources"]["limits"]["rdma/hca"],
+        "1"
+    );
+    assert_eq!(
+        spec["containers"][0]["resources"]["limits"]["nvidia.com/gpu"],
+        "1"
+    );
 }
 
 #[test]
@@ -210,18 +351,34 @@ fn a_job_without_gpus_leaves_gpu_nodes_alone() {
     scene.until("a", "running", None);
     let pod = &scene.pods("a")[0];
     assert_eq!(variable(pod, "NVIDIA_VISIBLE_DEVICES"), Some("void"));
-    let tolerations = pod["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
-    assert!(tolerations.iter().all(|taint| taint["key"] != "nvidia.com/gpu"), "{tolerations:#?}");
+    let tolerations = pod["spec"]["tolerations"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    assert!(
+        tolerations
+            .iter()
+            .all(|taint| taint["key"] != "nvidia.com/gpu"),
+        "{tolerations:#?}"
+    );
     assert_eq!(pod["spec"]["nodeName"], "plain-01");
-    scene.create("b", "resources: {gpu: 0}\nenvironment: {image: busybox, env: {NVIDIA_VISIBLE_DEVICES: all}}");
-    assert_eq!(variable(&scene.pods("b")[0], "NVIDIA_VISIBLE_DEVICES"), Some("all"));
+    scene.create(
+        "b",
+        "resources: {gpu: 0}\nenvironment: {image: busybox, env: {NVIDIA_VISIBLE_DEVICES: all}}",
+    );
+    assert_eq!(
+        variable(&scene.pods("b")[0], "NVIDIA_VISIBLE_DEVICES"),
+        Some("all")
+    );
 }
 
 #[test]
 fn launchers_that_would_train_n_times_are_mended_or_refused() {
     let scene = Scene::with_nodes("launchers", 2);
     let two = |command: &str| {
-        format!("environment: {{image: busybox, command: {command}}}\nresources: {{pool: POOL, gpu: 8, node_count: 2}}")
+        format!(
+            "environment: {{image: busybox, command: {command}}}\nresources: {{pool: POOL, gpu: 8, node_count: 2}}"
+        )
     };
     let yaml = scene.training("a", &two("deepspeed --num_gpus 8 train.py --zero 3"));
     scene
@@ -230,18 +387,37 @@ fn launchers_that_would_train_n_times_are_mended_or_refused() {
         .says("trains on each node for itself")
         .says("write `torchrun train.py --zero 3`: DeepSpeed reads");
     let yaml = scene.training("a", &two("torchrun --standalone train.py"));
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(3).says("remove `--standalone`");
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &yaml)
+        .exits(3)
+        .says("remove `--standalone`");
     let command = |name: &str, command: &str| {
         let run = scene
-            .gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "json"], &scene.training(name, &two(command)))
+            .gpuctl_with(
+                &["create", "-f", "-", "--dry-run=client", "-o", "json"],
+                &scene.training(name, &two(command)),
+            )
             .ok();
         let job = items(&run.json()).pop().unwrap();
-        (own_command(&job["spec"]["template"]["spec"]["containers"][0]), run.err)
+        (
+            own_command(&job["spec"]["template"]["spec"]["containers"][0]),
+            run.err,
+        )
     };
     let flags = "--num_machines=2 --num_processes=16 --machine_rank=$(NODE_RANK) --main_process_ip=$(MASTER_ADDR) --main_process_port=$(MASTER_PORT)";
     let (line, warning) = command("b", "accelerate launch train.py");
-    assert_eq!(line, json!(["sh", "-c", format!("exec accelerate launch {flags} train.py")]));
-    assert!(warning.contains("accelerate gets --num_machines=2"), "{warning}");
+    assert_eq!(
+        line,
+        json!([
+            "sh",
+            "-c",
+            format!("exec accelerate launch {flags} train.py")
+        ])
+    );
+    assert!(
+        warning.contains("accelerate gets --num_machines=2"),
+        "{warning}"
+    );
     let (words, _) = command("c", "[accelerate, launch, --num_machines, '2', train.py]");
     let mut expected = vec!["accelerate", "launch"];
     expected.extend(flags.split(' ').skip(1));
@@ -249,7 +425,9 @@ fn launchers_that_would_train_n_times_are_mended_or_refused() {
     assert_eq!(words, json!(expected));
     // On one node each of them is fine as it stands.
     let one = scene.training("d", "environment: {image: busybox, command: deepspeed train.py}\nresources: {pool: POOL, gpu: 8}");
-    scene.gpuctl_with(&["create", "-f", "-", "--dry-run=client"], &one).ok();
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--dry-run=client"], &one)
+        .ok();
 }
 
 #[test]
@@ -257,15 +435,31 @@ fn a_gang_timeout_gives_the_gpus_back() {
     let scene = Scene::with_nodes("gangtime", 2);
     scene.create("blocker", "resources: {pool: POOL, gpu: 8}");
     scene.until("blocker", "running", None);
-    let yaml = scene.training("a", "job: {name: NAME, gang_timeout: 2s}\nresources: {pool: POOL, gpu: 8, node_count: 2}");
+    let yaml = scene.training(
+        "a",
+        "job: {name: NAME, gang_timeout: 2s}\nresources: {pool: POOL, gpu: 8, node_count: 2}",
+    );
     let path = file("gangtime.yaml", &yaml);
-    let mut child = scene.start(&["create", "-f", path.to_str().unwrap(), "--wait", "--timeout", "60s"]);
+    let mut child = scene.start(&[
+        "create",
+        "-f",
+        path.to_str().unwrap(),
+        "--wait",
+        "--timeout",
+        "60s",
+    ]);
     scene.until("a", "pending", Some("WaitingForPeers"));
-    let placed = scene.pods("a").into_iter().find(|pod| pod["spec"]["nodeName"].is_string()).unwrap();
+    let placed = scene
+        .pods("a")
+        .into_iter()
+        .find(|pod| pod["spec"]["nodeName"].is_string())
+        .unwrap();
     scene.until("a", "paused", None);
     // Its GPUs come back with the pod.
     scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
-        items(pods).iter().all(|pod| pod["metadata"]["uid"] != placed["metadata"]["uid"])
+        items(pods)
+            .iter()
+            .all(|pod| pod["metadata"]["uid"] != placed["metadata"]["uid"])
     });
     scene.gpuctl(&["delete", "job", "blocker", "--force"]).ok();
     scene.until("a", "running", None);

@@ -9,7 +9,9 @@ use crate::support::{A100, GPU, Run, Scene, cluster, finish};
 /// A namespace and nodes in no pool.
 fn scene(name: &'static str, nodes: usize) -> Scene {
     let scene = Scene::new(name);
-    let nodes: Vec<Value> = (0..nodes).map(|index| node(&format!("{name}-{index}"), Some(A100), &[(GPU, 8)])).collect();
+    let nodes: Vec<Value> = (0..nodes)
+        .map(|index| node(&format!("{name}-{index}"), Some(A100), &[(GPU, 8)]))
+        .collect();
     cluster().add_nodes(&nodes);
     scene
 }
@@ -23,7 +25,13 @@ fn labels(scene: &Scene, node: &str) -> Value {
 }
 
 fn definition(scene: &Scene, pool: &str) -> Value {
-    let map = scene.admin.json(&["get", "configmap", &format!("pool-{pool}"), "-n", "gpuctl-system"]);
+    let map = scene.admin.json(&[
+        "get",
+        "configmap",
+        &format!("pool-{pool}"),
+        "-n",
+        "gpuctl-system",
+    ]);
     serde_json::from_str(map["data"]["pool"].as_str().unwrap()).unwrap()
 }
 
@@ -39,108 +47,294 @@ nodes:
   pool-life-1:
 ";
     let made = make(&scene, yaml, &["-o", "json"]).ok().json();
-    assert_eq!(made, json!({"name": "pool-life", "status": "created", "message": "created with 2 nodes"}));
     assert_eq!(
-        (&labels(&scene, "pool-life-0")["gpuctl/pool"], &labels(&scene, "pool-life-0")["nvidia.com/gpu-type"]),
+        made,
+        json!({"name": "pool-life", "status": "created", "message": "created with 2 nodes"})
+    );
+    assert_eq!(
+        (
+            &labels(&scene, "pool-life-0")["gpuctl/pool"],
+            &labels(&scene, "pool-life-0")["nvidia.com/gpu-type"]
+        ),
         (&json!("pool-life"), &json!("a100-80g"))
     );
     assert_eq!(labels(&scene, "pool-life-2")["gpuctl/pool"], Value::Null);
     let again = make(&scene, yaml, &["-o", "json"]).ok().json();
-    assert_eq!((&again["status"], &again["message"]), (&json!("unchanged"), &json!("is as the file says")));
-    let changed = yaml.replace("maxJobs: 2", "maxJobs: 3").replace("pool-life-1:", "pool-life-2:");
-    make(&scene, &changed, &[]).exits(1).says("pool `pool-life` already exists and differs from the file").says("--force");
+    assert_eq!(
+        (&again["status"], &again["message"]),
+        (&json!("unchanged"), &json!("is as the file says"))
+    );
+    let changed = yaml
+        .replace("maxJobs: 2", "maxJobs: 3")
+        .replace("pool-life-1:", "pool-life-2:");
+    make(&scene, &changed, &[])
+        .exits(1)
+        .says("pool `pool-life` already exists and differs from the file")
+        .says("--force");
     assert_eq!(labels(&scene, "pool-life-2")["gpuctl/pool"], Value::Null);
-    let updated = make(&scene, &changed, &["--force", "-o", "json"]).ok().json();
-    assert_eq!((&updated["status"], &updated["message"]), (&json!("updated"), &json!("changed, now with 3 nodes")));
+    let updated = make(&scene, &changed, &["--force", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&updated["status"], &updated["message"]),
+        (&json!("updated"), &json!("changed, now with 3 nodes"))
+    );
     assert_eq!(definition(&scene, "pool-life")["maxJobs"], 3);
-    scene.gpuctl(&["remove", "node", "pool-life-2", "--pool", "pool-life"]).ok();
+    scene
+        .gpuctl(&["remove", "node", "pool-life-2", "--pool", "pool-life"])
+        .ok();
     make(&scene, yaml, &["--force"]).ok();
     let pools = scene.gpuctl(&["get", "pools", "-o", "json"]).ok().json();
-    let own = pools["items"].as_array().unwrap().iter().find(|pool| pool["name"] == "pool-life").unwrap().clone();
+    let own = pools["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|pool| pool["name"] == "pool-life")
+        .unwrap()
+        .clone();
     assert_eq!(
-        (&own["gpuTotal"], &own["gpuFree"], &own["gpuType"], &own["status"]),
-        (&json!(16), &json!(16), &json!(["a100-80g"]), &json!("active"))
+        (
+            &own["gpuTotal"],
+            &own["gpuFree"],
+            &own["gpuType"],
+            &own["status"]
+        ),
+        (
+            &json!(16),
+            &json!(16),
+            &json!(["a100-80g"]),
+            &json!("active")
+        )
     );
     scene.create("train", "");
     scene.until("train", "running", None);
-    let pool = scene.gpuctl(&["describe", "pool", "pool-life", "-o", "json"]).ok().json();
-    assert_eq!((&pool["gpuUsed"], &pool["gpuFree"], &pool["gpuType"]), (&json!(1), &json!(15), &json!({"a100-80g": 16})));
+    let pool = scene
+        .gpuctl(&["describe", "pool", "pool-life", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&pool["gpuUsed"], &pool["gpuFree"], &pool["gpuType"]),
+        (&json!(1), &json!(15), &json!({"a100-80g": 16}))
+    );
     assert_eq!(pool["quota"], json!({"maxJobs": 2, "maxGpuPerJob": 8}));
-    assert_eq!(pool["jobs"], json!([{"jobId": "train", "name": "train", "namespace": "pool-life", "gpu": 1}]));
+    assert_eq!(
+        pool["jobs"],
+        json!([{"jobId": "train", "name": "train", "namespace": "pool-life", "gpu": 1}])
+    );
     assert_eq!(pool["nodes"], json!(["pool-life-0", "pool-life-1"]));
     let text = scene.gpuctl(&["describe", "pool", "pool-life"]).ok().out;
-    assert!(text.contains("16 × a100-80g: 1 held, 15 free") && text.contains("2 jobs, 8 GPUs per job"), "{text}");
-    scene.gpuctl(&["delete", "pool", "pool-life"]).exits(1).says("pool `pool-life` has jobs: pool-life/train").says("--force");
+    assert!(
+        text.contains("16 × a100-80g: 1 held, 15 free") && text.contains("2 jobs, 8 GPUs per job"),
+        "{text}"
+    );
+    scene
+        .gpuctl(&["delete", "pool", "pool-life"])
+        .exits(1)
+        .says("pool `pool-life` has jobs: pool-life/train")
+        .says("--force");
     scene.gpuctl(&["delete", "job", "train"]).ok();
     // A label that somebody changed since is theirs.
-    scene.admin.run(&["label", "node", "pool-life-0", "nvidia.com/gpu-type=h100", "--overwrite"]);
-    assert_eq!(scene.gpuctl(&["delete", "pool", "pool-life"]).ok().out, "pool-life deleted: labels taken from 2 nodes\n");
+    scene.admin.run(&[
+        "label",
+        "node",
+        "pool-life-0",
+        "nvidia.com/gpu-type=h100",
+        "--overwrite",
+    ]);
+    assert_eq!(
+        scene.gpuctl(&["delete", "pool", "pool-life"]).ok().out,
+        "pool-life deleted: labels taken from 2 nodes\n"
+    );
     let (first, second) = (labels(&scene, "pool-life-0"), labels(&scene, "pool-life-1"));
-    assert_eq!((&first["gpuctl/pool"], &first["nvidia.com/gpu-type"]), (&Value::Null, &json!("h100")));
-    assert_eq!((&second["gpuctl/pool"], &second["team"]), (&Value::Null, &json!("x")));
-    scene.gpuctl(&["delete", "pool", "pool-life"]).exits(4).says("there is no pool `pool-life`");
-    scene.gpuctl(&["delete", "pool", "pool-life", "--ignore-not-found"]).ok();
+    assert_eq!(
+        (&first["gpuctl/pool"], &first["nvidia.com/gpu-type"]),
+        (&Value::Null, &json!("h100"))
+    );
+    assert_eq!(
+        (&second["gpuctl/pool"], &second["team"]),
+        (&Value::Null, &json!("x"))
+    );
+    scene
+        .gpuctl(&["delete", "pool", "pool-life"])
+        .exits(4)
+        .says("there is no pool `pool-life`");
+    scene
+        .gpuctl(&["delete", "pool", "pool-life", "--ignore-not-found"])
+        .ok();
     scene.gpuctl(&["describe", "pool", "pool-live"]).exits(4);
 }
 
 #[test]
 fn a_missing_node_or_one_in_another_pool_writes_nothing() {
     let scene = scene("pool-whole", 2);
-    let yaml = |name: &str, nodes: &str| format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\nnodes: [{nodes}]\n");
+    let yaml = |name: &str, nodes: &str| {
+        format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\nnodes: [{nodes}]\n")
+    };
     let run = make(&scene, &yaml("whole-a", "pool-whole-0, nope, nada"), &[]).exits(1);
-    assert!(run.err.starts_with("error: there is no node nope, nada; nothing was written\n"), "{}", run.err);
+    assert!(
+        run.err
+            .starts_with("error: there is no node nope, nada; nothing was written\n"),
+        "{}",
+        run.err
+    );
     assert_eq!(labels(&scene, "pool-whole-0")["gpuctl/pool"], Value::Null);
-    make(&scene, &yaml("whole-a", "pool-whole-0, nope"), &["--keep-partial"]).ok().says("the pool is created without it");
-    let refused = make(&scene, &yaml("whole-b", "pool-whole-1, pool-whole-0"), &[]).exits(1);
-    refused.says("node `pool-whole-0` is in pool `whole-a`").says("--force moves it");
-    assert_eq!(labels(&scene, "pool-whole-1")["gpuctl/pool"], Value::Null);
-    // What the first pool set goes over to the second, and what others set stays theirs.
-    make(&scene, &yaml("whole-a", "pool-whole-0: {gpu-type: A100-80G}").replace('[', "{").replace(']', "}"), &["--force"]).ok();
-    scene.admin.run(&["label", "node", "pool-whole-1", "nvidia.com/gpu-type=a100-80g"]);
     make(
         &scene,
-        &yaml("whole-b", "pool-whole-1: {gpu-type: A100-80G}, pool-whole-0: {}").replace('[', "{").replace(']', "}"),
+        &yaml("whole-a", "pool-whole-0, nope"),
+        &["--keep-partial"],
+    )
+    .ok()
+    .says("the pool is created without it");
+    let refused = make(&scene, &yaml("whole-b", "pool-whole-1, pool-whole-0"), &[]).exits(1);
+    refused
+        .says("node `pool-whole-0` is in pool `whole-a`")
+        .says("--force moves it");
+    assert_eq!(labels(&scene, "pool-whole-1")["gpuctl/pool"], Value::Null);
+    // What the first pool set goes over to the second, and what others set stays theirs.
+    make(
+        &scene,
+        &yaml("whole-a", "pool-whole-0: {gpu-type: A100-80G}")
+            .replace('[', "{")
+            .replace(']', "}"),
+        &["--force"],
+    )
+    .ok();
+    scene.admin.run(&[
+        "label",
+        "node",
+        "pool-whole-1",
+        "nvidia.com/gpu-type=a100-80g",
+    ]);
+    make(
+        &scene,
+        &yaml(
+            "whole-b",
+            "pool-whole-1: {gpu-type: A100-80G}, pool-whole-0: {}",
+        )
+        .replace('[', "{")
+        .replace(']', "}"),
         &["--force"],
     )
     .ok();
     assert_eq!(labels(&scene, "pool-whole-0")["gpuctl/pool"], "whole-b");
     let own = json!({"value": "whole-b"});
     let typed = json!({"gpuctl/pool": own, "nvidia.com/gpu-type": {"value": "a100-80g"}});
-    assert_eq!(definition(&scene, "whole-b")["labels"], json!({"pool-whole-0": typed, "pool-whole-1": {"gpuctl/pool": own}}));
+    assert_eq!(
+        definition(&scene, "whole-b")["labels"],
+        json!({"pool-whole-0": typed, "pool-whole-1": {"gpuctl/pool": own}})
+    );
     assert_eq!(definition(&scene, "whole-a")["labels"], json!({}));
     let wrong = "kind: pool\nversion: v0.1\npool: {name: whole-c, gpu-type: h100-80g}\nnodes: [pool-whole-1]\n";
-    make(&scene, wrong, &["--force"]).exits(1).says("node `pool-whole-1` has a100-80g, which pool `whole-c` does not take");
-    make(&scene, &yaml("whole-d", "pool-whole-1"), &["--dry-run=server", "--force"]).ok();
+    make(&scene, wrong, &["--force"])
+        .exits(1)
+        .says("node `pool-whole-1` has a100-80g, which pool `whole-c` does not take");
+    make(
+        &scene,
+        &yaml("whole-d", "pool-whole-1"),
+        &["--dry-run=server", "--force"],
+    )
+    .ok();
     assert_eq!(labels(&scene, "pool-whole-1")["gpuctl/pool"], "whole-b");
     scene.gpuctl(&["delete", "pool", "whole-a", "whole-b"]).ok();
-    assert_eq!(labels(&scene, "pool-whole-0")["nvidia.com/gpu-type"], Value::Null);
-    assert_eq!(labels(&scene, "pool-whole-1")["nvidia.com/gpu-type"], "a100-80g");
+    assert_eq!(
+        labels(&scene, "pool-whole-0")["nvidia.com/gpu-type"],
+        Value::Null
+    );
+    assert_eq!(
+        labels(&scene, "pool-whole-1")["nvidia.com/gpu-type"],
+        "a100-80g"
+    );
     scene.gpuctl(&["describe", "pool", "whole-d"]).exits(4);
 }
 
 #[test]
 fn nodes_come_and_go_and_nobody_s_change_is_lost() {
     let scene = scene("pool-edit", 6);
-    make(&scene, "kind: pool\nversion: v0.1\npool: {name: pool-edit}\n", &[]).ok();
-    let children: Vec<_> =
-        (0..5).map(|index| scene.start(&["add", "node", &format!("pool-edit-{index}"), "--pool", "pool-edit"])).collect();
+    make(
+        &scene,
+        "kind: pool\nversion: v0.1\npool: {name: pool-edit}\n",
+        &[],
+    )
+    .ok();
+    let children: Vec<_> = (0..5)
+        .map(|index| {
+            scene.start(&[
+                "add",
+                "node",
+                &format!("pool-edit-{index}"),
+                "--pool",
+                "pool-edit",
+            ])
+        })
+        .collect();
     for child in children {
         finish(child, std::time::Duration::from_secs(60)).ok();
     }
-    let known = definition(&scene, "pool-edit")["labels"].as_object().unwrap().len();
+    let known = definition(&scene, "pool-edit")["labels"]
+        .as_object()
+        .unwrap()
+        .len();
     assert_eq!(known, 5, "every writer's node is in the definition");
-    let batch = scene.gpuctl(&["add", "node", "pool-edit-5", "nope", "--pool", "pool-edit", "-o", "json"]).exits(1).json();
-    assert_eq!((&batch["pool"], &batch["success"]), (&json!("pool-edit"), &json!(["pool-edit-5"])));
-    assert_eq!((&batch["failed"][0]["nodeName"], &batch["failed"][0]["error"]), (&json!("nope"), &json!("NodeNotFound")));
-    let gone = scene.gpuctl(&["remove", "node", "pool-edit-0", "pool-edit-1", "--pool", "pool-edit", "-o", "json"]).ok().json();
+    let batch = scene
+        .gpuctl(&[
+            "add",
+            "node",
+            "pool-edit-5",
+            "nope",
+            "--pool",
+            "pool-edit",
+            "-o",
+            "json",
+        ])
+        .exits(1)
+        .json();
+    assert_eq!(
+        (&batch["pool"], &batch["success"]),
+        (&json!("pool-edit"), &json!(["pool-edit-5"]))
+    );
+    assert_eq!(
+        (
+            &batch["failed"][0]["nodeName"],
+            &batch["failed"][0]["error"]
+        ),
+        (&json!("nope"), &json!("NodeNotFound"))
+    );
+    let gone = scene
+        .gpuctl(&[
+            "remove",
+            "node",
+            "pool-edit-0",
+            "pool-edit-1",
+            "--pool",
+            "pool-edit",
+            "-o",
+            "json",
+        ])
+        .ok()
+        .json();
     assert_eq!(gone["success"], json!(["pool-edit-0", "pool-edit-1"]));
     assert_eq!(labels(&scene, "pool-edit-0")["gpuctl/pool"], Value::Null);
-    scene.gpuctl(&["remove", "node", "pool-edit-0", "--pool", "pool-edit"]).exits(1).says("is in no pool");
-    scene.gpuctl(&["add", "node", "pool-edit-0", "--pool", "pool-edlt"]).exits(4).says("did you mean `pool-edit`?");
-    let list = scene.gpuctl(&["get", "nodes", "--pool", "pool-edit", "-o", "name"]).ok().out;
+    scene
+        .gpuctl(&["remove", "node", "pool-edit-0", "--pool", "pool-edit"])
+        .exits(1)
+        .says("is in no pool");
+    scene
+        .gpuctl(&["add", "node", "pool-edit-0", "--pool", "pool-edlt"])
+        .exits(4)
+        .says("did you mean `pool-edit`?");
+    let list = scene
+        .gpuctl(&["get", "nodes", "--pool", "pool-edit", "-o", "name"])
+        .ok()
+        .out;
     assert_eq!(list.lines().count(), 4);
     scene.gpuctl(&["delete", "pool", "pool-edit"]).ok();
-    assert_eq!(scene.gpuctl(&["get", "nodes", "--pool", "pool-edit", "-o", "name"]).ok().out, "");
+    assert_eq!(
+        scene
+            .gpuctl(&["get", "nodes", "--pool", "pool-edit", "-o", "name"])
+            .ok()
+            .out,
+        ""
+    );
 }
 
 #[test]
@@ -152,24 +346,47 @@ pool: {name: pool-quota, gpu-type: a100-80g, quota: {maxJobs: 1, maxGpuPerJob: 4
 nodes: [pool-quota-0, pool-quota-1]
 ";
     make(&scene, yaml, &[]).ok();
-    let refused = make(&scene, &scene.training("big", "resources: {pool: POOL, gpu: 3, node_count: 2}"), &[]).exits(1);
+    let refused = make(
+        &scene,
+        &scene.training("big", "resources: {pool: POOL, gpu: 3, node_count: 2}"),
+        &[],
+    )
+    .exits(1);
     assert_eq!(
         refused.err,
         "error: the job asks for 6 GPUs in all; pool `pool-quota` allows 4 per job\n\nhint: ask for 4 or fewer, or choose another pool\n"
     );
     scene.create("first", "resources: {pool: POOL, gpu: 2, node_count: 2}");
-    make(&scene, &scene.training("second", ""), &[]).exits(1).says("pool `pool-quota` has 1 jobs and allows 1");
+    make(&scene, &scene.training("second", ""), &[])
+        .exits(1)
+        .says("pool `pool-quota` has 1 jobs and allows 1");
     // Whoever may edit one namespace reads the definition too: the first pool sees to that.
     scene.allow_edit(Persona::Alice);
     let alice = scene.seen_by(Persona::Alice);
-    make(&alice, &scene.training("third", ""), &[]).exits(1).says("allows 1");
+    make(&alice, &scene.training("third", ""), &[])
+        .exits(1)
+        .says("allows 1");
     scene.gpuctl(&["delete", "job", "first"]).ok();
     make(&alice, &scene.training("second", ""), &[])
         .ok()
         .says("you may list jobs of namespace `pool-quota` only: others were not counted against the quota");
     let pools = alice.gpuctl(&["get", "pools"]).exits(0);
-    assert!(pools.out.contains("pool-quota") && pools.err.contains("without their status"), "{}{}", pools.out, pools.err);
-    alice.gpuctl(&["add", "node", "pool-quota-0", "--pool", "pool-quota", "--force"]).exits(5);
+    assert!(
+        pools.out.contains("pool-quota") && pools.err.contains("without their status"),
+        "{}{}",
+        pools.out,
+        pools.err
+    );
+    alice
+        .gpuctl(&[
+            "add",
+            "node",
+            "pool-quota-0",
+            "--pool",
+            "pool-quota",
+            "--force",
+        ])
+        .exits(5);
     scene.gpuctl(&["delete", "job", "second"]).ok();
     scene.gpuctl(&["delete", "pool", "pool-quota"]).ok();
 }
@@ -182,7 +399,12 @@ fn a_pool_and_its_job_in_one_file() {
         scene.training("train", "")
     );
     let made = make(&scene, &yaml, &["-o", "json"]).ok().json();
-    let kinds: Vec<&Value> = made["success"].as_array().unwrap().iter().map(|item| &item["kind"]).collect();
+    let kinds: Vec<&Value> = made["success"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| &item["kind"])
+        .collect();
     assert_eq!(kinds, ["pool", "training"]);
     scene.until("train", "running", None);
     let path = crate::support::file("pool-both.yaml", &yaml);
@@ -194,31 +416,62 @@ fn a_pool_and_its_job_in_one_file() {
 #[test]
 fn a_pool_of_labels_alone_is_a_pool() {
     let scene = scene("pool-labels", 2);
-    scene.admin.run(&["label", "node", "pool-labels-0", "gpuctl/pool=pool-labels"]);
-    let pool = scene.gpuctl(&["describe", "pool", "pool-labels", "-o", "json"]).ok().json();
+    scene
+        .admin
+        .run(&["label", "node", "pool-labels-0", "gpuctl/pool=pool-labels"]);
+    let pool = scene
+        .gpuctl(&["describe", "pool", "pool-labels", "-o", "json"])
+        .ok()
+        .json();
     assert_eq!(
         (&pool["nodes"], &pool["gpuTotal"], &pool["quota"]["maxJobs"]),
         (&json!(["pool-labels-0"]), &json!(8), &Value::Null)
     );
-    scene.gpuctl(&["delete", "pool", "pool-labels"]).exits(1).says("has no definition").says("gpuctl remove node");
-    scene.gpuctl(&["add", "node", "pool-labels-1", "--pool", "pool-labels"]).ok();
-    scene.gpuctl(&["remove", "node", "pool-labels-0", "pool-labels-1", "--pool", "pool-labels"]).ok();
+    scene
+        .gpuctl(&["delete", "pool", "pool-labels"])
+        .exits(1)
+        .says("has no definition")
+        .says("gpuctl remove node");
+    scene
+        .gpuctl(&["add", "node", "pool-labels-1", "--pool", "pool-labels"])
+        .ok();
+    scene
+        .gpuctl(&[
+            "remove",
+            "node",
+            "pool-labels-0",
+            "pool-labels-1",
+            "--pool",
+            "pool-labels",
+        ])
+        .ok();
     assert_eq!(labels(&scene, "pool-labels-0")["gpuctl/pool"], Value::Null);
     scene.gpuctl(&["delete", "pool", "pool-labels"]).ok();
 }
 
-/// A type that contradicts what is there is somebody's mistake; forced, it comes with what was there before.
+/// A type that contradicts what is there is somebody's mistake; forced, it comes with what was
+/// there before.
 #[test]
 fn a_type_of_somebody_else_s_is_kept_and_comes_back() {
     let scene = scene("pool-types", 1);
-    scene.admin.run(&["label", "node", "pool-types-0", "nvidia.com/gpu-type=h100"]);
+    scene
+        .admin
+        .run(&["label", "node", "pool-types-0", "nvidia.com/gpu-type=h100"]);
     let yaml = "kind: pool\nversion: v0.1\npool: {name: pool-types}\nnodes: {pool-types-0: {gpu-type: a100-80g}}\n";
-    make(&scene, yaml, &[]).exits(1).says("node `pool-types-0` has h100 by its labels, and the file says a100-80g");
+    make(&scene, yaml, &[])
+        .exits(1)
+        .says("node `pool-types-0` has h100 by its labels, and the file says a100-80g");
     make(&scene, yaml, &["--force"]).ok();
-    assert_eq!(labels(&scene, "pool-types-0")["nvidia.com/gpu-type"], "a100-80g");
+    assert_eq!(
+        labels(&scene, "pool-types-0")["nvidia.com/gpu-type"],
+        "a100-80g"
+    );
     scene.gpuctl(&["delete", "pool", "pool-types"]).ok();
     let after = labels(&scene, "pool-types-0");
-    assert_eq!((&after["nvidia.com/gpu-type"], &after["gpuctl/pool"]), (&json!("h100"), &Value::Null));
+    assert_eq!(
+        (&after["nvidia.com/gpu-type"], &after["gpuctl/pool"]),
+        (&json!("h100"), &Value::Null)
+    );
 }
 
 /// Two people want one node: one of them gets it, and the other is told.
@@ -226,14 +479,26 @@ fn a_type_of_somebody_else_s_is_kept_and_comes_back() {
 fn one_node_in_two_pools_at_once() {
     let scene = scene("pool-race", 4);
     for name in ["race-a", "race-b"] {
-        make(&scene, &format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\n"), &[]).ok();
+        make(
+            &scene,
+            &format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\n"),
+            &[],
+        )
+        .ok();
     }
     for index in 0..4 {
         let node = format!("pool-race-{index}");
-        let children = ["race-a", "race-b"].map(|pool| scene.start(&["add", "node", &node, "--pool", pool]));
+        let children =
+            ["race-a", "race-b"].map(|pool| scene.start(&["add", "node", &node, "--pool", pool]));
         let codes = children.map(|child| finish(child, std::time::Duration::from_secs(60)).code);
-        assert!(codes.contains(&0) && codes.contains(&1), "{node}: {codes:?}");
-        let winner = labels(&scene, &node)["gpuctl/pool"].as_str().unwrap().to_owned();
+        assert!(
+            codes.contains(&0) && codes.contains(&1),
+            "{node}: {codes:?}"
+        );
+        let winner = labels(&scene, &node)["gpuctl/pool"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         for pool in ["race-a", "race-b"] {
             assert_eq!(
                 definition(&scene, pool)["labels"][&node].is_object(),
@@ -248,40 +513,97 @@ fn one_node_in_two_pools_at_once() {
 #[test]
 fn a_job_waits_in_a_pool_that_has_no_node_yet() {
     let scene = scene("pool-empty", 1);
-    make(&scene, "kind: pool\nversion: v0.1\npool: {name: pool-empty}\n", &[]).ok();
+    make(
+        &scene,
+        "kind: pool\nversion: v0.1\npool: {name: pool-empty}\n",
+        &[],
+    )
+    .ok();
     let run = make(&scene, &scene.training("a", ""), &[]).ok();
     run.says("pool `pool-empty` has no node yet: the job waits for one; nvidia.com/gpu is assumed");
     scene.until("a", "pending", Some("Unschedulable"));
-    scene.gpuctl(&["add", "node", "pool-empty-0", "--pool", "pool-empty"]).ok();
+    scene
+        .gpuctl(&["add", "node", "pool-empty-0", "--pool", "pool-empty"])
+        .ok();
     scene.until("a", "running", None);
-    scene.gpuctl(&["delete", "pool", "pool-empty", "--force"]).ok();
+    scene
+        .gpuctl(&["delete", "pool", "pool-empty", "--force"])
+        .ok();
 }
 
 #[test]
 fn nothing_of_a_run_is_written_when_a_job_of_it_cannot_be() {
     let scene = scene("pool-order", 1);
     let pool = "kind: pool\nversion: v0.1\npool: {name: pool-order}\nnodes: [pool-order-0]\n";
-    let yaml = format!("{pool}---\n{}", scene.training("a", "resources: {pool: POOL, gpu: 1, gpu-type: h100}"));
+    let yaml = format!(
+        "{pool}---\n{}",
+        scene.training("a", "resources: {pool: POOL, gpu: 1, gpu-type: h100}")
+    );
     let run = make(&scene, &yaml, &["-o", "json"]).exits(3);
-    assert_eq!((run.out.as_str(), run.err.contains("GpuTypeNotFound")), ("", true), "{}", run.err);
+    assert_eq!(
+        (run.out.as_str(), run.err.contains("GpuTypeNotFound")),
+        ("", true),
+        "{}",
+        run.err
+    );
     scene.gpuctl(&["describe", "pool", "pool-order"]).exits(4);
     // What the server cannot check yet is said.
-    let quota = "kind: quota\nversion: v0.1\nquota: {name: order}\nnamespace: {pool-order-new: {gpu: 1}}\n";
-    let job = scene.training("a", "job: {name: NAME, namespace: pool-order-new}\nresources: {pool: POOL, gpu: 1}");
+    let quota =
+        "kind: quota\nversion: v0.1\nquota: {name: order}\nnamespace: {pool-order-new: {gpu: 1}}\n";
+    let job = scene.training(
+        "a",
+        "job: {name: NAME, namespace: pool-order-new}\nresources: {pool: POOL, gpu: 1}",
+    );
     let path = crate::support::file("pool-order.yaml", &format!("{pool}---\n{quota}---\n{job}"));
-    let dry = scene.gpuctl_anywhere(&["create", "-f", path.to_str().unwrap(), "--dry-run=server", "-o", "json"]).ok();
-    assert!(dry.err.contains("namespace `pool-order-new` comes with this run"), "{}", dry.err);
+    let dry = scene
+        .gpuctl_anywhere(&[
+            "create",
+            "-f",
+            path.to_str().unwrap(),
+            "--dry-run=server",
+            "-o",
+            "json",
+        ])
+        .ok();
+    assert!(
+        dry.err
+            .contains("namespace `pool-order-new` comes with this run"),
+        "{}",
+        dry.err
+    );
     scene.gpuctl(&["describe", "pool", "pool-order"]).exits(4);
-    let made = scene.gpuctl_anywhere(&["create", "-f", path.to_str().unwrap(), "-o", "json"]).ok().json();
-    let ids: Vec<&Value> = made["success"].as_array().unwrap().iter().map(|item| &item["jobId"]).collect();
+    let made = scene
+        .gpuctl_anywhere(&["create", "-f", path.to_str().unwrap(), "-o", "json"])
+        .ok()
+        .json();
+    let ids: Vec<&Value> = made["success"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| &item["jobId"])
+        .collect();
     assert_eq!(ids, [&Value::Null, &Value::Null, &json!("a")]);
-    scene.gpuctl_anywhere(&["delete", "-f", path.to_str().unwrap(), "--purge"]).ok();
+    scene
+        .gpuctl_anywhere(&["delete", "-f", path.to_str().unwrap(), "--purge"])
+        .ok();
 }
 
 /// The taints of a node that pools set.
 fn taints(scene: &Scene, node: &str) -> Vec<String> {
-    let all = scene.admin.json(&["get", "node", node])["spec"]["taints"].as_array().cloned().unwrap_or_default();
-    all.iter().map(|taint| format!("{}={}:{}", text(taint, "key"), text(taint, "value"), text(taint, "effect"))).collect()
+    let all = scene.admin.json(&["get", "node", node])["spec"]["taints"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    all.iter()
+        .map(|taint| {
+            format!(
+                "{}={}:{}",
+                text(taint, "key"),
+                text(taint, "value"),
+                text(taint, "effect")
+            )
+        })
+        .collect()
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> &'v str {
@@ -292,58 +614,117 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
 fn an_exclusive_pool_keeps_others_off_its_nodes_and_evicts_nobody() {
     let scene = scene("fenced", 3);
     let own = "gpuctl/pool=fenced:NoSchedule";
-    scene.admin.run(&["taint", "node", "fenced-0", "mine=x:PreferNoSchedule"]);
+    scene
+        .admin
+        .run(&["taint", "node", "fenced-0", "mine=x:PreferNoSchedule"]);
     let pool = |exclusive: bool, nodes: &str| {
-        format!("kind: pool\nversion: v0.1\npool: {{name: fenced, exclusive: {exclusive}}}\nnodes: [{nodes}]\n")
+        format!(
+            "kind: pool\nversion: v0.1\npool: {{name: fenced, exclusive: {exclusive}}}\nnodes: [{nodes}]\n"
+        )
     };
     make(&scene, &pool(false, "fenced-0, fenced-1"), &[]).ok();
     // What runs there stays when the taint comes.
-    let anybody =
-        "kind: training\nversion: v0.1\njob: {name: NAME}\nenvironment: {image: a, command: [sleep, '1']}\nresources: {gpu: 1}\n";
-    let fixed = format!("{}pod: {{nodeSelector: {{kubernetes.io/hostname: fenced-0}}}}\n", anybody.replace("NAME", "before"));
+    let anybody = "kind: training\nversion: v0.1\njob: {name: NAME}\nenvironment: {image: a, command: [sleep, '1']}\nresources: {gpu: 1}\n";
+    let fixed = format!(
+        "{}pod: {{nodeSelector: {{kubernetes.io/hostname: fenced-0}}}}\n",
+        anybody.replace("NAME", "before")
+    );
     make(&scene, &fixed, &["--wait", "--timeout", "60s"]).ok();
     let exclusive = pool(true, "fenced-0, fenced-1");
-    assert!(scene.gpuctl_with(&["diff", "-f", "-"], &exclusive).exits(1).out.contains("+exclusive: true"));
-    assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &exclusive).ok().json()["status"], "updated");
+    assert!(
+        scene
+            .gpuctl_with(&["diff", "-f", "-"], &exclusive)
+            .exits(1)
+            .out
+            .contains("+exclusive: true")
+    );
+    assert_eq!(
+        scene
+            .gpuctl_with(&["apply", "-f", "-", "-o", "json"], &exclusive)
+            .ok()
+            .json()["status"],
+        "updated"
+    );
     assert_eq!(taints(&scene, "fenced-0"), ["mine=x:PreferNoSchedule", own]);
     assert_eq!(taints(&scene, "fenced-1"), [own]);
     scene.gpuctl_with(&["diff", "-f", "-"], &exclusive).ok();
-    assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &exclusive).ok().json()["status"], "unchanged");
+    assert_eq!(
+        scene
+            .gpuctl_with(&["apply", "-f", "-", "-o", "json"], &exclusive)
+            .ok()
+            .json()["status"],
+        "unchanged"
+    );
     assert_eq!(scene.job("before")["status"], "running");
-    let described = scene.gpuctl(&["describe", "pool", "fenced", "-o", "json"]).ok().json();
-    assert_eq!((&described["exclusive"], &described["status"]), (&json!(true), &json!("active")));
+    let described = scene
+        .gpuctl(&["describe", "pool", "fenced", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&described["exclusive"], &described["status"]),
+        (&json!(true), &json!("active"))
+    );
 
     // Jobs of the pool get in, others do not.
-    let inside = anybody.replace("NAME", "inside").replace("gpu: 1", "gpu: 1, pool: fenced");
+    let inside = anybody
+        .replace("NAME", "inside")
+        .replace("gpu: 1", "gpu: 1, pool: fenced");
     make(&scene, &inside, &["--wait", "--timeout", "60s"]).ok();
     let fixed = fixed.replace("before", "outside");
     make(&scene, &fixed, &[]).ok();
     scene.until("outside", "pending", Some("Unschedulable"));
     // One without a pool prefers nodes outside of pools.
-    let affinity = scene.get(&["job", "outside"])["spec"]["template"]["spec"]["affinity"].to_string();
+    let affinity =
+        scene.get(&["job", "outside"])["spec"]["template"]["spec"]["affinity"].to_string();
     assert!(
-        affinity.contains(r#""preference":{"matchExpressions":[{"key":"gpuctl/pool","operator":"DoesNotExist"}]}"#),
+        affinity.contains(
+            r#""preference":{"matchExpressions":[{"key":"gpuctl/pool","operator":"DoesNotExist"}]}"#
+        ),
         "{affinity}"
     );
 
     // What somebody took away comes back; nodes that come and go get and lose it.
-    scene.admin.run(&["taint", "node", "fenced-1", "gpuctl/pool-"]);
-    assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &exclusive).ok().json()["status"], "updated");
+    scene
+        .admin
+        .run(&["taint", "node", "fenced-1", "gpuctl/pool-"]);
+    assert_eq!(
+        scene
+            .gpuctl_with(&["apply", "-f", "-", "-o", "json"], &exclusive)
+            .ok()
+            .json()["status"],
+        "updated"
+    );
     assert_eq!(taints(&scene, "fenced-1"), [own]);
-    scene.gpuctl(&["add", "node", "fenced-2", "--pool", "fenced"]).ok();
+    scene
+        .gpuctl(&["add", "node", "fenced-2", "--pool", "fenced"])
+        .ok();
     assert_eq!(taints(&scene, "fenced-2"), [own]);
-    scene.gpuctl(&["remove", "node", "fenced-2", "--pool", "fenced"]).ok();
+    scene
+        .gpuctl(&["remove", "node", "fenced-2", "--pool", "fenced"])
+        .ok();
     assert_eq!(taints(&scene, "fenced-2"), [""; 0]);
     let open = "kind: pool\nversion: v0.1\npool: {name: fenced-open}\nnodes: [fenced-1]\n";
     make(&scene, open, &["--force"]).ok();
     assert_eq!(taints(&scene, "fenced-1"), [""; 0]);
-    scene.gpuctl(&["add", "node", "fenced-1", "--pool", "fenced", "--force"]).ok();
+    scene
+        .gpuctl(&["add", "node", "fenced-1", "--pool", "fenced", "--force"])
+        .ok();
     assert_eq!(taints(&scene, "fenced-1"), [own]);
 
     // It goes with the pool, or with the word.
-    scene.gpuctl_with(&["apply", "-f", "-"], &pool(false, "fenced-0, fenced-1")).ok();
-    assert_eq!((taints(&scene, "fenced-0"), taints(&scene, "fenced-1").len()), (vec!["mine=x:PreferNoSchedule".to_owned()], 0));
+    scene
+        .gpuctl_with(&["apply", "-f", "-"], &pool(false, "fenced-0, fenced-1"))
+        .ok();
+    assert_eq!(
+        (taints(&scene, "fenced-0"), taints(&scene, "fenced-1").len()),
+        (vec!["mine=x:PreferNoSchedule".to_owned()], 0)
+    );
     scene.gpuctl_with(&["apply", "-f", "-"], &exclusive).ok();
-    scene.gpuctl(&["delete", "pool", "fenced", "fenced-open", "--force"]).ok();
-    assert_eq!((taints(&scene, "fenced-0"), taints(&scene, "fenced-1").len()), (vec!["mine=x:PreferNoSchedule".to_owned()], 0));
+    scene
+        .gpuctl(&["delete", "pool", "fenced", "fenced-open", "--force"])
+        .ok();
+    assert_eq!(
+        (taints(&scene, "fenced-0"), taints(&scene, "fenced-1").len()),
+        (vec!["mine=x:PreferNoSchedule".to_owned()], 0)
+    );
 }

@@ -1,4 +1,5 @@
-//! A proxy between gpuctl and the API server that loses a request or its answer, or puts another answer in its place.
+//! A proxy between gpuctl and the API server that loses a request or its answer, or puts another
+//! answer in its place.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +26,8 @@ pub enum Cut {
     From(usize),
     /// The same, and the first one is acted on.
     FromAfter(usize),
-    /// The request with this number is answered in another way, once the server has acted or instead of it.
+    /// The request with this number is answered in another way, once the server has acted or
+    /// instead of it.
     Spoiled(usize, Spoiled),
     /// One request in twenty is lost before the server acts and one after it, as this seed says.
     Seeded(u64),
@@ -67,17 +69,33 @@ impl Proxy {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(upstream.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let to = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+        BufReader::new(upstream.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let to = line
+            .trim()
+            .rsplit_once(':')
+            .and_then(|(_, port)| port.parse().ok())
+            .unwrap_or_else(|| panic!("{line}"));
         cluster().kubectl(Persona::Admin).apply(&json!({"apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass", "metadata": {"name": "cuts"}, "provisioner": "example.com/nobody"}));
         let folder = cluster().folder().join(format!("cuts-{name}"));
         std::fs::create_dir_all(&folder).unwrap();
-        Self { upstream, to, folder }
+        Self {
+            upstream,
+            to,
+            folder,
+        }
     }
 
     /// Runs gpuctl through a cutter of its own. Returns how many requests were made.
-    pub fn gpuctl(&self, namespace: &str, cut: Cut, arguments: &[&str], input: &str) -> (Run, usize) {
+    pub fn gpuctl(
+        &self,
+        namespace: &str,
+        cut: Cut,
+        arguments: &[&str],
+        input: &str,
+    ) -> (Run, usize) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let count = Arc::new(AtomicUsize::new(0));
@@ -96,7 +114,11 @@ impl Proxy {
         let file = self.folder.join(format!("{port}.kubeconfig"));
         std::fs::write(&file, config.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", &file).env("NO_COLOR", "1").env("GPUCTL_PROMETHEUS", "none").args(arguments);
+        command
+            .env("KUBECONFIG", &file)
+            .env("NO_COLOR", "1")
+            .env("GPUCTL_PROMETHEUS", "none")
+            .args(arguments);
         let run = run(command, input);
         (run, count.load(Ordering::SeqCst))
     }
@@ -143,7 +165,11 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, counter: &AtomicUsize) -> std
         Cut::Spoiled(at, spoiled) if at == number => Some(spoiled),
         _ => None,
     };
-    if let Some(Spoiled { acts: false, with: With::Bytes(answer) }) = spoiled {
+    if let Some(Spoiled {
+        acts: false,
+        with: With::Bytes(answer),
+    }) = spoiled
+    {
         return client.write_all(answer.as_bytes());
     }
     let mut upstream = TcpStream::connect(("127.0.0.1", to))?;
@@ -172,7 +198,8 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, counter: &AtomicUsize) -> std
     }
 }
 
-/// A number that looks like chance and is the same in every run. Source: SplitMix64 (Steele, Lea, Flood).
+/// A number that looks like chance and is the same in every run. Source: SplitMix64 (Steele, Lea,
+/// Flood).
 fn seeded(seed: u64) -> u64 {
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -15,59 +15,122 @@ namespace:
   quota-a: {cpu: 10, memory: 20Gi, gpu: 2, pods: 5}
   quota-new: {gpu: 1}
 ";
-    let made = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], yaml).ok().json();
-    assert_eq!(made, json!({"name": "teams", "status": "created", "message": "binds in quota-a, quota-new"}));
-    let hard = scene.get_until(&["resourcequota", "teams"], |quota| quota["status"]["hard"].is_object())["spec"]["hard"].clone();
+    let made = scene
+        .gpuctl_with(&["create", "-f", "-", "-o", "json"], yaml)
+        .ok()
+        .json();
     assert_eq!(
-        (&hard["requests.nvidia.com/gpu"], &hard["requests.cpu"], &hard["pods"]),
+        made,
+        json!({"name": "teams", "status": "created", "message": "binds in quota-a, quota-new"})
+    );
+    let hard = scene.get_until(&["resourcequota", "teams"], |quota| {
+        quota["status"]["hard"].is_object()
+    })["spec"]["hard"]
+        .clone();
+    assert_eq!(
+        (
+            &hard["requests.nvidia.com/gpu"],
+            &hard["requests.cpu"],
+            &hard["pods"]
+        ),
         (&json!("2"), &json!("10"), &json!("5"))
     );
     // A CPU quota refuses pods that name no CPU; the range beside it names one for them.
     scene.create("a", "resources: {pool: POOL, gpu: 2}");
     scene.until("a", "running", None);
-    let waits = scene.gpuctl_with(&["create", "-f", "-"], &scene.training("b", "")).ok();
+    let waits = scene
+        .gpuctl_with(&["create", "-f", "-"], &scene.training("b", ""))
+        .ok();
     waits.says("quota `teams` has 0 of 2 requests.nvidia.com/gpu left and the job needs 1");
     scene.until("b", "pending", Some("QuotaExceeded"));
     scene.gpuctl(&["delete", "job", "b"]).ok();
     let quotas = scene.gpuctl(&["get", "quotas", "-o", "json"]).ok().json();
     let own = quotas["items"][0].clone();
     assert_eq!(
-        (&own["quota"], &own["used"]["requests.nvidia.com/gpu"], &own["used"]["requests.cpu"]),
+        (
+            &own["quota"],
+            &own["used"]["requests.nvidia.com/gpu"],
+            &own["used"]["requests.cpu"]
+        ),
         (&json!("teams"), &json!("2"), &json!("100m"))
     );
-    let fullest = scene.gpuctl_anywhere(&["get", "quotas", "-A", "--sort-by", "used", "-o", "name"]).ok().out;
-    assert!(fullest.lines().any(|line| line == "quota-a/teams"), "{fullest}");
+    let fullest = scene
+        .gpuctl_anywhere(&["get", "quotas", "-A", "--sort-by", "used", "-o", "name"])
+        .ok()
+        .out;
+    assert!(
+        fullest.lines().any(|line| line == "quota-a/teams"),
+        "{fullest}"
+    );
     let mut watch = scene.start(&["get", "quotas", "-w", "-o", "json"]);
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(watch.stdout.take().unwrap()), &mut line).unwrap();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(watch.stdout.take().unwrap()),
+        &mut line,
+    )
+    .unwrap();
     watch.kill().unwrap();
     watch.wait().unwrap();
     let first: serde_json::Value = serde_json::from_str(&line).unwrap();
-    assert_eq!((&first["namespace"], &first["quota"]), (&json!("quota-a"), &json!("teams")));
+    assert_eq!(
+        (&first["namespace"], &first["quota"]),
+        (&json!("quota-a"), &json!("teams"))
+    );
     let text = scene.gpuctl(&["describe", "quota", "quota-a"]).ok().out;
-    assert!(text.contains("nvidia.com/gpu") && text.contains("2 of 2") && text.contains("100%"), "{text}");
-    scene.gpuctl_with(&["create", "-f", "-"], yaml).exits(1).says("already exists in namespace `quota-a`");
+    assert!(
+        text.contains("nvidia.com/gpu") && text.contains("2 of 2") && text.contains("100%"),
+        "{text}"
+    );
+    scene
+        .gpuctl_with(&["create", "-f", "-"], yaml)
+        .exits(1)
+        .says("already exists in namespace `quota-a`");
     assert_eq!(
         scene.admin.json(&["get", "namespace", "quota-new"])["metadata"]["labels"]["app.kubernetes.io/managed-by"],
         "gpuctl"
     );
     // What anybody has put into a namespace stays, whatever it is.
-    scene.admin.run(&["create", "secret", "generic", "hub", "--from-literal=a=b", "-n", "quota-new"]);
+    scene.admin.run(&[
+        "create",
+        "secret",
+        "generic",
+        "hub",
+        "--from-literal=a=b",
+        "-n",
+        "quota-new",
+    ]);
     let path = crate::support::file("quota-teams.yaml", yaml);
     let anywhere = |arguments: &[&str]| scene.gpuctl_anywhere(arguments).ok().out;
     let kept = anywhere(&["delete", "quota", "teams", "--purge"]);
     let stay = "namespaces that stay: quota-a was made by others, quota-new has secrets";
-    assert_eq!(kept, format!("teams deleted: it bound in quota-a, quota-new; {stay}\n"));
-    scene.admin.run(&["delete", "secret", "hub", "-n", "quota-new"]);
+    assert_eq!(
+        kept,
+        format!("teams deleted: it bound in quota-a, quota-new; {stay}\n")
+    );
+    scene
+        .admin
+        .run(&["delete", "secret", "hub", "-n", "quota-new"]);
     anywhere(&["create", "-f", path.to_str().unwrap()]);
     // In one namespace only, when one is named.
-    assert_eq!(scene.gpuctl(&["delete", "quota", "teams"]).ok().out, "teams deleted: it bound in quota-a\n");
+    assert_eq!(
+        scene.gpuctl(&["delete", "quota", "teams"]).ok().out,
+        "teams deleted: it bound in quota-a\n"
+    );
     let deleted = anywhere(&["delete", "quota", "teams", "--purge"]);
-    assert_eq!(deleted, "teams deleted: it bound in quota-new; empty namespaces deleted: quota-new\n");
+    assert_eq!(
+        deleted,
+        "teams deleted: it bound in quota-new; empty namespaces deleted: quota-new\n"
+    );
     assert!(items(&scene.get(&["resourcequota,limitrange"])).is_empty());
     assert_eq!(scene.job("a")["status"], "running", "what runs goes on");
-    scene.gpuctl(&["delete", "quota", "teams"]).exits(4).says("there is no quota `teams`");
-    scene.gpuctl(&["describe", "quota", "quota-a"]).exits(4).says("namespace `quota-a` has no quota");
+    scene
+        .gpuctl(&["delete", "quota", "teams"])
+        .exits(4)
+        .says("there is no quota `teams`");
+    scene
+        .gpuctl(&["describe", "quota", "quota-a"])
+        .exits(4)
+        .says("namespace `quota-a` has no quota");
     let none = scene.gpuctl(&["get", "quotas", "-o", "json"]).ok().json();
     assert_eq!((&none["total"], &none["items"]), (&json!(0), &json!([])));
 }
@@ -75,24 +138,81 @@ namespace:
 #[test]
 fn a_quota_that_fails_part_way_is_taken_back() {
     let scene = Scene::new("quota-back");
-    scene.admin.run(&["create", "quota", "half", "-n", "quota-back", "--hard=pods=3"]);
+    scene.admin.run(&[
+        "create",
+        "quota",
+        "half",
+        "-n",
+        "quota-back",
+        "--hard=pods=3",
+    ]);
     let yaml = "kind: quota\nversion: v0.1\nquota: {name: half}\nnamespace: {quota-first: {gpu: 1}, quota-back: {gpu: 1}}\n";
     let run = scene.gpuctl_with(&["create", "-f", "-"], yaml).exits(1);
-    run.says("quota `half` already exists in namespace `quota-back`; nothing was written").says("it was not created by gpuctl");
-    assert!(!scene.admin.try_run(&["get", "namespace", "quota-first"], "").status.success());
+    run.says("quota `half` already exists in namespace `quota-back`; nothing was written")
+        .says("it was not created by gpuctl");
+    assert!(
+        !scene
+            .admin
+            .try_run(&["get", "namespace", "quota-first"], "")
+            .status
+            .success()
+    );
     let left = scene.get(&["resourcequota", "half"]);
-    assert_eq!(left["spec"]["hard"], json!({"pods": "3"}), "what others made stays");
+    assert_eq!(
+        left["spec"]["hard"],
+        json!({"pods": "3"}),
+        "what others made stays"
+    );
     // May look at both namespaces and write into one: the failure comes after the first write.
     scene.admin.run(&["create", "namespace", "quota-first"]);
     let quotas = "--resource=resourcequotas,limitranges";
     let looks = "--resource=resourcequotas,limitranges,namespaces,nodes";
-    scene.admin.run(&["create", "clusterrole", "quota-looks", "--verb=get,list", looks]);
-    scene.admin.run(&["create", "clusterrolebinding", "quota-looks", "--clusterrole=quota-looks", "--user=erin"]);
-    scene.admin.run(&["create", "role", "writes", "--verb=create,patch,delete", quotas, "-n", "quota-first"]);
-    scene.admin.run(&["create", "rolebinding", "writes", "--role=writes", "--user=erin", "-n", "quota-first"]);
-    let run = scene.seen_by(Persona::Erin).gpuctl_with(&["create", "-f", "-"], &yaml.replace("half", "part")).exits(5);
-    run.says("quota `part` could not be created").says("everything created before was removed again");
-    assert!(items(&scene.admin.json(&["get", "resourcequota", "-n", "quota-first"])).is_empty());
+    scene.admin.run(&[
+        "create",
+        "clusterrole",
+        "quota-looks",
+        "--verb=get,list",
+        looks,
+    ]);
+    scene.admin.run(&[
+        "create",
+        "clusterrolebinding",
+        "quota-looks",
+        "--clusterrole=quota-looks",
+        "--user=erin",
+    ]);
+    scene.admin.run(&[
+        "create",
+        "role",
+        "writes",
+        "--verb=create,patch,delete",
+        quotas,
+        "-n",
+        "quota-first",
+    ]);
+    scene.admin.run(&[
+        "create",
+        "rolebinding",
+        "writes",
+        "--role=writes",
+        "--user=erin",
+        "-n",
+        "quota-first",
+    ]);
+    let run = scene
+        .seen_by(Persona::Erin)
+        .gpuctl_with(&["create", "-f", "-"], &yaml.replace("half", "part"))
+        .exits(5);
+    run.says("quota `part` could not be created")
+        .says("everything created before was removed again");
+    assert!(
+        items(
+            &scene
+                .admin
+                .json(&["get", "resourcequota", "-n", "quota-first"])
+        )
+        .is_empty()
+    );
     for kind in ["clusterrole", "clusterrolebinding"] {
         scene.admin.run(&["delete", kind, "quota-looks"]);
     }

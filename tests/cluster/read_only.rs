@@ -1,5 +1,5 @@
-//! With `--read-only`, GPUCTL_READ_ONLY or a line of the config file no verb changes anything. The API server's audit log tells what was asked
-//! of it, by a user who may do everything.
+//! With `--read-only`, GPUCTL_READ_ONLY or a line of the config file no verb changes anything. The
+//! API server's audit log tells what was asked of it, by a user who may do everything.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,9 @@ use crate::support::{Run, Scene, cluster, file, run};
 /// What the API server was asked by this user, as (verb, URI).
 fn asked(of: Persona) -> Vec<(String, String)> {
     let text = std::fs::read_to_string(cluster().folder().join("audit.log")).unwrap_or_default();
-    let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let entries = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     entries
         .filter(|entry| entry["user"]["username"] == of.user())
         .map(|entry| {
@@ -22,26 +24,54 @@ fn asked(of: Persona) -> Vec<(String, String)> {
 }
 
 fn persists((verb, uri): &(String, String)) -> bool {
-    let reads = ["get", "list", "watch"].contains(&verb.as_str()) && !uri.contains("/exec?") && !uri.contains("/attach?");
-    !(reads || uri.contains("dryRun=All") || uri.starts_with("/apis/authorization.k8s.io/") || uri.contains("selfsubjectreviews"))
+    let reads = ["get", "list", "watch"].contains(&verb.as_str())
+        && !uri.contains("/exec?")
+        && !uri.contains("/attach?");
+    !(reads
+        || uri.contains("dryRun=All")
+        || uri.starts_with("/apis/authorization.k8s.io/")
+        || uri.contains("selfsubjectreviews"))
 }
 
 #[test]
 fn no_verb_changes_anything_that_only_reads() {
     let scene = Scene::with_nodes("only-reads", 2);
-    scene.admin.run(&["create", "clusterrolebinding", "only-reads-heidi", "--clusterrole=cluster-admin", "--user=heidi"]);
+    scene.admin.run(&[
+        "create",
+        "clusterrolebinding",
+        "only-reads-heidi",
+        "--clusterrole=cluster-admin",
+        "--user=heidi",
+    ]);
     scene.create("a", "");
     scene.create("paused", "");
     scene.serve("web", "vllm", 1, "");
     scene.gpuctl(&["pause", "paused"]).ok();
     scene.until("a", "running", None);
     let heidi = scene.seen_by(Persona::Heidi);
-    let yaml = |name: &str, text: &str| file(&format!("only-reads-{name}.yaml"), text).to_str().unwrap().to_owned();
+    let yaml = |name: &str, text: &str| {
+        file(&format!("only-reads-{name}.yaml"), text)
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
     let training = yaml("training", &scene.training("made", ""));
-    let applied = yaml("applied", &scene.training("a", "job: {name: NAME, description: changed}"));
-    let pool = yaml("pool", "kind: pool\nversion: v0.1\npool: {name: only-reads-made}\n");
-    let quota = yaml("quota", "kind: quota\nversion: v0.1\nquota: {name: only-reads}\nnamespace: {only-reads: {gpu: 10}}\n");
-    let defaults = yaml("defaults", "kind: defaults\nversion: v0.1\nkinds: {training: {max_runtime: 1h}}\n");
+    let applied = yaml(
+        "applied",
+        &scene.training("a", "job: {name: NAME, description: changed}"),
+    );
+    let pool = yaml(
+        "pool",
+        "kind: pool\nversion: v0.1\npool: {name: only-reads-made}\n",
+    );
+    let quota = yaml(
+        "quota",
+        "kind: quota\nversion: v0.1\nquota: {name: only-reads}\nnamespace: {only-reads: {gpu: 10}}\n",
+    );
+    let defaults = yaml(
+        "defaults",
+        "kind: defaults\nversion: v0.1\nkinds: {training: {max_runtime: 1h}}\n",
+    );
     let secret = format!("KEY={}", yaml("secret", "x"));
     let writes: &[&[&str]] = &[
         &["create", "-f", &training],
@@ -59,7 +89,14 @@ fn no_verb_changes_anything_that_only_reads() {
         &["delete", "job", "a"],
         &["delete", "job", "a", "--force"],
         &["add", "nodes", "--pool", "only-reads", "only-reads-0"],
-        &["remove", "nodes", "--pool", "only-reads", "only-reads-0", "--force"],
+        &[
+            "remove",
+            "nodes",
+            "--pool",
+            "only-reads",
+            "only-reads-0",
+            "--force",
+        ],
         &["label", "node", "only-reads-0", "team=x"],
         &["exec", "a", "--", "true"],
         &["attach", "a"],
@@ -87,7 +124,10 @@ fn no_verb_changes_anything_that_only_reads() {
         &["auth", "check"],
         &["doctor"],
     ];
-    let only_reads = |run: &Run| run.err.contains("this would change the cluster, and gpuctl only reads");
+    let only_reads = |run: &Run| {
+        run.err
+            .contains("this would change the cluster, and gpuctl only reads")
+    };
     for (place, arguments) in writes.iter().enumerate() {
         let refused = match place % 2 {
             0 => heidi.gpuctl(&[&["--read-only"], *arguments].concat()),
@@ -104,15 +144,28 @@ fn no_verb_changes_anything_that_only_reads() {
             refused.out,
             refused.err
         );
-        let hint = if place % 2 == 0 { "hint: omit `--read-only`" } else { "hint: unset GPUCTL_READ_ONLY" };
+        let hint = if place % 2 == 0 {
+            "hint: omit `--read-only`"
+        } else {
+            "hint: unset GPUCTL_READ_ONLY"
+        };
         assert!(refused.err.contains(hint), "{}", refused.err);
     }
     for arguments in reads {
         let run = heidi.gpuctl(&[&["--read-only"], *arguments].concat());
-        assert!(!only_reads(&run) && run.code != 5, "{arguments:?} exits {}: {}", run.code, run.err);
+        assert!(
+            !only_reads(&run) && run.code != 5,
+            "{arguments:?} exits {}: {}",
+            run.code,
+            run.err
+        );
     }
     // Every verb of the program that speaks to a cluster is among them.
-    let tried: BTreeSet<&str> = writes.iter().chain(reads).map(|arguments| arguments[0]).collect();
+    let tried: BTreeSet<&str> = writes
+        .iter()
+        .chain(reads)
+        .map(|arguments| arguments[0])
+        .collect();
     let elsewhere = [
         "init",
         "validate",
@@ -129,32 +182,75 @@ fn no_verb_changes_anything_that_only_reads() {
         "help",
     ];
     // These ask for metrics or a browser, and send nothing but GET.
-    let metrics = ["top", "score", "eff", "stats", "report", "who", "snapshot", "logs", "open"];
+    let metrics = [
+        "top", "score", "eff", "stats", "report", "who", "snapshot", "logs", "open",
+    ];
     let help = heidi.gpuctl(&["--help"]).ok().out;
-    let words = help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
-    for verb in words.filter(|word| word.chars().all(|letter| letter.is_ascii_lowercase()) && *word != "gpuctl") {
+    let words = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    for verb in words
+        .filter(|word| word.chars().all(|letter| letter.is_ascii_lowercase()) && *word != "gpuctl")
+    {
         let is_text = ["help", "repairs", "and", "annotation", "each"].contains(&verb);
-        assert!(tried.contains(verb) || elsewhere.contains(&verb) || metrics.contains(&verb) || is_text, "{verb} was not tried");
+        assert!(
+            tried.contains(verb) || elsewhere.contains(&verb) || metrics.contains(&verb) || is_text,
+            "{verb} was not tried"
+        );
     }
     let requests = asked(Persona::Heidi);
-    assert!(requests.len() > 100, "the audit log has what was asked: {}", requests.len());
-    let changing: Vec<_> = requests.iter().filter(|request| persists(request)).collect();
+    assert!(
+        requests.len() > 100,
+        "the audit log has what was asked: {}",
+        requests.len()
+    );
+    let changing: Vec<_> = requests
+        .iter()
+        .filter(|request| persists(request))
+        .collect();
     assert!(changing.is_empty(), "{changing:#?}");
-    let dry = requests.iter().filter(|(_, uri)| uri.contains("dryRun=All")).count();
+    let dry = requests
+        .iter()
+        .filter(|(_, uri)| uri.contains("dryRun=All"))
+        .count();
     assert!(dry > 4, "dry runs go on: {dry}");
 
     // The config file says it for one context; for another it may be done, and the log shows it.
-    let config = file("only-reads-config.yaml", "contexts:\n  heidi: {safety: {read_only: true}}\n");
+    let config = file(
+        "only-reads-config.yaml",
+        "contexts:\n  heidi: {safety: {read_only: true}}\n",
+    );
     let with_config = |config: &std::path::Path| {
-        heidi.gpuctl(&["--config", config.to_str().unwrap(), "label", "node", "only-reads-0", "team=x"])
+        heidi.gpuctl(&[
+            "--config",
+            config.to_str().unwrap(),
+            "label",
+            "node",
+            "only-reads-0",
+            "team=x",
+        ])
     };
     let refused = with_config(&config).exits(5);
-    assert!(refused.err.contains("`safety.read_only`") && refused.err.contains("gpuctl config set"), "{}", refused.err);
-    with_config(&file("only-reads-broken.yaml", "contexts: [\n")).exits(5).says("whether it may cannot be read");
-    let other = file("only-reads-other.yaml", "safety: {read_only: false}\ncontexts:\n  prod: {safety: {read_only: true}}\n");
+    assert!(
+        refused.err.contains("`safety.read_only`") && refused.err.contains("gpuctl config set"),
+        "{}",
+        refused.err
+    );
+    with_config(&file("only-reads-broken.yaml", "contexts: [\n"))
+        .exits(5)
+        .says("whether it may cannot be read");
+    let other = file(
+        "only-reads-other.yaml",
+        "safety: {read_only: false}\ncontexts:\n  prod: {safety: {read_only: true}}\n",
+    );
     with_config(&other).ok();
-    assert!(asked(Persona::Heidi).iter().any(persists), "the log would have told");
+    assert!(
+        asked(Persona::Heidi).iter().any(persists),
+        "the log would have told"
+    );
     let mut odd = heidi.command(&["pause", "a"]);
     odd.env("GPUCTL_READ_ONLY", "perhaps");
-    run(odd, "").exits(5).says("GPUCTL_READ_ONLY is `perhaps`, which is not true or false");
+    run(odd, "")
+        .exits(5)
+        .says("GPUCTL_READ_ONLY is `perhaps`, which is not true or false");
 }

@@ -1,4 +1,5 @@
-//! What the cluster refuses when a part is written already, or before anything is: quotas that count, policies, webhooks.
+//! What the cluster refuses when a part is written already, or before anything is: quotas that
+//! count, policies, webhooks.
 
 use serde_json::{Value, json};
 
@@ -20,21 +21,46 @@ fn what_refuses_in_the_middle_costs_only_its_own_document() {
     // Counted only when it is written: each passes by itself.
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two", "namespace": "middle"},
         "spec": {"hard": {"count/deployments.apps": "2"}}}));
-    scene.get_until(&["resourcequota", "two"], |quota| quota["status"]["hard"].is_object());
-    let documents = |names: [&str; 3]| names.map(|name| service(name, 0, "nginx:1", "")).join("---\n");
-    let run = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &documents(["a", "b", "c"])).exits(1).json();
+    scene.get_until(&["resourcequota", "two"], |quota| {
+        quota["status"]["hard"].is_object()
+    });
+    let documents = |names: [&str; 3]| {
+        names
+            .map(|name| service(name, 0, "nginx:1", ""))
+            .join("---\n")
+    };
+    let run = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "-o", "json"],
+            &documents(["a", "b", "c"]),
+        )
+        .exits(1)
+        .json();
     // They are on the way together, so any of them may be the one too many.
     let made = |run: &Value| -> Vec<String> {
-        run["success"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+        run["success"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .collect()
     };
-    assert_eq!((made(&run).len(), run["failed"].as_array().unwrap().len()), (2, 1), "{run}");
+    assert_eq!(
+        (made(&run).len(), run["failed"].as_array().unwrap().len()),
+        (2, 1),
+        "{run}"
+    );
     assert_eq!(run["failed"][0]["error"], "QuotaExceeded");
     let services = || -> Vec<String> {
         let list = items(&scene.get(&["services", "-l", "app.kubernetes.io/managed-by=gpuctl"]));
-        list.iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        list.iter()
+            .map(|one| one["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(services(), made(&run), "what was made of the other is gone");
-    scene.admin.run(&["delete", "resourcequota", "two", "-n", "middle"]);
+    scene
+        .admin
+        .run(&["delete", "resourcequota", "two", "-n", "middle"]);
 
     // A policy that lets dry runs pass.
     let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "middle"},
@@ -49,47 +75,97 @@ fn what_refuses_in_the_middle_costs_only_its_own_document() {
     // It takes a moment until it is in force.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     loop {
-        let run = scene.gpuctl_with(&["create", "-f", "-", "--keep-partial", "-o", "json"], &documents(["d", "e", "f"]));
+        let run = scene.gpuctl_with(
+            &["create", "-f", "-", "--keep-partial", "-o", "json"],
+            &documents(["d", "e", "f"]),
+        );
         if run.code == 1 {
             let run = run.json();
-            assert_eq!((run["success"].as_array().unwrap().len(), &run["failed"][0]["name"]), (2, &json!("e")));
+            assert_eq!(
+                (
+                    run["success"].as_array().unwrap().len(),
+                    &run["failed"][0]["name"]
+                ),
+                (2, &json!("e"))
+            );
             let message = run["failed"][0]["message"].as_str().unwrap();
-            assert!(message.contains("not today") && message.contains("still there: service/e"), "{message}");
+            assert!(
+                message.contains("not today") && message.contains("still there: service/e"),
+                "{message}"
+            );
             break;
         }
-        assert!(std::time::Instant::now() < end, "the policy is never in force");
-        scene.gpuctl_with(&["delete", "-f", "-"], &documents(["d", "e", "f"])).ok();
+        assert!(
+            std::time::Instant::now() < end,
+            "the policy is never in force"
+        );
+        scene
+            .gpuctl_with(&["delete", "-f", "-"], &documents(["d", "e", "f"]))
+            .ok();
     }
-    let kept: Vec<String> = made(&run).into_iter().chain(["d", "e", "f"].map(ToOwned::to_owned)).collect();
+    let kept: Vec<String> = made(&run)
+        .into_iter()
+        .chain(["d", "e", "f"].map(ToOwned::to_owned))
+        .collect();
     assert_eq!(services(), kept, "--keep-partial keeps it");
-    scene.admin.run(&["delete", "validatingadmissionpolicybinding", "middle"]);
-    let all = format!("{}---\n{}", documents(["a", "b", "c"]), documents(["d", "e", "f"]));
+    scene
+        .admin
+        .run(&["delete", "validatingadmissionpolicybinding", "middle"]);
+    let all = format!(
+        "{}---\n{}",
+        documents(["a", "b", "c"]),
+        documents(["d", "e", "f"])
+    );
     // And again until it is in force no more.
     while apply(&scene, &all).code != 0 {
-        assert!(std::time::Instant::now() < end, "the policy is always in force");
+        assert!(
+            std::time::Instant::now() < end,
+            "the policy is always in force"
+        );
     }
     let made = file("middle.yaml", &all);
-    let gone = scene.gpuctl(&["delete", "-f", made.to_str().unwrap(), "-o", "json"]).ok().json();
+    let gone = scene
+        .gpuctl(&["delete", "-f", made.to_str().unwrap(), "-o", "json"])
+        .ok()
+        .json();
     assert_eq!(gone["success"].as_array().unwrap().len(), 6);
-    scene.gpuctl(&["delete", "-f", made.to_str().unwrap()]).exits(1);
-    scene.gpuctl(&["delete", "-f", made.to_str().unwrap(), "--ignore-not-found"]).ok();
+    scene
+        .gpuctl(&["delete", "-f", made.to_str().unwrap()])
+        .exits(1);
+    scene
+        .gpuctl(&["delete", "-f", made.to_str().unwrap(), "--ignore-not-found"])
+        .ok();
 }
 
 #[test]
 fn a_webhook_refuses_in_the_middle_and_beforehand() {
     let scene = Scene::new("hooked");
-    let documents = |names: &[&str]| names.iter().map(|name| service(name, 0, "nginx:1", "")).collect::<Vec<_>>().join("---\n");
-    // It lets dry runs pass of what it refuses later, as one does that counts; and some it refuses at once.
+    let documents = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| service(name, 0, "nginx:1", ""))
+            .collect::<Vec<_>>()
+            .join("---\n")
+    };
+    // It lets dry runs pass of what it refuses later, as one does that counts; and some it refuses
+    // at once.
     let judge = |request: &Value| match request["name"].as_str() {
-        Some("b") if request["dryRun"] != true => Some(json!({"code": 403, "message": "not today"})),
+        Some("b") if request["dryRun"] != true => {
+            Some(json!({"code": 403, "message": "not today"}))
+        }
         Some("never") => Some(json!({"message": "not on any day"})),
         _ => None,
     };
     cluster().judge_by("hooked", "apps/v1/deployments", Box::new(judge));
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    let create = |names: &[&str]| scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &documents(names));
+    let create =
+        |names: &[&str]| scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &documents(names));
     let names = |list: &Value| -> Vec<String> {
-        list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+        list.as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .collect()
     };
     // It takes a moment until it is asked.
     let run = loop {
@@ -97,24 +173,54 @@ fn a_webhook_refuses_in_the_middle_and_beforehand() {
         if run.code != 0 {
             break run.exits(1).json();
         }
-        scene.gpuctl_with(&["delete", "-f", "-"], &documents(&["a", "b", "c"])).ok();
-        assert!(std::time::Instant::now() < end, "the webhook is never asked");
+        scene
+            .gpuctl_with(&["delete", "-f", "-"], &documents(&["a", "b", "c"]))
+            .ok();
+        assert!(
+            std::time::Instant::now() < end,
+            "the webhook is never asked"
+        );
     };
-    assert_eq!((names(&run["success"]), names(&run["failed"])), (vec!["a".to_owned(), "c".to_owned()], vec!["b".to_owned()]));
+    assert_eq!(
+        (names(&run["success"]), names(&run["failed"])),
+        (vec!["a".to_owned(), "c".to_owned()], vec!["b".to_owned()])
+    );
     assert_eq!(run["failed"][0]["error"], "WebhookDenied");
-    assert!(run["failed"][0]["message"].as_str().unwrap().contains("not today"), "{run:#}");
-    let services =
-        || names(&json!(items(&scene.get(&["services"])).into_iter().map(|one| one["metadata"].clone()).collect::<Vec<_>>()));
+    assert!(
+        run["failed"][0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("not today"),
+        "{run:#}"
+    );
+    let services = || {
+        names(&json!(
+            items(&scene.get(&["services"]))
+                .into_iter()
+                .map(|one| one["metadata"].clone())
+                .collect::<Vec<_>>()
+        ))
+    };
     assert_eq!(services(), ["a", "c"], "what was made of b is gone");
 
     let run = create(&["d", "never", "e"]).exits(1).json();
     assert_eq!(
         (names(&run["failed"]), names(&run["notTried"])),
-        (vec!["never".to_owned()], vec!["d".to_owned(), "e".to_owned()])
+        (
+            vec!["never".to_owned()],
+            vec!["d".to_owned(), "e".to_owned()]
+        )
     );
     assert_eq!(run["failed"][0]["error"], "WebhookDenied");
     assert_eq!(services(), ["a", "c"], "nothing was written");
     // What is there is not created, so it is not asked.
-    scene.gpuctl_with(&["apply", "-f", "-"], &documents(&["a", "c"]).replace("nginx:1", "nginx:2")).ok();
-    scene.admin.run(&["delete", "validatingwebhookconfiguration", "hooked"]);
+    scene
+        .gpuctl_with(
+            &["apply", "-f", "-"],
+            &documents(&["a", "c"]).replace("nginx:1", "nginx:2"),
+        )
+        .ok();
+    scene
+        .admin
+        .run(&["delete", "validatingwebhookconfiguration", "hooked"]);
 }

@@ -1,5 +1,5 @@
-//! The environment of the pods that the API server made carries a real rendezvous: two processes meet with it on
-//! loopback, the way torch's env:// store meets.
+//! The environment of the pods that the API server made carries a real rendezvous: two processes
+//! meet with it on loopback, the way torch's env:// store meets.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,18 +25,32 @@ fn environment(pod: &Value) -> Vec<(String, String)> {
             ) => index.as_str()?.to_owned(),
             Some("metadata.uid") => pod["metadata"]["uid"].as_str()?.to_owned(),
             Some(other) => {
-                let (map, key) = other.strip_prefix("metadata.")?.strip_suffix("']")?.split_once("['")?;
-                pod["metadata"][map][key].as_str().unwrap_or_default().to_owned()
+                let (map, key) = other
+                    .strip_prefix("metadata.")?
+                    .strip_suffix("']")?
+                    .split_once("['")?;
+                pod["metadata"][map][key]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
             }
             None => variable["value"].as_str().unwrap_or_default().to_owned(),
         };
         Some((variable["name"].as_str()?.to_owned(), value))
     };
-    container["env"].as_array().into_iter().flatten().filter_map(read).collect()
+    container["env"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(read)
+        .collect()
 }
 
 fn value<'a>(environment: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    environment.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    environment
+        .iter()
+        .find(|(other, _)| other == name)
+        .map(|(_, value)| value.as_str())
 }
 
 /// What a rank does: rank 0 listens and sums what the others send; everybody learns the sum.
@@ -50,14 +64,19 @@ fn meet(rank: u32, world: u32, address: &str, port: u16) -> u32 {
             u32::from_be_bytes(bytes)
         };
         let sum = peers.iter_mut().map(read).sum();
-        peers.iter_mut().for_each(|peer| peer.write_all(&u32::to_be_bytes(sum)).unwrap());
+        peers
+            .iter_mut()
+            .for_each(|peer| peer.write_all(&u32::to_be_bytes(sum)).unwrap());
         return sum;
     }
     let end = Instant::now() + Duration::from_secs(20);
     let mut master = loop {
         match TcpStream::connect((address, port)) {
             Ok(stream) => break stream,
-            Err(error) => assert!(Instant::now() < end, "rank {rank} never met rank 0: {error}"),
+            Err(error) => assert!(
+                Instant::now() < end,
+                "rank {rank} never met rank 0: {error}"
+            ),
         }
         std::thread::sleep(Duration::from_millis(50));
     };
@@ -70,7 +89,8 @@ fn meet(rank: u32, world: u32, address: &str, port: u16) -> u32 {
 /// Run by the test below as a process of its own; alone it meets itself.
 #[test]
 fn peer() {
-    let number = |name: &str, alone: u32| std::env::var(name).map_or(alone, |text| text.parse().unwrap());
+    let number =
+        |name: &str, alone: u32| std::env::var(name).map_or(alone, |text| text.parse().unwrap());
     let world = number("NNODES", 1);
     let port = std::env::var("MASTER_PORT").map_or(0, |text| text.parse().unwrap());
     let sum = meet(number("NODE_RANK", 0), world, "127.0.0.1", port);
@@ -84,7 +104,12 @@ fn two_processes_meet_with_the_environment_of_the_pods() {
         .create("a", "environment: {image: busybox, command: torchrun train.py}\nresources: {pool: POOL, gpu: 8, node_count: 2}");
     scene.until("a", "running", None);
     let environments: Vec<_> = scene.pods("a").iter().map(environment).collect();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+        .to_string();
     let mut children = Vec::new();
     for (rank, environment) in environments.iter().enumerate() {
         for (name, expected) in [
@@ -99,10 +124,17 @@ fn two_processes_meet_with_the_environment_of_the_pods() {
             ("MASTER_ADDR", "a-0.a.rendezvous.svc"),
             ("PET_MASTER_ADDR", "a-0.a.rendezvous.svc"),
         ] {
-            assert_eq!(value(environment, name), Some(expected), "{name} of rank {rank}");
+            assert_eq!(
+                value(environment, name),
+                Some(expected),
+                "{name} of rank {rank}"
+            );
         }
         // torchrun sets these for its processes; for the pod they would be wrong.
-        assert_eq!((value(environment, "WORLD_SIZE"), value(environment, "RANK")), (None, None));
+        assert_eq!(
+            (value(environment, "WORLD_SIZE"), value(environment, "RANK")),
+            (None, None)
+        );
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "rendezvous::peer"])
             .env_clear()
@@ -125,7 +157,13 @@ fn two_processes_meet_with_the_environment_of_the_pods() {
     assert_eq!(service["spec"]["clusterIP"], "None");
     assert_eq!(service["spec"]["publishNotReadyAddresses"], true);
     let first = &scene.pods("a")[0];
-    assert_eq!((first["spec"]["hostname"].as_str(), first["spec"]["subdomain"].as_str()), (Some("a-0"), Some("a")));
+    assert_eq!(
+        (
+            first["spec"]["hostname"].as_str(),
+            first["spec"]["subdomain"].as_str()
+        ),
+        (Some("a-0"), Some("a"))
+    );
 }
 
 #[test]
@@ -147,24 +185,45 @@ fn ranks_are_placed_in_one_rack() {
     let scene = Scene::new("racks");
     let nodes: Vec<_> = (0..4)
         .map(|index| {
-            let mut node = in_pool(node(&format!("racks-{index}"), Some(A100), &[(GPU, 1)]), "racks");
-            node["metadata"]["labels"]["topology.kubernetes.io/rack"] = json!(format!("rack-{}", index % 2));
+            let mut node = in_pool(
+                node(&format!("racks-{index}"), Some(A100), &[(GPU, 1)]),
+                "racks",
+            );
+            node["metadata"]["labels"]["topology.kubernetes.io/rack"] =
+                json!(format!("rack-{}", index % 2));
             node
         })
         .collect();
     cluster().add_nodes(&nodes);
     for turn in 0..3 {
         let name = format!("near-{turn}");
-        scene.create(&name, "job: {name: NAME, topology: rack}\nresources: {pool: racks, gpu: 1, node_count: 2}");
+        scene.create(
+            &name,
+            "job: {name: NAME, topology: rack}\nresources: {pool: racks, gpu: 1, node_count: 2}",
+        );
         scene.until(&name, "running", None);
         let racks: Vec<usize> = scene
             .pods(&name)
             .iter()
-            .map(|pod| pod["spec"]["nodeName"].as_str().unwrap().trim_start_matches("racks-").parse::<usize>().unwrap() % 2)
+            .map(|pod| {
+                pod["spec"]["nodeName"]
+                    .as_str()
+                    .unwrap()
+                    .trim_start_matches("racks-")
+                    .parse::<usize>()
+                    .unwrap()
+                    % 2
+            })
             .collect();
         assert_eq!(racks[0], racks[1], "{name}");
         scene.gpuctl(&["delete", "job", &name, "--force"]).ok();
     }
-    let far = scene.training("far", "job: {name: far, topology: block}\nresources: {pool: racks, gpu: 1, node_count: 2}");
-    scene.gpuctl_with(&["create", "-f", "-"], &far).exits(3).says("no node has a label that says what is one block");
+    let far = scene.training(
+        "far",
+        "job: {name: far, topology: block}\nresources: {pool: racks, gpu: 1, node_count: 2}",
+    );
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &far)
+        .exits(3)
+        .says("no node has a label that says what is one block");
 }

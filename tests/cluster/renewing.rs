@@ -9,11 +9,15 @@ fn uids(scene: &Scene, job: &str) -> Vec<(String, Value)> {
         .pods(job)
         .iter()
         .filter(|pod| {
-            pod["metadata"]["deletionTimestamp"].is_null() && !matches!(pod["status"]["phase"].as_str(), Some("Failed"))
+            pod["metadata"]["deletionTimestamp"].is_null()
+                && !matches!(pod["status"]["phase"].as_str(), Some("Failed"))
         })
         .map(|pod| {
             let index = &pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"];
-            (index.as_str().unwrap_or_default().to_owned(), pod["metadata"]["uid"].clone())
+            (
+                index.as_str().unwrap_or_default().to_owned(),
+                pod["metadata"]["uid"].clone(),
+            )
         })
         .collect();
     pods.sort_by(|a, b| a.0.cmp(&b.0));
@@ -21,7 +25,12 @@ fn uids(scene: &Scene, job: &str) -> Vec<(String, Value)> {
 }
 
 /// Waits until the job runs with other pods than these, so many of them.
-fn until_new(scene: &Scene, job: &str, before: &[(String, Value)], new: usize) -> Vec<(String, Value)> {
+fn until_new(
+    scene: &Scene,
+    job: &str,
+    before: &[(String, Value)],
+    new: usize,
+) -> Vec<(String, Value)> {
     for _ in 0..240 {
         let now = uids(scene, job);
         let fresh = now.iter().filter(|one| !before.contains(one)).count();
@@ -30,24 +39,44 @@ fn until_new(scene: &Scene, job: &str, before: &[(String, Value)], new: usize) -
         }
         std::thread::sleep(std::time::Duration::from_millis(250));
     }
-    panic!("{job} never got {new} new pods: {before:?} {:?}", uids(scene, job));
+    panic!(
+        "{job} never got {new} new pods: {before:?} {:?}",
+        uids(scene, job)
+    );
 }
 
 #[test]
 fn evicted_ranks_come_again_and_cost_no_retry() {
     let scene = Scene::with_nodes("renewed", 2);
-    scene.create("pair", "job: {name: pair, retries: 0}\nresources: {pool: renewed, gpu: 1, node_count: 2}");
+    scene.create(
+        "pair",
+        "job: {name: pair, retries: 0}\nresources: {pool: renewed, gpu: 1, node_count: 2}",
+    );
     scene.until("pair", "running", None);
     let first = uids(&scene, "pair");
     let said = scene.gpuctl(&["restart", "pair", "--rank", "1"]).ok();
-    assert_eq!(said.out, "pair: rank 1 gets a new pod; the eviction costs no retry\n");
+    assert_eq!(
+        said.out,
+        "pair: rank 1 gets a new pod; the eviction costs no retry\n"
+    );
     let second = until_new(&scene, "pair", &first, 1);
     assert_eq!((&second[0], second[1] == first[1]), (&first[0], false));
-    let said = scene.gpuctl(&["restart", "job", "pair", "-o", "json"]).ok().json();
-    assert_eq!((&said["status"], &said["replicas"]), (&json!("restarting"), &json!(2)), "{said:#}");
+    let said = scene
+        .gpuctl(&["restart", "job", "pair", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&said["status"], &said["replicas"]),
+        (&json!("restarting"), &json!(2)),
+        "{said:#}"
+    );
     until_new(&scene, "pair", &second, 2);
     let job = scene.get(&["job", "pair"]);
-    assert_eq!(job["status"]["conditions"], Value::Null, "it has no retry to lose: {job:#}");
+    assert_eq!(
+        job["status"]["conditions"],
+        Value::Null,
+        "it has no retry to lose: {job:#}"
+    );
     scene
         .gpuctl(&["restart", "pair", "--rank", "2"])
         .exits(4)
@@ -55,7 +84,11 @@ fn evicted_ranks_come_again_and_cost_no_retry() {
         .says("gpuctl describe job renewed/pair");
     scene.gpuctl(&["pause", "pair"]).ok();
     scene.until("pair", "paused", None);
-    scene.gpuctl(&["restart", "pair"]).exits(1).says("job `pair` is paused").says("gpuctl resume job renewed/pair");
+    scene
+        .gpuctl(&["restart", "pair"])
+        .exits(1)
+        .says("job `pair` is paused")
+        .says("gpuctl resume job renewed/pair");
     scene.gpuctl(&["restart", "nope"]).exits(4);
 }
 
@@ -65,13 +98,31 @@ fn services_roll_and_notebooks_begin_anew() {
     scene.serve("web", "vllm", 2, "");
     scene.until("web", "running", None);
     let before = uids(&scene, "web");
-    assert_eq!(scene.gpuctl(&["restart", "web"]).ok().out, "web: replacing 2 pods, one after the other\n");
+    assert_eq!(
+        scene.gpuctl(&["restart", "web"]).ok().out,
+        "web: replacing 2 pods, one after the other\n"
+    );
     until_new(&scene, "web", &before, 2);
     // A file that says the same restarts nothing, and takes nothing back.
     let revision = scene.get(&["deployment", "web"])["metadata"]["generation"].clone();
-    let same = scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &scene.service("web", "vllm", 2, "")).ok().json();
-    assert_eq!((&same["action"], &scene.get(&["deployment", "web"])["metadata"]["generation"]), (&json!("unchanged"), &revision));
-    scene.gpuctl(&["restart", "web", "--rank", "0"]).exits(2).says("it has no ranks");
+    let same = scene
+        .gpuctl_with(
+            &["apply", "-f", "-", "-o", "json"],
+            &scene.service("web", "vllm", 2, ""),
+        )
+        .ok()
+        .json();
+    assert_eq!(
+        (
+            &same["action"],
+            &scene.get(&["deployment", "web"])["metadata"]["generation"]
+        ),
+        (&json!("unchanged"), &revision)
+    );
+    scene
+        .gpuctl(&["restart", "web", "--rank", "0"])
+        .exits(2)
+        .says("it has no ranks");
     scene.notebook("book", "");
     scene.until("book", "running", None);
     let before = uids(&scene, "book");

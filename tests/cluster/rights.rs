@@ -1,4 +1,5 @@
-//! A user who may edit one namespace and nothing else: the main job works, and every missing right is said once.
+//! A user who may edit one namespace and nothing else: the main job works, and every missing right
+//! is said once.
 
 use gpuctl_sandbox::Persona;
 use serde_json::json;
@@ -15,15 +16,32 @@ fn an_edit_user_runs_the_whole_main_job() {
         "a",
         "job: {name: NAME, priority: medium}\nresources: {pool: POOL, gpu: 2, gpu-type: A100-80G, cpu: 1, memory: 1Gi}",
     );
-    let run = mine.gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml).ok();
+    let run = mine
+        .gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml)
+        .ok();
     assert_eq!(run.json()["namespace"], "editor");
-    assert!(run.err.contains("`job.priority` has no effect"), "{}", run.err);
+    assert!(
+        run.err.contains("`job.priority` has no effect"),
+        "{}",
+        run.err
+    );
     let job = mine.until("a", "running", None);
-    assert_eq!((job["user"].as_str(), job["gpuHeld"].as_u64()), (Some("alice"), Some(2)));
+    assert_eq!(
+        (job["user"].as_str(), job["gpuHeld"].as_u64()),
+        (Some("alice"), Some(2))
+    );
     let pod = &scene.pods("a")[0];
-    assert!(pod["spec"]["nodeName"].as_str().unwrap().starts_with("editor-"), "{pod:#}");
+    assert!(
+        pod["spec"]["nodeName"]
+            .as_str()
+            .unwrap()
+            .starts_with("editor-"),
+        "{pod:#}"
+    );
     mine.gpuctl(&["describe", "job", "a"]).ok();
-    cluster().pod_log("editor", pod["metadata"]["name"].as_str().unwrap(), "main").say("hello");
+    cluster()
+        .pod_log("editor", pod["metadata"]["name"].as_str().unwrap(), "main")
+        .say("hello");
     assert_eq!(mine.gpuctl(&["logs", "a"]).ok().out, "hello\n");
     mine.gpuctl(&["delete", "job", "a"]).ok();
     assert!(scene.pods("a").is_empty());
@@ -33,21 +51,30 @@ fn an_edit_user_runs_the_whole_main_job() {
 fn a_priority_class_of_somebody_else_s_must_exist() {
     let scene = Scene::with_nodes("classless", 1);
     let yaml = scene.training("a", "job: {name: NAME, priority: nobody-made-this}");
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(1).says("there is no priority class `nobody-made-this`");
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &yaml)
+        .exits(1)
+        .says("there is no priority class `nobody-made-this`");
     scene.create("b", "job: {name: NAME, priority: system-cluster-critical}");
     assert_eq!(scene.pods("b")[0]["spec"]["priority"], 2_000_000_000);
 }
 
 #[test]
 fn two_jobs_of_one_name_are_both_named() {
-    let (one, two) = (Scene::with_nodes("twin-one", 1), Scene::with_nodes("twin-two", 1));
+    let (one, two) = (
+        Scene::with_nodes("twin-one", 1),
+        Scene::with_nodes("twin-two", 1),
+    );
     one.create("twin", "");
     two.create("twin", "");
     one.gpuctl_anywhere(&["describe", "job", "twin"])
         .exits(4)
         .says("2 jobs are called `twin`: twin-one/twin, twin-two/twin")
         .says("choose one: twin-one/twin");
-    let one_of_them = one.gpuctl_anywhere(&["describe", "job", "twin-two/twin", "-o", "json"]).ok().json();
+    let one_of_them = one
+        .gpuctl_anywhere(&["describe", "job", "twin-two/twin", "-o", "json"])
+        .ok()
+        .json();
     assert_eq!(one_of_them["namespace"], "twin-two");
 }
 
@@ -66,7 +93,9 @@ fn the_whole_cluster_is_narrowed_to_what_may_be_seen() {
     let list = carol.gpuctl(&["get", "jobs", "-o", "json"]).ok().json();
     assert_eq!(list["total"], 1);
     carol.gpuctl_anywhere(&["describe", "job", "narrow/a"]).ok();
-    carol.gpuctl_anywhere(&["delete", "job", "default/a"]).exits(5);
+    carol
+        .gpuctl_anywhere(&["delete", "job", "default/a"])
+        .exits(5);
     cluster().kubectl(Persona::Admin).run(&[
         "create",
         "rolebinding",
@@ -78,7 +107,10 @@ fn the_whole_cluster_is_narrowed_to_what_may_be_seen() {
     ]);
     let run = carol.gpuctl_anywhere(&["get", "jobs", "-o", "json"]).ok();
     let warning: serde_json::Value = serde_json::from_str(run.err.lines().next().unwrap()).unwrap();
-    assert_eq!(warning["message"], "you may not list jobs of all namespaces; only `default` is shown");
+    assert_eq!(
+        warning["message"],
+        "you may not list jobs of all namespaces; only `default` is shown"
+    );
 }
 
 #[test]
@@ -89,13 +121,41 @@ fn who_submitted_is_a_label_whatever_their_name() {
     dave.create("a", "");
     scene.create("b", "");
     let object = scene.get(&["job", "a"]);
-    assert_eq!(object["metadata"]["labels"]["gpuctl/user"], "oidc_dave_example.com");
-    assert_eq!(object["metadata"]["annotations"]["gpuctl/user"], "oidc:dave@example.com");
-    assert_eq!(dave.gpuctl(&["get", "jobs", "--mine", "-o", "name"]).ok().out, "whoami/a\n");
+    assert_eq!(
+        object["metadata"]["labels"]["gpuctl/user"],
+        "oidc_dave_example.com"
+    );
+    assert_eq!(
+        object["metadata"]["annotations"]["gpuctl/user"],
+        "oidc:dave@example.com"
+    );
+    assert_eq!(
+        dave.gpuctl(&["get", "jobs", "--mine", "-o", "name"])
+            .ok()
+            .out,
+        "whoami/a\n"
+    );
     let table = scene.gpuctl(&["get", "jobs"]).ok().out;
-    assert!(table.lines().next().unwrap().contains("USER") && table.contains("oidc:dave@example.com"), "{table}");
+    assert!(
+        table.lines().next().unwrap().contains("USER") && table.contains("oidc:dave@example.com"),
+        "{table}"
+    );
     // Acting as somebody is asking as somebody.
-    assert_eq!(scene.gpuctl(&["get", "jobs", "--mine", "--as", "oidc:dave@example.com", "-o", "name"]).ok().out, "whoami/a\n");
+    assert_eq!(
+        scene
+            .gpuctl(&[
+                "get",
+                "jobs",
+                "--mine",
+                "--as",
+                "oidc:dave@example.com",
+                "-o",
+                "name"
+            ])
+            .ok()
+            .out,
+        "whoami/a\n"
+    );
 }
 
 #[test]
@@ -108,7 +168,12 @@ fn published_facts_stand_in_for_the_nodes() {
     );
     cluster().add_nodes(&[gpuctl_sandbox::nodes::in_pool(amd, "facts")]);
     scene.allow_edit(Persona::Viewer);
-    scene.gpuctl_with(&["create", "-f", "-"], "kind: pool\nversion: v0.1\npool: {name: facts-published}\n").ok();
+    scene
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            "kind: pool\nversion: v0.1\npool: {name: facts-published}\n",
+        )
+        .ok();
     scene.seen_by(Persona::Viewer).create("a", "");
     let limits = &scene.pods("a")[0]["spec"]["containers"][0]["resources"]["limits"];
     assert_eq!(limits, &json!({"amd.com/gpu": "1"}));
@@ -121,74 +186,180 @@ fn https_works_and_an_unknown_authority_is_told_apart() {
     scene.gpuctl(&["get", "jobs"]).ok();
     let text = std::fs::read_to_string(cluster().kubeconfig(Persona::Admin)).unwrap();
     let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
-    config["clusters"][0]["cluster"].as_object_mut().unwrap().remove("certificate-authority");
+    config["clusters"][0]["cluster"]
+        .as_object_mut()
+        .unwrap()
+        .remove("certificate-authority");
     let path = crate::support::file("tls.kubeconfig", &config.to_string());
-    let run = scene.gpuctl(&["get", "jobs", "--kubeconfig", path.to_str().unwrap()]).exits(6);
-    assert!(run.err.contains("its certificate is signed by an authority that the kubeconfig does not name"), "{}", run.err);
+    let run = scene
+        .gpuctl(&["get", "jobs", "--kubeconfig", path.to_str().unwrap()])
+        .exits(6);
+    assert!(
+        run.err.contains(
+            "its certificate is signed by an authority that the kubeconfig does not name"
+        ),
+        "{}",
+        run.err
+    );
     assert!(!run.err.contains("sandbox-token"), "{}", run.err);
 }
 
-/// Whoever reads one namespace sees what may be seen; the rest is blank and named once, with whom to ask.
+/// Whoever reads one namespace sees what may be seen; the rest is blank and named once, with whom
+/// to ask.
 #[test]
 fn a_reader_of_one_namespace_sees_nodes_pools_and_quotas_as_far_as_allowed() {
     let scene = Scene::with_nodes("reader", 1);
-    scene.admin.run(&["create", "rolebinding", "reads", "--clusterrole=view", "--user=grace", "-n", "reader"]);
-    let pool = "kind: pool\nversion: v0.1\npool: {name: reader, quota: {maxJobs: 3}}\nnodes: [reader-0]\n";
+    scene.admin.run(&[
+        "create",
+        "rolebinding",
+        "reads",
+        "--clusterrole=view",
+        "--user=grace",
+        "-n",
+        "reader",
+    ]);
+    let pool =
+        "kind: pool\nversion: v0.1\npool: {name: reader, quota: {maxJobs: 3}}\nnodes: [reader-0]\n";
     scene.gpuctl_with(&["create", "-f", "-"], pool).ok();
-    let quota = "kind: quota\nversion: v0.1\nquota: {name: reader}\nnamespace: {reader: {gpu: 5}}\n";
+    let quota =
+        "kind: quota\nversion: v0.1\nquota: {name: reader}\nnamespace: {reader: {gpu: 5}}\n";
     scene.gpuctl_with(&["create", "-f", "-"], quota).ok();
     scene.create("a", "");
     let grace = scene.seen_by(Persona::Grace);
     let ask = |task: &str| {
-        format!("hint: ask your cluster's administrator for this right; `gpuctl auth check {task} --emit-role=full`")
+        format!(
+            "hint: ask your cluster's administrator for this right; `gpuctl auth check {task} --emit-role=full`"
+        )
     };
     for (task, command, missing) in [
         (
             "get nodes",
             &["get", "nodes", "--pool", "reader"][..],
-            &["you may not list nodes:", "you may not list the pods of all"][..],
+            &[
+                "you may not list nodes:",
+                "you may not list the pods of all",
+            ][..],
         ),
-        ("describe nodes", &["describe", "node", "reader-0"], &["you may not list nodes:"]),
-        ("get pools", &["get", "pools"], &["you may not list nodes:", "you may list jobs of namespace `reader` only"]),
-        ("describe pools", &["describe", "pool", "reader"], &["you may not list the pods of all namespaces"]),
-        ("get labels", &["get", "gpu-type", "--all"], &["you may not list nodes:"]),
+        (
+            "describe nodes",
+            &["describe", "node", "reader-0"],
+            &["you may not list nodes:"],
+        ),
+        (
+            "get pools",
+            &["get", "pools"],
+            &[
+                "you may not list nodes:",
+                "you may list jobs of namespace `reader` only",
+            ],
+        ),
+        (
+            "describe pools",
+            &["describe", "pool", "reader"],
+            &["you may not list the pods of all namespaces"],
+        ),
+        (
+            "get labels",
+            &["get", "gpu-type", "--all"],
+            &["you may not list nodes:"],
+        ),
     ] {
         let run = grace.gpuctl(command).ok();
         assert!(run.out.contains("reader"), "{task}: {}", run.out);
         for message in missing {
-            assert_eq!(run.err.matches(message).count(), 1, "{task}: {message}\n{}", run.err);
+            assert_eq!(
+                run.err.matches(message).count(),
+                1,
+                "{task}: {message}\n{}",
+                run.err
+            );
         }
-        assert_eq!(run.err.matches(&ask(task)).count(), 1, "{task}: {}", run.err);
+        assert_eq!(
+            run.err.matches(&ask(task)).count(),
+            1,
+            "{task}: {}",
+            run.err
+        );
     }
     let pools = grace.gpuctl(&["get", "pools", "-o", "json"]).ok();
-    let own = items(&pools.json()).into_iter().find(|pool| pool["name"] == "reader").unwrap();
-    let facts = (&own["gpuTotal"], &own["gpuUsed"], &own["gpuFree"], &own["jobs"], &own["status"]);
-    assert_eq!(facts, (&json!(8), &json!(null), &json!(null), &json!(null), &json!(null)));
-    grace.gpuctl(&["get", "nodes", "--status", "active"]).exits(5);
+    let own = items(&pools.json())
+        .into_iter()
+        .find(|pool| pool["name"] == "reader")
+        .unwrap();
+    let facts = (
+        &own["gpuTotal"],
+        &own["gpuUsed"],
+        &own["gpuFree"],
+        &own["jobs"],
+        &own["status"],
+    );
+    assert_eq!(
+        facts,
+        (
+            &json!(8),
+            &json!(null),
+            &json!(null),
+            &json!(null),
+            &json!(null)
+        )
+    );
+    grace
+        .gpuctl(&["get", "nodes", "--status", "active"])
+        .exits(5);
     for line in pools.err.lines() {
         let warning: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(warning["kind"], "warning", "{line}");
     }
-    let pool = grace.gpuctl(&["describe", "pool", "reader", "-o", "json"]).ok().json();
-    assert_eq!((&pool["quota"]["maxJobs"], &pool["jobs"][0]["jobId"]), (&json!(3), &json!("a")));
+    let pool = grace
+        .gpuctl(&["describe", "pool", "reader", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&pool["quota"]["maxJobs"], &pool["jobs"][0]["jobId"]),
+        (&json!(3), &json!("a"))
+    );
     let quotas = grace.gpuctl(&["get", "quotas", "-o", "json"]).ok().json();
-    assert_eq!((&quotas["total"], &quotas["items"][0]["used"]["requests.nvidia.com/gpu"]), (&json!(1), &json!("1")));
+    assert_eq!(
+        (
+            &quotas["total"],
+            &quotas["items"][0]["used"]["requests.nvidia.com/gpu"]
+        ),
+        (&json!(1), &json!("1"))
+    );
     grace.gpuctl(&["describe", "quota", "reader"]).ok();
     for (task, command) in [
         ("label nodes", &["label", "node", "reader-0", "a=b"][..]),
-        ("add nodes", &["add", "node", "reader-0", "--pool", "reader"]),
-        ("remove nodes", &["remove", "node", "reader-0", "--pool", "reader"]),
+        (
+            "add nodes",
+            &["add", "node", "reader-0", "--pool", "reader"],
+        ),
+        (
+            "remove nodes",
+            &["remove", "node", "reader-0", "--pool", "reader"],
+        ),
         ("delete pools", &["delete", "pool", "reader", "--force"]),
         ("delete quotas", &["delete", "quota", "reader"]),
         ("pause jobs", &["pause", "job", "a"]),
         ("get quotas", &["get", "quotas", "-n", "default"]),
     ] {
         let run = grace.gpuctl(command).exits(5);
-        assert!(run.out.is_empty() || task == "remove nodes", "{task}: {}", run.out);
-        run.says(&format!("`gpuctl auth check {task} --emit-role` prints the role"));
+        assert!(
+            run.out.is_empty() || task == "remove nodes",
+            "{task}: {}",
+            run.out
+        );
+        run.says(&format!(
+            "`gpuctl auth check {task} --emit-role` prints the role"
+        ));
     }
-    grace.gpuctl_with(&["create", "-f", "-"], &quota.replace("reader", "other")).exits(5).says("auth check create quotas");
-    grace.gpuctl_with(&["create", "-f", "-"], &pool_of("other")).exits(5).says("auth check create pools");
+    grace
+        .gpuctl_with(&["create", "-f", "-"], &quota.replace("reader", "other"))
+        .exits(5)
+        .says("auth check create quotas");
+    grace
+        .gpuctl_with(&["create", "-f", "-"], &pool_of("other"))
+        .exits(5)
+        .says("auth check create pools");
     scene.gpuctl(&["delete", "quota", "reader"]).ok();
     scene.gpuctl(&["delete", "pool", "reader", "--force"]).ok();
 }

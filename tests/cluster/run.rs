@@ -7,40 +7,130 @@ use crate::support::{Scene, file, own_command};
 #[test]
 fn flags_stand_for_a_file() {
     let scene = Scene::with_nodes("run", 2);
-    scene.admin.run(&["create", "secret", "generic", "hub", "--from-literal=HF_TOKEN=x", "-n", "run"]);
-    let script = file("run-train.py", "print('hello')\n").display().to_string();
+    scene.admin.run(&[
+        "create",
+        "secret",
+        "generic",
+        "hub",
+        "--from-literal=HF_TOKEN=x",
+        "-n",
+        "run",
+    ]);
+    let script = file("run-train.py", "print('hello')\n")
+        .display()
+        .to_string();
     let arguments = |extra: &[&'static str]| {
-        let mut words = vec!["run", "--name", "sft", "--gpus", "2", "--node-count", "2", "--image", "busybox:1", "--pool", "run"];
-        words.extend(["--file", script.as_str(), "--env", "LR=0.1", "--env-secret", "HF_TOKEN=hub", "--memory", "8Gi"].map(
-            |word| {
+        let mut words = vec![
+            "run",
+            "--name",
+            "sft",
+            "--gpus",
+            "2",
+            "--node-count",
+            "2",
+            "--image",
+            "busybox:1",
+            "--pool",
+            "run",
+        ];
+        words.extend(
+            [
+                "--file",
+                script.as_str(),
+                "--env",
+                "LR=0.1",
+                "--env-secret",
+                "HF_TOKEN=hub",
+                "--memory",
+                "8Gi",
+            ]
+            .map(|word| {
                 // The borrowed path lives as long as the test.
                 Box::leak(word.to_owned().into_boxed_str()) as &'static str
-            },
-        ));
+            }),
+        );
         words.extend(extra);
         words.extend(["--", "torchrun", "run-train.py", "--x", "a b"]);
         words
     };
-    let spec = scene.gpuctl(&arguments(&["--dry-run=client", "-o", "spec"])).ok().out;
-    scene.gpuctl(&arguments(&["-o", "spec"])).exits(2).says("add `--dry-run=client`");
-    let shown = scene.gpuctl(&arguments(&["--dry-run=client", "-o", "yaml"])).ok().out;
+    let spec = scene
+        .gpuctl(&arguments(&["--dry-run=client", "-o", "spec"]))
+        .ok()
+        .out;
+    scene
+        .gpuctl(&arguments(&["-o", "spec"]))
+        .exits(2)
+        .says("add `--dry-run=client`");
+    let shown = scene
+        .gpuctl(&arguments(&["--dry-run=client", "-o", "yaml"]))
+        .ok()
+        .out;
     let saved = file("run-spec.yaml", &spec).display().to_string();
-    let from_file = scene.gpuctl(&["create", "-f", &saved, "--dry-run=client", "-o", "yaml"]).ok().out;
-    assert_eq!(shown, from_file, "the YAML that it prints is the job that it makes");
-    let run = scene.gpuctl(&arguments(&["--wait", "--timeout", "60s"])).ok();
-    assert!(run.out.starts_with("training/sft created in run: 2 nodes × 2 a100-80g, pool run\n"), "{}", run.out);
+    let from_file = scene
+        .gpuctl(&["create", "-f", &saved, "--dry-run=client", "-o", "yaml"])
+        .ok()
+        .out;
+    assert_eq!(
+        shown, from_file,
+        "the YAML that it prints is the job that it makes"
+    );
+    let run = scene
+        .gpuctl(&arguments(&["--wait", "--timeout", "60s"]))
+        .ok();
+    assert!(
+        run.out
+            .starts_with("training/sft created in run: 2 nodes × 2 a100-80g, pool run\n"),
+        "{}",
+        run.out
+    );
     let pod = scene.pods("sft").remove(0);
     let container = &pod["spec"]["containers"][0];
-    assert_eq!(own_command(container), json!(["torchrun", "run-train.py", "--x", "a b"]));
-    assert_eq!((&container["workingDir"], &container["resources"]["limits"]["memory"]), (&json!("/workspace"), &json!("8Gi")));
-    assert!(container["env"].as_array().unwrap().iter().any(|one| one["name"] == "HF_TOKEN"
-        && one["valueFrom"]["secretKeyRef"] == json!({"name": "hub", "key": "HF_TOKEN"})));
-    assert_eq!(scene.get(&["configmap", "sft-files"])["data"]["file-0"], "print('hello')\n");
-    let source = scene.gpuctl(&["describe", "job", "sft", "-o", "json"]).ok().json()["yamlContent"].clone();
+    assert_eq!(
+        own_command(container),
+        json!(["torchrun", "run-train.py", "--x", "a b"])
+    );
+    assert_eq!(
+        (
+            &container["workingDir"],
+            &container["resources"]["limits"]["memory"]
+        ),
+        (&json!("/workspace"), &json!("8Gi"))
+    );
+    assert!(
+        container["env"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|one| one["name"] == "HF_TOKEN"
+                && one["valueFrom"]["secretKeyRef"] == json!({"name": "hub", "key": "HF_TOKEN"}))
+    );
+    assert_eq!(
+        scene.get(&["configmap", "sft-files"])["data"]["file-0"],
+        "print('hello')\n"
+    );
+    let source = scene
+        .gpuctl(&["describe", "job", "sft", "-o", "json"])
+        .ok()
+        .json()["yamlContent"]
+        .clone();
     assert_eq!(source.as_str().unwrap(), spec);
-    scene.gpuctl(&["run", "--name", "Bad_Name", "--image", "i"]).exits(3).says("bad-name would do");
+    scene
+        .gpuctl(&["run", "--name", "Bad_Name", "--image", "i"])
+        .exits(3)
+        .says("bad-name would do");
     scene.gpuctl(&["run", "--name", "x"]).exits(2);
-    scene.gpuctl(&["run", "--name", "x", "--image", "i", "--file", "/nonexistent/x.py"]).exits(3).says("cannot read");
+    scene
+        .gpuctl(&[
+            "run",
+            "--name",
+            "x",
+            "--image",
+            "i",
+            "--file",
+            "/nonexistent/x.py",
+        ])
+        .exits(3)
+        .says("cannot read");
 }
 
 #[test]
@@ -65,18 +155,46 @@ fn fields_are_set_on_the_command_line_and_checked_like_written_ones() {
         &yaml,
     );
     let run = run.ok();
-    assert!(run.out.starts_with("training/other created in set: 1 node × 4 a100-80g"), "{}", run.out);
+    assert!(
+        run.out
+            .starts_with("training/other created in set: 1 node × 4 a100-80g"),
+        "{}",
+        run.out
+    );
     let job = scene.get(&["job", "other"]);
     assert_eq!(job["metadata"]["labels"]["team"], "a");
     let env = job["spec"]["template"]["spec"]["containers"][0]["env"].clone();
-    assert!(env.as_array().unwrap().contains(&json!({"name": "LR", "value": "0.5"})), "{env:#}");
-    let source = scene.gpuctl(&["describe", "job", "other", "-o", "json"]).ok().json()["yamlContent"].clone();
-    assert!(source.as_str().unwrap().contains("gpu: 4"), "what was submitted is what is kept: {source}");
-    let refused = |set: &str| scene.gpuctl_with(&["create", "-f", "-", "--set", set], &yaml).exits(3);
-    refused("resources.gpus=4").says("--set: unknown field `resources.gpus`").says("did you mean `gpu`?");
+    assert!(
+        env.as_array()
+            .unwrap()
+            .contains(&json!({"name": "LR", "value": "0.5"})),
+        "{env:#}"
+    );
+    let source = scene
+        .gpuctl(&["describe", "job", "other", "-o", "json"])
+        .ok()
+        .json()["yamlContent"]
+        .clone();
+    assert!(
+        source.as_str().unwrap().contains("gpu: 4"),
+        "what was submitted is what is kept: {source}"
+    );
+    let refused = |set: &str| {
+        scene
+            .gpuctl_with(&["create", "-f", "-", "--set", set], &yaml)
+            .exits(3)
+    };
+    refused("resources.gpus=4")
+        .says("--set: unknown field `resources.gpus`")
+        .says("did you mean `gpu`?");
     refused("resources.gpu=many").says("`gpu` must be a whole number");
     refused("job.name.x=1").says("is inside a value that has no fields");
-    scene.gpuctl_with(&["create", "-f", "-", "--set", "resources.gpu"], &yaml).exits(2);
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--set", "resources.gpu"], &yaml)
+        .exits(2);
     let two = format!("{yaml}\n---\n{}", scene.training("second", ""));
-    scene.gpuctl_with(&["create", "-f", "-", "--name", "x"], &two).exits(2).says("`--name` is for one job");
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--name", "x"], &two)
+        .exits(2)
+        .says("`--name` is for one job");
 }

@@ -23,76 +23,259 @@ fn a_token_gets_into_the_secret_and_nowhere_else() {
     let scene = Scene::new("secrets");
     let path = file("canary.txt", CANARY).display().to_string();
     let mut runs = vec![
-        with_token(&scene, &["create", "secret", "hub", "--from-env", "HF_TOKEN", "--from-file", &format!("file={path}"), "-v"])
-            .ok(),
-        with_token(&scene, &["create", "secret", "hub2", "--from-env", "token=HF_TOKEN", "-o", "json"]).ok(),
-        with_token(&scene, &["create", "secret", "hub", "--from-env", "HF_TOKEN"])
-            .exits(1)
-            .says("already exists")
-            .says("--replace"),
-        with_token(&scene, &["create", "secret", "hub", "--from-env", "HF_TOKEN", "--replace", "-o", "yaml"]).ok(),
-        with_token(&scene, &["create", "secret", "x", "--from-env", CANARY]).exits(2).says("not the value itself"),
-        with_token(&scene, &["create", "secret", "x", "--from-file", &format!("key={CANARY}")])
-            .exits(4)
-            .says("the file for key `key`"),
-        with_token(&scene, &["create", "secret", "x", "--registry", "r", "--username", "u", "--password-env", CANARY]).exits(2),
-        with_token(&scene, &["create", "-v", "secret", "order", "--from-env", "HF_TOKEN"]).ok(),
-        with_token(&scene, &["create", "--name", "a", "secret", "x", "--from-env", "HF_TOKEN"]).exits(2),
-        with_token(&scene, &["create", "secret", "x", "--from-env", &format!("a={CANARY}-")]).exits(2),
-        with_token(&scene, &["create", "secret", "x", "--from-env", "EMPTY"]).exits(2).says("`EMPTY` is not set"),
-        with_token(&scene, &["create", "secret", "x", "--from-env", "HF_TOKEN", "--from-env", "HF_TOKEN"])
-            .exits(2)
-            .says("given twice"),
-        with_token(&scene, &["create", "secret", "X_x", "--from-env", "bad key=HF_TOKEN"]).exits(2),
         with_token(
             &scene,
-            &["create", "secret", "pull", "--registry", "r.example.com", "--username", "alice", "--password-stdin", "-v"],
+            &[
+                "create",
+                "secret",
+                "hub",
+                "--from-env",
+                "HF_TOKEN",
+                "--from-file",
+                &format!("file={path}"),
+                "-v",
+            ],
         )
         .ok(),
         with_token(
             &scene,
-            &["create", "secret", "pull2", "--registry", "r.example.com", "--username", "alice", "--password-env", "HF_TOKEN"],
+            &[
+                "create",
+                "secret",
+                "hub2",
+                "--from-env",
+                "token=HF_TOKEN",
+                "-o",
+                "json",
+            ],
         )
         .ok(),
-        with_token(&scene, &["create", "secret", "x", "--registry", "r.example.com", "--username", "alice"])
+        with_token(
+            &scene,
+            &["create", "secret", "hub", "--from-env", "HF_TOKEN"],
+        )
+        .exits(1)
+        .says("already exists")
+        .says("--replace"),
+        with_token(
+            &scene,
+            &[
+                "create",
+                "secret",
+                "hub",
+                "--from-env",
+                "HF_TOKEN",
+                "--replace",
+                "-o",
+                "yaml",
+            ],
+        )
+        .ok(),
+        with_token(&scene, &["create", "secret", "x", "--from-env", CANARY])
             .exits(2)
-            .says("--password-stdin"),
+            .says("not the value itself"),
+        with_token(
+            &scene,
+            &[
+                "create",
+                "secret",
+                "x",
+                "--from-file",
+                &format!("key={CANARY}"),
+            ],
+        )
+        .exits(4)
+        .says("the file for key `key`"),
+        with_token(
+            &scene,
+            &[
+                "create",
+                "secret",
+                "x",
+                "--registry",
+                "r",
+                "--username",
+                "u",
+                "--password-env",
+                CANARY,
+            ],
+        )
+        .exits(2),
+        with_token(
+            &scene,
+            &["create", "-v", "secret", "order", "--from-env", "HF_TOKEN"],
+        )
+        .ok(),
+        with_token(
+            &scene,
+            &[
+                "create",
+                "--name",
+                "a",
+                "secret",
+                "x",
+                "--from-env",
+                "HF_TOKEN",
+            ],
+        )
+        .exits(2),
+        with_token(
+            &scene,
+            &[
+                "create",
+                "secret",
+                "x",
+                "--from-env",
+                &format!("a={CANARY}-"),
+            ],
+        )
+        .exits(2),
+        with_token(&scene, &["create", "secret", "x", "--from-env", "EMPTY"])
+            .exits(2)
+            .says("`EMPTY` is not set"),
+        with_token(
+            &scene,
+            &[
+                "create",
+                "secret",
+                "x",
+                "--from-env",
+                "HF_TOKEN",
+                "--from-env",
+                "HF_TOKEN",
+            ],
+        )
+        .exits(2)
+        .says("given twice"),
+        with_token(
+            &scene,
+            &["create", "secret", "X_x", "--from-env", "bad key=HF_TOKEN"],
+        )
+        .exits(2),
+        with_token(
+            &scene,
+            &[
+                "create",
+                "secret",
+                "pull",
+                "--registry",
+                "r.example.com",
+                "--username",
+                "alice",
+                "--password-stdin",
+                "-v",
+            ],
+        )
+        .ok(),
+        with_token(
+            &scene,
+            &[
+                "create",
+                "secret",
+                "pull2",
+                "--registry",
+                "r.example.com",
+                "--username",
+                "alice",
+                "--password-env",
+                "HF_TOKEN",
+            ],
+        )
+        .ok(),
+        with_token(
+            &scene,
+            &[
+                "create",
+                "secret",
+                "x",
+                "--registry",
+                "r.example.com",
+                "--username",
+                "alice",
+            ],
+        )
+        .exits(2)
+        .says("--password-stdin"),
         with_token(&scene, &["create", "secret", "x"]).exits(2),
     ];
-    assert_eq!(runs[0].out, "secret/hub created in secrets: HF_TOKEN, file\n");
+    assert_eq!(
+        runs[0].out,
+        "secret/hub created in secrets: HF_TOKEN, file\n"
+    );
     assert_eq!(runs[1].json()["keys"], serde_json::json!(["token"]));
     let secret = scene.get(&["secret", "hub"]);
-    assert_eq!((decoded(&secret, "HF_TOKEN").as_str(), secret["type"].as_str()), (CANARY, Some("Opaque")));
+    assert_eq!(
+        (
+            decoded(&secret, "HF_TOKEN").as_str(),
+            secret["type"].as_str()
+        ),
+        (CANARY, Some("Opaque"))
+    );
     // Replaced whole: a key that is not given any more is gone.
     assert!(secret["data"]["file"].is_null());
     for name in ["pull", "pull2"] {
         let secret = scene.get(&["secret", name]);
         let config: Value = serde_json::from_str(&decoded(&secret, ".dockerconfigjson")).unwrap();
         assert_eq!(
-            (&config["auths"]["r.example.com"]["password"], &secret["type"]),
+            (
+                &config["auths"]["r.example.com"]["password"],
+                &secret["type"]
+            ),
             (&CANARY.into(), &"kubernetes.io/dockerconfigjson".into())
         );
     }
-    scene.admin.run(&["create", "secret", "generic", "theirs", "--from-literal=a=b", "-n", "secrets"]);
+    scene.admin.run(&[
+        "create",
+        "secret",
+        "generic",
+        "theirs",
+        "--from-literal=a=b",
+        "-n",
+        "secrets",
+    ]);
     runs.push(
-        with_token(&scene, &["create", "secret", "theirs", "--from-env", "HF_TOKEN", "--replace"])
-            .exits(1)
-            .says("was not created by gpuctl"),
+        with_token(
+            &scene,
+            &[
+                "create",
+                "secret",
+                "theirs",
+                "--from-env",
+                "HF_TOKEN",
+                "--replace",
+            ],
+        )
+        .exits(1)
+        .says("was not created by gpuctl"),
     );
     // The name of a variable that is not set may be printed, for that is what has to be corrected.
     for (index, run) in runs.iter().enumerate().filter(|(index, _)| *index != 4) {
-        assert!(!run.out.contains(CANARY) && !run.err.contains(CANARY), "{index}: {} {}", run.out, run.err);
+        assert!(
+            !run.out.contains(CANARY) && !run.err.contains(CANARY),
+            "{index}: {} {}",
+            run.out,
+            run.err
+        );
     }
 }
 
 #[test]
 fn a_job_uses_them() {
     let scene = Scene::with_nodes("use-secrets", 1);
-    with_token(&scene, &["create", "secret", "hub", "--from-env", "HF_TOKEN"]).ok();
+    with_token(
+        &scene,
+        &["create", "secret", "hub", "--from-env", "HF_TOKEN"],
+    )
+    .ok();
     let extra = "environment: {image: r.example.com/x:1, imagePullSecret: pull, env: [{name: HF_TOKEN, secret: hub}]}";
-    scene.create("a", extra).says("there is no secret `pull` in namespace `use-secrets`");
+    scene
+        .create("a", extra)
+        .says("there is no secret `pull` in namespace `use-secrets`");
     let spec = scene.get(&["job", "a"])["spec"]["template"]["spec"].clone();
     assert_eq!(spec["imagePullSecrets"][0]["name"], "pull");
-    let text = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok().out;
+    let text = scene
+        .gpuctl(&["describe", "job", "a", "-o", "json"])
+        .ok()
+        .out;
     assert!(!text.contains(CANARY));
 }

@@ -1,5 +1,5 @@
-//! `kind: inference` and `kind: compute`: ready, rolled out on full GPUs, scaled, autoscaled, reached, and what is said when
-//! they are not.
+//! `kind: inference` and `kind: compute`: ready, rolled out on full GPUs, scaled, autoscaled,
+//! reached, and what is said when they are not.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -17,7 +17,10 @@ fn until(scene: &Scene, name: &str, good: impl Fn(&Value) -> bool) -> Value {
         if good(&job) {
             return job;
         }
-        assert!(Instant::now() < end, "{name} never became what was awaited: {job:#}");
+        assert!(
+            Instant::now() < end,
+            "{name} never became what was awaited: {job:#}"
+        );
         std::thread::sleep(Duration::from_millis(200));
     }
 }
@@ -30,60 +33,138 @@ fn message(job: &Value) -> &str {
 fn a_service_runs_when_its_pods_are_ready() {
     let scene = Scene::with_nodes("serve", 1);
     let run = scene.serve("web", "vllm", 2, "");
-    assert!(run.out.starts_with("inference/web created in serve: 2 replicas × 1 a100-80g, pool serve\n"), "{}", run.out);
-    assert!(run.out.contains("service/web, deployment/web"), "{}", run.out);
+    assert!(
+        run.out
+            .starts_with("inference/web created in serve: 2 replicas × 1 a100-80g, pool serve\n"),
+        "{}",
+        run.out
+    );
+    assert!(
+        run.out.contains("service/web, deployment/web"),
+        "{}",
+        run.out
+    );
     // With one of two replicas ready it runs already, degraded.
-    let job = until(&scene, "web", |job| job["status"] == "running" && job["podsRunning"] == 2);
+    let job = until(&scene, "web", |job| {
+        job["status"] == "running" && job["podsRunning"] == 2
+    });
     assert_eq!(
-        (&job["podsRunning"], &job["podsWanted"], &job["gpu"], &job["gpuHeld"]),
+        (
+            &job["podsRunning"],
+            &job["podsWanted"],
+            &job["gpu"],
+            &job["gpuHeld"]
+        ),
         (&json!(2), &json!(2), &json!(2), &json!(2))
     );
-    assert_eq!((&job["kind"], &job["reason"]), (&json!("inference"), &Value::Null));
+    assert_eq!(
+        (&job["kind"], &job["reason"]),
+        (&json!("inference"), &Value::Null)
+    );
     let table = scene.gpuctl(&["get", "jobs"]).ok().out;
     assert!(table.contains("running 2/2"), "{table}");
-    let described = scene.gpuctl(&["describe", "job", "web", "-o", "json"]).ok().json();
-    assert_eq!(described["addresses"][0], json!({"type": "cluster", "url": "http://web.serve.svc:8000"}));
+    let described = scene
+        .gpuctl(&["describe", "job", "web", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        described["addresses"][0],
+        json!({"type": "cluster", "url": "http://web.serve.svc:8000"})
+    );
     assert_eq!(described["pods"][1]["ready"], true);
-    assert_eq!(described["k8sResources"]["objects"], json!(["deployment/web", "service/web"]));
+    assert_eq!(
+        described["k8sResources"]["objects"],
+        json!(["deployment/web", "service/web"])
+    );
     let service = scene.get(&["service", "web"]);
-    assert_eq!(service["metadata"]["ownerReferences"][0]["kind"], "Deployment");
+    assert_eq!(
+        service["metadata"]["ownerReferences"][0]["kind"],
+        "Deployment"
+    );
     // The Service finds the pods that the Deployment made.
-    let slices = scene.get_until(&["endpointslices", "-l", "kubernetes.io/service-name=web"], |list| {
-        items(list).iter().filter_map(|slice| slice["endpoints"].as_array()).map(Vec::len).sum::<usize>() == 2
-    });
+    let slices = scene.get_until(
+        &["endpointslices", "-l", "kubernetes.io/service-name=web"],
+        |list| {
+            items(list)
+                .iter()
+                .filter_map(|slice| slice["endpoints"].as_array())
+                .map(Vec::len)
+                .sum::<usize>()
+                == 2
+        },
+    );
     assert_eq!(items(&slices)[0]["ports"][0]["port"], 8000);
     scene.gpuctl(&["delete", "job", "web"]).ok().says("");
     assert!(scene.pods("web").is_empty());
     for kind in ["services", "deployments", "replicasets"] {
-        assert!(items(&scene.get(&[kind, "-l", "gpuctl/job=web"])).is_empty(), "{kind}");
+        assert!(
+            items(&scene.get(&[kind, "-l", "gpuctl/job=web"])).is_empty(),
+            "{kind}"
+        );
     }
 }
 
 #[test]
 fn what_keeps_a_service_from_running_is_its_reason() {
     let scene = Scene::with_nodes("broken-services", 1);
-    for (name, image) in [("crash", "crash/image:loop"), ("slow", "big/image:loading"), ("pull", "bad/image:missing")] {
+    for (name, image) in [
+        ("crash", "crash/image:loop"),
+        ("slow", "big/image:loading"),
+        ("pull", "bad/image:missing"),
+    ] {
         scene.serve(name, image, 1, "");
     }
-    scene.serve("sick", "sick/image:unhealthy", 1, "service: {port: 8000, health_check: /health}");
+    scene.serve(
+        "sick",
+        "sick/image:unhealthy",
+        1,
+        "service: {port: 8000, health_check: /health}",
+    );
     scene.serve("deaf", "sick/image:unhealthy", 1, "");
     scene.serve("large", "vllm", 1, "resources: {pool: POOL, gpu: 9}");
     let crash = scene.until("crash", "pending", Some("CrashLoopBackOff"));
-    assert!(message(&crash).ends_with("ended with exit code 1, 4 restarts"), "{crash:#}");
+    assert!(
+        message(&crash).ends_with("ended with exit code 1, 4 restarts"),
+        "{crash:#}"
+    );
     let sick = scene.until("sick", "pending", Some("Unhealthy"));
-    assert!(message(&sick).ends_with("runs, but does not answer its health check"), "{sick:#}");
+    assert!(
+        message(&sick).ends_with("runs, but does not answer its health check"),
+        "{sick:#}"
+    );
     scene.until("slow", "pending", Some("Starting"));
     let deaf = scene.until("deaf", "pending", Some("Starting"));
-    assert_eq!(message(&deaf), "nothing listens on port 8000 yet", "without a check nobody knows more");
+    assert_eq!(
+        message(&deaf),
+        "nothing listens on port 8000 yet",
+        "without a check nobody knows more"
+    );
     let pull = scene.until("pull", "pending", Some("ImagePullBackOff"));
     assert_eq!(pull["gpuHeld"], 1);
     let large = scene.until("large", "pending", Some("Unschedulable"));
-    assert!(message(&large).contains("Insufficient nvidia.com/gpu"), "{large:#}");
-    let waited = scene
-        .gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &scene.service("again", "crash/image:loop", 1, ""));
-    waited.exits(1).says("job `again` cannot start, CrashLoopBackOff: again-").says("ends again and again, with exit code 1");
-    let refused = scene.gpuctl_with(&["create", "-f", "-", "--wait=complete"], &scene.service("never", "vllm", 1, "")).exits(2);
-    assert!(refused.err.contains("it never completes"), "{}", refused.err);
+    assert!(
+        message(&large).contains("Insufficient nvidia.com/gpu"),
+        "{large:#}"
+    );
+    let waited = scene.gpuctl_with(
+        &["create", "-f", "-", "--wait", "--timeout", "60s"],
+        &scene.service("again", "crash/image:loop", 1, ""),
+    );
+    waited
+        .exits(1)
+        .says("job `again` cannot start, CrashLoopBackOff: again-")
+        .says("ends again and again, with exit code 1");
+    let refused = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--wait=complete"],
+            &scene.service("never", "vllm", 1, ""),
+        )
+        .exits(2);
+    assert!(
+        refused.err.contains("it never completes"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]
@@ -91,18 +172,38 @@ fn some_pods_that_serve_and_some_that_cannot_are_degraded() {
     let scene = Scene::with_nodes("degraded", 1);
     scene.serve("web", "vllm", 2, "");
     scene.until("web", "running", None);
-    let pod = scene.pods("web").remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
+    let pod = scene.pods("web").remove(0)["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let patch = json!({"status": {
         "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}, {"type": "ContainersReady", "status": "False"}],
         "containerStatuses": [{"name": "main", "image": "vllm", "imageID": "", "ready": false, "started": false, "restartCount": 5,
             "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}],
     }});
-    scene.admin.run(&["patch", "pod", &pod, "-n", "degraded", "--subresource=status", "-p", &patch.to_string()]);
+    scene.admin.run(&[
+        "patch",
+        "pod",
+        &pod,
+        "-n",
+        "degraded",
+        "--subresource=status",
+        "-p",
+        &patch.to_string(),
+    ]);
     let job = scene.until("web", "running", Some("Degraded"));
-    let expected = format!("1 of 2 pods are ready; CrashLoopBackOff: {pod} ran out of memory (exit code 137), 5 restarts");
-    assert_eq!((message(&job), job["podsRunning"].as_u64()), (expected.as_str(), Some(1)));
+    let expected = format!(
+        "1 of 2 pods are ready; CrashLoopBackOff: {pod} ran out of memory (exit code 137), 5 restarts"
+    );
+    assert_eq!(
+        (message(&job), job["podsRunning"].as_u64()),
+        (expected.as_str(), Some(1))
+    );
     let text = scene.gpuctl(&["describe", "job", "web"]).ok().out;
-    assert!(text.contains("running 1/2 Degraded") && text.contains("waiting CrashLoopBackOff"), "{text}");
+    assert!(
+        text.contains("running 1/2 Degraded") && text.contains("waiting CrashLoopBackOff"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -114,11 +215,31 @@ fn a_new_image_is_rolled_out_on_full_gpus() {
     let deployment = scene.get(&["deployment", "web"]);
     let probe_free = &deployment["spec"]["strategy"]["rollingUpdate"];
     assert_eq!(probe_free, &json!({"maxSurge": 0, "maxUnavailable": 1}));
-    scene.admin.run(&["set", "image", "deployment/web", "main=model:2", "-n", "rollout"]);
-    scene.admin.run(&["rollout", "status", "deployment/web", "-n", "rollout", "--timeout=60s"]);
-    let job = until(&scene, "web", |job| job["status"] == "running" && job["podsRunning"] == 2 && job["reason"].is_null());
+    scene.admin.run(&[
+        "set",
+        "image",
+        "deployment/web",
+        "main=model:2",
+        "-n",
+        "rollout",
+    ]);
+    scene.admin.run(&[
+        "rollout",
+        "status",
+        "deployment/web",
+        "-n",
+        "rollout",
+        "--timeout=60s",
+    ]);
+    let job = until(&scene, "web", |job| {
+        job["status"] == "running" && job["podsRunning"] == 2 && job["reason"].is_null()
+    });
     assert_eq!(job["gpuHeld"], 8);
-    let images: Vec<Value> = scene.pods("web").iter().map(|pod| pod["spec"]["containers"][0]["image"].clone()).collect();
+    let images: Vec<Value> = scene
+        .pods("web")
+        .iter()
+        .map(|pod| pod["spec"]["containers"][0]["image"].clone())
+        .collect();
     assert_eq!(images, ["model:2", "model:2"]);
 }
 
@@ -134,17 +255,34 @@ fn probes_leave_a_model_time_to_load() {
     let spec = scene.get(&["deployment", "web"])["spec"].clone();
     let container = &spec["template"]["spec"]["containers"][0];
     let number = |probe: &str, field: &str| container[probe][field].as_u64().unwrap();
-    let budget = number("startupProbe", "periodSeconds") * number("startupProbe", "failureThreshold") + 20;
+    let budget =
+        number("startupProbe", "periodSeconds") * number("startupProbe", "failureThreshold") + 20;
     assert_eq!(budget, 1820, "half an hour, and the delay");
     assert!(spec["progressDeadlineSeconds"].as_u64().unwrap() > budget);
     for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
-        assert_eq!(container[probe]["httpGet"], json!({"path": "/health", "port": 8000, "scheme": "HTTP"}), "{probe}");
+        assert_eq!(
+            container[probe]["httpGet"],
+            json!({"path": "/health", "port": 8000, "scheme": "HTTP"}),
+            "{probe}"
+        );
     }
-    assert!(number("livenessProbe", "failureThreshold") > number("readinessProbe", "failureThreshold"));
-    assert_eq!(spec["template"]["spec"]["terminationGracePeriodSeconds"], 90);
+    assert!(
+        number("livenessProbe", "failureThreshold") > number("readinessProbe", "failureThreshold")
+    );
+    assert_eq!(
+        spec["template"]["spec"]["terminationGracePeriodSeconds"],
+        90
+    );
     scene.serve("plain", "vllm", 1, "");
-    let plain = scene.get(&["deployment", "plain"])["spec"]["template"]["spec"]["containers"][0].clone();
-    assert_eq!((&plain["readinessProbe"]["tcpSocket"]["port"], &plain["livenessProbe"]), (&json!(8000), &Value::Null));
+    let plain =
+        scene.get(&["deployment", "plain"])["spec"]["template"]["spec"]["containers"][0].clone();
+    assert_eq!(
+        (
+            &plain["readinessProbe"]["tcpSocket"]["port"],
+            &plain["livenessProbe"]
+        ),
+        (&json!(8000), &Value::Null)
+    );
 }
 
 const SCALING: &str = "autoscaling: {minReplicas: 1, maxReplicas: 3, targetGPUUtilization: 70, targetMemoryUtilization: 85, scaleUpDelay: 1m, scaleDownDelay: 5m}";
@@ -153,38 +291,81 @@ const SCALING: &str = "autoscaling: {minReplicas: 1, maxReplicas: 3, targetGPUUt
 fn an_autoscaler_that_nobody_can_feed_is_told_before_it_is_made() {
     let scene = Scene::with_nodes("hpa", 1);
     let run = scene.serve("web", "vllm/vllm-openai:1", 2, SCALING);
-    assert_eq!(run.err.matches("no custom.metrics.k8s.io").count(), 1, "{}", run.err);
+    assert_eq!(
+        run.err.matches("no custom.metrics.k8s.io").count(),
+        1,
+        "{}",
+        run.err
+    );
     let run = run.says("autoscaling on gpu_utilization and gpu_memory_utilization cannot work");
     run.says("targetMemoryUtilization: this server takes its GPU memory at once");
     let hpa = scene.get(&["hpa", "web"]);
-    assert_eq!(hpa["spec"]["scaleTargetRef"], json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}));
+    assert_eq!(
+        hpa["spec"]["scaleTargetRef"],
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"})
+    );
     let metric = |index: usize| hpa["spec"]["metrics"][index]["pods"].clone();
-    let pods =
-        |name: &str, value: &str| json!({"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": value}});
-    assert_eq!((metric(0), metric(1)), (pods("gpu_utilization", "70"), pods("gpu_memory_utilization", "85")));
-    let window = |direction: &str| hpa["spec"]["behavior"][direction]["stabilizationWindowSeconds"].as_u64();
-    assert_eq!((window("scaleUp"), window("scaleDown")), (Some(60), Some(300)));
+    let pods = |name: &str, value: &str| json!({"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": value}});
+    assert_eq!(
+        (metric(0), metric(1)),
+        (
+            pods("gpu_utilization", "70"),
+            pods("gpu_memory_utilization", "85")
+        )
+    );
+    let window =
+        |direction: &str| hpa["spec"]["behavior"][direction]["stabilizationWindowSeconds"].as_u64();
+    assert_eq!(
+        (window("scaleUp"), window("scaleDown")),
+        (Some(60), Some(300))
+    );
     // The controller says the same, afterwards.
     let end = Instant::now() + Duration::from_secs(60);
     let described = loop {
-        let described = scene.gpuctl(&["describe", "job", "web", "-o", "json"]).ok().json();
+        let described = scene
+            .gpuctl(&["describe", "job", "web", "-o", "json"])
+            .ok()
+            .json();
         if described["autoscaling"]["problem"].is_string() {
             break described["autoscaling"].clone();
         }
         assert!(Instant::now() < end, "{described:#}");
         std::thread::sleep(Duration::from_millis(300));
     };
-    assert!(described["problem"].as_str().unwrap().contains("custom metrics API"), "{described:#}");
+    assert!(
+        described["problem"]
+            .as_str()
+            .unwrap()
+            .contains("custom metrics API"),
+        "{described:#}"
+    );
     assert_eq!(
-        (&described["metrics"][0]["currentPercent"], &described["metrics"][0]["targetPercent"]),
+        (
+            &described["metrics"][0]["currentPercent"],
+            &described["metrics"][0]["targetPercent"]
+        ),
         (&Value::Null, &json!(70.0))
     );
-    let plain = scene.serve("steady", "tgi", 1, "autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}");
-    assert!(!plain.err.contains("targetMemoryUtilization"), "{}", plain.err);
+    let plain = scene.serve(
+        "steady",
+        "tgi",
+        1,
+        "autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}",
+    );
+    assert!(
+        !plain.err.contains("targetMemoryUtilization"),
+        "{}",
+        plain.err
+    );
     scene
         .gpuctl_with(
             &["create", "-f", "-"],
-            &scene.service("x", "i", 1, "autoscaling: {maxReplicas: 3, targetGPUUtilization: 70, minReplicas: 0}"),
+            &scene.service(
+                "x",
+                "i",
+                1,
+                "autoscaling: {maxReplicas: 3, targetGPUUtilization: 70, minReplicas: 0}",
+            ),
         )
         .exits(3);
 }
@@ -194,20 +375,51 @@ fn a_pause_needs_no_surgery_on_the_autoscaler_and_the_size_comes_back() {
     let scene = Scene::with_nodes("pause-hpa", 1);
     scene.serve("web", "vllm", 2, SCALING);
     scene.until("web", "running", None);
-    let paused = scene.gpuctl(&["pause", "job", "web", "-o", "json"]).ok().json();
-    assert_eq!((&paused["status"], &paused["replicasBefore"], &paused["replicas"]), (&json!("paused"), &json!(2), &json!(0)));
-    let job = until(&scene, "web", |job| job["status"] == "paused" && job["gpuHeld"] == 0);
+    let paused = scene
+        .gpuctl(&["pause", "job", "web", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (
+            &paused["status"],
+            &paused["replicasBefore"],
+            &paused["replicas"]
+        ),
+        (&json!("paused"), &json!(2), &json!(0))
+    );
+    let job = until(&scene, "web", |job| {
+        job["status"] == "paused" && job["gpuHeld"] == 0
+    });
     assert_eq!(job["gpu"], 2, "what it will hold again");
     // The autoscaler looks every two seconds here.
     scene.get_until(&["hpa", "web"], |hpa| {
-        hpa["status"]["conditions"].as_array().into_iter().flatten().any(|one| one["reason"] == "ScalingDisabled")
+        hpa["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|one| one["reason"] == "ScalingDisabled")
     });
     assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 0);
-    let described = scene.gpuctl(&["describe", "job", "web", "-o", "json"]).ok().json();
-    assert_eq!(described["autoscaling"]["problem"], Value::Null, "a pause is no problem");
-    assert_eq!(scene.gpuctl(&["pause", "job", "web"]).ok().out, "web: paused already\n");
-    assert_eq!(scene.gpuctl(&["resume", "job", "web"]).ok().out, "web: resumed with 2 pods\n");
-    until(&scene, "web", |job| job["status"] == "running" && job["podsRunning"] == 2);
+    let described = scene
+        .gpuctl(&["describe", "job", "web", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        described["autoscaling"]["problem"],
+        Value::Null,
+        "a pause is no problem"
+    );
+    assert_eq!(
+        scene.gpuctl(&["pause", "job", "web"]).ok().out,
+        "web: paused already\n"
+    );
+    assert_eq!(
+        scene.gpuctl(&["resume", "job", "web"]).ok().out,
+        "web: resumed with 2 pods\n"
+    );
+    until(&scene, "web", |job| {
+        job["status"] == "running" && job["podsRunning"] == 2
+    });
 }
 
 #[test]
@@ -215,15 +427,33 @@ fn replicas_are_scaled_and_a_training_s_are_not() {
     let scene = Scene::with_nodes("scaled", 1);
     scene.serve("web", "vllm", 1, "");
     scene.until("web", "running", None);
-    assert_eq!(scene.gpuctl(&["scale", "web", "--replicas", "3"]).ok().out, "web: scaled from 1 to 3 replicas\n");
+    assert_eq!(
+        scene.gpuctl(&["scale", "web", "--replicas", "3"]).ok().out,
+        "web: scaled from 1 to 3 replicas\n"
+    );
     until(&scene, "web", |job| job["podsRunning"] == 3);
-    let scaled = scene.gpuctl(&["scale", "web", "--replicas", "0", "-o", "json"]).ok().json();
-    assert_eq!((&scaled["status"], &scaled["message"]), (&json!("paused"), &json!("paused; it had 3 replicas")));
+    let scaled = scene
+        .gpuctl(&["scale", "web", "--replicas", "0", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&scaled["status"], &scaled["message"]),
+        (&json!("paused"), &json!("paused; it had 3 replicas"))
+    );
     until(&scene, "web", |job| job["status"] == "paused");
-    assert_eq!(scene.gpuctl(&["scale", "web", "--replicas", "2"]).ok().out, "web: scaled from 0 to 2 replicas\n");
-    until(&scene, "web", |job| job["podsRunning"] == 2 && job["podsWanted"] == 2);
+    assert_eq!(
+        scene.gpuctl(&["scale", "web", "--replicas", "2"]).ok().out,
+        "web: scaled from 0 to 2 replicas\n"
+    );
+    until(&scene, "web", |job| {
+        job["podsRunning"] == 2 && job["podsWanted"] == 2
+    });
     scene.create("train", "");
-    scene.gpuctl(&["scale", "train", "--replicas", "2"]).exits(1).says("is a training").says("gpuctl pause job scaled/train");
+    scene
+        .gpuctl(&["scale", "train", "--replicas", "2"])
+        .exits(1)
+        .says("is a training")
+        .says("gpuctl pause job scaled/train");
     scene.gpuctl(&["scale", "nope", "--replicas", "2"]).exits(4);
     scene.gpuctl(&["scale", "web", "--replicas", "-1"]).exits(2);
     scene.gpuctl(&["pause", "job", "train"]).ok();
@@ -236,7 +466,12 @@ fn replicas_are_scaled_and_a_training_s_are_not() {
 fn addresses_are_told_as_far_as_they_are_known() {
     let scene = Scene::with_nodes("addresses", 1);
     scene.serve("node", "vllm", 1, "service: {port: 8000, type: NodePort}");
-    scene.serve("balanced", "vllm", 1, "service: {port: 80, type: LoadBalancer}");
+    scene.serve(
+        "balanced",
+        "vllm",
+        1,
+        "service: {port: 80, type: LoadBalancer}",
+    );
     let hosted = scene.serve(
         "hosted",
         "vllm",
@@ -245,7 +480,13 @@ fn addresses_are_told_as_far_as_they_are_known() {
     );
     let hosted = hosted.says("enforced by ingress-nginx only, per second and client address");
     hosted.says("this cluster has no IngressClass: nothing will answer for `llm.example.com`");
-    let addresses = |name: &str| scene.gpuctl(&["describe", "job", name, "-o", "json"]).ok().json()["addresses"].clone();
+    let addresses = |name: &str| {
+        scene
+            .gpuctl(&["describe", "job", name, "-o", "json"])
+            .ok()
+            .json()["addresses"]
+            .clone()
+    };
     scene.until("node", "running", None);
     let port = scene.get(&["service", "node"])["spec"]["ports"][0]["nodePort"].clone();
     assert_eq!(
@@ -253,15 +494,43 @@ fn addresses_are_told_as_far_as_they_are_known() {
         json!({"type": "node", "url": format!("http://127.0.0.1:{port}")}),
         "the node of a ready pod"
     );
-    assert_eq!(addresses("balanced")[2], json!({"type": "loadBalancer", "url": null}));
+    assert_eq!(
+        addresses("balanced")[2],
+        json!({"type": "loadBalancer", "url": null})
+    );
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}});
-    scene.admin.run(&["patch", "service", "balanced", "-n", "addresses", "--subresource=status", "-p", &status.to_string()]);
-    assert_eq!(addresses("balanced")[2], json!({"type": "loadBalancer", "url": "http://192.0.2.7:80"}));
-    assert_eq!(addresses("hosted")[1], json!({"type": "ingress", "url": "http://llm.example.com"}));
+    scene.admin.run(&[
+        "patch",
+        "service",
+        "balanced",
+        "-n",
+        "addresses",
+        "--subresource=status",
+        "-p",
+        &status.to_string(),
+    ]);
+    assert_eq!(
+        addresses("balanced")[2],
+        json!({"type": "loadBalancer", "url": "http://192.0.2.7:80"})
+    );
+    assert_eq!(
+        addresses("hosted")[1],
+        json!({"type": "ingress", "url": "http://llm.example.com"})
+    );
     let ingress = scene.get(&["ingress", "hosted"]);
-    let note = |key: &str| ingress["metadata"]["annotations"][format!("nginx.ingress.kubernetes.io/{key}")].clone();
-    assert_eq!((note("limit-rps"), note("proxy-read-timeout")), (json!("50"), json!("120")));
-    let silent = scene.serve("silent", "vllm", 1, "service: {port: 80, request_limit: 50}");
+    let note = |key: &str| {
+        ingress["metadata"]["annotations"][format!("nginx.ingress.kubernetes.io/{key}")].clone()
+    };
+    assert_eq!(
+        (note("limit-rps"), note("proxy-read-timeout")),
+        (json!("50"), json!("120"))
+    );
+    let silent = scene.serve(
+        "silent",
+        "vllm",
+        1,
+        "service: {port: 80, request_limit: 50}",
+    );
     silent.says("request_limit: 50 has no effect without `service.host`");
     scene.gpuctl(&["delete", "job", "hosted"]).ok();
     assert!(items(&scene.get(&["ingress"])).is_empty());
@@ -271,28 +540,60 @@ fn addresses_are_told_as_far_as_they_are_known() {
 fn a_name_is_one_job_whatever_its_kind() {
     let scene = Scene::with_nodes("one-name", 1);
     scene.create("same", "");
-    let run = scene.gpuctl_with(&["create", "-f", "-"], &scene.service("same", "vllm", 1, "")).exits(1);
-    assert!(run.err.starts_with("error: job `same` already exists in namespace `one-name`\n"), "{}", run.err);
+    let run = scene
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            &scene.service("same", "vllm", 1, ""),
+        )
+        .exits(1);
+    assert!(
+        run.err
+            .starts_with("error: job `same` already exists in namespace `one-name`\n"),
+        "{}",
+        run.err
+    );
     assert!(items(&scene.get(&["deployments"])).is_empty());
     let warned = scene.serve("web", "vllm", 1, "").err;
     assert!(!warned.contains("port"), "{warned}");
-    let yaml = scene.service("other", "vllm, command: [python, serve.py, --port, \"9000\"]", 1, "");
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml).ok().says("the command names port 9000 and `service.port` is 8000");
+    let yaml = scene.service(
+        "other",
+        "vllm, command: [python, serve.py, --port, \"9000\"]",
+        1,
+        "",
+    );
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &yaml)
+        .ok()
+        .says("the command names port 9000 and `service.port` is 8000");
 }
 
 #[test]
 fn a_service_without_gpus_prefers_nodes_without_them() {
     let scene = Scene::with_nodes("compute", 1);
-    let yaml =
-        "kind: compute\nversion: v0.1\njob: {name: gateway}\nenvironment: {image: nginx}\nservice: {replicas: 1, port: 80}\n";
+    let yaml = "kind: compute\nversion: v0.1\njob: {name: gateway}\nenvironment: {image: nginx}\nservice: {replicas: 1, port: 80}\n";
     let run = scene.gpuctl_with(&["create", "-f", "-"], yaml).ok();
-    assert!(run.out.starts_with("compute/gateway created in compute: 1 replica, no GPU\n"), "{}", run.out);
+    assert!(
+        run.out
+            .starts_with("compute/gateway created in compute: 1 replica, no GPU\n"),
+        "{}",
+        run.out
+    );
     let job = scene.until("gateway", "running", None);
     assert_eq!((&job["kind"], &job["gpu"]), (&json!("compute"), &json!(0)));
     let pod = scene.pods("gateway").remove(0);
-    let node = scene.admin.json(&["get", "node", pod["spec"]["nodeName"].as_str().unwrap()]);
+    let node = scene
+        .admin
+        .json(&["get", "node", pod["spec"]["nodeName"].as_str().unwrap()]);
     let typed = |key: &String| key.contains("gpu-type") || key.contains("gpu.product");
-    assert!(!node["metadata"]["labels"].as_object().unwrap().keys().any(typed), "{}", node["metadata"]);
+    assert!(
+        !node["metadata"]["labels"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .any(typed),
+        "{}",
+        node["metadata"]
+    );
     assert_eq!(
         scene.get(&["deployment", "gateway"])["spec"]["strategy"]["rollingUpdate"]["maxSurge"],
         "25%",
@@ -306,24 +607,52 @@ fn logs_of_replicas_are_merged_and_follow_a_rollout() {
     scene.serve("web", "model:1", 2, "");
     scene.until("web", "running", None);
     let names = |scene: &Scene| -> Vec<String> {
-        scene.pods("web").iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        scene
+            .pods("web")
+            .iter()
+            .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
     };
     let old = names(&scene);
     for pod in &old {
-        cluster().pod_log("service-logs", pod, "main").say(&format!("old {pod}"));
+        cluster()
+            .pod_log("service-logs", pod, "main")
+            .say(&format!("old {pod}"));
     }
     let merged = scene.gpuctl(&["logs", "web"]).ok().out;
     for pod in &old {
         let tail = pod.rsplit('-').next().unwrap();
-        assert!(merged.contains(&format!("{tail} │ old {pod}\n")), "{merged}");
+        assert!(
+            merged.contains(&format!("{tail} │ old {pod}\n")),
+            "{merged}"
+        );
     }
     let mut child = scene.start(&["logs", "web", "-f", "-o", "json"]);
     std::thread::sleep(Duration::from_millis(800));
-    scene.admin.run(&["set", "image", "deployment/web", "main=model:2", "-n", "service-logs"]);
-    scene.admin.run(&["rollout", "status", "deployment/web", "-n", "service-logs", "--timeout=60s"]);
-    let new: Vec<String> = names(&scene).into_iter().filter(|pod| !old.contains(pod)).collect();
+    scene.admin.run(&[
+        "set",
+        "image",
+        "deployment/web",
+        "main=model:2",
+        "-n",
+        "service-logs",
+    ]);
+    scene.admin.run(&[
+        "rollout",
+        "status",
+        "deployment/web",
+        "-n",
+        "service-logs",
+        "--timeout=60s",
+    ]);
+    let new: Vec<String> = names(&scene)
+        .into_iter()
+        .filter(|pod| !old.contains(pod))
+        .collect();
     for pod in &new {
-        cluster().pod_log("service-logs", pod, "main").say(&format!("new {pod}"));
+        cluster()
+            .pod_log("service-logs", pod, "main")
+            .say(&format!("new {pod}"));
     }
     std::thread::sleep(Duration::from_secs(12));
     child.kill().unwrap();
@@ -333,7 +662,11 @@ fn logs_of_replicas_are_merged_and_follow_a_rollout() {
         assert_eq!(out.matches(&line).count(), 1, "{line} in {out}");
     }
     for pod in &old {
-        assert_eq!(out.matches(&format!("\"line\":\"old {pod}\"")).count(), 1, "{out}");
+        assert_eq!(
+            out.matches(&format!("\"line\":\"old {pod}\"")).count(),
+            1,
+            "{out}"
+        );
     }
 }
 
@@ -342,7 +675,10 @@ fn following_tells_restarts_and_pods_that_come_and_go() {
     let scene = Scene::with_nodes("restarts", 1);
     scene.serve("web", "vllm", 1, "");
     scene.until("web", "running", None);
-    let pod = scene.pods("web").remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
+    let pod = scene.pods("web").remove(0)["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let mut log = cluster().pod_log("restarts", &pod, "main");
     log.say("first");
     let mut child = scene.start(&["logs", "web", "-f"]);
@@ -350,16 +686,36 @@ fn following_tells_restarts_and_pods_that_come_and_go() {
     let patch = json!({"status": {"containerStatuses": [{"name": "main", "image": "vllm", "imageID": "", "ready": true, "started": true,
         "restartCount": 1, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
         "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]}});
-    scene.admin.run(&["patch", "pod", &pod, "-n", "restarts", "--subresource=status", "-p", &patch.to_string()]);
+    scene.admin.run(&[
+        "patch",
+        "pod",
+        &pod,
+        "-n",
+        "restarts",
+        "--subresource=status",
+        "-p",
+        &patch.to_string(),
+    ]);
     std::thread::sleep(Duration::from_secs(3));
     scene.admin.run(&["delete", "pod", &pod, "-n", "restarts"]);
     std::thread::sleep(Duration::from_secs(5));
     child.kill().unwrap();
     let mut err = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut err)
+        .unwrap();
     let _ = child.wait();
-    assert!(err.contains(&format!("── {pod} restarted (exit 137, OOMKilled) ──")), "{err}");
-    assert!(err.contains(" joins ──") && err.contains(&format!("── {pod} is gone ──")), "{err}");
+    assert!(
+        err.contains(&format!("── {pod} restarted (exit 137, OOMKilled) ──")),
+        "{err}"
+    );
+    assert!(
+        err.contains(" joins ──") && err.contains(&format!("── {pod} is gone ──")),
+        "{err}"
+    );
 }
 
 #[test]
@@ -377,12 +733,21 @@ fn an_edit_user_serves_scales_and_deletes() {
         ),
     );
     // She may not list nodes nor ingress classes; what could not be seen is said or left out.
-    let run = run.ok().says("you may not list nodes").says("no custom.metrics.k8s.io");
+    let run = run
+        .ok()
+        .says("you may not list nodes")
+        .says("no custom.metrics.k8s.io");
     assert!(!run.err.contains("IngressClass"), "{}", run.err);
-    assert_eq!(alice.gpuctl(&["get", "jobs", "-o", "name"]).ok().out, "edit-services/web\n");
+    assert_eq!(
+        alice.gpuctl(&["get", "jobs", "-o", "name"]).ok().out,
+        "edit-services/web\n"
+    );
     alice.gpuctl(&["describe", "job", "web"]).ok();
     alice.gpuctl(&["events", "web"]).ok();
-    alice.gpuctl(&["scale", "web", "--replicas", "1"]).ok().says("the autoscaler keeps between 1 and 3 replicas");
+    alice
+        .gpuctl(&["scale", "web", "--replicas", "1"])
+        .ok()
+        .says("the autoscaler keeps between 1 and 3 replicas");
     alice.gpuctl(&["pause", "job", "web"]).ok();
     until(&scene, "web", |job| job["status"] == "paused");
     alice.gpuctl(&["resume", "job", "web"]).ok();
@@ -399,21 +764,42 @@ fn events_of_every_part_are_told_in_order() {
     scene.serve("web", "bad/image:missing", 1, "");
     scene.until("web", "pending", Some("ImagePullBackOff"));
     let list = scene.gpuctl(&["events", "web", "-o", "json"]).ok().json();
-    let objects: Vec<&str> = list["items"].as_array().unwrap().iter().filter_map(|event| event["object"].as_str()).collect();
+    let objects: Vec<&str> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|event| event["object"].as_str())
+        .collect();
     for kind in ["Deployment/web", "ReplicaSet/web-", "Pod/web-"] {
-        assert!(objects.iter().any(|object| object.starts_with(kind)), "{kind} in {objects:?}");
+        assert!(
+            objects.iter().any(|object| object.starts_with(kind)),
+            "{kind} in {objects:?}"
+        );
     }
     assert_eq!(list["total"].as_u64(), Some(objects.len() as u64));
     // Within a second the order is that of the API server, for some components tell whole seconds.
-    let time = |event: &Value| event["timestamp"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_second();
+    let time = |event: &Value| {
+        event["timestamp"]
+            .as_str()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .unwrap()
+            .as_second()
+    };
     let times: Vec<i64> = list["items"].as_array().unwrap().iter().map(time).collect();
     assert!(times.is_sorted(), "{times:?}");
     let warnings = scene.gpuctl(&["events", "web", "--warnings"]).ok().out;
-    assert!(warnings.contains("Failed to pull image") && !warnings.contains("Scheduled"), "{warnings}");
+    assert!(
+        warnings.contains("Failed to pull image") && !warnings.contains("Scheduled"),
+        "{warnings}"
+    );
     scene.create("train", "");
     scene.until("train", "running", None);
     let train = scene.gpuctl(&["events", "train"]).ok().out;
-    assert!(train.contains("Job/train") && train.contains("Pod/train-0-") && !train.contains("web"), "{train}");
+    assert!(
+        train.contains("Job/train") && train.contains("Pod/train-0-") && !train.contains("web"),
+        "{train}"
+    );
     scene.gpuctl(&["events", "nope"]).exits(4);
 }
 
@@ -424,12 +810,28 @@ fn a_node_that_does_not_answer_is_neither_running_nor_unhealthy() {
     scene.create("train", "");
     for name in ["web", "train"] {
         scene.until(name, "running", None);
-        let pod = scene.pods(name).remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
-        // What the node controller writes when the kubelet is silent: the containers were well when last heard of.
+        let pod = scene.pods(name).remove(0)["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        // What the node controller writes when the kubelet is silent: the containers were well when
+        // last heard of.
         let patch = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
-        scene.admin.run(&["patch", "pod", &pod, "-n", "silent-node", "--subresource=status", "-p", &patch.to_string()]);
+        scene.admin.run(&[
+            "patch",
+            "pod",
+            &pod,
+            "-n",
+            "silent-node",
+            "--subresource=status",
+            "-p",
+            &patch.to_string(),
+        ]);
         let job = scene.until(name, "unknown", Some("NodeLost"));
-        assert!(message(&job).ends_with("'s node silent-node-0 does not answer"), "{job:#}");
+        assert!(
+            message(&job).ends_with("'s node silent-node-0 does not answer"),
+            "{job:#}"
+        );
     }
 }
 
@@ -464,17 +866,29 @@ fn what_may_not_be_seen_is_not_taken_for_absent_and_not_touched() {
         "half-blind",
     ]);
     let dave = scene.seen_by(Persona::Dave);
-    for arguments in
-        [&["delete", "job", "lab"][..], &["describe", "job", "lab"], &["logs", "lab"], &["scale", "lab", "--replicas", "0"]]
-    {
-        dave.gpuctl(arguments).exits(5).says("so it is not known whether there is a job `lab`");
+    for arguments in [
+        &["delete", "job", "lab"][..],
+        &["describe", "job", "lab"],
+        &["logs", "lab"],
+        &["scale", "lab", "--replicas", "0"],
+    ] {
+        dave.gpuctl(arguments)
+            .exits(5)
+            .says("so it is not known whether there is a job `lab`");
     }
-    dave.gpuctl_with(&["create", "-f", "-"], &scene.training("lab", "")).exits(1).says("service/lab is still being deleted");
-    let list =
-        dave.gpuctl(&["get", "jobs"]).ok().says("you may not list every kind of job: deployments and statefulsets are not shown");
+    dave.gpuctl_with(&["create", "-f", "-"], &scene.training("lab", ""))
+        .exits(1)
+        .says("service/lab is still being deleted");
+    let list = dave
+        .gpuctl(&["get", "jobs"])
+        .ok()
+        .says("you may not list every kind of job: deployments and statefulsets are not shown");
     assert!(!list.out.contains("lab"));
     assert_eq!(scene.job("lab")["status"], "running");
-    assert_eq!(scene.get(&["service", "lab"])["metadata"]["labels"]["gpuctl/kind"], "notebook");
+    assert_eq!(
+        scene.get(&["service", "lab"])["metadata"]["labels"]["gpuctl/kind"],
+        "notebook"
+    );
 }
 
 #[test]
@@ -485,10 +899,26 @@ fn a_pod_behind_a_volume_for_one_node_is_replaced_in_place() {
             "kind: compute\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: db}}\nservice: {{port: 80}}\nstorage: {{workdirs: [{storage}]}}\n"
         )
     };
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml("db", "{path: /data, size: 1Gi}")).ok();
-    assert_eq!(scene.get(&["deployment", "db"])["spec"]["strategy"]["rollingUpdate"]["maxSurge"], 0);
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml("web", "{path: /data, emptyDir: true}")).ok();
-    assert_eq!(scene.get(&["deployment", "web"])["spec"]["strategy"]["rollingUpdate"]["maxSurge"], "25%");
+    scene
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            &yaml("db", "{path: /data, size: 1Gi}"),
+        )
+        .ok();
+    assert_eq!(
+        scene.get(&["deployment", "db"])["spec"]["strategy"]["rollingUpdate"]["maxSurge"],
+        0
+    );
+    scene
+        .gpuctl_with(
+            &["create", "-f", "-"],
+            &yaml("web", "{path: /data, emptyDir: true}"),
+        )
+        .ok();
+    assert_eq!(
+        scene.get(&["deployment", "web"])["spec"]["strategy"]["rollingUpdate"]["maxSurge"],
+        "25%"
+    );
     scene.gpuctl(&["delete", "job", "db"]).ok();
     // Kept for one pod, and now asked for by two.
     let two = yaml("db", "{path: /data, size: 1Gi}").replace("port: 80", "port: 80, replicas: 2");
@@ -498,7 +928,10 @@ fn a_pod_behind_a_volume_for_one_node_is_replaced_in_place() {
         "error: persistentvolumeclaim/db-data was kept from an earlier job of this name: it is ReadWriteOnce and this job asks for ReadWriteMany\n\nhint: ask for what it is in `storage.workdirs`, or `gpuctl delete job one-volume/db --purge` to lose its files\n"
     );
     let smaller = yaml("db", "{path: /data, size: 500Mi}");
-    scene.gpuctl_with(&["create", "-f", "-"], &smaller).exits(1).says("claims do not shrink");
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &smaller)
+        .exits(1)
+        .says("claims do not shrink");
     assert!(items(&scene.get(&["deployments", "-l", "gpuctl/job=db"])).is_empty());
     scene.gpuctl(&["delete", "job", "db", "--purge"]).ok();
 }
@@ -506,11 +939,23 @@ fn a_pod_behind_a_volume_for_one_node_is_replaced_in_place() {
 #[test]
 fn autoscaling_says_how_many_at_most_and_when_it_moves_the_start() {
     let scene = Scene::with_nodes("bounds", 1);
-    let create = |autoscaling: &str| scene.gpuctl_with(&["create", "-f", "-"], &scene.service("web", "tgi", 4, autoscaling));
-    create("autoscaling: {targetGPUUtilization: 70}").exits(3).says("`autoscaling.maxReplicas` is missing");
+    let create = |autoscaling: &str| {
+        scene.gpuctl_with(
+            &["create", "-f", "-"],
+            &scene.service("web", "tgi", 4, autoscaling),
+        )
+    };
+    create("autoscaling: {targetGPUUtilization: 70}")
+        .exits(3)
+        .says("`autoscaling.maxReplicas` is missing");
     let run = create("autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}").ok();
     let run = run.says("replicas: 4 is outside what autoscaling allows; it begins with 3");
-    assert!(run.out.starts_with("inference/web created in bounds: 3 replicas"), "{}", run.out);
+    assert!(
+        run.out
+            .starts_with("inference/web created in bounds: 3 replicas"),
+        "{}",
+        run.out
+    );
 }
 
 #[test]
@@ -523,8 +968,19 @@ fn wait_is_for_the_version_that_was_submitted() {
         scene.gpuctl_with(&["apply", "-f", "-", "--wait", "--timeout", timeout], &yaml)
     };
     apply("model:2", "60s").ok();
-    let images: Vec<Value> = scene.pods("web").iter().map(|pod| pod["spec"]["containers"][0]["image"].clone()).collect();
-    assert_eq!(images, ["model:2", "model:2"], "when the wait is over, nothing of the old version is left");
+    let images: Vec<Value> = scene
+        .pods("web")
+        .iter()
+        .map(|pod| pod["spec"]["containers"][0]["image"].clone())
+        .collect();
+    assert_eq!(
+        images,
+        ["model:2", "model:2"],
+        "when the wait is over, nothing of the old version is left"
+    );
     // The old pods go on serving while the new ones cannot start: that is no success.
-    apply("bad/image:missing", "60s").exits(1).says("ImagePullBackOff").says("the job exists and goes on trying");
+    apply("bad/image:missing", "60s")
+        .exits(1)
+        .says("ImagePullBackOff")
+        .says("the job exists and goes on trying");
 }

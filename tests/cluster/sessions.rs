@@ -1,4 +1,5 @@
-//! `open`, `exec` and `attach`: through the API server and the node's own server, with what a terminal needs.
+//! `open`, `exec` and `attach`: through the API server and the node's own server, with what a
+//! terminal needs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +12,8 @@ use gpuctl_sandbox::Persona;
 
 use crate::support::{Run, Scene, cluster, finish};
 
-/// A web server of this machine: it says its name, the path it was asked for, and how often it was asked.
+/// A web server of this machine: it says its name, the path it was asked for, and how often it was
+/// asked.
 fn web_server(name: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -33,7 +35,11 @@ fn web_server(name: &'static str) -> u16 {
                     None => format!("{name} {path} {}", count.fetch_add(1, Ordering::SeqCst)),
                 };
                 let mut stream = stream;
-                let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+                let _ = write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                    body.len()
+                );
             });
         }
     });
@@ -45,11 +51,14 @@ fn ask(port: u16, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(40)))?;
     write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")?;
-    // The simulated node does not pass the end of the server's answer on, so its length has to tell.
+    // The simulated node does not pass the end of the server's answer on, so its length has to
+    // tell.
     let mut reader = BufReader::new(stream);
     let (mut line, mut length) = (String::new(), 0);
     while reader.read_line(&mut line)? > 2 {
-        length = line.strip_prefix("content-length: ").map_or(length, |number| number.trim().parse().unwrap());
+        length = line
+            .strip_prefix("content-length: ")
+            .map_or(length, |number| number.trim().parse().unwrap());
         line.clear();
     }
     let mut body = vec![0; length];
@@ -63,13 +72,20 @@ fn opened(scene: &Scene, arguments: &[&str]) -> (Child, serde_json::Value) {
     let mut text = String::new();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     while !text.ends_with("}\n") {
-        assert!(out.read_line(&mut text).unwrap() > 0, "open ended: {:?}", finish(child, Duration::from_secs(5)).err);
+        assert!(
+            out.read_line(&mut text).unwrap() > 0,
+            "open ended: {:?}",
+            finish(child, Duration::from_secs(5)).err
+        );
     }
     (child, serde_json::from_str(&text).unwrap())
 }
 
 fn interrupt(child: Child) -> Run {
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
     finish(child, Duration::from_secs(10))
 }
 
@@ -85,21 +101,40 @@ fn a_service_is_reached_and_again_after_its_pod_was_replaced() {
     assert_eq!(opened["url"], format!("http://127.0.0.1:{port}/"));
     assert_eq!(ask(port, "/v1/models").unwrap(), "model /v1/models 0");
     assert_eq!(ask(port, "/bytes/3000000").unwrap().len(), 3_000_000);
-    let many: Vec<_> = (0..8).map(|index| std::thread::spawn(move || ask(port, &format!("/{index}")).unwrap())).collect();
+    let many: Vec<_> = (0..8)
+        .map(|index| std::thread::spawn(move || ask(port, &format!("/{index}")).unwrap()))
+        .collect();
     for (index, thread) in many.into_iter().enumerate() {
-        assert!(thread.join().unwrap().starts_with(&format!("model /{index} ")));
+        assert!(
+            thread
+                .join()
+                .unwrap()
+                .starts_with(&format!("model /{index} "))
+        );
     }
-    let pod = scene.pods("web").remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
-    scene.admin.run(&["delete", "pod", &pod, "-n", "open", "--wait=false"]);
+    let pod = scene.pods("web").remove(0)["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    scene
+        .admin
+        .run(&["delete", "pod", &pod, "-n", "open", "--wait=false"]);
     // A connection made now waits for the next pod.
     let end = Instant::now() + Duration::from_secs(60);
-    while scene.pods("web").iter().any(|other| other["metadata"]["name"] == pod.as_str()) {
+    while scene
+        .pods("web")
+        .iter()
+        .any(|other| other["metadata"]["name"] == pod.as_str())
+    {
         assert!(Instant::now() < end);
         std::thread::sleep(Duration::from_millis(100));
     }
     assert!(ask(port, "/after").unwrap().starts_with("model /after "));
     interrupt(child).exits(0);
-    assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the port is free again");
+    assert!(
+        TcpStream::connect(("127.0.0.1", port)).is_err(),
+        "the port is free again"
+    );
 }
 
 #[test]
@@ -118,8 +153,17 @@ fn a_notebook_opens_with_its_token_only_when_asked() {
     let port = u16::try_from(hidden["localPort"].as_u64().unwrap()).unwrap();
     assert!(ask(port, "/lab").unwrap().starts_with("lab /lab "));
     let (second, shown) = opened(&scene, &["lab", "--show-token"]);
-    assert!(shown["url"].as_str().unwrap().ends_with("/?token=s3cret%26t0ken"), "{shown}");
-    assert_ne!(shown["localPort"], hidden["localPort"], "a free port is found where the job's own is taken");
+    assert!(
+        shown["url"]
+            .as_str()
+            .unwrap()
+            .ends_with("/?token=s3cret%26t0ken"),
+        "{shown}"
+    );
+    assert_ne!(
+        shown["localPort"], hidden["localPort"],
+        "a free port is found where the job's own is taken"
+    );
     interrupt(second).exits(0);
     let run = interrupt(child).exits(0);
     assert!(!run.err.contains("s3cret"), "{}", run.err);
@@ -127,11 +171,22 @@ fn a_notebook_opens_with_its_token_only_when_asked() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let busy = listener.local_addr().unwrap().port().to_string();
     assert_ne!(taken, busy);
-    scene.gpuctl(&["open", "lab", "--local-port", &busy]).exits(1).says(&format!("cannot listen on port {busy}"));
+    scene
+        .gpuctl(&["open", "lab", "--local-port", &busy])
+        .exits(1)
+        .says(&format!("cannot listen on port {busy}"));
     scene.gpuctl(&["pause", "job", "lab"]).ok();
-    scene.gpuctl(&["open", "lab"]).exits(1).says("is paused").says("gpuctl resume job open-nb/lab");
+    scene
+        .gpuctl(&["open", "lab"])
+        .exits(1)
+        .says("is paused")
+        .says("gpuctl resume job open-nb/lab");
     scene.create("train", "");
-    scene.gpuctl(&["open", "train"]).exits(2).says("has no port").says("--target-port 6006");
+    scene
+        .gpuctl(&["open", "train"])
+        .exits(2)
+        .says("has no port")
+        .says("--target-port 6006");
 }
 
 #[test]
@@ -146,12 +201,20 @@ fn opening_ends_with_the_job_and_the_browser_comes_only_when_asked() {
     let script = format!("#!/bin/sh\necho \"$1\" >> {}\n", seen.display());
     for name in ["xdg-open", "open"] {
         std::fs::write(folder.join(name), &script).unwrap();
-        Command::new("chmod").arg("+x").arg(folder.join(name)).status().unwrap();
+        Command::new("chmod")
+            .arg("+x")
+            .arg(folder.join(name))
+            .status()
+            .unwrap();
     }
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let start = |arguments: &[&str]| {
         let mut command = scene.command(arguments);
-        command.env("PATH", &path).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env("PATH", &path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command.spawn().unwrap()
     };
     let plain = start(&["open", "web", "--local-port", "0"]);
@@ -163,11 +226,19 @@ fn opening_ends_with_the_job_and_the_browser_comes_only_when_asked() {
         assert!(Instant::now() < end, "no browser");
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(std::fs::read_to_string(&seen).unwrap().starts_with("http://127.0.0.1:"));
+    assert!(
+        std::fs::read_to_string(&seen)
+            .unwrap()
+            .starts_with("http://127.0.0.1:")
+    );
     scene.gpuctl(&["delete", "job", "web"]).ok();
     for child in [plain, shown] {
         let run = finish(child, Duration::from_secs(30)).exits(4);
-        assert!(run.err.contains("job `web` was deleted in the meantime"), "{}", run.err);
+        assert!(
+            run.err.contains("job `web` was deleted in the meantime"),
+            "{}",
+            run.err
+        );
     }
 }
 
@@ -177,35 +248,107 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
     cluster().allow_exec("exec", cluster().folder());
     scene.create("a", "resources: {pool: POOL, gpu: 1, node_count: 2}");
     scene.until("a", "running", None);
-    let both = scene.gpuctl(&["exec", "a", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]).exits(7);
+    let both = scene
+        .gpuctl(&[
+            "exec",
+            "a",
+            "--",
+            "sh",
+            "-c",
+            "echo out; echo err >&2; exit 7",
+        ])
+        .exits(7);
     assert_eq!(both.out, "out\n");
     assert!(both.err.contains("err\n"), "{}", both.err);
-    scene.gpuctl(&["exec", "a", "--rank", "1", "--", "true"]).ok();
+    scene
+        .gpuctl(&["exec", "a", "--rank", "1", "--", "true"])
+        .ok();
     // A disk that is full is no success.
     let mut command = scene.command(&["exec", "a", "--", "echo", "x"]);
-    let full = command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap()).output().unwrap();
-    assert_eq!(full.status.code(), Some(1), "{}", String::from_utf8_lossy(&full.stderr));
-    // The simulated node does not pass the end of stdin on; a command that needs none shows that bytes arrive.
-    assert_eq!(scene.gpuctl_with(&["exec", "a", "-i", "--", "head", "-n1"], "one\ntwo\n").ok().out, "one\n");
+    let full = command
+        .stdout(
+            std::fs::File::options()
+                .write(true)
+                .open("/dev/full")
+                .unwrap(),
+        )
+        .output()
+        .unwrap();
+    assert_eq!(
+        full.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&full.stderr)
+    );
+    // The simulated node does not pass the end of stdin on; a command that needs none shows that
+    // bytes arrive.
+    assert_eq!(
+        scene
+            .gpuctl_with(&["exec", "a", "-i", "--", "head", "-n1"], "one\ntwo\n")
+            .ok()
+            .out,
+        "one\n"
+    );
     // Without a command it is a shell.
-    assert_eq!(scene.gpuctl_with(&["exec", "a"], "echo from a shell\nexit 4\n").exits(4).out, "from a shell\n");
-    let large = scene.gpuctl(&["exec", "a", "--", "sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x"]).ok().out;
+    assert_eq!(
+        scene
+            .gpuctl_with(&["exec", "a"], "echo from a shell\nexit 4\n")
+            .exits(4)
+            .out,
+        "from a shell\n"
+    );
+    let large = scene
+        .gpuctl(&[
+            "exec",
+            "a",
+            "--",
+            "sh",
+            "-c",
+            "head -c 5000000 /dev/zero | tr '\\0' x",
+        ])
+        .ok()
+        .out;
     assert_eq!(large.len(), 5_000_000);
-    scene.gpuctl(&["exec", "a", "--rank", "2", "--", "true"]).exits(4).says("job `a` has no rank 2").says("available: 0, 1");
-    scene.gpuctl(&["exec", "a", "-c", "sidecar", "--", "true"]).exits(4).says("has no container `sidecar`");
-    scene.gpuctl(&["exec", "a", "--", "no-such-program"]).exits(1).says("the image of job `a` has no `no-such-program`");
+    scene
+        .gpuctl(&["exec", "a", "--rank", "2", "--", "true"])
+        .exits(4)
+        .says("job `a` has no rank 2")
+        .says("available: 0, 1");
+    scene
+        .gpuctl(&["exec", "a", "-c", "sidecar", "--", "true"])
+        .exits(4)
+        .says("has no container `sidecar`");
+    scene
+        .gpuctl(&["exec", "a", "--", "no-such-program"])
+        .exits(1)
+        .says("the image of job `a` has no `no-such-program`");
     scene.gpuctl(&["exec", "nope", "--", "true"]).exits(4);
     scene.create("waits", "resources: {pool: POOL, gpu: 9}");
     scene.until("waits", "pending", Some("Unschedulable"));
-    scene.gpuctl(&["exec", "waits", "--", "true"]).exits(1).says("job `waits` is pending Unschedulable");
+    scene
+        .gpuctl(&["exec", "waits", "--", "true"])
+        .exits(1)
+        .says("job `waits` is pending Unschedulable");
 }
 
 /// Runs a line in a terminal of its own, with a person who does not go away.
 pub fn in_terminal(scene: &Scene, line: &str) -> Run {
     let mut command = Command::new("script");
-    command.args(["-qec", line, "/dev/null"]).env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).env("NO_COLOR", "1");
-    command.env("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")).env("NS", scene.name).env("SHELL", "/bin/sh").env("TERM", "xterm");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command
+        .args(["-qec", line, "/dev/null"])
+        .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
+        .env("NO_COLOR", "1");
+    command
+        .env("GPUCTL", env!("CARGO_BIN_EXE_gpuctl"))
+        .env("NS", scene.name)
+        .env("SHELL", "/bin/sh")
+        .env("TERM", "xterm");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let keyboard = child.stdin.take();
     let run = finish(child, Duration::from_secs(60));
     drop(keyboard);
@@ -223,8 +366,17 @@ fn a_terminal_keeps_its_size_and_learns_of_a_new_one() {
         &scene,
         "stty rows 33 cols 101; (sleep 2; stty rows 44 cols 55 < /dev/tty) & \"$GPUCTL\" -n $NS exec a -it -- sh -c 'sleep 1; stty size; sleep 3; stty size; sleep 1; exit 5'",
     );
-    let sizes: Vec<&str> = run.out.lines().map(str::trim).filter(|line| line.len() == 6 || line.len() == 5).collect();
-    assert!(run.out.contains("33 101") && run.out.contains("44 55"), "{sizes:?} in {}", run.out);
+    let sizes: Vec<&str> = run
+        .out
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.len() == 6 || line.len() == 5)
+        .collect();
+    assert!(
+        run.out.contains("33 101") && run.out.contains("44 55"),
+        "{sizes:?} in {}",
+        run.out
+    );
     run.exits(5);
     // The terminal is itself again afterwards, however it ends.
     for line in [
@@ -232,7 +384,9 @@ fn a_terminal_keeps_its_size_and_learns_of_a_new_one() {
         "\"$GPUCTL\" -n $NS exec a -it -- yes | head -n1",
         "timeout --foreground -s TERM 2 \"$GPUCTL\" -n $NS exec a -it -- sleep 30",
     ] {
-        let line = format!("before=$(stty -g); {line}; [ \"$before\" = \"$(stty -g)\" ] && echo as before");
+        let line = format!(
+            "before=$(stty -g); {line}; [ \"$before\" = \"$(stty -g)\" ] && echo as before"
+        );
         let run = in_terminal(&scene, &line);
         assert!(run.out.contains("as before"), "{line}: {}", run.out);
     }
@@ -245,7 +399,10 @@ fn attaching_shows_what_is_said_and_leaves_the_job_alone() {
     let scene = Scene::with_nodes("attach", 1);
     scene.create("a", "");
     scene.until("a", "running", None);
-    let pod = scene.pods("a").remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
+    let pod = scene.pods("a").remove(0)["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let mut log = cluster().pod_log("attach", &pod, "main");
     let mut child = scene.start(&["attach", "a"]);
     let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -265,7 +422,10 @@ fn attaching_shows_what_is_said_and_leaves_the_job_alone() {
         }
     };
     assert!(line.contains("step 1"), "{line}");
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
     let _ = child.wait();
     assert_eq!(scene.job("a")["status"], "running");
     scene.gpuctl(&["attach", "nope"]).exits(4);
@@ -275,21 +435,47 @@ fn attaching_shows_what_is_said_and_leaves_the_job_alone() {
 fn an_edit_user_gets_inside_and_a_viewer_does_not() {
     let scene = Scene::with_nodes("edit-inside", 1);
     scene.allow_edit(Persona::Bob);
-    scene.admin.run(&["create", "rolebinding", "see", "--clusterrole=view", "--user=viewer", "-n", "edit-inside"]);
+    scene.admin.run(&[
+        "create",
+        "rolebinding",
+        "see",
+        "--clusterrole=view",
+        "--user=viewer",
+        "-n",
+        "edit-inside",
+    ]);
     cluster().allow_exec("edit-inside", cluster().folder());
     cluster().forward("edit-inside", &[8000], web_server("model"));
     scene.serve("web", "vllm", 1, "");
     scene.until("web", "running", None);
     let bob = scene.seen_by(Persona::Bob);
-    bob.gpuctl(&["exec", "web", "--", "sh", "-c", "exit 3"]).exits(3);
+    bob.gpuctl(&["exec", "web", "--", "sh", "-c", "exit 3"])
+        .exits(3);
     let (child, opened) = opened(&bob, &["web", "--local-port", "0"]);
-    assert!(ask(u16::try_from(opened["localPort"].as_u64().unwrap()).unwrap(), "/x").unwrap().starts_with("model /x"));
+    assert!(
+        ask(
+            u16::try_from(opened["localPort"].as_u64().unwrap()).unwrap(),
+            "/x"
+        )
+        .unwrap()
+        .starts_with("model /x")
+    );
     interrupt(child).exits(0);
     let viewer = scene.seen_by(Persona::Viewer);
-    viewer.gpuctl(&["exec", "web", "--", "true"]).exits(5).says("forbidden");
+    viewer
+        .gpuctl(&["exec", "web", "--", "true"])
+        .exits(5)
+        .says("forbidden");
     let refused = viewer.gpuctl(&["open", "web"]).exits(5).says("forbidden");
     assert_eq!(refused.out, "", "no address that leads nowhere");
-    bob.gpuctl(&["open", "web", "--pod", "typo"]).exits(4).says("job `web` has no pod `typo`");
-    bob.gpuctl(&["open", "web", "--rank", "7"]).exits(4).says("job `web` has no rank 7");
-    viewer.gpuctl(&["scale", "web", "--replicas", "2"]).exits(5).says("forbidden");
+    bob.gpuctl(&["open", "web", "--pod", "typo"])
+        .exits(4)
+        .says("job `web` has no pod `typo`");
+    bob.gpuctl(&["open", "web", "--rank", "7"])
+        .exits(4)
+        .says("job `web` has no rank 7");
+    viewer
+        .gpuctl(&["scale", "web", "--replicas", "2"])
+        .exits(5)
+        .says("forbidden");
 }

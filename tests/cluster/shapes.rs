@@ -4,22 +4,37 @@ use serde_json::{Value, json};
 
 use crate::support::Scene;
 
-/// Every key of `shape` is in `value` with the same kind of value, or null where `shape` has null beside it.
+/// Every key of `shape` is in `value` with the same kind of value, or null where `shape` has null
+/// beside it.
 #[track_caller]
 fn like(value: &Value, shape: &Value, path: &str) {
     match (value, shape) {
-        (_, Value::String(word)) if word == "text?" => assert!(value.is_string() || value.is_null(), "{path}: {value}"),
-        (_, Value::String(word)) if word == "number?" => assert!(value.is_number() || value.is_null(), "{path}: {value}"),
-        (Value::String(text), Value::String(word)) if word == "time" => {
-            assert!(text.ends_with('Z') && text.len() >= 20 && text.as_bytes()[10] == b'T', "{path}: {text}");
+        (_, Value::String(word)) if word == "text?" => {
+            assert!(value.is_string() || value.is_null(), "{path}: {value}");
         }
-        (Value::String(_), Value::String(_)) | (Value::Number(_), Value::Number(_)) | (Value::Bool(_), Value::Bool(_)) => {}
+        (_, Value::String(word)) if word == "number?" => {
+            assert!(value.is_number() || value.is_null(), "{path}: {value}");
+        }
+        (Value::String(text), Value::String(word)) if word == "time" => {
+            assert!(
+                text.ends_with('Z') && text.len() >= 20 && text.as_bytes()[10] == b'T',
+                "{path}: {text}"
+            );
+        }
+        (Value::String(_), Value::String(_))
+        | (Value::Number(_), Value::Number(_))
+        | (Value::Bool(_), Value::Bool(_)) => {}
         (Value::Array(items), Value::Array(shapes)) => {
-            items.iter().enumerate().for_each(|(index, item)| like(item, &shapes[0], &format!("{path}[{index}]")));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, item)| like(item, &shapes[0], &format!("{path}[{index}]")));
         }
         (Value::Object(fields), Value::Object(shapes)) => {
             for (key, shape) in shapes {
-                let value = fields.get(key).unwrap_or_else(|| panic!("{path}.{key} is missing"));
+                let value = fields
+                    .get(key)
+                    .unwrap_or_else(|| panic!("{path}.{key} is missing"));
                 like(value, shape, &format!("{path}.{key}"));
             }
         }
@@ -31,7 +46,10 @@ fn like(value: &Value, shape: &Value, path: &str) {
 fn every_answer_has_the_contract_s_fields() {
     let scene = Scene::with_nodes("shapes", 1);
     let yaml = scene.training("a", "");
-    let created = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml).ok().json();
+    let created = scene
+        .gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml)
+        .ok()
+        .json();
     like(
         &created,
         &json!({
@@ -42,7 +60,9 @@ fn every_answer_has_the_contract_s_fields() {
     assert_eq!(created["message"], "submitted to shapes");
 
     let two = format!("{yaml}---\n{}", scene.training("b", ""));
-    let run = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &two).exits(1);
+    let run = scene
+        .gpuctl_with(&["create", "-f", "-", "-o", "json"], &two)
+        .exits(1);
     like(
         &run.json(),
         &json!({
@@ -70,7 +90,10 @@ fn every_answer_has_the_contract_s_fields() {
         }]}),
         "get jobs",
     );
-    let described = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok().json();
+    let described = scene
+        .gpuctl(&["describe", "job", "a", "-o", "json"])
+        .ok()
+        .json();
     like(
         &described,
         &json!({
@@ -85,11 +108,24 @@ fn every_answer_has_the_contract_s_fields() {
     );
     // The YAML is the document as it was submitted, byte for byte.
     assert_eq!(described["yamlContent"], yaml);
-    like(&scene.gpuctl(&["logs", "a", "-o", "json"]).json(), &json!({"logs": [""], "lastTimestamp": "text?"}), "logs");
+    like(
+        &scene.gpuctl(&["logs", "a", "-o", "json"]).json(),
+        &json!({"logs": [""], "lastTimestamp": "text?"}),
+        "logs",
+    );
 
-    let deleted = scene.gpuctl(&["delete", "job", "a", "-o", "json"]).ok().json();
-    like(&deleted, &json!({"jobId": "a", "status": "deleted", "message": ""}), "delete");
-    let run = scene.gpuctl(&["delete", "job", "b", "nope", "-o", "json"]).exits(1);
+    let deleted = scene
+        .gpuctl(&["delete", "job", "a", "-o", "json"])
+        .ok()
+        .json();
+    like(
+        &deleted,
+        &json!({"jobId": "a", "status": "deleted", "message": ""}),
+        "delete",
+    );
+    let run = scene
+        .gpuctl(&["delete", "job", "b", "nope", "-o", "json"])
+        .exits(1);
     like(
         &run.json(),
         &json!({
@@ -104,8 +140,15 @@ fn every_answer_has_the_contract_s_fields() {
 #[test]
 fn answers_about_services_have_the_contract_s_fields_and_their_own() {
     let scene = Scene::with_nodes("service-shapes", 1);
-    let yaml = scene.service("web", "vllm", 1, "autoscaling: {maxReplicas: 2, targetGPUUtilization: 70}");
-    let created = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml).ok();
+    let yaml = scene.service(
+        "web",
+        "vllm",
+        1,
+        "autoscaling: {maxReplicas: 2, targetGPUUtilization: 70}",
+    );
+    let created = scene
+        .gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml)
+        .ok();
     like(
         &created.json(),
         &json!({"jobId": "web", "name": "web", "kind": "inference", "status": "pending", "createdAt": "time", "message": ""}),
@@ -115,7 +158,10 @@ fn answers_about_services_have_the_contract_s_fields_and_their_own() {
     assert_eq!(warning["kind"], "warning", "{warning}");
     scene.until("web", "running", None);
     like(
-        &scene.gpuctl(&["describe", "job", "web", "-o", "json"]).ok().json(),
+        &scene
+            .gpuctl(&["describe", "job", "web", "-o", "json"])
+            .ok()
+            .json(),
         &json!({
             "jobId": "web", "kind": "inference", "version": "v0.1", "yamlContent": "", "status": "running", "pool": "text?",
             "resources": {"gpu": 1, "gpuTotal": 1, "gpuType": "text?", "cpu": "number?", "memory": "text?"},
@@ -134,21 +180,48 @@ fn answers_about_services_have_the_contract_s_fields_and_their_own() {
         (&["resume", "job", "web"], "resumed"),
         (&["scale", "web", "--replicas", "2"], "scaled"),
     ] {
-        let answer = scene.gpuctl(&[arguments, &["-o", "json"]].concat()).ok().json();
+        let answer = scene
+            .gpuctl(&[arguments, &["-o", "json"]].concat())
+            .ok()
+            .json();
         like(&answer, &sized, status);
         assert_eq!(answer["status"], status);
     }
     let events = scene.gpuctl(&["events", "web", "-o", "json"]).ok().json();
     let event = json!({"timestamp": "text?", "warning": false, "reason": "", "message": "", "object": "", "count": 1});
     like(&events, &json!({"total": 1, "items": [event]}), "events");
-    let secret = scene.gpuctl(&["create", "secret", "s", "--from-file", "Cargo.toml", "-o", "json"]).ok().json();
-    like(&secret, &json!({"name": "s", "namespace": "", "type": "Opaque", "keys": [""], "created": true}), "secret");
+    let secret = scene
+        .gpuctl(&[
+            "create",
+            "secret",
+            "s",
+            "--from-file",
+            "Cargo.toml",
+            "-o",
+            "json",
+        ])
+        .ok()
+        .json();
+    like(
+        &secret,
+        &json!({"name": "s", "namespace": "", "type": "Opaque", "keys": [""], "created": true}),
+        "secret",
+    );
     // An answer is a whole document or nothing.
-    for arguments in
-        [&["scale", "nope", "--replicas", "1"][..], &["pause", "job", "nope"], &["events", "nope"], &["open", "nope"]]
-    {
-        let run = scene.gpuctl(&[arguments, &["-o", "json"]].concat()).exits(4);
+    for arguments in [
+        &["scale", "nope", "--replicas", "1"][..],
+        &["pause", "job", "nope"],
+        &["events", "nope"],
+        &["open", "nope"],
+    ] {
+        let run = scene
+            .gpuctl(&[arguments, &["-o", "json"]].concat())
+            .exits(4);
         let error: Value = serde_json::from_str(run.err.trim()).unwrap();
-        assert_eq!((run.out.as_str(), &error["error"]), ("", &json!("NotFound")), "{arguments:?}");
+        assert_eq!(
+            (run.out.as_str(), &error["error"]),
+            ("", &json!("NotFound")),
+            "{arguments:?}"
+        );
     }
 }

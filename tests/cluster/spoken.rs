@@ -1,5 +1,5 @@
-//! Command lines as people type them: bare names and files, one name as one row, old names of options, and what is said to whoever
-//! types the words of another tool.
+//! Command lines as people type them: bare names and files, one name as one row, old names of
+//! options, and what is said to whoever types the words of another tool.
 
 use serde_json::json;
 
@@ -10,18 +10,56 @@ fn bare_names_and_files_mean_what_they_seem_to() {
     let scene = Scene::with_nodes("spoken", 1);
     let path = file("spoken.yaml", &scene.training("a", ""));
     scene.gpuctl(&["validate", path.to_str().unwrap()]).ok();
-    scene.gpuctl(&["create", path.to_str().unwrap(), "--wait", "--timeout", "60s"]).ok();
+    scene
+        .gpuctl(&[
+            "create",
+            path.to_str().unwrap(),
+            "--wait",
+            "--timeout",
+            "60s",
+        ])
+        .ok();
     scene.gpuctl(&["apply", path.to_str().unwrap()]).ok();
     let row = scene.gpuctl(&["get", "job", "a", "--no-headers"]).ok().out;
     assert!(row.starts_with("a ") && row.lines().count() == 1, "{row}");
-    assert_eq!(scene.gpuctl(&["get", "jobs", "spoken/a", "-o", "json"]).ok().json()["total"], 1);
-    scene.gpuctl(&["get", "job", "b"]).exits(4).says("there is no job `b` in namespace `spoken`");
-    let node = scene.gpuctl(&["get", "node", "spoken-0", "-o", "json"]).ok().json();
-    assert_eq!((&node["total"], &node["items"][0]["nodeName"]), (&json!(1), &json!("spoken-0")));
-    scene.gpuctl(&["get", "no", "spoken-9"]).exits(4).says("there is no node `spoken-9`");
-    assert_eq!(scene.gpuctl(&["get", "pool", "spoken", "-o", "json"]).ok().json()["total"], 1);
+    assert_eq!(
+        scene
+            .gpuctl(&["get", "jobs", "spoken/a", "-o", "json"])
+            .ok()
+            .json()["total"],
+        1
+    );
+    scene
+        .gpuctl(&["get", "job", "b"])
+        .exits(4)
+        .says("there is no job `b` in namespace `spoken`");
+    let node = scene
+        .gpuctl(&["get", "node", "spoken-0", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&node["total"], &node["items"][0]["nodeName"]),
+        (&json!(1), &json!("spoken-0"))
+    );
+    scene
+        .gpuctl(&["get", "no", "spoken-9"])
+        .exits(4)
+        .says("there is no node `spoken-9`");
+    assert_eq!(
+        scene
+            .gpuctl(&["get", "pool", "spoken", "-o", "json"])
+            .ok()
+            .json()["total"],
+        1
+    );
     scene.gpuctl(&["get", "pools", "spokn"]).exits(4);
-    assert!(scene.gpuctl(&["describe", "a"]).ok().out.starts_with("a   training"));
+    assert!(
+        scene
+            .gpuctl(&["describe", "a"])
+            .ok()
+            .out
+            .starts_with("a   training")
+    );
     scene.gpuctl(&["pause", "a"]).ok();
     scene.until("a", "paused", None);
     scene.gpuctl(&["resume", "a", "-o", "json"]).ok();
@@ -38,15 +76,32 @@ fn labels_select_and_all_namespaces_is_one_option() {
     let scene = Scene::with_nodes("selected", 1);
     scene.create("a", "job: {name: NAME, labels: {team: nlp}}");
     scene.create("b", "job: {name: NAME, labels: {team: cv}}");
-    let names = |arguments: &[&str]| scene.gpuctl(&[&["get", "jobs", "-o", "name"], arguments].concat()).ok().out;
+    let names = |arguments: &[&str]| {
+        scene
+            .gpuctl(&[&["get", "jobs", "-o", "name"], arguments].concat())
+            .ok()
+            .out
+    };
     assert_eq!(names(&["-l", "team=nlp"]), "selected/a\n");
     assert_eq!(names(&["--selector", "team notin (nlp)"]), "selected/b\n");
     assert_eq!(names(&["-l", "team,!team"]), "");
-    scene.gpuctl(&["get", "jobs", "-l", "a b"]).exits(2).says("a selector such as team=nlp");
-    let nodes = scene.gpuctl(&["get", "nodes", "-l", "gpuctl/pool=selected", "-o", "name"]).ok().out;
+    scene
+        .gpuctl(&["get", "jobs", "-l", "a b"])
+        .exits(2)
+        .says("a selector such as team=nlp");
+    let nodes = scene
+        .gpuctl(&["get", "nodes", "-l", "gpuctl/pool=selected", "-o", "name"])
+        .ok()
+        .out;
     assert_eq!(nodes, "selected-0\n");
-    scene.gpuctl(&["get", "jobs", "-A"]).exits(2).says("cannot be used");
-    let everywhere = scene.gpuctl_anywhere(&["get", "jobs", "-A", "-o", "name"]).ok().out;
+    scene
+        .gpuctl(&["get", "jobs", "-A"])
+        .exits(2)
+        .says("cannot be used");
+    let everywhere = scene
+        .gpuctl_anywhere(&["get", "jobs", "-A", "-o", "name"])
+        .ok()
+        .out;
     assert!(everywhere.contains("selected/a\n"), "{everywhere}");
 }
 
@@ -54,28 +109,50 @@ fn labels_select_and_all_namespaces_is_one_option() {
 fn words_of_other_tools_lead_to_ours() {
     let scene = Scene::new("words-of-others");
     for (typed, told) in [
-        (&["stop", "x"][..], "here it is `gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`"),
+        (
+            &["stop", "x"][..],
+            "here it is `gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`",
+        ),
         (&["squeue"], "here it is `gpuctl get jobs`"),
         (&["sbatch", "a.sh"], "here it is `gpuctl create FILE`"),
         (&["jobs"], "verbs come first: `gpuctl get jobs`"),
         (&["job", "list"], "verbs come first: `gpuctl get jobs`"),
-        (&["get", "bert"], "a job of that name: `gpuctl get job bert`"),
+        (
+            &["get", "bert"],
+            "a job of that name: `gpuctl get job bert`",
+        ),
         (&["get", "jbs"], "did you mean `gpuctl get job"),
         (&["pause"], "`gpuctl pause NAME` for a job"),
         (&["descrbe", "job", "x"], "did you mean `gpuctl describe"),
         (&["logs"], "`gpuctl logs` needs <NAME>"),
         (&["get", "jobs", "--statu", "x"], "did you mean `--status`?"),
-        (&["get", "jobs", "--status", "runing"], "did you mean `running`?"),
+        (
+            &["get", "jobs", "--status", "runing"],
+            "did you mean `running`?",
+        ),
         (&["create"], "needs"),
         (&["logs", "a", "b"], "does not take `b`"),
     ] {
         let run = scene.gpuctl(typed).exits(2);
-        assert!(run.out.is_empty() && run.err.contains(told), "{typed:?}: {}", run.err);
-        assert!(!run.err.contains("Usage:") && run.err.starts_with("error: "), "{typed:?}: {}", run.err);
+        assert!(
+            run.out.is_empty() && run.err.contains(told),
+            "{typed:?}: {}",
+            run.err
+        );
+        assert!(
+            !run.err.contains("Usage:") && run.err.starts_with("error: "),
+            "{typed:?}: {}",
+            run.err
+        );
     }
-    let json = scene.gpuctl(&["get", "jobs", "--statu", "x", "-o", "json"]).exits(2);
+    let json = scene
+        .gpuctl(&["get", "jobs", "--statu", "x", "-o", "json"])
+        .exits(2);
     let error: serde_json::Value = serde_json::from_str(json.err.trim()).unwrap();
-    assert_eq!((&error["error"], &error["kind"]), (&json!("Usage"), &json!("usage")));
+    assert_eq!(
+        (&error["error"], &error["kind"]),
+        (&json!("Usage"), &json!("usage"))
+    );
 }
 
 #[test]
@@ -83,11 +160,23 @@ fn names_that_options_had_before_still_work() {
     let scene = Scene::with_nodes("before", 1);
     // They are parsed; without metrics the commands themselves end with that.
     for (old, new) in [
-        (&["report", "--from", "2h", "--to", "1h"][..], &["report", "--start", "2h", "--end", "1h"][..]),
+        (
+            &["report", "--from", "2h", "--to", "1h"][..],
+            &["report", "--start", "2h", "--end", "1h"][..],
+        ),
         (&["score", "--window", "1h"], &["score", "--start", "1h"]),
-        (&["get", "namespaces", "--since", "2h"], &["get", "namespaces", "--start", "2h"]),
-        (&["stats", "workloads", "--order-by", "utilization"], &["stats", "workloads", "--sort-by", "utilization"]),
-        (&["get", "workloads", "--order-by", "start_at"], &["get", "workloads", "--sort-by", "start"]),
+        (
+            &["get", "namespaces", "--since", "2h"],
+            &["get", "namespaces", "--start", "2h"],
+        ),
+        (
+            &["stats", "workloads", "--order-by", "utilization"],
+            &["stats", "workloads", "--sort-by", "utilization"],
+        ),
+        (
+            &["get", "workloads", "--order-by", "start_at"],
+            &["get", "workloads", "--sort-by", "start"],
+        ),
     ] {
         let (old, new) = (scene.gpuctl(old), scene.gpuctl(new));
         assert!(old.code != 2, "{}", old.err);

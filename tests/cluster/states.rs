@@ -1,11 +1,14 @@
-//! The state of a job in every way a training can go, read by gpuctl from what the simulated kubelets really report.
+//! The state of a job in every way a training can go, read by gpuctl from what the simulated
+//! kubelets really report.
 
 use serde_json::{Value, json};
 
 use crate::support::{Scene, items};
 
 fn ends(seconds: u32, exit: i32, more: &str) -> String {
-    format!("environment: {{image: busybox, env: {{SIM_SECONDS: {seconds}, SIM_EXIT: {exit}{more}}}}}")
+    format!(
+        "environment: {{image: busybox, env: {{SIM_SECONDS: {seconds}, SIM_EXIT: {exit}{more}}}}}"
+    )
 }
 
 #[test]
@@ -14,18 +17,28 @@ fn a_training_succeeds() {
     scene.create("a", &ends(1, 0, ""));
     let job = scene.until("a", "succeeded", None);
     assert_eq!(job["gpuHeld"], 0);
-    assert!(job["startedAt"].is_string() && job["finishedAt"].is_string(), "{job:#}");
+    assert!(
+        job["startedAt"].is_string() && job["finishedAt"].is_string(),
+        "{job:#}"
+    );
     assert_eq!(scene.get(&["job", "a"])["status"]["succeeded"], 1);
 }
 
 #[test]
 fn a_failed_training_says_with_which_exit_code() {
     let scene = Scene::with_nodes("fails", 1);
-    scene.create("a", &format!("job: {{name: NAME, retries: 0}}\n{}", ends(1, 3, "")));
+    scene.create(
+        "a",
+        &format!("job: {{name: NAME, retries: 0}}\n{}", ends(1, 3, "")),
+    );
     let job = scene.until("a", "failed", Some("Error"));
     assert_eq!(job["message"], "rank 0 ended with exit code 3");
     let table = scene.gpuctl(&["get", "jobs"]).ok();
-    assert!(table.out.lines().nth(1).unwrap().contains("failed Error"), "{}", table.out);
+    assert!(
+        table.out.lines().nth(1).unwrap().contains("failed Error"),
+        "{}",
+        table.out
+    );
 }
 
 #[test]
@@ -39,17 +52,30 @@ fn out_of_memory_is_named() {
         ),
     );
     let job = scene.until("a", "failed", Some("OOMKilled"));
-    assert!(job["message"].as_str().unwrap().ends_with("ran out of memory (exit code 137)"), "{job:#}");
+    assert!(
+        job["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("ran out of memory (exit code 137)"),
+        "{job:#}"
+    );
 }
 
 #[test]
 fn an_image_that_cannot_be_pulled_is_no_running_job_and_holds_its_gpus() {
     let scene = Scene::with_nodes("pull", 1);
-    scene.create("a", "environment: {image: 'bad/image:missing'}\nresources: {pool: POOL, gpu: 8}");
+    scene.create(
+        "a",
+        "environment: {image: 'bad/image:missing'}\nresources: {pool: POOL, gpu: 8}",
+    );
     let job = scene.until("a", "pending", Some("ImagePullBackOff"));
     assert_eq!(job["gpuHeld"], 8);
     let described = scene.gpuctl(&["describe", "job", "a"]).ok();
-    assert!(described.out.contains("Back-off pulling image"), "{}", described.out);
+    assert!(
+        described.out.contains("Back-off pulling image"),
+        "{}",
+        described.out
+    );
     // The scheduler agrees that the node is full.
     scene.create("b", "resources: {pool: POOL, gpu: 1}");
     scene.until("b", "pending", Some("Unschedulable"));
@@ -60,7 +86,10 @@ fn a_slow_pull_is_waiting_too() {
     let scene = Scene::with_nodes("slow", 1);
     scene.create("a", "environment: {image: 'slow/image:pulling'}");
     let job = scene.until("a", "pending", Some("ContainerCreating"));
-    assert_eq!((job["gpuHeld"].as_u64(), job["startedAt"].is_null()), (Some(1), true));
+    assert_eq!(
+        (job["gpuHeld"].as_u64(), job["startedAt"].is_null()),
+        (Some(1), true)
+    );
 }
 
 #[test]
@@ -68,8 +97,17 @@ fn what_fits_nowhere_is_unschedulable_in_the_scheduler_s_words() {
     let scene = Scene::with_nodes("nofit", 1);
     scene.create("a", "resources: {pool: POOL, gpu: 9}");
     let job = scene.until("a", "pending", Some("Unschedulable"));
-    assert!(job["message"].as_str().unwrap().contains("Insufficient nvidia.com/gpu"), "{job:#}");
-    assert_eq!((job["gpu"].as_u64(), job["gpuHeld"].as_u64()), (Some(9), Some(0)));
+    assert!(
+        job["message"]
+            .as_str()
+            .unwrap()
+            .contains("Insufficient nvidia.com/gpu"),
+        "{job:#}"
+    );
+    assert_eq!(
+        (job["gpu"].as_u64(), job["gpuHeld"].as_u64()),
+        (Some(9), Some(0))
+    );
 }
 
 #[test]
@@ -77,13 +115,28 @@ fn an_evicted_rank_is_replaced_at_no_cost() {
     let scene = Scene::with_nodes("evicted", 1);
     scene.create("a", "job: {name: NAME, retries: 0}");
     scene.until("a", "running", None);
-    let pod = scene.pods("a")[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    let eviction =
-        format!(r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"{pod}","namespace":"evicted"}}}}"#);
-    scene.admin.run_with(&["create", "--raw", &format!("/api/v1/namespaces/evicted/pods/{pod}/eviction"), "-f", "-"], &eviction);
+    let pod = scene.pods("a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let eviction = format!(
+        r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"{pod}","namespace":"evicted"}}}}"#
+    );
+    scene.admin.run_with(
+        &[
+            "create",
+            "--raw",
+            &format!("/api/v1/namespaces/evicted/pods/{pod}/eviction"),
+            "-f",
+            "-",
+        ],
+        &eviction,
+    );
     // With no retries a failure of its own would end the job; an eviction does not.
     scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
-        items(pods).iter().any(|other| other["metadata"]["name"] != pod.as_str() && other["status"]["phase"] == "Running")
+        items(pods).iter().any(|other| {
+            other["metadata"]["name"] != pod.as_str() && other["status"]["phase"] == "Running"
+        })
     });
     scene.until("a", "running", None);
 }
@@ -93,20 +146,32 @@ fn four_ranks_that_crash_together_are_retried_each() {
     let scene = Scene::with_nodes("crash", 1);
     scene.create(
         "a",
-        &format!("job: {{name: NAME, retries: 1}}\nresources: {{pool: POOL, gpu: 2, node_count: 4}}\n{}", ends(4, 1, "")),
+        &format!(
+            "job: {{name: NAME, retries: 1}}\nresources: {{pool: POOL, gpu: 2, node_count: 4}}\n{}",
+            ends(4, 1, "")
+        ),
     );
     scene.until("a", "pending", Some("Restarting"));
     scene.until("a", "failed", Some("Error"));
-    // One common count of retries would have ended the job with the second failure: at most four pods have failed then. With one per
-    // rank it ends when the first rank has failed twice, and a slow rank may not have come to its retry by then.
+    // One common count of retries would have ended the job with the second failure: at most four
+    // pods have failed then. With one per rank it ends when the first rank has failed twice, and a
+    // slow rank may not have come to its retry by then.
     let pods = scene.pods("a");
-    let failed = pods.iter().filter(|pod| pod["status"]["phase"] == "Failed").count();
+    let failed = pods
+        .iter()
+        .filter(|pod| pod["status"]["phase"] == "Failed")
+        .count();
     let mut tries = [0; 4];
     for pod in &pods {
-        let rank = pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"].as_str().unwrap();
+        let rank = pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]
+            .as_str()
+            .unwrap();
         tries[rank.parse::<usize>().unwrap()] += 1;
     }
-    assert!(failed >= 5 && tries.iter().all(|count| (1..=2).contains(count)), "{failed} failed of {tries:?}");
+    assert!(
+        failed >= 5 && tries.iter().all(|count| (1..=2).contains(count)),
+        "{failed} failed of {tries:?}"
+    );
     assert_eq!(scene.get(&["job", "a"])["spec"]["backoffLimitPerIndex"], 1);
 }
 
@@ -114,14 +179,28 @@ fn four_ranks_that_crash_together_are_retried_each() {
 fn two_half_placed_gangs_show_what_they_hold() {
     let scene = Scene::with_nodes("gangs", 2);
     // Which gang gets which node must not depend on the scheduler's back-off.
-    scene.admin.run(&["taint", "node", "gangs-1", "gang=second:NoSchedule"]);
+    scene
+        .admin
+        .run(&["taint", "node", "gangs-1", "gang=second:NoSchedule"]);
     let two = "resources: {pool: POOL, gpu: 8, node_count: 2}";
     scene.create("first", two);
     scene.until("first", "pending", Some("WaitingForPeers"));
-    scene.create("second", &format!("{two}\npod: {{tolerations: [{{key: gang, value: second}}]}}"));
+    scene.create(
+        "second",
+        &format!("{two}\npod: {{tolerations: [{{key: gang, value: second}}]}}"),
+    );
     let second = scene.until("second", "pending", Some("WaitingForPeers"));
-    assert_eq!((second["gpu"].as_u64(), second["gpuHeld"].as_u64()), (Some(16), Some(8)));
-    assert!(second["message"].as_str().unwrap().starts_with("1 of 2 pods are placed and hold 8 of 16 GPUs"), "{second:#}");
+    assert_eq!(
+        (second["gpu"].as_u64(), second["gpuHeld"].as_u64()),
+        (Some(16), Some(8))
+    );
+    assert!(
+        second["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("1 of 2 pods are placed and hold 8 of 16 GPUs"),
+        "{second:#}"
+    );
     let first = scene.until("first", "pending", Some("WaitingForPeers"));
     assert_eq!(first["gpuHeld"], 8);
 }
@@ -133,11 +212,19 @@ fn a_refused_pod_is_told_by_its_event() {
         &serde_json::json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "refused"},
         "spec": {"hard": {"requests.nvidia.com/gpu": "1"}}}),
     );
-    scene.get_until(&["resourcequota", "q"], |quota| quota["status"]["hard"].is_object());
+    scene.get_until(&["resourcequota", "q"], |quota| {
+        quota["status"]["hard"].is_object()
+    });
     // One pod passes the check beforehand; the second does not fit the quota any more.
     scene.create("a", "resources: {pool: POOL, gpu: 1, node_count: 2}");
     let job = scene.until("a", "pending", Some("QuotaExceeded"));
-    assert!(job["message"].as_str().unwrap().contains("exceeded quota: q"), "{job:#}");
+    assert!(
+        job["message"]
+            .as_str()
+            .unwrap()
+            .contains("exceeded quota: q"),
+        "{job:#}"
+    );
 }
 
 #[test]
@@ -145,7 +232,16 @@ fn a_suspended_job_is_paused() {
     let scene = Scene::with_nodes("paused", 1);
     scene.create("a", "");
     scene.until("a", "running", None);
-    scene.admin.run(&["patch", "job", "a", "-n", "paused", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
+    scene.admin.run(&[
+        "patch",
+        "job",
+        "a",
+        "-n",
+        "paused",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"suspend":true}}"#,
+    ]);
     let job = scene.until("a", "paused", None);
     assert_eq!(job["reason"], serde_json::Value::Null);
 }
@@ -155,7 +251,16 @@ fn report(scene: &Scene, namespace: &str, job: &str, status: &Value) -> Value {
     let pod = scene.pods(job)[0].clone();
     let patch = json!({"status": status}).to_string();
     let name = pod["metadata"]["name"].as_str().unwrap();
-    scene.admin.run(&["patch", "pod", name, "-n", namespace, "--subresource=status", "-p", &patch]);
+    scene.admin.run(&[
+        "patch",
+        "pod",
+        name,
+        "-n",
+        namespace,
+        "--subresource=status",
+        "-p",
+        &patch,
+    ]);
     pod
 }
 
@@ -164,15 +269,24 @@ fn a_container_that_never_started_says_why_and_not_since_1970() {
     let scene = Scene::with_nodes("neverstarted", 1);
     scene.create("a", "job: {name: NAME, retries: 0}");
     scene.until("a", "running", None);
-    let message = "failed to create containerd task: exec: \"no-such\": executable file not found in $PATH";
+    let message =
+        "failed to create containerd task: exec: \"no-such\": executable file not found in $PATH";
     let ended = json!({"exitCode": 128, "reason": "StartError", "message": message,
         "startedAt": "1970-01-01T00:00:00Z", "finishedAt": "2026-01-31T10:00:00Z"});
     let container = json!({"name": "main", "image": "busybox", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": ended}});
-    report(&scene, "neverstarted", "a", &json!({"phase": "Failed", "containerStatuses": [container]}));
+    report(
+        &scene,
+        "neverstarted",
+        "a",
+        &json!({"phase": "Failed", "containerStatuses": [container]}),
+    );
     let job = scene.until("a", "failed", Some("StartError"));
     assert_eq!(job["message"], format!("rank 0 could not start: {message}"));
     assert!(job["startedAt"].is_null(), "{job:#}");
-    scene.gpuctl(&["logs", "a"]).ok().says("no log: rank 0 could not start");
+    scene
+        .gpuctl(&["logs", "a"])
+        .ok()
+        .says("no log: rank 0 could not start");
     let described = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok();
     assert!(!described.out.contains("1970-"), "{}", described.out);
 }
@@ -183,9 +297,20 @@ fn an_eviction_says_what_for() {
     scene.create("a", "job: {name: NAME, retries: 0}");
     scene.until("a", "running", None);
     let message = "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ";
-    report(&scene, "evictedbynode", "a", &json!({"phase": "Failed", "reason": "Evicted", "message": message}));
+    report(
+        &scene,
+        "evictedbynode",
+        "a",
+        &json!({"phase": "Failed", "reason": "Evicted", "message": message}),
+    );
     let job = scene.until("a", "failed", Some("Evicted"));
-    assert_eq!(job["message"], format!("rank 0 was evicted by its node: {}", message.trim_end_matches(". ")));
+    assert_eq!(
+        job["message"],
+        format!(
+            "rank 0 was evicted by its node: {}",
+            message.trim_end_matches(". ")
+        )
+    );
 }
 
 #[test]
@@ -200,16 +325,37 @@ fn a_volume_that_cannot_be_mounted_is_named() {
             "firstTimestamp": "2099-01-31T10:00:00Z", "lastTimestamp": "2099-01-31T10:00:00Z", "count": 1,
             "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "namespace": "failedmount",
                 "uid": pod["metadata"]["uid"]}});
-        scene.admin.run_with(&["create", "-f", "-"], &event.to_string());
+        scene
+            .admin
+            .run_with(&["create", "-f", "-"], &event.to_string());
     };
     // Of one second, and not in the order of the alphabet.
     event("a.1", "Pulled", "z was first", false);
-    event("a.2", "FailedMount", "hostPath type check failed: /data is not a directory", true);
+    event(
+        "a.2",
+        "FailedMount",
+        "hostPath type check failed: /data is not a directory",
+        true,
+    );
     event("a.3", "Killing", "a was last", false);
     let job = scene.until("a", "pending", Some("FailedMount"));
-    assert_eq!(job["message"], "hostPath type check failed: /data is not a directory");
+    assert_eq!(
+        job["message"],
+        "hostPath type check failed: /data is not a directory"
+    );
     let told = scene.gpuctl(&["events", "a", "-o", "json"]).ok().json();
-    let messages: Vec<String> = items(&told).iter().map(|event| event["message"].to_string()).collect();
-    let place = |text: &str| messages.iter().position(|message| message.contains(text)).unwrap();
-    assert!(place("z was first") < place("hostPath") && place("hostPath") < place("a was last"), "{messages:?}");
+    let messages: Vec<String> = items(&told)
+        .iter()
+        .map(|event| event["message"].to_string())
+        .collect();
+    let place = |text: &str| {
+        messages
+            .iter()
+            .position(|message| message.contains(text))
+            .unwrap()
+    };
+    assert!(
+        place("z was first") < place("hostPath") && place("hostPath") < place("a was last"),
+        "{messages:?}"
+    );
 }

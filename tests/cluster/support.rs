@@ -15,7 +15,8 @@ pub use crate::runner::{Run, finish, run};
 pub fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {
-        let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
+        let cluster =
+            Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
         cluster.add_nodes(&[node("plain-01", None, &[])]);
         cluster
     })
@@ -36,21 +37,35 @@ impl Scene {
     pub fn new(name: &'static str) -> Self {
         let admin = cluster().kubectl(Persona::Admin);
         admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
-        Self { name, admin, persona: Persona::Admin }
+        Self {
+            name,
+            admin,
+            persona: Persona::Admin,
+        }
     }
 
     /// With `count` nodes of eight A100 in the pool.
     pub fn with_nodes(name: &'static str, count: usize) -> Self {
         let scene = Self::new(name);
-        let nodes: Vec<Value> =
-            (0..count).map(|index| in_pool(node(&format!("{name}-{index}"), Some(A100), &[(GPU, 8)]), name)).collect();
+        let nodes: Vec<Value> = (0..count)
+            .map(|index| {
+                in_pool(
+                    node(&format!("{name}-{index}"), Some(A100), &[(GPU, 8)]),
+                    name,
+                )
+            })
+            .collect();
         cluster().add_nodes(&nodes);
         scene
     }
 
     /// The same scene, with gpuctl run by somebody else.
     pub fn seen_by(&self, persona: Persona) -> Self {
-        Self { name: self.name, admin: self.admin.clone(), persona }
+        Self {
+            name: self.name,
+            admin: self.admin.clone(),
+            persona,
+        }
     }
 
     /// Binds the built-in `edit` role in this namespace, and nothing more.
@@ -80,48 +95,83 @@ impl Scene {
     /// Without `-n`.
     pub fn gpuctl_anywhere(&self, arguments: &[&str]) -> Run {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", cluster().kubeconfig(self.persona)).args(arguments);
+        command
+            .env("KUBECONFIG", cluster().kubeconfig(self.persona))
+            .args(arguments);
         run(command, "")
     }
 
     /// Starts gpuctl and leaves it running.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command.spawn().expect("gpuctl starts")
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", cluster().kubeconfig(self.persona)).args(["-n", self.name]).args(arguments);
+        command
+            .env("KUBECONFIG", cluster().kubeconfig(self.persona))
+            .args(["-n", self.name])
+            .args(arguments);
         command
     }
 
     /// Submits a training in this scene's pool; `extra` are further lines of YAML.
     pub fn create(&self, name: &str, extra: &str) -> Run {
-        self.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &self.training(name, extra)).ok()
+        self.gpuctl_with(
+            &["create", "-f", "-", "--allow-pending"],
+            &self.training(name, extra),
+        )
+        .ok()
     }
 
     pub fn training(&self, name: &str, extra: &str) -> String {
         let pool = self.name;
-        let resources =
-            if extra.contains("resources:") { String::new() } else { format!("resources: {{pool: {pool}, gpu: 1}}\n") };
-        let environment = if extra.contains("environment:") { "" } else { "environment: {image: busybox}\n" };
-        let job = if extra.contains("job:") { String::new() } else { format!("job: {{name: {name}}}\n") };
+        let resources = if extra.contains("resources:") {
+            String::new()
+        } else {
+            format!("resources: {{pool: {pool}, gpu: 1}}\n")
+        };
+        let environment = if extra.contains("environment:") {
+            ""
+        } else {
+            "environment: {image: busybox}\n"
+        };
+        let job = if extra.contains("job:") {
+            String::new()
+        } else {
+            format!("job: {{name: {name}}}\n")
+        };
         format!("kind: training\nversion: v0.1\n{job}{environment}{resources}{extra}\n")
             .replace("POOL", pool)
             .replace("NAME", name)
     }
 
-    /// Submits a service in this scene's pool with one GPU per replica; `extra` are further lines of YAML.
+    /// Submits a service in this scene's pool with one GPU per replica; `extra` are further lines
+    /// of YAML.
     pub fn serve(&self, name: &str, image: &str, replicas: u32, extra: &str) -> Run {
-        self.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &self.service(name, image, replicas, extra)).ok()
+        self.gpuctl_with(
+            &["create", "-f", "-", "--allow-pending"],
+            &self.service(name, image, replicas, extra),
+        )
+        .ok()
     }
 
     pub fn service(&self, name: &str, image: &str, replicas: u32, extra: &str) -> String {
-        let service =
-            if extra.contains("service:") { String::new() } else { format!("service: {{replicas: {replicas}, port: 8000}}\n") };
-        let resources = if extra.contains("resources:") { String::new() } else { "resources: {pool: POOL, gpu: 1}\n".to_owned() };
+        let service = if extra.contains("service:") {
+            String::new()
+        } else {
+            format!("service: {{replicas: {replicas}, port: 8000}}\n")
+        };
+        let resources = if extra.contains("resources:") {
+            String::new()
+        } else {
+            "resources: {pool: POOL, gpu: 1}\n".to_owned()
+        };
         format!("kind: inference\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: {image}}}\n{service}{resources}{extra}\n")
             .replace("POOL", self.name)
     }
@@ -129,18 +179,30 @@ impl Scene {
     /// Submits a notebook in this scene's pool.
     pub fn notebook(&self, name: &str, extra: &str) -> Run {
         let pool = self.name;
-        let environment = if extra.contains("environment:") { "" } else { "environment: {image: jupyter}\n" };
+        let environment = if extra.contains("environment:") {
+            ""
+        } else {
+            "environment: {image: jupyter}\n"
+        };
         let yaml = format!(
             "kind: notebook\nversion: v0.1\njob: {{name: {name}}}\n{environment}resources: {{pool: {pool}, gpu: 1}}\n{extra}\n"
         );
-        self.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &yaml).ok()
+        self.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &yaml)
+            .ok()
     }
 
     /// The job as `get jobs -o json` shows it.
     pub fn job(&self, name: &str) -> Value {
-        let list = self.gpuctl(&["get", "jobs", "--no-progress", "-o", "json"]).ok().json();
+        let list = self
+            .gpuctl(&["get", "jobs", "--no-progress", "-o", "json"])
+            .ok()
+            .json();
         let items = list["items"].as_array().expect("items are a list");
-        items.iter().find(|job| job["jobId"] == name).cloned().unwrap_or(Value::Null)
+        items
+            .iter()
+            .find(|job| job["jobId"] == name)
+            .cloned()
+            .unwrap_or(Value::Null)
     }
 
     /// Waits until the job's status and reason are these.
@@ -151,19 +213,24 @@ impl Scene {
             if job["status"] == status && reason.is_none_or(|reason| job["reason"] == reason) {
                 return job;
             }
-            assert!(Instant::now() < end, "{name} never became {status} {reason:?}: {job:#}");
+            assert!(
+                Instant::now() < end,
+                "{name} never became {status} {reason:?}: {job:#}"
+            );
             std::thread::sleep(Duration::from_millis(200));
         }
     }
 
     /// Objects of a kind in this namespace.
     pub fn get(&self, arguments: &[&str]) -> Value {
-        self.admin.json(&[&["get", "-n", self.name], arguments].concat())
+        self.admin
+            .json(&[&["get", "-n", self.name], arguments].concat())
     }
 
     /// Waits for objects of this namespace.
     pub fn get_until(&self, arguments: &[&str], good: impl Fn(&Value) -> bool) -> Value {
-        self.admin.until(&[&["get", "-n", self.name], arguments].concat(), good)
+        self.admin
+            .until(&[&["get", "-n", self.name], arguments].concat(), good)
     }
 
     /// Pods of a job, by rank.
@@ -178,7 +245,10 @@ impl Scene {
 pub fn own_command(container: &Value) -> Value {
     let words = container["command"].as_array().cloned().unwrap_or_default();
     let supervised = words.get(3).is_some_and(|word| word == "supervisor");
-    let end = words.iter().position(|word| word == "--").filter(|_| supervised);
+    let end = words
+        .iter()
+        .position(|word| word == "--")
+        .filter(|_| supervised);
     Value::Array(end.map_or_else(|| words.clone(), |end| words[end + 1..].to_vec()))
 }
 

@@ -1,4 +1,5 @@
-//! Every form of a workdir, as the pods mount it; and what is said about claims that no storage class serves.
+//! Every form of a workdir, as the pods mount it; and what is said about claims that no storage
+//! class serves.
 
 use serde_json::{Value, json};
 
@@ -25,33 +26,74 @@ storage:
 files: {conf/ds.json: small.json}",
     );
     let path = file("web.yaml", &yaml);
-    scene.gpuctl(&["create", "--allow-pending", "-f", path.to_str().unwrap()]).ok();
+    scene
+        .gpuctl(&["create", "--allow-pending", "-f", path.to_str().unwrap()])
+        .ok();
     let pod = scene.get_until(&["pods"], |list| !items(list).is_empty());
     let spec = items(&pod).remove(0)["spec"].clone();
     let volume = |path: &str| -> (Value, Value) {
         let mounts = spec["containers"][0]["volumeMounts"].as_array().unwrap();
-        let mount =
-            mounts.iter().find(|mount| mount["mountPath"] == path).unwrap_or_else(|| panic!("{path}: {mounts:#?}")).clone();
-        let volume = spec["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+        let mount = mounts
+            .iter()
+            .find(|mount| mount["mountPath"] == path)
+            .unwrap_or_else(|| panic!("{path}: {mounts:#?}"))
+            .clone();
+        let volume = spec["volumes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|volume| volume["name"] == mount["name"])
+            .unwrap();
         (mount, volume.clone())
     };
     let host = |path: &str| volume(path).1["hostPath"].clone();
-    assert_eq!(host("/data/train.jsonl"), json!({"path": "/data/train.jsonl", "type": "File"}));
-    assert_eq!(host("/data/ro"), json!({"path": "/mnt/data", "type": "Directory"}));
-    assert_eq!(host("/models/m"), json!({"path": "/models/m", "type": "Directory"}));
-    assert_eq!(host("/cache/models"), json!({"path": "/cache/models", "type": "DirectoryOrCreate"}));
+    assert_eq!(
+        host("/data/train.jsonl"),
+        json!({"path": "/data/train.jsonl", "type": "File"})
+    );
+    assert_eq!(
+        host("/data/ro"),
+        json!({"path": "/mnt/data", "type": "Directory"})
+    );
+    assert_eq!(
+        host("/models/m"),
+        json!({"path": "/models/m", "type": "Directory"})
+    );
+    assert_eq!(
+        host("/cache/models"),
+        json!({"path": "/cache/models", "type": "DirectoryOrCreate"})
+    );
     let (mount, shared) = volume("/shared");
-    assert_eq!((&mount["subPath"], &mount["readOnly"]), (&json!("web"), &json!(true)));
-    assert_eq!(shared["persistentVolumeClaim"], json!({"claimName": "team", "readOnly": true}));
-    assert_eq!(volume("/out").1["persistentVolumeClaim"]["claimName"], "web-out");
+    assert_eq!(
+        (&mount["subPath"], &mount["readOnly"]),
+        (&json!("web"), &json!(true))
+    );
+    assert_eq!(
+        shared["persistentVolumeClaim"],
+        json!({"claimName": "team", "readOnly": true})
+    );
+    assert_eq!(
+        volume("/out").1["persistentVolumeClaim"]["claimName"],
+        "web-out"
+    );
     assert_eq!(volume("/scratch").1["emptyDir"], json!({}));
     assert_eq!(volume("/etc/app").1["configMap"]["name"], "settings");
     assert_eq!(volume("/etc/keys").1["secret"]["secretName"], "keys");
     let (mount, files) = volume("/workspace/conf/ds.json");
-    assert_eq!((&mount["subPath"], &files["configMap"]["name"]), (&json!("file-0"), &json!("web-files")));
-    assert_eq!(scene.get(&["pvc", "web-out"])["spec"]["accessModes"], json!(["ReadWriteMany"]), "two pods mount it");
+    assert_eq!(
+        (&mount["subPath"], &files["configMap"]["name"]),
+        (&json!("file-0"), &json!("web-files"))
+    );
+    assert_eq!(
+        scene.get(&["pvc", "web-out"])["spec"]["accessModes"],
+        json!(["ReadWriteMany"]),
+        "two pods mount it"
+    );
     let env = spec["containers"][0]["env"].as_array().unwrap();
-    assert!(env.contains(&json!({"name": "MODEL_PATH", "value": "/models/m"})), "{env:#?}");
+    assert!(
+        env.contains(&json!({"name": "MODEL_PATH", "value": "/models/m"})),
+        "{env:#?}"
+    );
 }
 
 #[test]
@@ -61,14 +103,35 @@ fn a_claim_that_no_class_serves_is_told_beforehand() {
         .admin
         .apply(&json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disk-of-one-node"},
         "provisioner": "ebs.csi.aws.com"}));
-    let claim = |name: &str, extra: &str| format!("storage: {{workdirs: [{{path: /{name}, size: 1Gi{extra}}}]}}");
-    scene.serve("many", "vllm", 2, &claim("a", ", storageClass: disk-of-one-node")).says("serves one node at a time");
-    let one = scene.serve("one", "vllm", 1, &claim("b", ", storageClass: disk-of-one-node"));
+    let claim = |name: &str, extra: &str| {
+        format!("storage: {{workdirs: [{{path: /{name}, size: 1Gi{extra}}}]}}")
+    };
+    scene
+        .serve(
+            "many",
+            "vllm",
+            2,
+            &claim("a", ", storageClass: disk-of-one-node"),
+        )
+        .says("serves one node at a time");
+    let one = scene.serve(
+        "one",
+        "vllm",
+        1,
+        &claim("b", ", storageClass: disk-of-one-node"),
+    );
     assert!(!one.err.contains("one node at a time"), "{}", one.err);
     scene
         .serve("none", "vllm", 1, &claim("c", ", storageClass: absent"))
         .says("there is no storage class `absent` for claim none-c");
     let fine = scene.serve("fine", "vllm", 2, &claim("d", ""));
     assert!(!fine.err.contains("class"), "{}", fine.err);
-    scene.serve("rwo", "vllm", 2, &claim("e", ", access_mode: ReadWriteOnce")).says("pods on other nodes will wait");
+    scene
+        .serve(
+            "rwo",
+            "vllm",
+            2,
+            &claim("e", ", access_mode: ReadWriteOnce"),
+        )
+        .says("pods on other nodes will wait");
 }

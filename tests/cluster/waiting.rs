@@ -1,4 +1,5 @@
-//! `--wait` and `--follow`: both end as soon as the answer is known, and say what a person would look up next.
+//! `--wait` and `--follow`: both end as soon as the answer is known, and say what a person would
+//! look up next.
 
 use std::time::{Duration, Instant};
 
@@ -10,21 +11,43 @@ use crate::support::{Scene, cluster, file, finish};
 fn waiting_ends_at_once_when_a_job_cannot_start() {
     let scene = Scene::with_nodes("hopeless", 1);
     let started = Instant::now();
-    let wait = ["create", "-f", "-", "--wait", "--timeout", "90s", "-o", "json"];
+    let wait = [
+        "create",
+        "-f",
+        "-",
+        "--wait",
+        "--timeout",
+        "90s",
+        "-o",
+        "json",
+    ];
     let missing = scene.training("a", "environment: {image: 'bad/image:missing'}");
     let run = scene.gpuctl_with(&wait, &missing).exits(1);
     let error: Value = serde_json::from_str(run.err.lines().last().unwrap()).unwrap();
     assert_eq!(error["error"], "ImagePullBackOff");
     assert!(
-        error["message"].as_str().unwrap().starts_with("job `a` cannot start, ImagePullBackOff: rank 0 cannot start: "),
+        error["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("job `a` cannot start, ImagePullBackOff: rank 0 cannot start: "),
         "{error}"
     );
-    assert_eq!(error["causes"], json!(["the job exists and goes on trying"]));
+    assert_eq!(
+        error["causes"],
+        json!(["the job exists and goes on trying"])
+    );
     // stdout is the whole answer all the same.
     assert_eq!(run.json()["status"], "pending");
     let crashing = scene.service("b", "crash/image:loop", 1, "");
-    scene.gpuctl_with(&wait, &crashing).exits(1).says("CrashLoopBackOff");
-    assert!(started.elapsed() < Duration::from_secs(80), "{:?}", started.elapsed());
+    scene
+        .gpuctl_with(&wait, &crashing)
+        .exits(1)
+        .says("CrashLoopBackOff");
+    assert!(
+        started.elapsed() < Duration::from_secs(80),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 #[test]
@@ -32,27 +55,68 @@ fn success_names_node_and_time_and_failure_its_last_lines() {
     let scene = Scene::with_nodes("reached", 1);
     let wait = ["create", "-f", "-", "--wait", "--timeout", "60s"];
     let run = scene.gpuctl_with(&wait, &scene.training("a", "")).ok();
-    assert!(run.err.starts_with("a is running on reached-0 after ") && run.err.trim_end().ends_with(" s"), "{}", run.err);
-    let json = scene.gpuctl_with(&["create", "-f", "-", "--wait", "-o", "json"], &scene.training("b", "")).ok();
-    assert!(json.json()["message"].as_str().unwrap().starts_with("running on reached-0 after "), "{}", json.out);
+    assert!(
+        run.err.starts_with("a is running on reached-0 after ")
+            && run.err.trim_end().ends_with(" s"),
+        "{}",
+        run.err
+    );
+    let json = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--wait", "-o", "json"],
+            &scene.training("b", ""),
+        )
+        .ok();
+    assert!(
+        json.json()["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("running on reached-0 after "),
+        "{}",
+        json.out
+    );
     assert_eq!(json.err, "");
     // One that fails says what it wrote last.
     let yaml =
         scene.training("c", "job: {name: NAME, retries: 0}\nenvironment: {image: busybox, env: {SIM_SECONDS: 8, SIM_EXIT: 3}}");
     let path = file("reached.yaml", &yaml);
-    let child = scene.start(&["create", path.to_str().unwrap(), "--wait=complete", "--timeout", "60s"]);
+    let child = scene.start(&[
+        "create",
+        path.to_str().unwrap(),
+        "--wait=complete",
+        "--timeout",
+        "60s",
+    ]);
     scene.until("c", "running", None);
-    let pod = scene.pods("c")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let pod = scene.pods("c")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let mut log = cluster().pod_log("reached", &pod, "main");
     (0..7).for_each(|line| log.say(&format!("line {line}")));
     let run = finish(child, Duration::from_secs(90)).exits(1);
-    for line in ["job `c` failed: rank 0 ended with exit code 3", "log: line 2", "log: line 6", "hint: gpuctl logs reached/c"] {
+    for line in [
+        "job `c` failed: rank 0 ended with exit code 3",
+        "log: line 2",
+        "log: line 6",
+        "hint: gpuctl logs reached/c",
+    ] {
         assert!(run.err.contains(line), "{line}: {}", run.err);
     }
-    assert!(!run.err.contains("line 1"), "five lines are enough: {}", run.err);
+    assert!(
+        !run.err.contains("line 1"),
+        "five lines are enough: {}",
+        run.err
+    );
     let described = scene.gpuctl(&["describe", "c"]).ok().out;
-    assert!(described.contains("LAST LINES\n  line 2\n") && described.contains(" ago, after "), "{described}");
-    assert_eq!(scene.gpuctl(&["describe", "c", "-o", "json"]).ok().json()["lastLines"][4], "line 6");
+    assert!(
+        described.contains("LAST LINES\n  line 2\n") && described.contains(" ago, after "),
+        "{described}"
+    );
+    assert_eq!(
+        scene.gpuctl(&["describe", "c", "-o", "json"]).ok().json()["lastLines"][4],
+        "line 6"
+    );
 }
 
 #[test]
@@ -60,13 +124,21 @@ fn following_prints_the_log_and_ends_with_the_job_s_own_code() {
     let scene = Scene::with_nodes("followed", 1);
     let yaml = |name: &str, code: u8| {
         let env = format!("{{SIM_SECONDS: 6, SIM_EXIT: {code}}}");
-        scene.training(name, &format!("job: {{name: NAME, retries: 0}}\nenvironment: {{image: busybox, env: {env}}}"))
+        scene.training(
+            name,
+            &format!(
+                "job: {{name: NAME, retries: 0}}\nenvironment: {{image: busybox, env: {env}}}"
+            ),
+        )
     };
     for (name, code) in [("good", 0), ("bad", 42)] {
         let path = file(&format!("followed-{name}.yaml"), &yaml(name, code));
         let child = scene.start(&["create", path.to_str().unwrap(), "--follow"]);
         scene.until(name, "running", None);
-        let pod = scene.pods(name)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        let pod = scene.pods(name)[0]["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         let mut log = cluster().pod_log("followed", &pod, "main");
         log.say("first");
         log.say("last");
@@ -76,7 +148,10 @@ fn following_prints_the_log_and_ends_with_the_job_s_own_code() {
     }
     let follow = ["create", "-f", "-", "--follow"];
     scene
-        .gpuctl_with(&follow, &scene.training("x", "environment: {image: 'bad/image:missing'}"))
+        .gpuctl_with(
+            &follow,
+            &scene.training("x", "environment: {image: 'bad/image:missing'}"),
+        )
         .exits(1)
         .says("ImagePullBackOff");
     scene
@@ -84,17 +159,33 @@ fn following_prints_the_log_and_ends_with_the_job_s_own_code() {
         .exits(2)
         .says("`s` is a service or notebook: its log has no end");
     let two = format!("{}---\n{}", yaml("p", 0), yaml("q", 0));
-    scene.gpuctl_with(&follow, &two).exits(2).says("`--follow` prints the log of one job, and here are 2");
-    scene.gpuctl_with(&[&follow[..], &["-o", "json"]].concat(), &yaml("p", 0)).exits(2).says("`-o` asks for a document");
-    scene.gpuctl_with(&["create", "-f", "-", "--timeout", "3s"], &yaml("p", 0)).exits(2).says("add `--wait`");
+    scene
+        .gpuctl_with(&follow, &two)
+        .exits(2)
+        .says("`--follow` prints the log of one job, and here are 2");
+    scene
+        .gpuctl_with(&[&follow[..], &["-o", "json"]].concat(), &yaml("p", 0))
+        .exits(2)
+        .says("`-o` asks for a document");
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--timeout", "3s"], &yaml("p", 0))
+        .exits(2)
+        .says("add `--wait`");
     // Ctrl-C leaves the job alone.
     let path = file("followed-long.yaml", &scene.training("long", ""));
     let child = scene.start(&["create", path.to_str().unwrap(), "--follow"]);
     scene.until("long", "running", None);
     std::thread::sleep(Duration::from_secs(1));
-    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
     let run = finish(child, Duration::from_secs(20)).exits(130);
-    assert!(run.err.contains("the job exists and continues"), "{}", run.err);
+    assert!(
+        run.err.contains("the job exists and continues"),
+        "{}",
+        run.err
+    );
     scene.until("long", "running", None);
 }
 
@@ -104,22 +195,36 @@ fn a_pod_that_the_scheduler_preempted_is_told() {
     let scene = Scene::with_nodes("displaced", 1);
     scene.create("low", "resources: {pool: POOL, gpu: 8}");
     scene.until("low", "running", None);
-    scene.admin.apply(&json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-        "metadata": {"name": "displacing"}, "value": 1_000_000}));
+    scene.admin.apply(
+        &json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": {"name": "displacing"}, "value": 1_000_000}),
+    );
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent", "namespace": "displaced"},
         "spec": {"priorityClassName": "displacing", "nodeSelector": {"gpuctl/pool": "displaced"},
             "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}));
     let end = Instant::now() + Duration::from_secs(60);
     let told = loop {
-        let told = scene.gpuctl(&["get", "queues", "--preemptions", "-o", "json"]).ok().json();
+        let told = scene
+            .gpuctl(&["get", "queues", "--preemptions", "-o", "json"])
+            .ok()
+            .json();
         if told["total"] == 1 || Instant::now() > end {
             break told;
         }
         std::thread::sleep(Duration::from_millis(300));
     };
     let one = &told["items"][0];
-    assert_eq!((&one["jobId"], &one["queue"], &one["preemptedBy"]), (&json!("low"), &Value::Null, &Value::Null), "{told:#}");
-    assert!(one["message"].as_str().unwrap().starts_with("Preempted by"), "{told:#}");
+    assert_eq!(
+        (&one["jobId"], &one["queue"], &one["preemptedBy"]),
+        (&json!("low"), &Value::Null, &Value::Null),
+        "{told:#}"
+    );
+    assert!(
+        one["message"].as_str().unwrap().starts_with("Preempted by"),
+        "{told:#}"
+    );
     assert!(told["coverage"]["eventsSince"].is_string(), "{told:#}");
-    scene.admin.run(&["delete", "pod", "urgent", "-n", "displaced", "--wait=false"]);
+    scene
+        .admin
+        .run(&["delete", "pod", "urgent", "-n", "displaced", "--wait=false"]);
 }

@@ -1,4 +1,5 @@
-//! What `why` advises is done, and the pods are placed: every help that it calls proven. The corpus in `tests/why/` holds its causes.
+//! What `why` advises is done, and the pods are placed: every help that it calls proven. The corpus
+//! in `tests/why/` holds its causes.
 
 use std::process::Command;
 
@@ -12,7 +13,9 @@ use crate::support::{A100, GPU, Scene, cluster, file};
 const H100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3");
 
 fn holder(namespace: &str, node: &str, requests: &Value) -> Value {
-    let limits = requests.get(GPU).map_or(json!({}), |gpus| json!({GPU: gpus}));
+    let limits = requests
+        .get(GPU)
+        .map_or(json!({}), |gpus| json!({GPU: gpus}));
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("holder-{node}"), "namespace": namespace},
         "spec": {"nodeName": node, "containers": [{"name": "main", "image": "busybox", "resources": {"requests": requests, "limits": limits}}]}})
 }
@@ -25,13 +28,22 @@ fn advised(scene: &Scene, name: &str, resources: &str, cause: &str, text: &str) 
     );
     let path = file(&format!("{}-{name}.yaml", scene.name), &yaml);
     let path = path.to_str().unwrap();
-    scene.gpuctl(&["create", "-f", path, "--allow-pending"]).ok();
+    scene
+        .gpuctl(&["create", "-f", path, "--allow-pending"])
+        .ok();
     scene.until(name, "pending", Some("Unschedulable"));
     let answer = scene.gpuctl(&["why", name, "-o", "json"]).ok().json();
     assert_eq!(answer["causes"][0]["cause"], cause, "{answer:#}");
-    let helps: Vec<&Value> =
-        answer["causes"].as_array().unwrap().iter().flat_map(|cause| cause["helps"].as_array().unwrap()).collect();
-    let help = helps.iter().find(|help| help["text"].as_str().unwrap().contains(text)).unwrap_or_else(|| panic!("{answer:#}"));
+    let helps: Vec<&Value> = answer["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|cause| cause["helps"].as_array().unwrap())
+        .collect();
+    let help = helps
+        .iter()
+        .find(|help| help["text"].as_str().unwrap().contains(text))
+        .unwrap_or_else(|| panic!("{answer:#}"));
     assert_eq!(help["proven"], true, "{help}");
     let command = help["command"].as_str().unwrap().replace("FILE", path);
     let words: Vec<&str> = command.split(' ').collect();
@@ -50,26 +62,73 @@ fn advice_that_is_called_proven_places_the_pods() {
     let other = |name: &str| in_pool(node(name, Some(H100), &[(GPU, 8)]), "0-advised");
     let own = |name: &str| in_pool(node(name, Some(A100), &[(GPU, 8)]), "advised");
     cluster().add_nodes(&[own("advised-0"), other("advised-1")]);
-    let load = |requests: Value| scene.admin.apply(&holder("advised", "advised-0", &requests));
-    let clear = || scene.admin.run(&["delete", "pod", "holder-advised-0", "-n", "advised", "--force", "--grace-period=0"]);
+    let load = |requests: Value| {
+        scene
+            .admin
+            .apply(&holder("advised", "advised-0", &requests));
+    };
+    let clear = || {
+        scene.admin.run(&[
+            "delete",
+            "pod",
+            "holder-advised-0",
+            "-n",
+            "advised",
+            "--force",
+            "--grace-period=0",
+        ])
+    };
     load(json!({GPU: "5"}));
-    advised(&scene, "smaller", "pool: advised, gpu: 4", "insufficient-gpu", "with gpu: 3");
-    advised(&scene, "elsewhere", "pool: advised, gpu: 4", "insufficient-gpu", "pool 0-advised has 8 free");
+    advised(
+        &scene,
+        "smaller",
+        "pool: advised, gpu: 4",
+        "insufficient-gpu",
+        "with gpu: 3",
+    );
+    advised(
+        &scene,
+        "elsewhere",
+        "pool: advised, gpu: 4",
+        "insufficient-gpu",
+        "pool 0-advised has 8 free",
+    );
     clear();
     load(json!({"cpu": "90"}));
-    advised(&scene, "cpu", "pool: advised, gpu: 1, cpu: 16", "insufficient-cpu", "with cpu: 6");
+    advised(
+        &scene,
+        "cpu",
+        "pool: advised, gpu: 1, cpu: 16",
+        "insufficient-cpu",
+        "with cpu: 6",
+    );
     clear();
     load(json!({"memory": "1000Gi"}));
-    advised(&scene, "memory", "pool: advised, gpu: 1, memory: 64Gi", "insufficient-memory", "with memory: 24Gi");
+    advised(
+        &scene,
+        "memory",
+        "pool: advised, gpu: 1, memory: 64Gi",
+        "insufficient-memory",
+        "with memory: 24Gi",
+    );
     clear();
     scene.admin.run(&["cordon", "advised-0"]);
-    advised(&scene, "cordon", "pool: advised, gpu: 8", "cordoned", "it fits there");
+    advised(
+        &scene,
+        "cordon",
+        "pool: advised, gpu: 8",
+        "cordoned",
+        "it fits there",
+    );
 }
 
 #[test]
 fn a_person_reads_who_holds_what_and_pastes_commands() {
     let scene = Scene::with_nodes("reads", 1);
-    scene.create("first", "job: {name: NAME, max_runtime: 2h, retries: 0}\nresources: {pool: POOL, gpu: 6}");
+    scene.create(
+        "first",
+        "job: {name: NAME, max_runtime: 2h, retries: 0}\nresources: {pool: POOL, gpu: 6}",
+    );
     scene.until("first", "running", None);
     scene.create("second", "resources: {pool: POOL, gpu: 4}");
     scene.until("second", "pending", Some("Unschedulable"));
@@ -78,27 +137,64 @@ fn a_person_reads_who_holds_what_and_pastes_commands() {
         told.starts_with("second waits: 4 a100-80g on one node; reads-0 has 2 free\n  insufficient-gpu on 1 node\n"),
         "{told}"
     );
-    assert!(told.contains("held by reads/first: 6 GPUs for ") && told.contains("and must end within "), "{told}");
+    assert!(
+        told.contains("held by reads/first: 6 GPUs for ") && told.contains("and must end within "),
+        "{told}"
+    );
     assert!(told.contains("with gpu: 2 it fits on 1 node now"), "{told}");
-    assert!(told.lines().all(|line| line.chars().count() <= 100 || line.trim_start().starts_with("gpuctl")), "{told}");
+    assert!(
+        told.lines()
+            .all(|line| line.chars().count() <= 100 || line.trim_start().starts_with("gpuctl")),
+        "{told}"
+    );
     let all = scene.gpuctl(&["why", "--all"]).ok().out;
-    assert!(all.starts_with("reads/second  insufficient-gpu: second waits: "), "{all}");
+    assert!(
+        all.starts_with("reads/second  insufficient-gpu: second waits: "),
+        "{all}"
+    );
     let list = scene.gpuctl(&["why", "--all", "-o", "json"]).ok().json();
-    assert_eq!((list["total"].as_u64(), list["items"][0]["name"].as_str()), (Some(1), Some("second")));
+    assert_eq!(
+        (list["total"].as_u64(), list["items"][0]["name"].as_str()),
+        (Some(1), Some("second"))
+    );
     // A pod, and a workload by its kind, are told of as well.
-    let pod = scene.pods("second")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let pod = scene.pods("second")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let of_pod = scene.gpuctl(&["why", &pod, "-o", "json"]).ok().json();
-    assert_eq!((of_pod["kind"].as_str(), of_pod["causes"][0]["cause"].as_str()), (Some("pod"), Some("insufficient-gpu")));
-    let of_job = scene.gpuctl(&["why", "job/second", "-o", "json"]).ok().json();
+    assert_eq!(
+        (
+            of_pod["kind"].as_str(),
+            of_pod["causes"][0]["cause"].as_str()
+        ),
+        (Some("pod"), Some("insufficient-gpu"))
+    );
+    let of_job = scene
+        .gpuctl(&["why", "job/second", "-o", "json"])
+        .ok()
+        .json();
     assert_eq!(of_job["causes"][0]["cause"], "insufficient-gpu");
-    assert!(scene.gpuctl(&["why", "first"]).ok().out.starts_with("first runs; nothing stands in its way\n"));
-    scene.gpuctl(&["why", "secnod"]).exits(4).says("did you mean `second`?");
+    assert!(
+        scene
+            .gpuctl(&["why", "first"])
+            .ok()
+            .out
+            .starts_with("first runs; nothing stands in its way\n")
+    );
+    scene
+        .gpuctl(&["why", "secnod"])
+        .exits(4)
+        .says("did you mean `second`?");
     scene.gpuctl(&["why"]).exits(2);
     let mut nowhere: Command = scene.command(&["why", "second", "-o", "json"]);
     nowhere.env("KUBECONFIG", "/nowhere");
     assert_eq!(run(nowhere, "").exits(6).out, "");
     // Who may see nothing of the namespace is refused.
-    scene.seen_by(Persona::Bob).gpuctl(&["why", "second"]).exits(5);
+    scene
+        .seen_by(Persona::Bob)
+        .gpuctl(&["why", "second"])
+        .exits(5);
 }
 
 #[test]
@@ -109,10 +205,17 @@ fn a_workload_of_others_says_itself_why_it_stands() {
         "metadata": {"name": "jobsets.jobset.x-k8s.io"},
         "spec": {"group": "jobset.x-k8s.io", "scope": "Namespaced", "names": {"kind": "JobSet", "plural": "jobsets", "singular": "jobset"},
             "versions": [{"name": "v1alpha2", "served": true, "storage": true, "schema": schema}]}}));
-    scene.admin.run(&["wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io"]);
+    scene.admin.run(&[
+        "wait",
+        "--for=condition=Established",
+        "crd/jobsets.jobset.x-k8s.io",
+    ]);
     let set = |name: &str, rest: Value| {
         let mut object = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": name, "namespace": "jobsets"}});
-        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        object
+            .as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().unwrap().clone());
         scene.admin.apply(&object);
         let owner = scene.get(&["jobset", name])["metadata"]["uid"].clone();
         json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": name, "uid": owner, "controller": true}])
@@ -126,22 +229,47 @@ fn a_workload_of_others_says_itself_why_it_stands() {
     };
     let rests = set("rests", json!({"spec": {"suspend": true}}));
     scene.admin.apply(&job(&rests, true, json!({})));
-    let told = scene.gpuctl(&["why", "jobset/rests", "-o", "json"]).ok().json();
-    assert_eq!((&told["situation"], &told["causes"][0]["cause"]), (&json!("waiting"), &json!("suspended")), "{told:#}");
+    let told = scene
+        .gpuctl(&["why", "jobset/rests", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&told["situation"], &told["causes"][0]["cause"]),
+        (&json!("waiting"), &json!("suspended")),
+        "{told:#}"
+    );
     let command = told["causes"][0]["helps"][0]["command"].as_str().unwrap();
-    assert!(command.starts_with("kubectl patch jobset rests -n jobsets "), "{command}");
+    assert!(
+        command.starts_with("kubectl patch jobset rests -n jobsets "),
+        "{command}"
+    );
     let message = "jobset failed due to reaching max number of restarts";
     let failed = json!([{"type": "Failed", "status": "True", "reason": "ReachedMaxRestarts", "message": message}]);
     let ends = set("ends", json!({"status": {"conditions": failed}}));
-    let end =
-        json!({"exitCode": 3, "reason": "Error", "startedAt": "2026-01-31T10:00:00Z", "finishedAt": "2026-01-31T10:51:00Z"});
+    let end = json!({"exitCode": 3, "reason": "Error", "startedAt": "2026-01-31T10:00:00Z", "finishedAt": "2026-01-31T10:51:00Z"});
     let status = json!({"phase": "Failed", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": false,
         "restartCount": 0, "state": {"terminated": end}}]});
-    scene.admin.apply(&job(&ends, false, json!({"sandbox/status": status.to_string()})));
+    scene.admin.apply(&job(
+        &ends,
+        false,
+        json!({"sandbox/status": status.to_string()}),
+    ));
     scene.get_until(&["pods"], |list| {
-        list["items"].as_array().is_some_and(|pods| pods.iter().any(|pod| pod["status"]["phase"] == "Failed"))
+        list["items"]
+            .as_array()
+            .is_some_and(|pods| pods.iter().any(|pod| pod["status"]["phase"] == "Failed"))
     });
-    let told = scene.gpuctl(&["why", "jobset/ends", "-o", "json"]).ok().json();
-    assert_eq!((&told["situation"], &told["causes"][0]["cause"]), (&json!("dead"), &json!("exit-code")), "{told:#}");
-    assert_eq!(told["causes"][0]["evidence"][1]["what"], message, "{told:#}");
+    let told = scene
+        .gpuctl(&["why", "jobset/ends", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&told["situation"], &told["causes"][0]["cause"]),
+        (&json!("dead"), &json!("exit-code")),
+        "{told:#}"
+    );
+    assert_eq!(
+        told["causes"][0]["evidence"][1]["what"], message,
+        "{told:#}"
+    );
 }

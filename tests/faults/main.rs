@@ -1,5 +1,6 @@
-//! What a healthy API server never does: resets, stalls, half answers, web pages, and a failure at a chosen request. A raw
-//! TCP server plays it; everything else is tested against the real one. `README.md` here lists what is tried.
+//! What a healthy API server never does: resets, stalls, half answers, web pages, and a failure at
+//! a chosen request. A raw TCP server plays it; everything else is tested against the real one.
+//! `README.md` here lists what is tried.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod many;
@@ -22,7 +23,11 @@ fn no_cluster_at_all_is_6_with_a_hint() {
         .env_remove("KUBECONFIG")
         .env("HOME", "/nonexistent")
         .args(["get", "jobs"]));
-    fails(&run, 6, "error: no cluster is configured\n\nhint: point `--kubeconfig` or KUBECONFIG at a file");
+    fails(
+        &run,
+        6,
+        "error: no cluster is configured\n\nhint: point `--kubeconfig` or KUBECONFIG at a file",
+    );
 }
 
 #[test]
@@ -45,20 +50,42 @@ fn a_cluster_that_is_not_there_is_6_within_seconds() {
         &["create", "-f", "examples/training.yaml"],
     ] {
         let run = server.gpuctl(command);
-        fails(&run, 6, &format!("cannot reach the cluster at http://127.0.0.1:{port}"));
-        assert!(run.err.contains("Connection refused") && run.err.contains("hint: check the network or VPN"), "{}", run.err);
+        fails(
+            &run,
+            6,
+            &format!("cannot reach the cluster at http://127.0.0.1:{port}"),
+        );
+        assert!(
+            run.err.contains("Connection refused")
+                && run.err.contains("hint: check the network or VPN"),
+            "{}",
+            run.err
+        );
         assert!(run.took < Duration::from_secs(5), "{:?}", run.took);
     }
     let run = server.gpuctl(&["get", "jobs", "-o", "json"]);
     let error: Value = serde_json::from_str(&run.err).unwrap();
     assert_eq!(
-        (error["error"].as_str(), error["kind"].as_str(), run.out.as_str()),
+        (
+            error["error"].as_str(),
+            error["kind"].as_str(),
+            run.out.as_str()
+        ),
         (Some("Unreachable"), Some("unreachable"), "")
     );
     // Without a cluster the objects can still be shown.
-    let dry = server.gpuctl(&["create", "-f", "examples/training.yaml", "--dry-run=client", "-o", "yaml"]);
+    let dry = server.gpuctl(&[
+        "create",
+        "-f",
+        "examples/training.yaml",
+        "--dry-run=client",
+        "-o",
+        "yaml",
+    ]);
     assert!(
-        dry.code == 0 && dry.out.contains("kind: Job") && dry.err.contains("cannot reach the cluster"),
+        dry.code == 0
+            && dry.out.contains("kind: Job")
+            && dry.err.contains("cannot reach the cluster"),
         "{}{}",
         dry.out,
         dry.err
@@ -82,13 +109,22 @@ fn whoever_waits_for_more_than_a_second_sees_that_something_happens() {
         empty_list()
     });
     let config = server.folder.join("config").display().to_string();
-    let environment = [("KUBECONFIG", config.as_str()), ("GPUCTL_PROMETHEUS", "none")];
-    let line = format!("{} get jobs; echo exit code $?; sleep 60", env!("CARGO_BIN_EXE_gpuctl"));
+    let environment = [
+        ("KUBECONFIG", config.as_str()),
+        ("GPUCTL_PROMETHEUS", "none"),
+    ];
+    let line = format!(
+        "{} get jobs; echo exit code $?; sleep 60",
+        env!("CARGO_BIN_EXE_gpuctl")
+    );
     let tty = Tty::start(&line, (80, 24), &environment);
     let waits = tty.sees("waiting for answers");
     assert!(!waits.contains("exit code"), "{waits}");
     let text = tty.sees("exit code 0");
-    assert!(text.trim_start().starts_with("no jobs") && !text.contains("waiting"), "{text}");
+    assert!(
+        text.trim_start().starts_with("no jobs") && !text.contains("waiting"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -100,10 +136,24 @@ fn a_handshake_that_stalls_is_given_up() {
     let config = std::fs::read_to_string(server.folder.join("config")).unwrap();
     let config = config.replace(&format!("http://127.0.0.1:{}", server.port), &address);
     std::fs::write(server.folder.join("config"), config).unwrap();
-    for command in [&["get", "jobs"][..], &["logs", "a"], &["delete", "job", "a"], &["create", "-f", "examples/training.yaml"]] {
+    for command in [
+        &["get", "jobs"][..],
+        &["logs", "a"],
+        &["delete", "job", "a"],
+        &["create", "-f", "examples/training.yaml"],
+    ] {
         let run = server.gpuctl(&[command, &["--request-timeout", "2s"]].concat());
-        assert!(run.code == 6 && run.out.is_empty() && run.err.contains(&address), "{command:?}: {}: {}", run.code, run.err);
-        assert!(run.took < Duration::from_secs(20), "{command:?}: {:?}", run.took);
+        assert!(
+            run.code == 6 && run.out.is_empty() && run.err.contains(&address),
+            "{command:?}: {}: {}",
+            run.code,
+            run.err
+        );
+        assert!(
+            run.took < Duration::from_secs(20),
+            "{command:?}: {:?}",
+            run.took
+        );
     }
 }
 
@@ -119,10 +169,15 @@ fn names_at_hand_do_not_wait_for_those_of_a_large_cluster() {
         asked if asked.contains("/team-b/jobs") => Answer::Json(200, job("team-b")),
         _ => empty_list(),
     });
-    // Pages of the whole cluster never come; a busy machine gets more than one press of the tab key.
+    // Pages of the whole cluster never come; a busy machine gets more than one press of the tab
+    // key.
     assert!(pressed(&server, "gpuctl logs bert-", "bert-team-a"));
     assert!(!server.seen().iter().any(|asked| asked.contains("team-b")));
-    assert!(pressed(&server, "gpuctl logs -n team-b bert-", "bert-team-b"));
+    assert!(pressed(
+        &server,
+        "gpuctl logs -n team-b bert-",
+        "bert-team-b"
+    ));
 }
 
 /// Whether one of twenty presses of the tab key offers a name.
@@ -130,9 +185,13 @@ fn pressed(server: &Server, line: &str, name: &str) -> bool {
     let words: Vec<&str> = line.split(' ').collect();
     let complete = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", server.folder.join("config")).env("COMPLETE", "bash");
+        command
+            .env("KUBECONFIG", server.folder.join("config"))
+            .env("COMPLETE", "bash");
         command.env("XDG_CACHE_HOME", server.folder.join("cache"));
-        command.env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string()).env("_CLAP_COMPLETE_COMP_TYPE", "9");
+        command
+            .env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string())
+            .env("_CLAP_COMPLETE_COMP_TYPE", "9");
         run(command.arg("--").args(&words))
     };
     (0..20).any(|_| complete().out.lines().any(|told| told.trim() == name))
@@ -144,9 +203,10 @@ fn names_that_were_told_are_not_asked_for_again_and_outlive_an_outage() {
     let away = Arc::clone(&is_away);
     let server = Server::start("names-kept", move |asked, _| match asked {
         _ if away.load(Ordering::Relaxed) => Answer::Stall,
-        asked if asked.contains("/nodes") => {
-            Answer::Json(200, json!({"metadata": {}, "items": [{"metadata": {"name": "gpu-kept"}, "spec": {}, "status": {}}]}))
-        }
+        asked if asked.contains("/nodes") => Answer::Json(
+            200,
+            json!({"metadata": {}, "items": [{"metadata": {"name": "gpu-kept"}, "spec": {}, "status": {}}]}),
+        ),
         _ => empty_list(),
     });
     assert!(pressed(&server, "gpuctl describe node gpu-", "gpu-kept"));
@@ -157,40 +217,72 @@ fn names_that_were_told_are_not_asked_for_again_and_outlive_an_outage() {
     // Longer than names are believed without asking.
     std::thread::sleep(Duration::from_secs(11));
     assert!(pressed(&server, "gpuctl describe node gpu-k", "gpu-kept"));
-    assert!(server.seen().len() > asked, "nobody asked whether the cluster is there again");
+    assert!(
+        server.seen().len() > asked,
+        "nobody asked whether the cluster is there again"
+    );
 }
 
 #[test]
 fn what_heals_is_asked_again() {
-    for (name, fault) in [("503", 503_u16), ("500", 500), ("reset", 0), ("half", 1), ("429", 429)] {
-        let server = Server::start(&format!("heals{name}"), move |_, count| match (count, fault) {
-            (1, 0) => Answer::Reset,
-            (1, 1) => Answer::Half(json!({"metadata": {}, "items": []})),
-            (1, 429) => {
-                Answer::Headers(429, "Retry-After: 1\r\n", json!({"kind": "Status", "code": 429, "message": "slow down"}))
+    for (name, fault) in [
+        ("503", 503_u16),
+        ("500", 500),
+        ("reset", 0),
+        ("half", 1),
+        ("429", 429),
+    ] {
+        let server = Server::start(&format!("heals{name}"), move |_, count| {
+            match (count, fault) {
+                (1, 0) => Answer::Reset,
+                (1, 1) => Answer::Half(json!({"metadata": {}, "items": []})),
+                (1, 429) => Answer::Headers(
+                    429,
+                    "Retry-After: 1\r\n",
+                    json!({"kind": "Status", "code": 429, "message": "slow down"}),
+                ),
+                (1, code) => status(code, "Broken", "not now"),
+                _ => empty_list(),
             }
-            (1, code) => status(code, "Broken", "not now"),
-            _ => empty_list(),
         });
         let run = server.gpuctl(&["get", "jobs", "-o", "json"]);
         assert_eq!(
             (run.code, run.out.trim()),
-            (0, "{\n  \"total\": 0,\n  \"items\": [],\n  \"coverage\": null\n}"),
+            (
+                0,
+                "{\n  \"total\": 0,\n  \"items\": [],\n  \"coverage\": null\n}"
+            ),
             "{name}: {}",
             run.err
         );
-        assert_eq!(server.seen().len(), 10, "{name}: four kinds of owners and pods, twice each");
+        assert_eq!(
+            server.seen().len(),
+            10,
+            "{name}: four kinds of owners and pods, twice each"
+        );
     }
 }
 
 #[test]
 fn what_does_not_heal_says_what_the_server_said() {
-    let server = Server::start("forever503", |_, _| status(503, "ServiceUnavailable", "etcd is away"));
+    let server = Server::start("forever503", |_, _| {
+        status(503, "ServiceUnavailable", "etcd is away")
+    });
     fails(&server.gpuctl(&["get", "jobs"]), 6, "error: etcd is away");
-    let server = Server::start("forever401", |_, _| status(401, "Unauthorized", "Unauthorized"));
-    fails(&server.gpuctl(&["get", "jobs"]), 5, "hint: the credentials of the kubeconfig are not accepted");
+    let server = Server::start("forever401", |_, _| {
+        status(401, "Unauthorized", "Unauthorized")
+    });
+    fails(
+        &server.gpuctl(&["get", "jobs"]),
+        5,
+        "hint: the credentials of the kubeconfig are not accepted",
+    );
     let server = Server::start("hour", |_, _| {
-        Answer::Headers(429, "Retry-After: 3600\r\n", json!({"kind": "Status", "code": 429, "message": "slow down"}))
+        Answer::Headers(
+            429,
+            "Retry-After: 3600\r\n",
+            json!({"kind": "Status", "code": 429, "message": "slow down"}),
+        )
     });
     let run = server.gpuctl(&["get", "jobs", "--request-timeout", "60s"]);
     fails(&run, 6, "error: slow down");
@@ -200,14 +292,29 @@ fn what_does_not_heal_says_what_the_server_said() {
 /// The pods of a large cluster are most of what is read of it.
 #[test]
 fn all_pods_are_listed_once_for_owners_and_nodes() {
-    let nothing = || Answer::Json(200, json!({"status": "success", "data": {"resultType": "vector", "result": []}}));
+    let nothing = || {
+        Answer::Json(
+            200,
+            json!({"status": "success", "data": {"resultType": "vector", "result": []}}),
+        )
+    };
     for command in [["get", "workloads"], ["get", "consumers"], ["top", "jobs"]] {
-        let answer = move |asked: &str, _: usize| if asked.contains("/api/v1/query") { nothing() } else { empty_list() };
+        let answer = move |asked: &str, _: usize| {
+            if asked.contains("/api/v1/query") {
+                nothing()
+            } else {
+                empty_list()
+            }
+        };
         let server = Server::start(&format!("once-{}", command[1]), answer);
         let prometheus = format!("http://127.0.0.1:{}", server.port);
         let run = server.gpuctl(&[&["--prometheus", &prometheus][..], &command].concat());
         assert_eq!(run.code, 0, "{}", run.err);
-        let lists = server.seen().iter().filter(|asked| asked.starts_with("GET /api/v1/pods")).count();
+        let lists = server
+            .seen()
+            .iter()
+            .filter(|asked| asked.starts_with("GET /api/v1/pods"))
+            .count();
         assert_eq!(lists, 1, "{:#?}", server.seen());
     }
 }
@@ -222,14 +329,28 @@ fn an_answer_of_prometheus_without_end_is_left_after_96_mib() {
     let server = Server::start("endless-prometheus", move |asked, _| match asked {
         asked if !asked.contains("/api/v1/query") => empty_list(),
         // What all devices do, of which there is one query.
-        asked if asked.contains("query=max+by+%28__name__%2Cexported_namespace") => Answer::Endless(Arc::clone(&counter)),
-        _ => Answer::Json(200, json!({"status": "success", "data": {"resultType": "vector", "result": []}})),
+        asked if asked.contains("query=max+by+%28__name__%2Cexported_namespace") => {
+            Answer::Endless(Arc::clone(&counter))
+        }
+        _ => Answer::Json(
+            200,
+            json!({"status": "success", "data": {"resultType": "vector", "result": []}}),
+        ),
     });
     let prometheus = format!("http://127.0.0.1:{}", server.port);
     let run = server.gpuctl(&["--prometheus", &prometheus, "top", "jobs"]);
-    assert!(run.err.contains("its answer is larger than 96 MiB; ask for less time"), "{}{}", run.out, run.err);
+    assert!(
+        run.err
+            .contains("its answer is larger than 96 MiB; ask for less time"),
+        "{}{}",
+        run.out,
+        run.err
+    );
     let sent = sent.load(Ordering::Relaxed);
-    assert!(((96 << 20) - (1 << 20)..(96 << 20) + IN_FLIGHT).contains(&sent), "{sent} bytes were sent");
+    assert!(
+        ((96 << 20) - (1 << 20)..(96 << 20) + IN_FLIGHT).contains(&sent),
+        "{sent} bytes were sent"
+    );
 }
 
 #[test]
@@ -239,10 +360,17 @@ fn an_answer_of_the_api_server_without_end_is_left_after_64_mib() {
     let server = Server::start("endless", move |_, _| Answer::Endless(Arc::clone(&counter)));
     let run = server.gpuctl(&["get", "jobs"]);
     assert_eq!((run.code, run.out.as_str()), (6, ""), "{}", run.err);
-    assert!(run.err.contains("is larger than 64 MiB") && run.err.contains("`-n NAMESPACE`"), "{}", run.err);
+    assert!(
+        run.err.contains("is larger than 64 MiB") && run.err.contains("`-n NAMESPACE`"),
+        "{}",
+        run.err
+    );
     let mut seen = server.seen();
     let (sent, asked) = (sent.load(Ordering::Relaxed), seen.len() as u64);
-    assert!(sent >= (64 << 20) - (1 << 20) && sent < asked * ((64 << 20) + IN_FLIGHT), "{sent} bytes in {asked} answers");
+    assert!(
+        sent >= (64 << 20) - (1 << 20) && sent < asked * ((64 << 20) + IN_FLIGHT),
+        "{sent} bytes in {asked} answers"
+    );
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len() as u64, asked, "something was asked for again");
@@ -250,10 +378,20 @@ fn an_answer_of_the_api_server_without_end_is_left_after_64_mib() {
 
 #[test]
 fn a_login_page_is_not_a_cluster() {
-    let server = Server::start("html", |_, _| Answer::Html("<html><head><title>Corporate login</title></head></html>"));
-    fails(&server.gpuctl(&["get", "jobs"]), 6, "it answers with the web page «Corporate login»");
+    let server = Server::start("html", |_, _| {
+        Answer::Html("<html><head><title>Corporate login</title></head></html>")
+    });
+    fails(
+        &server.gpuctl(&["get", "jobs"]),
+        6,
+        "it answers with the web page «Corporate login»",
+    );
     let server = Server::start("garbage", |_, _| Answer::Json(200, json!("[not a list")));
-    fails(&server.gpuctl(&["get", "jobs"]), 6, "an answer has another shape than expected at byte");
+    fails(
+        &server.gpuctl(&["get", "jobs"]),
+        6,
+        "an answer has another shape than expected at byte",
+    );
 }
 
 #[test]
@@ -272,10 +410,18 @@ fn an_expired_list_is_read_to_its_end() {
                 json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {"continue": "later"}}),
             );
         }
-        Answer::Json(200, json!({"metadata": {"continue": "old"}, "items": [job("a")]}))
+        Answer::Json(
+            200,
+            json!({"metadata": {"continue": "old"}, "items": [job("a")]}),
+        )
     });
     let run = server.gpuctl(&["get", "jobs", "-o", "name"]);
-    assert_eq!((run.code, run.out.as_str()), (0, "team-a/a\nteam-a/b\n"), "{}", run.err);
+    assert_eq!(
+        (run.code, run.out.as_str()),
+        (0, "team-a/a\nteam-a/b\n"),
+        "{}",
+        run.err
+    );
 }
 
 #[test]
@@ -294,7 +440,12 @@ fn strings_of_the_cluster_do_not_steer_the_terminal() {
     for format in ["table", "wide", "csv"] {
         let run = server.gpuctl(&["get", "jobs", "-o", format]);
         if format != "csv" {
-            assert!(run.out.chars().all(|c| c == '\n' || !c.is_control()) && !run.out.contains('\u{202e}'), "{:?}", run.out);
+            assert!(
+                run.out.chars().all(|c| c == '\n' || !c.is_control())
+                    && !run.out.contains('\u{202e}'),
+                "{:?}",
+                run.out
+            );
         }
         assert_eq!(run.code, 0);
     }
@@ -306,15 +457,19 @@ fn a_create_that_fails_part_way_removes_what_it_made() {
     let failing = move |asked: &str, _: usize| {
         let (method, path) = asked.split_once(' ').unwrap();
         match (method, path) {
-            ("GET", path) if path.contains("/nodes") => {
-                status(403, "Forbidden", "nodes is forbidden: User \"u\" cannot list resource")
-            }
+            ("GET", path) if path.contains("/nodes") => status(
+                403,
+                "Forbidden",
+                "nodes is forbidden: User \"u\" cannot list resource",
+            ),
             ("GET", path) if path.contains("gpuctl-facts") => status(403, "Forbidden", "forbidden"),
             ("GET", path) if path.contains("labelSelector") => empty_list(),
             ("GET", _) => status(404, "NotFound", "not found"),
             ("PATCH", path) if path.contains("dryRun") => Answer::Json(200, uid("X")),
             ("PATCH", path) if path.contains("/services/") => Answer::Json(201, uid("Service")),
-            ("PATCH", path) if path.contains("/jobs/") => status(422, "Invalid", "a policy came into force meanwhile"),
+            ("PATCH", path) if path.contains("/jobs/") => {
+                status(422, "Invalid", "a policy came into force meanwhile")
+            }
             ("POST", _) => Answer::Json(201, json!({"status": {"userInfo": {"username": "u"}}})),
             ("DELETE", _) => Answer::Json(200, uid("X")),
             _ => status(500, "", "unexpected"),
@@ -331,36 +486,63 @@ fn a_create_that_fails_part_way_removes_what_it_made() {
         1,
         "error: job/a could not be created\n  caused by: a policy came into force meanwhile\n  caused by: everything created before was removed again\n",
     );
-    let deleted: Vec<String> = server.seen().into_iter().filter(|asked| asked.starts_with("DELETE")).collect();
+    let deleted: Vec<String> = server
+        .seen()
+        .into_iter()
+        .filter(|asked| asked.starts_with("DELETE"))
+        .collect();
     assert_eq!(deleted, ["DELETE /api/v1/namespaces/team-a/services/a"]);
 
     let other = Server::start("partway-kept", failing);
     let run = other.gpuctl(&["create", "-f", &yaml, "--keep-partial"]);
     fails(&run, 1, "caused by: still there: service/a");
-    assert!(other.seen().iter().all(|asked| !asked.starts_with("DELETE")));
+    assert!(
+        other
+            .seen()
+            .iter()
+            .all(|asked| !asked.starts_with("DELETE"))
+    );
 }
 
 /// A credential plugin that counts its runs.
 fn plugin(server: &Server, script: &str) -> Value {
     let path = server.folder.join("plugin.sh");
-    std::fs::write(&path, format!("echo x >> {}\n{script}\n", server.folder.join("runs").display())).unwrap();
+    std::fs::write(
+        &path,
+        format!(
+            "echo x >> {}\n{script}\n",
+            server.folder.join("runs").display()
+        ),
+    )
+    .unwrap();
     json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": [path], "interactiveMode": "IfAvailable", "installHint": "install it"}})
 }
 
 #[test]
 fn a_credential_plugin_runs_once_and_its_output_stays_secret() {
     let server = Server::start("plugin", |_, _| empty_list());
-    let good =
-        r#"echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"canary-token"}}'"#;
+    let good = r#"echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"canary-token"}}'"#;
     server.kubeconfig(&plugin(&server, good));
     let run = server.gpuctl(&["get", "jobs", "-v"]);
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(!run.err.contains("canary"), "{}", run.err);
-    assert_eq!(std::fs::read_to_string(server.folder.join("runs")).unwrap(), "x\n");
+    assert_eq!(
+        std::fs::read_to_string(server.folder.join("runs")).unwrap(),
+        "x\n"
+    );
     for (script, text) in [
-        ("echo canary-out; echo canary-err >&2; exit 3", "the credential plugin `sh` failed (exit status: 3)"),
-        ("echo canary", "the credential plugin `sh` printed no ExecCredential"),
-        (r#"echo '{"status":{}}'"#, "the credential plugin `sh` gave neither a token nor a certificate"),
+        (
+            "echo canary-out; echo canary-err >&2; exit 3",
+            "the credential plugin `sh` failed (exit status: 3)",
+        ),
+        (
+            "echo canary",
+            "the credential plugin `sh` printed no ExecCredential",
+        ),
+        (
+            r#"echo '{"status":{}}'"#,
+            "the credential plugin `sh` gave neither a token nor a certificate",
+        ),
     ] {
         server.kubeconfig(&plugin(&server, script));
         let run = server.gpuctl(&["get", "jobs"]);
@@ -377,7 +559,11 @@ fn a_credential_plugin_is_told_of_the_cluster_that_it_logs_in_to() {
 esac"#;
     let mut user = plugin(&server, script);
     server.kubeconfig(&user);
-    fails(&server.gpuctl(&["get", "jobs"]), 5, "printed no ExecCredential");
+    fails(
+        &server.gpuctl(&["get", "jobs"]),
+        5,
+        "printed no ExecCredential",
+    );
     user["exec"]["provideClusterInfo"] = json!(true);
     server.kubeconfig(&user);
     assert_eq!(server.gpuctl(&["get", "jobs"]).code, 0);
@@ -386,11 +572,27 @@ esac"#;
 #[test]
 fn a_broken_kubeconfig_is_named_without_its_secrets() {
     let server = Server::start("broken", |_, _| empty_list());
-    std::fs::write(server.folder.join("config"), "users:\n- name: u\n  user: {token: canary-secret\n").unwrap();
-    fails(&server.gpuctl(&["get", "jobs"]), 2, "it is not a kubeconfig");
+    std::fs::write(
+        server.folder.join("config"),
+        "users:\n- name: u\n  user: {token: canary-secret\n",
+    )
+    .unwrap();
+    fails(
+        &server.gpuctl(&["get", "jobs"]),
+        2,
+        "it is not a kubeconfig",
+    );
     server.kubeconfig(&json!({"token": "canary-secret"}));
-    fails(&server.gpuctl(&["get", "jobs", "--context", "nope"]), 2, "there is no context `nope`; contexts: c");
-    fails(&server.gpuctl(&["get", "jobs", "--kubeconfig", "/nonexistent"]), 2, "/nonexistent: No such file");
+    fails(
+        &server.gpuctl(&["get", "jobs", "--context", "nope"]),
+        2,
+        "there is no context `nope`; contexts: c",
+    );
+    fails(
+        &server.gpuctl(&["get", "jobs", "--kubeconfig", "/nonexistent"]),
+        2,
+        "/nonexistent: No such file",
+    );
 }
 
 #[test]
@@ -403,23 +605,55 @@ fn files_that_are_no_job_are_one_clear_sentence() {
     };
     let folder = server.folder.join("empty");
     std::fs::create_dir(&folder).unwrap();
-    let garbage: Vec<u8> = (0..=1_048_576_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let garbage: Vec<u8> = (0..=1_048_576_u32)
+        .map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
     let bomb: String = std::iter::once("a0: &a0 [x,x,x]\n".to_owned())
         .chain((1..10).map(|n| format!("a{n}: &a{n} [*a{0},*a{0},*a{0}]\n", n - 1)))
         .collect();
     for (path, code, text) in [
         (write("large", &garbage), 3, "is larger than 1 MiB"),
-        (write("binary.yaml", &garbage[..5000]), 3, "is not a text file"),
+        (
+            write("binary.yaml", &garbage[..5000]),
+            3,
+            "is not a text file",
+        ),
         (write("empty.yaml", b""), 3, "1:1: the file has no document"),
         (folder.to_str().unwrap().to_owned(), 3, "has no *.yaml file"),
-        (write("brackets.yaml", "[".repeat(100_000).as_bytes()), 3, "nested more than 32 deep"),
-        (write("bomb.yaml", bomb.as_bytes()), 3, "aliases (`*name`) are not read"),
-        ("/nonexistent.yaml".to_owned(), 4, "hint: `gpuctl init training > /nonexistent.yaml` starts one"),
-        (server.folder.join("bracket.yaml").to_str().unwrap().to_owned(), 4, "brackets.yaml`?"),
+        (
+            write("brackets.yaml", "[".repeat(100_000).as_bytes()),
+            3,
+            "nested more than 32 deep",
+        ),
+        (
+            write("bomb.yaml", bomb.as_bytes()),
+            3,
+            "aliases (`*name`) are not read",
+        ),
+        (
+            "/nonexistent.yaml".to_owned(),
+            4,
+            "hint: `gpuctl init training > /nonexistent.yaml` starts one",
+        ),
+        (
+            server
+                .folder
+                .join("bracket.yaml")
+                .to_str()
+                .unwrap()
+                .to_owned(),
+            4,
+            "brackets.yaml`?",
+        ),
     ] {
         let run = server.gpuctl(&["create", "-f", &path]);
         fails(&run, code, text);
-        assert!(run.took < Duration::from_secs(5) && run.err.len() < 2000, "{path}: {:?}, {} bytes", run.took, run.err.len());
+        assert!(
+            run.took < Duration::from_secs(5) && run.err.len() < 2000,
+            "{path}: {:?}, {} bytes",
+            run.took,
+            run.err.len()
+        );
     }
     assert!(server.seen().is_empty(), "nothing was asked of the cluster");
 }
@@ -437,14 +671,25 @@ fn wrong_usage_is_2() {
         &["describe", "job", "a b"],
     ] {
         let run = server.gpuctl(arguments);
-        assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments:?}: {}", run.err);
+        assert_eq!(
+            (run.code, run.out.as_str()),
+            (2, ""),
+            "{arguments:?}: {}",
+            run.err
+        );
     }
-    for arguments in
-        [&["get", "jobs", "-o", "json", "--status", "sleeping"][..], &["logs", "--output=json"], &["delete", "-o", "json"]]
-    {
+    for arguments in [
+        &["get", "jobs", "-o", "json", "--status", "sleeping"][..],
+        &["logs", "--output=json"],
+        &["delete", "-o", "json"],
+    ] {
         let run = server.gpuctl(arguments);
         let error: Value = serde_json::from_str(&run.err).unwrap_or_else(|_| panic!("{}", run.err));
-        assert_eq!((run.code, error["kind"].as_str(), run.out.as_str()), (2, Some("usage"), ""), "{arguments:?}");
+        assert_eq!(
+            (run.code, error["kind"].as_str(), run.out.as_str()),
+            (2, Some("usage"), ""),
+            "{arguments:?}"
+        );
     }
 }
 
@@ -463,31 +708,55 @@ fn kubeconfigs_of_a_list_are_merged() {
         path.display().to_string()
     });
     let list = format!("{}:/nonexistent:{}", paths[0], paths[1]);
-    let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl")).env("KUBECONFIG", list).args(["get", "jobs", "-o", "json"]));
-    assert_eq!((run.code, serde_json::from_str::<Value>(&run.out).unwrap()["total"].as_u64()), (0, Some(0)), "{}", run.err);
+    let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl"))
+        .env("KUBECONFIG", list)
+        .args(["get", "jobs", "-o", "json"]));
+    assert_eq!(
+        (
+            run.code,
+            serde_json::from_str::<Value>(&run.out).unwrap()["total"].as_u64()
+        ),
+        (0, Some(0)),
+        "{}",
+        run.err
+    );
 }
 
 #[test]
 fn a_webhook_that_takes_part_in_no_dry_run_is_a_warning() {
     let object = json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "a", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}});
-    let server = Server::start("nodryrun", move |asked, _| match asked.split_once(' ').unwrap() {
-        ("GET", path) if path.contains("/nodes") || path.contains("gpuctl-facts") => status(403, "Forbidden", "forbidden"),
-        ("GET", path) if path.contains("labelSelector") => empty_list(),
-        ("GET", _) => status(404, "NotFound", "not found"),
-        (_, path) if path.contains("dryRun") => {
-            status(400, "BadRequest", "admission webhook \"old.example.com\" does not support dry run")
+    let server = Server::start("nodryrun", move |asked, _| {
+        match asked.split_once(' ').unwrap() {
+            ("GET", path) if path.contains("/nodes") || path.contains("gpuctl-facts") => {
+                status(403, "Forbidden", "forbidden")
+            }
+            ("GET", path) if path.contains("labelSelector") => empty_list(),
+            ("GET", _) => status(404, "NotFound", "not found"),
+            (_, path) if path.contains("dryRun") => status(
+                400,
+                "BadRequest",
+                "admission webhook \"old.example.com\" does not support dry run",
+            ),
+            ("PATCH", _) => Answer::Json(201, object.clone()),
+            _ => Answer::Json(201, json!({"status": {"userInfo": {"username": "u"}}})),
         }
-        ("PATCH", _) => Answer::Json(201, object.clone()),
-        _ => Answer::Json(201, json!({"status": {"userInfo": {"username": "u"}}})),
     });
     let yaml = server.folder.join("a.yaml");
     std::fs::write(&yaml, "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: i}\nresources: {gpu: 1}\n")
         .unwrap();
     let run = server.gpuctl(&["create", "-f", yaml.to_str().unwrap(), "-o", "json"]);
     assert_eq!(run.code, 0, "{}", run.err);
-    assert_eq!(serde_json::from_str::<Value>(&run.out).unwrap()["createdAt"], "2026-01-01T00:00:00Z");
+    assert_eq!(
+        serde_json::from_str::<Value>(&run.out).unwrap()["createdAt"],
+        "2026-01-01T00:00:00Z"
+    );
     for kind in ["service", "job", "pod"] {
-        assert!(run.err.contains(&format!("the {kind} was not checked beforehand")), "{}", run.err);
+        assert!(
+            run.err
+                .contains(&format!("the {kind} was not checked beforehand")),
+            "{}",
+            run.err
+        );
     }
 }
 
@@ -496,12 +765,18 @@ fn acting_as_somebody_does_not_depend_on_the_kubeconfig() {
     let server = Server::start("as", |_, _| empty_list());
     let path = server.folder.join("config");
     let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    config["contexts"][0]["context"].as_object_mut().unwrap().remove("user");
+    config["contexts"][0]["context"]
+        .as_object_mut()
+        .unwrap()
+        .remove("user");
     std::fs::write(&path, config.to_string()).unwrap();
     let run = server.gpuctl(&["get", "jobs", "--as", "alice", "--as-group", "team"]);
     assert_eq!(run.code, 0, "{}", run.err);
     let headers = server.headers.lock().unwrap().join("\n").to_lowercase();
-    assert!(headers.contains("impersonate-user: alice") && headers.contains("impersonate-group: team"), "{headers}");
+    assert!(
+        headers.contains("impersonate-user: alice") && headers.contains("impersonate-group: team"),
+        "{headers}"
+    );
 }
 
 #[test]
@@ -521,11 +796,16 @@ fn no_proxy_names_servers_that_are_reached_straight() {
     let server = Server::start("no-proxy", |_, _| empty_list());
     let path = server.folder.join("config");
     // An address that is not of this machine by its looks.
-    let text = std::fs::read_to_string(&path).unwrap().replace("127.0.0.1", "0.0.0.0");
+    let text = std::fs::read_to_string(&path)
+        .unwrap()
+        .replace("127.0.0.1", "0.0.0.0");
     std::fs::write(&path, text).unwrap();
     let with = |no: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", &path).env("HTTP_PROXY", "http://127.0.0.1:1").env("NO_PROXY", no);
+        command
+            .env("KUBECONFIG", &path)
+            .env("HTTP_PROXY", "http://127.0.0.1:1")
+            .env("NO_PROXY", no);
         run(command.args(["get", "jobs", "-o", "name", "--request-timeout", "3s"]))
     };
     let through = with("example.com");
@@ -554,19 +834,26 @@ fn names_that_cannot_be_are_wrong_usage() {
         assert_eq!(run(&mut command).code, 2);
     }
     assert!(server.seen().is_empty());
-    let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl")).env("KUBECONFIG", "/nonexistent").args(["get", "jobs"]));
+    let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl"))
+        .env("KUBECONFIG", "/nonexistent")
+        .args(["get", "jobs"]));
     fails(&run, 6, "no cluster is configured");
 }
 
 /// A create whose objects are all accepted but for what `change` says of a path.
-fn created_with(name: &str, change: impl Fn(&str, usize) -> Option<Answer> + Send + Sync + 'static) -> (Server, Run) {
+fn created_with(
+    name: &str,
+    change: impl Fn(&str, usize) -> Option<Answer> + Send + Sync + 'static,
+) -> (Server, Run) {
     let object = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "uid": format!("uid-{kind}")}});
     let server = Server::start(name, move |asked, count| {
         if let Some(answer) = change(asked, count) {
             return answer;
         }
         match asked.split_once(' ').unwrap() {
-            ("GET", path) if path.contains("/nodes") || path.contains("gpuctl-facts") => status(403, "Forbidden", "forbidden"),
+            ("GET", path) if path.contains("/nodes") || path.contains("gpuctl-facts") => {
+                status(403, "Forbidden", "forbidden")
+            }
             ("GET", path) if path.contains("labelSelector") => empty_list(),
             ("GET", _) => status(404, "NotFound", "not found"),
             ("PATCH", path) if path.contains("dryRun") => Answer::Json(200, object("X")),
@@ -584,20 +871,35 @@ fn created_with(name: &str, change: impl Fn(&str, usize) -> Option<Answer> + Sen
 }
 
 fn deleted(server: &Server) -> Vec<String> {
-    server.seen().into_iter().filter(|asked| asked.starts_with("DELETE")).collect()
+    server
+        .seen()
+        .into_iter()
+        .filter(|asked| asked.starts_with("DELETE"))
+        .collect()
 }
 
 #[test]
 fn a_job_that_cannot_be_made_the_owner_is_there_all_the_same() {
     let services = Arc::new(Mutex::new(0));
     let (server, run) = created_with("adopt", move |asked, _| {
-        let real = asked.starts_with("PATCH") && asked.contains("/services/") && !asked.contains("dryRun");
+        let real =
+            asked.starts_with("PATCH") && asked.contains("/services/") && !asked.contains("dryRun");
         let mut count = services.lock().unwrap();
         *count += usize::from(real);
-        (real && *count > 1).then(|| status(403, "Forbidden", "no more services: User \"u\" cannot patch resource"))
+        (real && *count > 1).then(|| {
+            status(
+                403,
+                "Forbidden",
+                "no more services: User \"u\" cannot patch resource",
+            )
+        })
     });
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
-    assert!(run.err.contains("service/a was not tied to the job"), "{}", run.err);
+    assert!(
+        run.err.contains("service/a was not tied to the job"),
+        "{}",
+        run.err
+    );
     assert!(deleted(&server).is_empty(), "{:?}", server.seen());
 }
 
@@ -612,7 +914,8 @@ fn a_job_of_another_run_keeps_what_was_made_for_it() {
         }
         let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a"});
         let job = json!({"metadata": {"name": "a", "uid": "uid-lost", "labels": labels}});
-        (*lost && asked.starts_with("GET") && asked.contains("/jobs/")).then(|| Answer::Json(200, job))
+        (*lost && asked.starts_with("GET") && asked.contains("/jobs/"))
+            .then(|| Answer::Json(200, job))
     });
     fails(&run, 6, "job/a could not be created");
     // Its mark is not of this run: the Service is that job's now.
@@ -623,7 +926,8 @@ fn a_job_of_another_run_keeps_what_was_made_for_it() {
 fn a_namesake_that_was_quicker_is_not_taken_over() {
     let made = Arc::new(Mutex::new(false));
     let (server, run) = created_with("quicker", move |asked, _| {
-        let real = asked.starts_with("PATCH") && asked.contains("/jobs/") && !asked.contains("dryRun");
+        let real =
+            asked.starts_with("PATCH") && asked.contains("/jobs/") && !asked.contains("dryRun");
         if real {
             *made.lock().unwrap() = true;
             return Some(status(409, "Conflict", "the object has been modified"));
@@ -632,7 +936,10 @@ fn a_namesake_that_was_quicker_is_not_taken_over() {
         asks.then(|| Answer::Json(200, json!({"metadata": {"name": "a", "uid": "theirs"}})))
     });
     fails(&run, 1, "job/a was created by somebody else meanwhile");
-    assert_eq!(deleted(&server), ["DELETE /api/v1/namespaces/team-a/services/a"]);
+    assert_eq!(
+        deleted(&server),
+        ["DELETE /api/v1/namespaces/team-a/services/a"]
+    );
 }
 
 #[test]
@@ -648,7 +955,10 @@ fn credentials_that_expire_are_got_again() {
             empty_list()
         }
     });
-    server.kubeconfig(&plugin(&server, r#"echo '{"status":{"token":"canary-token"}}'"#));
+    server.kubeconfig(&plugin(
+        &server,
+        r#"echo '{"status":{"token":"canary-token"}}'"#,
+    ));
     let mut watch = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
         .env("KUBECONFIG", server.folder.join("config"))
         .args(["--prometheus", "none", "get", "jobs", "-w", "-o", "json"])
@@ -658,14 +968,20 @@ fn credentials_that_expire_are_got_again() {
         .unwrap();
     let end = Instant::now() + Duration::from_secs(30);
     while std::fs::read_to_string(server.folder.join("runs")).unwrap_or_default() != "x\nx\n" {
-        assert!(Instant::now() < end && watch.try_wait().unwrap().is_none(), "the watch ended or never renewed");
+        assert!(
+            Instant::now() < end && watch.try_wait().unwrap().is_none(),
+            "the watch ended or never renewed"
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
     std::thread::sleep(Duration::from_secs(2));
     assert!(watch.try_wait().unwrap().is_none(), "the watch goes on");
     watch.kill().unwrap();
     watch.wait().unwrap();
-    assert_eq!(std::fs::read_to_string(server.folder.join("runs")).unwrap(), "x\nx\n");
+    assert_eq!(
+        std::fs::read_to_string(server.folder.join("runs")).unwrap(),
+        "x\nx\n"
+    );
 }
 
 /// A server with one training of one running pod, whose streams do as they are told.
@@ -677,7 +993,10 @@ fn with_a_pod(name: &str, stream: impl Fn() -> Answer + Send + Sync + 'static) -
         } else if asked.contains("/pods?") {
             json!([{"metadata": {"name": "a-0", "namespace": "team-a", "uid": "2", "labels": labels, "ownerReferences": [{"kind": "Job", "name": "a", "uid": "1"}]},
                 "spec": {"nodeName": "n"}, "status": {"phase": "Running", "containerStatuses": [{"name": "main", "ready": true, "state": {"running": {}}}]}}])
-        } else if asked.contains("/exec?") || asked.contains("/attach?") || asked.contains("/portforward?") {
+        } else if asked.contains("/exec?")
+            || asked.contains("/attach?")
+            || asked.contains("/portforward?")
+        {
             return stream();
         } else {
             json!([])
@@ -688,26 +1007,45 @@ fn with_a_pod(name: &str, stream: impl Fn() -> Answer + Send + Sync + 'static) -
 
 #[test]
 fn a_session_that_breaks_ends_with_what_was_said_and_an_error() {
-    let server = with_a_pod("breaks", || Answer::Broken(&[(1, ""), (1, "half a "), (2, "warning\n"), (1, "line")]));
+    let server = with_a_pod("breaks", || {
+        Answer::Broken(&[(1, ""), (1, "half a "), (2, "warning\n"), (1, "line")])
+    });
     let run = server.gpuctl(&["exec", "a", "--", "cat", "x"]);
-    assert_eq!((run.code, run.out.as_str()), (6, "half a line"), "{}", run.err);
-    assert!(run.err.contains("warning\n") && run.err.contains("the connection to a-0 broke off"), "{}", run.err);
+    assert_eq!(
+        (run.code, run.out.as_str()),
+        (6, "half a line"),
+        "{}",
+        run.err
+    );
+    assert!(
+        run.err.contains("warning\n") && run.err.contains("the connection to a-0 broke off"),
+        "{}",
+        run.err
+    );
     assert!(run.took < Duration::from_secs(10), "{:?}", run.took);
     let folder = server.folder.join("copies");
     std::fs::create_dir_all(&folder).unwrap();
     let run = server.gpuctl(&["cp", "a:/x", folder.to_str().unwrap()]);
     fails(&run, 6, "lost the connection while copying");
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing half done");
+    assert_eq!(
+        std::fs::read_dir(&folder).unwrap().count(),
+        0,
+        "nothing half done"
+    );
 }
 
 #[test]
 fn exit_codes_come_as_a_kubelet_tells_them() {
     let failed = r#"{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"42"}]}}"#;
     let (text, code) = (failed, 42);
-    let server = with_a_pod("exits", move || Answer::Broken(Box::leak(vec![(1, "out\n"), (3, text)].into_boxed_slice())));
+    let server = with_a_pod("exits", move || {
+        Answer::Broken(Box::leak(vec![(1, "out\n"), (3, text)].into_boxed_slice()))
+    });
     let run = server.gpuctl(&["exec", "a", "--", "x"]);
     assert_eq!((run.code, run.out.as_str()), (code, "out\n"), "{}", run.err);
-    let server = with_a_pod("succeeds", || Answer::Broken(&[(3, r#"{"status":"Success"}"#)]));
+    let server = with_a_pod("succeeds", || {
+        Answer::Broken(&[(3, r#"{"status":"Success"}"#)])
+    });
     assert_eq!(server.gpuctl(&["exec", "a", "--", "x"]).code, 0);
 }
 
@@ -716,7 +1054,12 @@ fn a_server_that_does_not_answer_a_stream_is_given_up() {
     let server = with_a_pod("stalls", || Answer::Stall);
     let run = server.gpuctl(&["--request-timeout", "1s", "exec", "a", "--", "x"]);
     assert_ne!(run.code, 0);
-    assert!(run.took < Duration::from_secs(15), "{:?}: {}", run.took, run.err);
+    assert!(
+        run.took < Duration::from_secs(15),
+        "{:?}: {}",
+        run.took,
+        run.err
+    );
     // A session may be silent for as long as it likes; whoever ends it gets out.
     let server = with_a_pod("silent", || Answer::Silent);
     let mut child = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
@@ -727,19 +1070,41 @@ fn a_server_that_does_not_answer_a_stream_is_given_up() {
         .unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     assert!(child.try_wait().unwrap().is_none(), "it goes on");
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]
 fn a_clock_that_differs_is_told() {
     let server = Server::start("clock", |asked, _| match asked.contains("/version") {
-        true => Answer::Headers(200, "Date: Mon, 01 Jan 2024 00:00:00 GMT\r\n", json!({"gitVersion": "v1.36.0"})),
+        true => Answer::Headers(
+            200,
+            "Date: Mon, 01 Jan 2024 00:00:00 GMT\r\n",
+            json!({"gitVersion": "v1.36.0"}),
+        ),
         false => empty_list(),
     });
-    let report: Value = serde_json::from_str(&server.gpuctl(&["--prometheus", "none", "doctor", "-o", "json"]).out).unwrap();
-    let clock =
-        report["checks"].as_array().unwrap().iter().find(|one| one["check"] == "clock").unwrap_or_else(|| panic!("{report:#}"));
+    let report: Value = serde_json::from_str(
+        &server
+            .gpuctl(&["--prometheus", "none", "doctor", "-o", "json"])
+            .out,
+    )
+    .unwrap();
+    let clock = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["check"] == "clock")
+        .unwrap_or_else(|| panic!("{report:#}"));
     assert_eq!(clock["status"], "warn");
-    assert!(clock["message"].as_str().unwrap().contains("s ahead of that of the API server"), "{clock}");
+    assert!(
+        clock["message"]
+            .as_str()
+            .unwrap()
+            .contains("s ahead of that of the API server"),
+        "{clock}"
+    );
 }

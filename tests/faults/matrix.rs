@@ -1,5 +1,6 @@
-//! Rows of the matrix in `README.md`: each fault against each kind of command, once and for ever. What heals gives the answer of a healthy
-//! server, byte for byte; what does not ends with an error, in time, and with nothing on stdout.
+//! Rows of the matrix in `README.md`: each fault against each kind of command, once and for ever.
+//! What heals gives the answer of a healthy server, byte for byte; what does not ends with an
+//! error, in time, and with nothing on stdout.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ const READS: [&[&str]; 5] = [
     &["logs", "a"],
 ];
 
-/// Commands that would change something or go on: where the server never answers well they end like those that read.
+/// Commands that would change something or go on: where the server never answers well they end like
+/// those that read.
 const OTHERS: [&[&str]; 6] = [
     &["create", "-f", "examples/training.yaml"],
     &["apply", "-f", "examples/compute.yaml"],
@@ -30,7 +32,8 @@ const OTHERS: [&[&str]; 6] = [
 fn healthy(asked: &str) -> Vec<u8> {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a", "gpuctl/kind": "training"});
     let list = |items: Value| json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
-    let resources = json!({"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "2", "cpu": "4"}});
+    let resources =
+        json!({"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "2", "cpu": "4"}});
     let spec = json!({"nodeName": "n", "containers": [{"name": "main", "image": "i", "resources": resources}]});
     let job = json!({"apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": "a", "namespace": "team-a", "uid": "1", "labels": labels, "creationTimestamp": "2026-01-31T10:00:00Z"},
@@ -44,7 +47,12 @@ fn healthy(asked: &str) -> Vec<u8> {
         "status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}});
     let path = asked.split(['?', ' ']).nth(1).unwrap_or_default();
     if path.ends_with("/log") {
-        return whole(200, "text/plain", "", b"2026-01-31T10:00:02.000000000Z first\n2026-01-31T10:00:03.000000000Z second\n");
+        return whole(
+            200,
+            "text/plain",
+            "",
+            b"2026-01-31T10:00:02.000000000Z first\n2026-01-31T10:00:03.000000000Z second\n",
+        );
     }
     let body = match path.rsplit('/').next().unwrap_or_default() {
         "jobs" => list(json!([job])),
@@ -68,8 +76,18 @@ fn whole(code: u16, media: &str, more: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// Plays a fault at every path, the first so many times that it is asked for.
-fn server(name: &str, times: usize, fault: impl Fn(Vec<u8>) -> Answer + Send + Sync + 'static) -> Server {
-    Server::start(name, move |asked, count| if count <= times { fault(healthy(asked)) } else { Answer::Bytes(healthy(asked)) })
+fn server(
+    name: &str,
+    times: usize,
+    fault: impl Fn(Vec<u8>) -> Answer + Send + Sync + 'static,
+) -> Server {
+    Server::start(name, move |asked, count| {
+        if count <= times {
+            fault(healthy(asked))
+        } else {
+            Answer::Bytes(healthy(asked))
+        }
+    })
 }
 
 const ALWAYS: usize = usize::MAX;
@@ -77,25 +95,44 @@ const ALWAYS: usize = usize::MAX;
 fn expected(name: &str) -> Vec<Run> {
     let server = server(&format!("healthy-{name}"), 0, Answer::Bytes);
     let runs: Vec<Run> = READS.iter().map(|read| server.gpuctl(read)).collect();
-    runs.iter().for_each(|run| assert!(run.code == 0 && run.out.len() > 12, "{}{}", run.out, run.err));
+    runs.iter().for_each(|run| {
+        assert!(
+            run.code == 0 && run.out.len() > 12,
+            "{}{}",
+            run.out,
+            run.err
+        );
+    });
     runs
 }
 
 /// An answer without what a clock counts.
 fn still(text: &str) -> String {
-    let times = regex::Regex::new(r#""(age|runtime)": "[^"]*"|"[a-zA-Z]*Seconds": [0-9.]+"#).unwrap();
+    let times =
+        regex::Regex::new(r#""(age|runtime)": "[^"]*"|"[a-zA-Z]*Seconds": [0-9.]+"#).unwrap();
     times.replace_all(text, "TIME").into_owned()
 }
 
-/// Runs every read against a server whose fault passes, all at the same time: each gives what a healthy one gives.
-fn heals(name: &str, times: usize, within: Duration, fault: impl Fn(Vec<u8>) -> Answer + Clone + Send + Sync + 'static) {
+/// Runs every read against a server whose fault passes, all at the same time: each gives what a
+/// healthy one gives.
+fn heals(
+    name: &str,
+    times: usize,
+    within: Duration,
+    fault: impl Fn(Vec<u8>) -> Answer + Clone + Send + Sync + 'static,
+) {
     let expected = expected(name);
     std::thread::scope(|scope| {
         for (place, read) in READS.iter().enumerate() {
             let (fault, expected) = (fault.clone(), &expected[place]);
             scope.spawn(move || {
                 let run = server(&format!("{name}-{place}"), times, fault).gpuctl(read);
-                assert_eq!((run.code, still(&run.out)), (0, still(&expected.out)), "{name}: {read:?}: {}", run.err);
+                assert_eq!(
+                    (run.code, still(&run.out)),
+                    (0, still(&expected.out)),
+                    "{name}: {read:?}: {}",
+                    run.err
+                );
                 assert!(run.took < within, "{name}: {read:?} took {:?}", run.took);
             });
         }
@@ -103,16 +140,35 @@ fn heals(name: &str, times: usize, within: Duration, fault: impl Fn(Vec<u8>) -> 
 }
 
 /// Runs every command against a server whose fault stays: each says so, prints nothing, and ends.
-fn ends(name: &str, within: Duration, more: &[&str], fault: impl Fn(Vec<u8>) -> Answer + Clone + Send + Sync + 'static) {
+fn ends(
+    name: &str,
+    within: Duration,
+    more: &[&str],
+    fault: impl Fn(Vec<u8>) -> Answer + Clone + Send + Sync + 'static,
+) {
     std::thread::scope(|scope| {
         for (place, read) in READS.iter().chain(&OTHERS).enumerate() {
             let fault = fault.clone();
             scope.spawn(move || {
-                let run = server(&format!("{name}-{place}"), ALWAYS, fault).gpuctl(&[more, read].concat());
-                assert!(run.code == 6 || run.code == 1, "{name}: {read:?} exits {}: {}", run.code, run.err);
+                let run = server(&format!("{name}-{place}"), ALWAYS, fault)
+                    .gpuctl(&[more, read].concat());
+                assert!(
+                    run.code == 6 || run.code == 1,
+                    "{name}: {read:?} exits {}: {}",
+                    run.code,
+                    run.err
+                );
                 assert_eq!(run.out, "", "{name}: {read:?} prints a part");
-                assert!(run.err.contains("error") && !run.err.contains("panicked"), "{name}: {read:?}: {}", run.err);
-                assert!(!run.err.contains("canary") && !run.err.contains('<'), "{name}: {read:?}: {}", run.err);
+                assert!(
+                    run.err.contains("error") && !run.err.contains("panicked"),
+                    "{name}: {read:?}: {}",
+                    run.err
+                );
+                assert!(
+                    !run.err.contains("canary") && !run.err.contains('<'),
+                    "{name}: {read:?}: {}",
+                    run.err
+                );
                 assert!(run.took < within, "{name}: {read:?} took {:?}", run.took);
             });
         }
@@ -135,15 +191,27 @@ fn cut(at: usize) -> impl Fn(Vec<u8>) -> Answer + Clone + Send + Sync + 'static 
 #[test]
 fn r1_connections_that_break() {
     for at in [0, 1, 50, 100] {
-        heals(&format!("r1-once-{at}"), 1, Duration::from_secs(12), cut(at));
-        ends(&format!("r1-always-{at}"), Duration::from_secs(12), &[], cut(at));
+        heals(
+            &format!("r1-once-{at}"),
+            1,
+            Duration::from_secs(12),
+            cut(at),
+        );
+        ends(
+            &format!("r1-always-{at}"),
+            Duration::from_secs(12),
+            &[],
+            cut(at),
+        );
     }
     heals("r1-twice", 2, Duration::from_secs(12), cut(50));
 }
 
 #[test]
 fn r2_too_many_requests() {
-    let body = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "slow down"}).to_string();
+    let body =
+        json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "slow down"})
+            .to_string();
     for (name, header) in [
         ("zero", "Retry-After: 0\r\n"),
         ("one", "Retry-After: 1\r\n"),
@@ -154,28 +222,51 @@ fn r2_too_many_requests() {
         ("hour", "Retry-After: 3600\r\n"),
     ] {
         let body = body.clone();
-        heals(&format!("r2-{name}"), 1, Duration::from_secs(40), move |_| {
-            Answer::Bytes(whole(429, "application/json", header, body.as_bytes()))
-        });
+        heals(
+            &format!("r2-{name}"),
+            1,
+            Duration::from_secs(40),
+            move |_| Answer::Bytes(whole(429, "application/json", header, body.as_bytes())),
+        );
     }
 }
 
 #[test]
 fn r3_errors_of_the_server() {
-    let status =
-        |code: u16| json!({"kind": "Status", "code": code, "reason": "InternalError", "message": "etcd is away"}).to_string();
+    let status = |code: u16| {
+        json!({"kind": "Status", "code": code, "reason": "InternalError", "message": "etcd is away"}).to_string()
+    };
     for code in [500_u16, 502, 503, 504] {
         for (name, media, body) in [
             ("status", "application/json", status(code)),
-            ("html", "text/html", "<html><head><title>Bad Gateway</title></head></html>".to_owned()),
+            (
+                "html",
+                "text/html",
+                "<html><head><title>Bad Gateway</title></head></html>".to_owned(),
+            ),
             ("empty", "text/plain", String::new()),
         ] {
             let fault = move |_| Answer::Bytes(whole(code, media, "", body.as_bytes()));
-            heals(&format!("r3-{code}-{name}-once"), 1, Duration::from_secs(20), fault.clone());
+            heals(
+                &format!("r3-{code}-{name}-once"),
+                1,
+                Duration::from_secs(20),
+                fault.clone(),
+            );
             if code != 500 {
-                heals(&format!("r3-{code}-{name}-thrice"), 3, Duration::from_secs(20), fault.clone());
+                heals(
+                    &format!("r3-{code}-{name}-thrice"),
+                    3,
+                    Duration::from_secs(20),
+                    fault.clone(),
+                );
             }
-            ends(&format!("r3-{code}-{name}-always"), Duration::from_secs(20), &[], fault);
+            ends(
+                &format!("r3-{code}-{name}-always"),
+                Duration::from_secs(20),
+                &[],
+                fault,
+            );
         }
     }
 }
@@ -211,7 +302,10 @@ fn r6_answers_that_are_corrupt() {
     let list = |items: &str| format!("{{\"metadata\":{{}},\"items\":[{items}]}}").into_bytes();
     let long = format!("{{\"metadata\":{{\"name\":\"{}\"}}}}", "x".repeat(10 << 20));
     let mut broken_text = list("{\"metadata\":{\"name\":\"a\"}}");
-    let place = broken_text.windows(3).position(|window| window == b"\"a\"").unwrap();
+    let place = broken_text
+        .windows(3)
+        .position(|window| window == b"\"a\"")
+        .unwrap();
     broken_text[place + 1] = 0xff;
     for (name, body) in [
         ("empty", Vec::new()),
@@ -224,22 +318,43 @@ fn r6_answers_that_are_corrupt() {
     ] {
         let run = jobs_of(&format!("r6-{name}"), ALWAYS, "application/json", body);
         assert_eq!((run.code, run.out.as_str()), (6, ""), "{name}: {}", run.err);
-        assert!(run.err.contains("http://127.0.0.1") && run.err.contains("byte"), "{name}: {}", run.err);
+        assert!(
+            run.err.contains("http://127.0.0.1") && run.err.contains("byte"),
+            "{name}: {}",
+            run.err
+        );
     }
     // A number that no object can have hides nothing of the rest.
     for (name, count) in [("number", "99999999999999999999999"), ("negative", "-1")] {
         let odd = format!(
             "{{\"metadata\":{{\"name\":\"odd\"}},\"spec\":{{\"parallelism\":{count}}}}},{{\"metadata\":{{\"name\":\"good\"}}}}"
         );
-        let run = jobs_of(&format!("r6-{name}"), ALWAYS, "application/json", list(&odd));
-        assert!(run.code == 0 && run.out.contains("good"), "{name}: {}{}", run.out, run.err);
+        let run = jobs_of(
+            &format!("r6-{name}"),
+            ALWAYS,
+            "application/json",
+            list(&odd),
+        );
+        assert!(
+            run.code == 0 && run.out.contains("good"),
+            "{name}: {}{}",
+            run.out,
+            run.err
+        );
     }
     let run = jobs_of("r6-long", ALWAYS, "application/json", list(&long));
-    assert!(run.code == 0 && run.took < Duration::from_secs(5), "a name of ten million bytes is a name: {}", run.err);
+    assert!(
+        run.code == 0 && run.took < Duration::from_secs(5),
+        "a name of ten million bytes is a name: {}",
+        run.err
+    );
     // What is no protobuf is asked for as JSON; who has nothing else is no API server.
     for (name, body) in [
         ("garbage", b"garbage".to_vec()),
-        ("magic", b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff".to_vec()),
+        (
+            "magic",
+            b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff".to_vec(),
+        ),
         ("wrong", b"k8s\0\x12\x02\x0a\xff".to_vec()),
     ] {
         let media = "application/vnd.kubernetes.protobuf";
@@ -261,23 +376,49 @@ fn r7_objects_of_other_shapes() {
         ("bytes", with("8Gi")),
         ("huge", with("9223372036854775808")),
         ("words", with("many")),
-        ("phase", json!({"metadata": meta, "status": {"phase": "Sleeping", "conditions": [{}]}})),
-        ("more", json!({"metadata": meta, "spec": {"unheard": {"of": [1, 2, null]}}, "extra": null})),
+        (
+            "phase",
+            json!({"metadata": meta, "status": {"phase": "Sleeping", "conditions": [{}]}}),
+        ),
+        (
+            "more",
+            json!({"metadata": meta, "spec": {"unheard": {"of": [1, 2, null]}}, "extra": null}),
+        ),
     ] {
         let run = jobs_of(
             &format!("r7-{name}"),
             ALWAYS,
             "application/json",
-            json!({"metadata": {}, "items": [item]}).to_string().into_bytes(),
+            json!({"metadata": {}, "items": [item]})
+                .to_string()
+                .into_bytes(),
         );
         assert_eq!(run.code, 0, "{name}: {}", run.err);
-        assert!(run.out.contains("odd") || name == "bare", "{name}: {}", run.out);
+        assert!(
+            run.out.contains("odd") || name == "bare",
+            "{name}: {}",
+            run.out
+        );
     }
     // A list that is null is empty, and one with something else in it is told.
-    let none = jobs_of("r7-null", ALWAYS, "application/json", b"{\"metadata\":{},\"items\":null}".to_vec());
+    let none = jobs_of(
+        "r7-null",
+        ALWAYS,
+        "application/json",
+        b"{\"metadata\":{},\"items\":null}".to_vec(),
+    );
     assert_eq!(none.code, 0, "{}", none.err);
-    let null = jobs_of("r7-null-item", ALWAYS, "application/json", b"{\"metadata\":{},\"items\":[null]}".to_vec());
-    assert!(null.code == 0 && null.err.contains("cannot be read"), "{}", null.err);
+    let null = jobs_of(
+        "r7-null-item",
+        ALWAYS,
+        "application/json",
+        b"{\"metadata\":{},\"items\":[null]}".to_vec(),
+    );
+    assert!(
+        null.code == 0 && null.err.contains("cannot be read"),
+        "{}",
+        null.err
+    );
 }
 
 #[test]
@@ -288,17 +429,28 @@ fn r4_lists_that_expire_on_any_page() {
             if !asked.contains("/batch/v1/jobs?") {
                 return empty_list();
             }
-            let page: usize = asked
-                .split_once("continue=page")
-                .map_or(0, |(_, rest)| rest.split(['-', '&', ' ']).next().unwrap().parse().unwrap());
+            let page: usize = asked.split_once("continue=page").map_or(0, |(_, rest)| {
+                rest.split(['-', '&', ' ']).next().unwrap().parse().unwrap()
+            });
             // The state of the list is gone; the token in the refusal goes on without it.
             if page == expired && !asked.contains("-again") {
                 let status = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {"continue": format!("page{page}-again")}});
                 return Answer::Json(410, status);
             }
-            let next = if page < 4 { format!("page{}", page + 1) } else { String::new() };
-            let next = if asked.contains("-again") && page < 4 { format!("{next}-again") } else { next };
-            Answer::Json(200, json!({"metadata": {"continue": next}, "items": [job(format!("job-{page}"))]}))
+            let next = if page < 4 {
+                format!("page{}", page + 1)
+            } else {
+                String::new()
+            };
+            let next = if asked.contains("-again") && page < 4 {
+                format!("{next}-again")
+            } else {
+                next
+            };
+            Answer::Json(
+                200,
+                json!({"metadata": {"continue": next}, "items": [job(format!("job-{page}"))]}),
+            )
         });
         let run = server.gpuctl(&["get", "jobs", "-o", "name"]);
         let all: String = (0..=4).map(|page| format!("team-a/job-{page}\n")).collect();
@@ -314,9 +466,17 @@ fn r4_lists_that_expire_on_any_page() {
                 410,
                 json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {"continue": "again"}}),
             ),
-            false => Answer::Json(200, json!({"metadata": {"continue": "old"}, "items": [job("first".to_owned())]})),
+            false => Answer::Json(
+                200,
+                json!({"metadata": {"continue": "old"}, "items": [job("first".to_owned())]}),
+            ),
         }
     });
     let run = server.gpuctl(&["get", "jobs", "-o", "name"]);
-    assert!(run.code != 0 && run.out.is_empty(), "{}{}", run.out, run.err);
+    assert!(
+        run.code != 0 && run.out.is_empty(),
+        "{}{}",
+        run.out,
+        run.err
+    );
 }

@@ -18,7 +18,8 @@ pub enum Answer {
     /// The first half of the answer, then the end.
     Half(Value),
     Reset,
-    /// A WebSocket with these messages, each the number of its channel and a text; then it breaks without a word.
+    /// A WebSocket with these messages, each the number of its channel and a text; then it breaks
+    /// without a word.
     Broken(&'static [(u8, &'static str)]),
     /// A WebSocket on which nothing ever comes.
     Silent,
@@ -50,12 +51,18 @@ pub fn status(code: u16, reason: &str, message: &str) -> Answer {
 }
 
 pub fn empty_list() -> Answer {
-    Answer::Json(200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}))
+    Answer::Json(
+        200,
+        json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}),
+    )
 }
 
 impl Server {
     /// `answer` gets «METHOD path» and how often it was asked.
-    pub fn start(name: &str, answer: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn start(
+        name: &str,
+        answer: impl Fn(&str, usize) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -63,13 +70,20 @@ impl Server {
         let (answer, log, asked_by) = (Arc::new(answer), Arc::clone(&seen), Arc::clone(&headers));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (answer, log, asked_by) = (Arc::clone(&answer), Arc::clone(&log), Arc::clone(&asked_by));
+                let (answer, log, asked_by) =
+                    (Arc::clone(&answer), Arc::clone(&log), Arc::clone(&asked_by));
                 std::thread::spawn(move || serve(stream, &*answer, &log, &asked_by));
             }
         });
-        let folder = std::env::temp_dir().join(format!("gpuctl-faults-{}-{name}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("gpuctl-faults-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let server = Self { port, seen, headers, folder };
+        let server = Self {
+            port,
+            seen,
+            headers,
+            folder,
+        };
         server.kubeconfig(&json!({"token": "canary-secret-token"}));
         server
     }
@@ -85,7 +99,9 @@ impl Server {
     }
 
     pub fn gpuctl(&self, arguments: &[&str]) -> Run {
-        run(Command::new(env!("CARGO_BIN_EXE_gpuctl")).env("KUBECONFIG", self.folder.join("config")).args(arguments))
+        run(Command::new(env!("CARGO_BIN_EXE_gpuctl"))
+            .env("KUBECONFIG", self.folder.join("config"))
+            .args(arguments))
     }
 
     pub fn seen(&self) -> Vec<String> {
@@ -99,7 +115,12 @@ impl Drop for Server {
     }
 }
 
-fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<Vec<String>>, headers: &Mutex<Vec<String>>) {
+fn serve(
+    stream: TcpStream,
+    answer: &dyn Fn(&str, usize) -> Answer,
+    log: &Mutex<Vec<String>>,
+    headers: &Mutex<Vec<String>>,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     loop {
@@ -114,7 +135,9 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
             if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().unwrap();
             }
-            if line.to_lowercase().starts_with("impersonate-") || line.to_lowercase().starts_with("authorization:") {
+            if line.to_lowercase().starts_with("impersonate-")
+                || line.to_lowercase().starts_with("authorization:")
+            {
                 headers.lock().unwrap().push(line.trim().to_owned());
             }
             if let Some(text) = line.strip_prefix("sec-websocket-key: ") {
@@ -132,11 +155,17 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
             log.iter().filter(|other| **other == asked).count()
         };
         let head = |code: u16, kind: &str, more: &str, length: usize| {
-            format!("HTTP/1.1 {code} X\r\nContent-Type: {kind}\r\n{more}Content-Length: {length}\r\n\r\n")
+            format!(
+                "HTTP/1.1 {code} X\r\nContent-Type: {kind}\r\n{more}Content-Length: {length}\r\n\r\n"
+            )
         };
         let text = match answer(&asked, count) {
-            Answer::Json(code, body) => head(code, "application/json", "", body.to_string().len()) + &body.to_string(),
-            Answer::Headers(code, more, body) => head(code, "application/json", more, body.to_string().len()) + &body.to_string(),
+            Answer::Json(code, body) => {
+                head(code, "application/json", "", body.to_string().len()) + &body.to_string()
+            }
+            Answer::Headers(code, more, body) => {
+                head(code, "application/json", more, body.to_string().len()) + &body.to_string()
+            }
             Answer::Html(page) => head(200, "text/html; charset=utf-8", "", page.len()) + page,
             Answer::Half(body) => {
                 let body = body.to_string();
@@ -149,7 +178,8 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
                 let _ = stream.write_all(switched(&key).as_bytes());
                 for (channel, text) in messages {
                     let length = u8::try_from(text.len() + 1).unwrap();
-                    let _ = stream.write_all(&[&[0x82, length, *channel], text.as_bytes()].concat());
+                    let _ =
+                        stream.write_all(&[&[0x82, length, *channel], text.as_bytes()].concat());
                 }
                 std::thread::sleep(Duration::from_millis(300));
                 return;
@@ -178,7 +208,8 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
                 return;
             }
             Answer::Endless(sent) => {
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n");
+                let _ =
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n");
                 let spaces = vec![b' '; 1 << 20];
                 while stream.write_all(&spaces).is_ok() {
                     sent.fetch_add(1 << 20, Ordering::Relaxed);
@@ -213,9 +244,19 @@ pub struct Run {
 
 pub fn run(command: &mut Command) -> Run {
     let start = Instant::now();
-    let output = command.env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8").env("GPUCTL_PROMETHEUS", "none").output().unwrap();
+    let output = command
+        .env("NO_COLOR", "1")
+        .env("LC_ALL", "C.UTF-8")
+        .env("GPUCTL_PROMETHEUS", "none")
+        .output()
+        .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr), took: start.elapsed() }
+    Run {
+        code: output.status.code().unwrap(),
+        out: text(output.stdout),
+        err: text(output.stderr),
+        took: start.elapsed(),
+    }
 }
 
 #[track_caller]
@@ -223,5 +264,9 @@ pub fn fails(run: &Run, code: i32, text: &str) {
     assert_eq!(run.code, code, "{}{}", run.out, run.err);
     assert!(run.err.contains(text), "«{text}» is not in:\n{}", run.err);
     assert_eq!(run.out, "", "a failure prints no data");
-    assert!(!run.err.contains("canary"), "a secret was printed: {}", run.err);
+    assert!(
+        !run.err.contains("canary"),
+        "a secret was printed: {}",
+        run.err
+    );
 }

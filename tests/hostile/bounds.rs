@@ -1,4 +1,5 @@
-//! Servers and files that answer without end: every command stays within its limits of memory and time.
+//! Servers and files that answer without end: every command stays within its limits of memory and
+//! time.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -27,7 +28,10 @@ struct Attack {
 }
 
 impl Attack {
-    fn start(name: &str, writer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
+    fn start(
+        name: &str,
+        writer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let writer: Arc<Writer> = Arc::new(writer);
@@ -37,7 +41,8 @@ impl Attack {
                 std::thread::spawn(move || answer(stream, &*writer));
             }
         });
-        let folder = std::env::temp_dir().join(format!("gpuctl-bounds-{}-{name}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("gpuctl-bounds-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -51,7 +56,10 @@ impl Attack {
 
     fn run(&self, arguments: &[&str]) -> Measured {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", self.folder.join("config")).env("XDG_CACHE_HOME", &self.folder).args(arguments);
+        command
+            .env("KUBECONFIG", self.folder.join("config"))
+            .env("XDG_CACHE_HOME", &self.folder)
+            .args(arguments);
         measured(command)
     }
 }
@@ -63,7 +71,9 @@ impl Drop for Attack {
 }
 
 fn answer(stream: TcpStream, writer: &Writer) {
-    let Ok(mut output) = stream.try_clone() else { return };
+    let Ok(mut output) = stream.try_clone() else {
+        return;
+    };
     let mut input = BufReader::new(stream);
     loop {
         let (mut first, mut length) = (String::new(), 0);
@@ -89,7 +99,11 @@ fn answer(stream: TcpStream, writer: &Writer) {
 
 /// Writes a complete response.
 fn whole(output: &mut TcpStream, code: u16, media: &str, body: &[u8]) -> std::io::Result<()> {
-    write!(output, "HTTP/1.1 {code} X\r\nContent-Type: {media}\r\nContent-Length: {}\r\n\r\n", body.len())?;
+    write!(
+        output,
+        "HTTP/1.1 {code} X\r\nContent-Type: {media}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    )?;
     output.write_all(body)
 }
 
@@ -99,7 +113,10 @@ fn json_answer(output: &mut TcpStream, body: &serde_json::Value) -> std::io::Res
 
 /// Repeats a block until the client disconnects; the response has no length.
 fn endless(output: &mut TcpStream, media: &str, begin: &str, block: &[u8]) -> std::io::Result<()> {
-    write!(output, "HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nConnection: close\r\n\r\n{begin}")?;
+    write!(
+        output,
+        "HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nConnection: close\r\n\r\n{begin}"
+    )?;
     let mut blocks = Vec::new();
     while blocks.len() < 1 << 18 {
         blocks.extend_from_slice(block);
@@ -110,7 +127,10 @@ fn endless(output: &mut TcpStream, media: &str, begin: &str, block: &[u8]) -> st
 }
 
 fn empty(output: &mut TcpStream) -> std::io::Result<()> {
-    json_answer(output, &json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}))
+    json_answer(
+        output,
+        &json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}),
+    )
 }
 
 /// The outcome of a run, and its use of memory and time.
@@ -130,7 +150,11 @@ impl Measured {
         assert!(self.took < TIME, "{:?}: {start}", self.took);
         assert!(self.peak < MEMORY, "{} MiB: {start}", self.peak >> 20);
         assert!(self.code.is_some(), "it was killed: {start}");
-        assert!(self.err.len() < 64 << 10, "{} bytes on stderr: {start}", self.err.len());
+        assert!(
+            self.err.len() < 64 << 10,
+            "{} bytes on stderr: {start}",
+            self.err.len()
+        );
         self
     }
 
@@ -147,7 +171,10 @@ impl Measured {
 /// Runs a command and polls its peak memory.
 fn measured(mut command: Command) -> Measured {
     let begun = Instant::now();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("gpuctl starts");
     let read = |mut from: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
@@ -175,40 +202,72 @@ fn measured(mut command: Command) -> Measured {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    Measured { code, out: out.join().unwrap(), err: err.join().unwrap(), peak, took: begun.elapsed() }
+    Measured {
+        code,
+        out: out.join().unwrap(),
+        err: err.join().unwrap(),
+        peak,
+        took: begun.elapsed(),
+    }
 }
 
 #[test]
 fn a_list_without_an_end_is_given_up() {
     let page = |objects: usize, token: &str| {
-        let items: Vec<_> = (0..objects).map(|index| json!({"metadata": {"name": format!("n{index}"), "uid": token}})).collect();
+        let items: Vec<_> = (0..objects)
+            .map(|index| json!({"metadata": {"name": format!("n{index}"), "uid": token}}))
+            .collect();
         json!({"kind": "List", "apiVersion": "v1", "metadata": {"continue": token}, "items": items})
     };
     let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let fresh = move || count.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_string();
+    let fresh = move || {
+        count
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+            .to_string()
+    };
     let next = fresh.clone();
-    let attack = Attack::start("empty-pages", move |_, output| json_answer(output, &page(0, &next())));
-    attack.run(&["get", "nodes"]).fails(6, "10 pages in a row have no objects");
-    let attack = Attack::start("same-token", move |_, output| json_answer(output, &page(400, "again")));
-    attack.run(&["get", "nodes"]).fails(6, "it returned to a page that was read before");
+    let attack = Attack::start("empty-pages", move |_, output| {
+        json_answer(output, &page(0, &next()))
+    });
+    attack
+        .run(&["get", "nodes"])
+        .fails(6, "10 pages in a row have no objects");
+    let attack = Attack::start("same-token", move |_, output| {
+        json_answer(output, &page(400, "again"))
+    });
+    attack
+        .run(&["get", "nodes"])
+        .fails(6, "it returned to a page that was read before");
     let next = fresh.clone();
-    let attack = Attack::start("tiny-pages", move |_, output| json_answer(output, &page(1, &next())));
-    attack.run(&["get", "nodes"]).fails(6, "200 pages have only a few objects each");
-    let attack = Attack::start("full-pages", move |_, output| json_answer(output, &page(2000, &fresh())));
+    let attack = Attack::start("tiny-pages", move |_, output| {
+        json_answer(output, &page(1, &next()))
+    });
+    attack
+        .run(&["get", "nodes"])
+        .fails(6, "200 pages have only a few objects each");
+    let attack = Attack::start("full-pages", move |_, output| {
+        json_answer(output, &page(2000, &fresh()))
+    });
     attack.run(&["get", "nodes"]).fails(6, "does not end");
 }
 
 #[test]
 fn one_page_of_millions_of_empty_objects_is_refused() {
     let attack = Attack::start("empty-objects", |_, output| {
-        let body = format!("{{\"kind\":\"List\",\"metadata\":{{}},\"items\":[{}{{}}]}}", "{},".repeat(10 << 20));
+        let body = format!(
+            "{{\"kind\":\"List\",\"metadata\":{{}},\"items\":[{}{{}}]}}",
+            "{},".repeat(10 << 20)
+        );
         whole(output, 200, "application/json", body.as_bytes())
     });
     attack.run(&["get", "nodes"]).fails(6, "does not end");
 }
 
 /// A failed job with one pod, and a log that `log` writes.
-fn failed_job(name: &str, log: impl Fn(&mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Attack {
+fn failed_job(
+    name: &str,
+    log: impl Fn(&mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+) -> Attack {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a", "gpuctl/kind": "training"});
     let job = json!({"metadata": {"name": "a", "namespace": "team-a", "uid": "u", "labels": labels}, "spec": {}, "status": {
         "failed": 1, "conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}]}});
@@ -235,14 +294,34 @@ fn failed_job(name: &str, log: impl Fn(&mut TcpStream) -> std::io::Result<()> + 
 
 #[test]
 fn logs_and_lines_without_an_end_are_cut() {
-    let numbered: String = (1..=5000).map(|step| format!("2026-01-01T00:00:00.000000001Z step {step} loss 2.5\n")).collect();
-    let attack = failed_job("endless-log", move |output| endless(output, "text/plain", "", numbered.as_bytes()));
+    let numbered: String = (1..=5000)
+        .map(|step| format!("2026-01-01T00:00:00.000000001Z step {step} loss 2.5\n"))
+        .collect();
+    let attack = failed_job("endless-log", move |output| {
+        endless(output, "text/plain", "", numbered.as_bytes())
+    });
     let run = attack.run(&["logs", "a", "--tail", "10"]).within_limits();
-    assert_eq!((run.code, run.out.lines().count()), (Some(0), 10), "{}", run.err);
-    assert!(run.out.ends_with("step 1010 loss 2.5\n") && run.err.contains("may not be the newest"), "{}{}", run.out, run.err);
-    let endless_line = failed_job("endless-line", |output| endless(output, "text/plain", "", b"xxxxxxxxxxxxxxxx"));
-    for command in [&["describe", "job", "a"][..], &["why", "a"], &["logs", "a", "--first-error"], &["logs", "a", "--tail", "10"]]
-    {
+    assert_eq!(
+        (run.code, run.out.lines().count()),
+        (Some(0), 10),
+        "{}",
+        run.err
+    );
+    assert!(
+        run.out.ends_with("step 1010 loss 2.5\n") && run.err.contains("may not be the newest"),
+        "{}{}",
+        run.out,
+        run.err
+    );
+    let endless_line = failed_job("endless-line", |output| {
+        endless(output, "text/plain", "", b"xxxxxxxxxxxxxxxx")
+    });
+    for command in [
+        &["describe", "job", "a"][..],
+        &["why", "a"],
+        &["logs", "a", "--first-error"],
+        &["logs", "a", "--tail", "10"],
+    ] {
         attack.run(command).within_limits();
         endless_line.run(command).within_limits();
     }
@@ -250,8 +329,17 @@ fn logs_and_lines_without_an_end_are_cut() {
 
 #[test]
 fn a_search_in_a_log_without_an_end_keeps_the_newest_lines_and_times_out() {
-    let attack = failed_job("endless-grep", |output| endless(output, "text/plain", "", b"loss and a rather long line of text\n"));
-    attack.run(&["logs", "a", "--grep", "loss", "--request-timeout", "3s"]).fails(6, "did not answer within 3 s");
+    let attack = failed_job("endless-grep", |output| {
+        endless(
+            output,
+            "text/plain",
+            "",
+            b"loss and a rather long line of text\n",
+        )
+    });
+    attack
+        .run(&["logs", "a", "--grep", "loss", "--request-timeout", "3s"])
+        .fails(6, "did not answer within 3 s");
 }
 
 #[test]
@@ -260,50 +348,93 @@ fn messages_of_servers_are_cut_and_count_what_is_missing() {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": long,
         "reason": "Forbidden", "code": 403});
     let body = status.to_string();
-    let attack = Attack::start("long-status", move |_, output| whole(output, 403, "application/json", body.as_bytes()));
+    let attack = Attack::start("long-status", move |_, output| {
+        whole(output, 403, "application/json", body.as_bytes())
+    });
     for format in ["table", "json"] {
-        let run = attack.run(&["get", "jobs", "-o", format]).fails(5, "(20967424 more bytes)");
-        assert!(run.err.len() < 16 << 10, "{format}: {} bytes", run.err.len());
-        assert!(format != "json" || serde_json::from_str::<serde_json::Value>(run.err.trim()).is_ok(), "the error is JSON");
+        let run = attack
+            .run(&["get", "jobs", "-o", format])
+            .fails(5, "(20967424 more bytes)");
+        assert!(
+            run.err.len() < 16 << 10,
+            "{format}: {} bytes",
+            run.err.len()
+        );
+        assert!(
+            format != "json" || serde_json::from_str::<serde_json::Value>(run.err.trim()).is_ok(),
+            "the error is JSON"
+        );
     }
     let page = format!("<html><title>{}</title></html>", "y".repeat(5 << 20));
-    let attack = Attack::start("long-title", move |_, output| whole(output, 200, "text/html", page.as_bytes()));
+    let attack = Attack::start("long-title", move |_, output| {
+        whole(output, 200, "text/html", page.as_bytes())
+    });
     let run = attack.run(&["get", "jobs"]).fails(6, "more bytes)");
     assert!(run.err.len() < 2000, "{} bytes", run.err.len());
 }
 
 #[test]
 fn a_long_error_of_prometheus_is_cut() {
-    let body = json!({"status": "error", "errorType": "execution", "error": "z".repeat(6 << 20)}).to_string();
-    let attack = Attack::start("long-prometheus", move |asked, output| match asked.contains("/api/v1/query") {
-        true => whole(output, 422, "application/json", body.as_bytes()),
-        false => empty(output),
+    let body = json!({"status": "error", "errorType": "execution", "error": "z".repeat(6 << 20)})
+        .to_string();
+    let attack = Attack::start("long-prometheus", move |asked, output| {
+        match asked.contains("/api/v1/query") {
+            true => whole(output, 422, "application/json", body.as_bytes()),
+            false => empty(output),
+        }
     });
     let prometheus = format!("http://127.0.0.1:{}", attack.port);
-    let run = attack.run(&["--prometheus", &prometheus, "--require-metrics", "top", "jobs"]).within_limits();
-    assert!(run.err.contains("more bytes)") && run.err.len() < 20 << 10, "{} bytes", run.err.len());
+    let run = attack
+        .run(&[
+            "--prometheus",
+            &prometheus,
+            "--require-metrics",
+            "top",
+            "jobs",
+        ])
+        .within_limits();
+    assert!(
+        run.err.contains("more bytes)") && run.err.len() < 20 << 10,
+        "{} bytes",
+        run.err.len()
+    );
 }
 
 #[test]
 fn answers_of_prometheus_without_end_do_not_fill_the_memory() {
     let begin = r#"{"status":"success","data":{"resultType":"vector","result":["#;
-    for (name, block) in [("series", &br#"{"metric":{}},"#[..]), ("labels", br#"{"metric":{"":"","a":"","b":""}},"#)] {
-        let attack = Attack::start(&format!("prometheus-{name}"), move |asked, output| match asked.contains("/api/v1/query") {
-            true => endless(output, "application/json", begin, block),
-            false => empty(output),
-        });
+    for (name, block) in [
+        ("series", &br#"{"metric":{}},"#[..]),
+        ("labels", br#"{"metric":{"":"","a":"","b":""}},"#),
+    ] {
+        let attack = Attack::start(
+            &format!("prometheus-{name}"),
+            move |asked, output| match asked.contains("/api/v1/query") {
+                true => endless(output, "application/json", begin, block),
+                false => empty(output),
+            },
+        );
         let prometheus = format!("http://127.0.0.1:{}", attack.port);
-        attack.run(&["--prometheus", &prometheus, "top", "jobs"]).within_limits();
+        attack
+            .run(&["--prometheus", &prometheus, "top", "jobs"])
+            .within_limits();
     }
-    let attack = Attack::start("prometheus-closed", move |asked, output| match asked.contains("/api/v1/query") {
-        true => {
-            let body = format!("{begin}{}{{\"metric\":{{}}}}]}}}}", r#"{"metric":{}},"#.repeat(4 << 20));
-            whole(output, 200, "application/json", body.as_bytes())
+    let attack = Attack::start("prometheus-closed", move |asked, output| {
+        match asked.contains("/api/v1/query") {
+            true => {
+                let body = format!(
+                    "{begin}{}{{\"metric\":{{}}}}]}}}}",
+                    r#"{"metric":{}},"#.repeat(4 << 20)
+                );
+                whole(output, 200, "application/json", body.as_bytes())
+            }
+            false => empty(output),
         }
-        false => empty(output),
     });
     let prometheus = format!("http://127.0.0.1:{}", attack.port);
-    attack.run(&["--prometheus", &prometheus, "top", "jobs"]).within_limits();
+    attack
+        .run(&["--prometheus", &prometheus, "top", "jobs"])
+        .within_limits();
 }
 
 /// Packs a text that repeats `block`.
@@ -328,11 +459,36 @@ fn replayed(path: &std::path::Path) -> Measured {
 #[test]
 fn a_bundle_that_unpacks_to_too_much_is_refused() {
     let bombs = [
-        ("zeros", packed("zeros", br#"{"format":1,"lists":["#, b"0,", 64 << 20), "more than 256 MiB"),
-        ("body", packed("body", br#"{"answers":{"GET /a":{"body":["#, b"[],", 64 << 20), "more than 256 MiB"),
-        ("text", packed("text", br#"{"format":1,"a":""#, b"aaaaaaaa", 200 << 20), "larger than 128 MiB"),
-        ("blanks", packed("blanks", b"", b"        ", 140 << 20), "larger than 128 MiB"),
-        ("deep", packed("deep", b"", b"[", 1 << 20), "recursion limit"),
+        (
+            "zeros",
+            packed("zeros", br#"{"format":1,"lists":["#, b"0,", 64 << 20),
+            "more than 256 MiB",
+        ),
+        (
+            "body",
+            packed(
+                "body",
+                br#"{"answers":{"GET /a":{"body":["#,
+                b"[],",
+                64 << 20,
+            ),
+            "more than 256 MiB",
+        ),
+        (
+            "text",
+            packed("text", br#"{"format":1,"a":""#, b"aaaaaaaa", 200 << 20),
+            "larger than 128 MiB",
+        ),
+        (
+            "blanks",
+            packed("blanks", b"", b"        ", 140 << 20),
+            "larger than 128 MiB",
+        ),
+        (
+            "deep",
+            packed("deep", b"", b"[", 1 << 20),
+            "recursion limit",
+        ),
     ];
     for (name, path, text) in bombs {
         assert_eq!(replayed(&path).fails(2, text).out, "", "{name}");
@@ -346,11 +502,20 @@ fn a_bundle_is_a_regular_file_of_a_limited_size() {
     replayed("/dev/zero".as_ref()).fails(2, "is not a regular file");
     replayed(&folder).fails(2, "is not a regular file");
     let pipe = folder.join(format!("gpuctl-bounds-{}-pipe", std::process::id()));
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
     replayed(&pipe).fails(2, "is not a regular file");
     std::fs::remove_file(pipe).unwrap();
     let large = folder.join(format!("gpuctl-bounds-{}-large", std::process::id()));
-    std::fs::File::create(&large).unwrap().set_len(10 << 30).unwrap();
+    std::fs::File::create(&large)
+        .unwrap()
+        .set_len(10 << 30)
+        .unwrap();
     replayed(&large).fails(2, "larger than 64 MiB");
     std::fs::remove_file(large).unwrap();
 }
@@ -359,23 +524,42 @@ fn a_bundle_is_a_regular_file_of_a_limited_size() {
 fn files_that_are_read_whole_have_a_limit() {
     let attack = Attack::start("large-files", |_, output| empty(output));
     let large = attack.folder.join("large");
-    std::fs::File::create(&large).unwrap().set_len(3 << 30).unwrap();
+    std::fs::File::create(&large)
+        .unwrap()
+        .set_len(3 << 30)
+        .unwrap();
     let settings = attack.folder.join("settings.yaml");
     for file in ["/dev/zero", large.to_str().unwrap()] {
         let says = format!("{file}: it is larger than 16 MiB");
-        let top = ["top", "nodes", "--require-metrics", "--prometheus", "http://127.0.0.1:1"];
+        let top = [
+            "top",
+            "nodes",
+            "--require-metrics",
+            "--prometheus",
+            "http://127.0.0.1:1",
+        ];
         for flag in ["--prometheus-token-file", "--prometheus-ca-file"] {
-            attack.run(&[&top[..], &[flag, file]].concat()).fails(2, &says);
+            attack
+                .run(&[&top[..], &[flag, file]].concat())
+                .fails(2, &says);
         }
-        attack.run(&["get", "nodes", "--kubeconfig", file]).fails(2, &says);
-        attack.run(&["config", "view", "--config", file]).fails(2, &says);
+        attack
+            .run(&["get", "nodes", "--kubeconfig", file])
+            .fails(2, &says);
+        attack
+            .run(&["config", "view", "--config", file])
+            .fails(2, &says);
         attack.run(&["report", "--prices", file]).fails(2, &says);
         for key in ["token_file", "password_file", "ca_file"] {
             let prometheus = json!({"url": "http://127.0.0.1:1", "user": "u", key: file});
             std::fs::write(&settings, json!({"prometheus": prometheus}).to_string()).unwrap();
             let mut command = gpuctl();
-            command.env_remove("GPUCTL_PROMETHEUS").env("KUBECONFIG", attack.folder.join("config"));
-            command.args(["top", "nodes", "--require-metrics", "--config"]).arg(&settings);
+            command
+                .env_remove("GPUCTL_PROMETHEUS")
+                .env("KUBECONFIG", attack.folder.join("config"));
+            command
+                .args(["top", "nodes", "--require-metrics", "--config"])
+                .arg(&settings);
             measured(command).fails(2, &says);
         }
     }
@@ -389,10 +573,19 @@ fn pipes_of_the_shell_are_read_whole() {
         ("get jobs --kubeconfig <(cat \"$KUBECONFIG\")", 0),
         ("get jobs --config <(echo 'thresholds: {idle: 7}')", 0),
         ("validate -f <(echo 'kind: nothing')", 3),
-        ("top nodes --require-metrics --prometheus http://127.0.0.1:1 --prometheus-token-file <(echo token)", 6),
+        (
+            "top nodes --require-metrics --prometheus http://127.0.0.1:1 --prometheus-token-file <(echo token)",
+            6,
+        ),
     ] {
         let mut command = Command::new("bash");
-        command.args(["-c", &format!("\"$0\" {arguments}"), env!("CARGO_BIN_EXE_gpuctl")]).env("KUBECONFIG", &kubeconfig);
+        command
+            .args([
+                "-c",
+                &format!("\"$0\" {arguments}"),
+                env!("CARGO_BIN_EXE_gpuctl"),
+            ])
+            .env("KUBECONFIG", &kubeconfig);
         command.env("GPUCTL_PROMETHEUS", "none");
         let run = measured(command).within_limits();
         assert_eq!(run.code, Some(code), "{arguments}: {}", run.err);
@@ -418,11 +611,19 @@ fn a_program_that_prints_without_an_end_is_killed() {
     let config = json!({"prometheus": {"url": "http://127.0.0.1:1", "token_command": PLUGIN}});
     std::fs::write(folder.join("config.yaml"), config.to_string()).unwrap();
     let mut plugin = gpuctl();
-    plugin.env("KUBECONFIG", folder.join("kubeconfig")).args(["get", "nodes"]);
+    plugin
+        .env("KUBECONFIG", folder.join("kubeconfig"))
+        .args(["get", "nodes"]);
     let mut token = gpuctl();
-    token.env_remove("GPUCTL_PROMETHEUS").env("KUBECONFIG", "/nonexistent").args(["doctor", "--config"]);
+    token
+        .env_remove("GPUCTL_PROMETHEUS")
+        .env("KUBECONFIG", "/nonexistent")
+        .args(["doctor", "--config"]);
     token.arg(folder.join("config.yaml"));
-    for (command, text) in [(plugin, "printed more than a mebibyte"), (token, "printed too much")] {
+    for (command, text) in [
+        (plugin, "printed more than a mebibyte"),
+        (token, "printed too much"),
+    ] {
         let run = measured(command).within_limits();
         let all = format!("{}{}", run.out, run.err);
         assert!(all.contains(text) && !all.contains("canary"), "{all}");
@@ -434,7 +635,11 @@ fn a_program_that_prints_without_an_end_is_killed() {
 fn too_few_file_descriptors_are_an_error_and_no_panic() {
     for limit in 5..16 {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" get nodes"), env!("CARGO_BIN_EXE_gpuctl")]);
+        command.args([
+            "-c",
+            &format!("ulimit -n {limit}; exec \"$0\" get nodes"),
+            env!("CARGO_BIN_EXE_gpuctl"),
+        ]);
         command.env("KUBECONFIG", "/nonexistent");
         measured(command).fails(1, "the process may open too few files");
     }
@@ -452,8 +657,20 @@ fn the_name_of_a_metric_is_no_matcher() {
 /// The `pod:` block must not reach paths and fields that `host_path` and `security` refuse.
 #[test]
 fn the_pod_overlay_is_held_to_the_rules_of_the_other_fields() {
-    let folders = ["/", "//", "/etc/./", "/var/run/docker.sock", "/var/lib/kubelet/pods", "/proc/1/root"];
-    let volumes = folders.map(|path| (format!("volumes: [{{name: a, hostPath: {{path: {path}}}}}]"), "may not be mounted"));
+    let folders = [
+        "/",
+        "//",
+        "/etc/./",
+        "/var/run/docker.sock",
+        "/var/lib/kubelet/pods",
+        "/proc/1/root",
+    ];
+    let volumes = folders.map(|path| {
+        (
+            format!("volumes: [{{name: a, hostPath: {{path: {path}}}}}]"),
+            "may not be mounted",
+        )
+    });
     let fields = [
         "hostPID: true",
         "hostIPC: true",
@@ -462,16 +679,27 @@ fn the_pod_overlay_is_held_to_the_rules_of_the_other_fields() {
         "ephemeralContainers: [{name: a, securityContext: {privileged: true}}]",
     ];
     let fields = fields.map(|field| (field.to_owned(), "may not set"));
-    let added = ("containers: [{securityContext: {capabilities: {add: [SYS_ADMIN]}}}]".to_owned(), "may not add the capability");
+    let added = (
+        "containers: [{securityContext: {capabilities: {add: [SYS_ADMIN]}}}]".to_owned(),
+        "may not add the capability",
+    );
     let path = std::env::temp_dir().join(format!("gpuctl-bounds-{}-pod.yaml", std::process::id()));
     for (field, message) in volumes.into_iter().chain(fields).chain([added]) {
-        let document = format!("kind: compute\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: b}}\npod: {{{field}}}\n");
+        let document = format!(
+            "kind: compute\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: b}}\npod: {{{field}}}\n"
+        );
         std::fs::write(&path, document).unwrap();
         let mut command = gpuctl();
-        command.env("KUBECONFIG", "/nonexistent").args(["validate", "-f"]).arg(&path);
+        command
+            .env("KUBECONFIG", "/nonexistent")
+            .args(["validate", "-f"])
+            .arg(&path);
         let run = measured(command).within_limits();
         let text = format!("{}{}", run.out, run.err);
-        assert!(run.code == Some(3) && text.contains(message), "{field}: {text}");
+        assert!(
+            run.code == Some(3) && text.contains(message),
+            "{field}: {text}"
+        );
     }
     std::fs::remove_file(path).unwrap();
 }

@@ -1,4 +1,5 @@
-//! Objects of a tenant that mislead commands of other users: owners, pool definitions, defaults, times, numbers.
+//! Objects of a tenant that mislead commands of other users: owners, pool definitions, defaults,
+//! times, numbers.
 
 use gpuctl_sandbox::nodes::node;
 use gpuctl_sandbox::{Kubectl, Persona};
@@ -29,9 +30,12 @@ fn pod(namespace: &str, name: &str, gpus: &str) -> Value {
 /// The paths of a user's requests, from the API server's audit log.
 fn asked(of: Persona) -> Vec<String> {
     let text = std::fs::read_to_string(cluster().folder().join("audit.log")).unwrap_or_default();
-    let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let entries = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let own = entries.filter(|entry| entry["user"]["username"] == of.user());
-    own.map(|entry| entry["requestURI"].as_str().unwrap_or_default().to_owned()).collect()
+    own.map(|entry| entry["requestURI"].as_str().unwrap_or_default().to_owned())
+        .collect()
 }
 
 #[test]
@@ -60,26 +64,57 @@ fn owners_of_pods_lead_to_no_request_but_reads_of_workloads() {
         let mut pod = pod(space, &format!("owned-{index}"), "1");
         // The garbage collector would delete a pod whose owner does not exist.
         pod["metadata"]["finalizers"] = json!(["example.com/stay"]);
-        pod["metadata"]["ownerReferences"] =
-            json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": format!("u-{index}"), "controller": true}]);
+        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": format!("u-{index}"), "controller": true}]);
         // The API server refuses some of these itself.
         let _ = admin().try_run(&["create", "-f", "-"], &pod.to_string());
     }
     let made = admin().json(&["get", "pods", "-n", space]);
     assert!(made["items"].as_array().unwrap().len() >= 8, "{made}");
-    let seen = gpuctl_as(Persona::Heidi, &["get", "workloads", "-n", space, "-o", "json"], "").ok();
-    assert!(seen.json().to_string().contains("owned-0"), "the pod itself is the workload: {}", seen.out);
-    for verb in [["tree", "pod/owned-0"], ["describe", "workload"], ["get", "consumers"]] {
-        gpuctl_as(Persona::Heidi, &[verb.as_slice(), &["-n", space]].concat(), "");
+    let seen = gpuctl_as(
+        Persona::Heidi,
+        &["get", "workloads", "-n", space, "-o", "json"],
+        "",
+    )
+    .ok();
+    assert!(
+        seen.json().to_string().contains("owned-0"),
+        "the pod itself is the workload: {}",
+        seen.out
+    );
+    for verb in [
+        ["tree", "pod/owned-0"],
+        ["describe", "workload"],
+        ["get", "consumers"],
+    ] {
+        gpuctl_as(
+            Persona::Heidi,
+            &[verb.as_slice(), &["-n", space]].concat(),
+            "",
+        );
     }
     let paths = asked(Persona::Heidi);
-    assert!(paths.iter().any(|path| path.contains(&format!("/namespaces/{space}/pods"))), "{paths:?}");
+    assert!(
+        paths
+            .iter()
+            .any(|path| path.contains(&format!("/namespaces/{space}/pods"))),
+        "{paths:?}"
+    );
     let own = paths.iter().filter(|path| path.contains(space));
     let led: Vec<&String> = own
         .filter(|path| {
-            ["proxy", "/services/", "/secrets", "/scale", "watch=true", "..", "%2e", "poddisruptionbudgets", "/roles/"]
-                .iter()
-                .any(|part| path.contains(part))
+            [
+                "proxy",
+                "/services/",
+                "/secrets",
+                "/scale",
+                "watch=true",
+                "..",
+                "%2e",
+                "poddisruptionbudgets",
+                "/roles/",
+            ]
+            .iter()
+            .any(|part| path.contains(part))
         })
         .collect();
     assert!(led.is_empty(), "{led:?}");
@@ -104,7 +139,17 @@ fn unreadable_times_and_counts_hide_nothing() {
             "state": {"terminated": {"exitCode": 1, "startedAt": "9999-12-31T23:59:59Z", "finishedAt": "9999-12-31T23:59:59Z"}},
         }],
     }});
-    admin().run(&["patch", "pod", "victim", "-n", space, "--subresource=status", "--type=merge", "-p", &status.to_string()]);
+    admin().run(&[
+        "patch",
+        "pod",
+        "victim",
+        "-n",
+        space,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &status.to_string(),
+    ]);
     for arguments in [
         &["get", "queues", "--preemptions"][..],
         &["get", "workloads", "-A"],
@@ -113,9 +158,18 @@ fn unreadable_times_and_counts_hide_nothing() {
         &["get", "jobs", "-A"],
     ] {
         let run = gpuctl_as(Persona::Admin, arguments, "").ok();
-        assert!(!run.err.contains("does not speak Kubernetes"), "{arguments:?}: {}", run.err);
+        assert!(
+            !run.err.contains("does not speak Kubernetes"),
+            "{arguments:?}: {}",
+            run.err
+        );
     }
-    let workloads = gpuctl_as(Persona::Admin, &["get", "workloads", "-n", space, "-o", "json"], "").ok();
+    let workloads = gpuctl_as(
+        Persona::Admin,
+        &["get", "workloads", "-n", space, "-o", "json"],
+        "",
+    )
+    .ok();
     assert!(workloads.out.contains("victim"), "{}", workloads.out);
 }
 
@@ -134,23 +188,55 @@ fn impossible_requests_are_not_counted_and_are_named() {
         },
     }));
     let seen = gpuctl_as(Persona::Admin, &["get", "overview"], "").ok();
-    assert!(seen.err.contains("impossible request") && seen.err.contains("hostile-numbers/huge-0"), "{}", seen.err);
-    assert!(!seen.out.contains("9223372036854775") && !seen.out.contains("18446744073709551"), "{}", seen.out);
-    for arguments in
-        [&["get", "workloads", "-n", space][..], &["get", "consumers"], &["why", "--all", "-n", space], &["get", "gpu-types"]]
-    {
+    assert!(
+        seen.err.contains("impossible request") && seen.err.contains("hostile-numbers/huge-0"),
+        "{}",
+        seen.err
+    );
+    assert!(
+        !seen.out.contains("9223372036854775") && !seen.out.contains("18446744073709551"),
+        "{}",
+        seen.out
+    );
+    for arguments in [
+        &["get", "workloads", "-n", space][..],
+        &["get", "consumers"],
+        &["why", "--all", "-n", space],
+        &["get", "gpu-types"],
+    ] {
         let run = gpuctl_as(Persona::Admin, arguments, "");
-        assert!(!run.err.contains("panicked") && (0..=8).contains(&run.code), "{arguments:?}: {} {}", run.code, run.err);
-        assert!(!run.out.contains("9223372036854775") && !run.out.contains("18446744073709551"), "{}", run.out);
+        assert!(
+            !run.err.contains("panicked") && (0..=8).contains(&run.code),
+            "{arguments:?}: {} {}",
+            run.code,
+            run.err
+        );
+        assert!(
+            !run.out.contains("9223372036854775") && !run.out.contains("18446744073709551"),
+            "{}",
+            run.out
+        );
     }
     admin().run(&["delete", "deployment", "many", "-n", space]);
-    admin().run(&["delete", "pods", "--all", "-n", space, "--force", "--grace-period=0"]);
+    admin().run(&[
+        "delete",
+        "pods",
+        "--all",
+        "-n",
+        space,
+        "--force",
+        "--grace-period=0",
+    ]);
 }
 
 #[test]
 fn deleting_a_pool_touches_only_labels_that_gpuctl_sets() {
     let mut host = node("evil-01", None, &[]);
-    for (key, value) in [("security-zone", "trusted"), ("type", "kwok"), ("gpuctl/pool", "evil")] {
+    for (key, value) in [
+        ("security-zone", "trusted"),
+        ("type", "kwok"),
+        ("gpuctl/pool", "evil"),
+    ] {
         host["metadata"]["labels"][key] = value.into();
     }
     cluster().add_nodes(&[host]);
@@ -172,9 +258,17 @@ fn deleting_a_pool_touches_only_labels_that_gpuctl_sets() {
         "data": {"pool": definition.to_string()},
     }));
     let run = gpuctl_as(Persona::Admin, &["delete", "pool", "evil", "--yes"], "").ok();
-    assert!(run.err.contains("gpuctl does not set") && run.err.contains("security-zone"), "{}", run.err);
+    assert!(
+        run.err.contains("gpuctl does not set") && run.err.contains("security-zone"),
+        "{}",
+        run.err
+    );
     let labels = admin().json(&["get", "node", "evil-01"])["metadata"]["labels"].clone();
-    assert_eq!((&labels["security-zone"], &labels["type"]), (&json!("trusted"), &json!("kwok")), "{labels}");
+    assert_eq!(
+        (&labels["security-zone"], &labels["type"]),
+        (&json!("trusted"), &json!("kwok")),
+        "{labels}"
+    );
     assert_eq!(labels["gpuctl/pool"], Value::Null, "{labels}");
     admin().run(&["delete", "node", "evil-01"]);
 }
@@ -184,7 +278,17 @@ struct Defaults;
 
 impl Drop for Defaults {
     fn drop(&mut self) {
-        let _ = admin().try_run(&["delete", "configmap", "gpuctl-defaults", "-n", "gpuctl-system", "--ignore-not-found"], "");
+        let _ = admin().try_run(
+            &[
+                "delete",
+                "configmap",
+                "gpuctl-defaults",
+                "-n",
+                "gpuctl-system",
+                "--ignore-not-found",
+            ],
+            "",
+        );
     }
 }
 
@@ -207,31 +311,99 @@ fn defaults_of_somebody_else_reach_no_pod_silently() {
     }));
     let job = "kind: training\nversion: v1\njob: {name: t}\nenvironment: {image: busybox, command: [sleep, '1']}\n\
                resources: {gpu: 1, pool: deceived}\n";
-    let create = |more: &[&str]| gpuctl_as(Persona::Admin, &[&["create", "-f", "-", "-n", space], more].concat(), job);
+    let create = |more: &[&str]| {
+        gpuctl_as(
+            Persona::Admin,
+            &[&["create", "-f", "-", "-n", space], more].concat(),
+            job,
+        )
+    };
     let run = create(&["--dry-run=client", "-o", "yaml"]).ok();
     let fields = "(env, imagePullSecret, keep_for, labels, limits, tolerations)";
-    assert!(run.err.contains("--trust-namespace") && run.err.contains(fields), "{}", run.err);
-    for hidden in ["LD_PRELOAD", "HTTPS_PROXY", "other-service", "berlin", "evil", "activeDeadlineSeconds"] {
+    assert!(
+        run.err.contains("--trust-namespace") && run.err.contains(fields),
+        "{}",
+        run.err
+    );
+    for hidden in [
+        "LD_PRELOAD",
+        "HTTPS_PROXY",
+        "other-service",
+        "berlin",
+        "evil",
+        "activeDeadlineSeconds",
+    ] {
         assert!(!run.out.contains(hidden), "{hidden}: {}", run.out);
     }
     let garbage = json!({"data": {"defaults.yaml": "kind: defaults\nversion: v1\nlimitz: 3\n"}});
-    admin().run(&["patch", "configmap", "gpuctl-defaults", "-n", "gpuctl-system", "--type=merge", "-p", &garbage.to_string()]);
+    admin().run(&[
+        "patch",
+        "configmap",
+        "gpuctl-defaults",
+        "-n",
+        "gpuctl-system",
+        "--type=merge",
+        "-p",
+        &garbage.to_string(),
+    ]);
     let run = create(&["--dry-run=client", "-o", "yaml"]).ok();
-    assert!(run.err.contains("nothing that can be read"), "an unmarked namespace stops nobody: {}", run.err);
+    assert!(
+        run.err.contains("nothing that can be read"),
+        "an unmarked namespace stops nobody: {}",
+        run.err
+    );
     let site = "kind: defaults\nversion: v1\npools: {deceived: {queue: a}}\n";
-    let tenant = gpuctl_as(Persona::Alice, &["apply", "-f", "-", "--trust-namespace"], site);
-    assert_ne!(tenant.code, 0, "a user without cluster-wide rights cannot mark the namespace: {}", tenant.err);
-    gpuctl_as(Persona::Admin, &["apply", "-f", "-", "--trust-namespace", "--force"], text).ok();
+    let tenant = gpuctl_as(
+        Persona::Alice,
+        &["apply", "-f", "-", "--trust-namespace"],
+        site,
+    );
+    assert_ne!(
+        tenant.code, 0,
+        "a user without cluster-wide rights cannot mark the namespace: {}",
+        tenant.err
+    );
+    gpuctl_as(
+        Persona::Admin,
+        &["apply", "-f", "-", "--trust-namespace", "--force"],
+        text,
+    )
+    .ok();
     let run = create(&[]).ok();
-    assert!(run.out.contains("environment.env.HTTPS_PROXY: http://proxy:3128"), "{}", run.out);
-    assert!(run.out.contains("MY_PASSWORD") && !run.out.contains("PRETEND-SECRET"), "{}", run.out);
-    assert!(run.err.contains("LD_PRELOAD") && run.err.contains("allow_env") && run.err.contains("label `app`"), "{}", run.err);
+    assert!(
+        run.out
+            .contains("environment.env.HTTPS_PROXY: http://proxy:3128"),
+        "{}",
+        run.out
+    );
+    assert!(
+        run.out.contains("MY_PASSWORD") && !run.out.contains("PRETEND-SECRET"),
+        "{}",
+        run.out
+    );
+    assert!(
+        run.err.contains("LD_PRELOAD")
+            && run.err.contains("allow_env")
+            && run.err.contains("label `app`"),
+        "{}",
+        run.err
+    );
     let made = admin().json(&["get", "job", "t", "-n", space])["spec"]["template"].to_string();
-    assert!(made.contains("HTTPS_PROXY") && made.contains("berlin"), "{made}");
-    assert!(!made.contains("LD_PRELOAD") && !made.contains("BASH_ENV") && !made.contains("other-service"), "{made}");
+    assert!(
+        made.contains("HTTPS_PROXY") && made.contains("berlin"),
+        "{made}"
+    );
+    assert!(
+        !made.contains("LD_PRELOAD")
+            && !made.contains("BASH_ENV")
+            && !made.contains("other-service"),
+        "{made}"
+    );
 }
 
 #[test]
 fn a_name_that_leads_out_of_its_path_is_refused() {
-    gpuctl_as(Persona::Admin, &["describe", "job", "../x"], "").exits(2).says("error: ");
+    gpuctl_as(Persona::Admin, &["describe", "job", "../x"], "")
+        .exits(2)
+        .says("error: ");
 }

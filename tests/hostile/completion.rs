@@ -35,13 +35,35 @@ const HOSTILE: [&str; 20] = [
 
 /// Requires that a shell is installed.
 fn shell(name: &str) {
-    let installed = || Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let installed = || {
+        Command::new(name)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok()
+    };
     if !installed() {
-        for arguments in [&["update", "--quiet"][..], &["install", "--yes", "--quiet", "--no-install-recommends", name]] {
-            let _ = Command::new("apt-get").args(arguments).stdout(Stdio::null()).status();
+        for arguments in [
+            &["update", "--quiet"][..],
+            &[
+                "install",
+                "--yes",
+                "--quiet",
+                "--no-install-recommends",
+                name,
+            ],
+        ] {
+            let _ = Command::new("apt-get")
+                .args(arguments)
+                .stdout(Stdio::null())
+                .status();
         }
     }
-    assert!(installed(), "`{name}` is not installed, and apt-get cannot install it");
+    assert!(
+        installed(),
+        "`{name}` is not installed, and apt-get cannot install it"
+    );
 }
 
 /// A shell with completion in a pseudo-terminal, in a temporary folder.
@@ -54,7 +76,8 @@ struct Session {
 impl Session {
     fn start(name: &str) -> Self {
         shell(name);
-        let folder = std::env::temp_dir().join(format!("gpuctl-completion-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("gpuctl-completion-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("files")).unwrap();
         fs::write(folder.join("contexts.json"), contexts().to_string()).unwrap();
@@ -63,16 +86,29 @@ impl Session {
         }
         fs::write(folder.join("files/harmless-job.yaml"), "").unwrap();
         let (start, setup) = match name {
-            "bash" => ("bash --norc --noprofile -i", "source <(gpuctl completion bash)"),
+            "bash" => (
+                "bash --norc --noprofile -i",
+                "source <(gpuctl completion bash)",
+            ),
             "zsh" => (
                 "zsh -f -i",
                 "autoload -Uz compinit; compinit -u -d dump; source <(gpuctl completion zsh); setopt no_auto_menu; LISTMAX=10000",
             ),
-            _ => ("fish --no-config --interactive", "gpuctl completion fish | source"),
+            _ => (
+                "fish --no-config --interactive",
+                "gpuctl completion fish | source",
+            ),
         };
-        let own = Path::new(env!("CARGO_BIN_EXE_gpuctl")).parent().unwrap().display().to_string();
+        let own = Path::new(env!("CARGO_BIN_EXE_gpuctl"))
+            .parent()
+            .unwrap()
+            .display()
+            .to_string();
         let path = format!("{own}:{}", std::env::var("PATH").unwrap());
-        let (home, kubeconfig) = (folder.display().to_string(), cluster().kubeconfig(Persona::Admin).display().to_string());
+        let (home, kubeconfig) = (
+            folder.display().to_string(),
+            cluster().kubeconfig(Persona::Admin).display().to_string(),
+        );
         let cache = folder.join("cache").display().to_string();
         let environment = [
             ("PATH", path.as_str()),
@@ -85,7 +121,11 @@ impl Session {
         let tty = Tty::start(&format!("cd {home}; exec {start}"), (200, 50), &environment);
         // Keys that are typed before the prompt can get lost.
         tty.until("a prompt", |text| !text.trim().is_empty());
-        let mut session = Self { folder, tty, lines: 0 };
+        let mut session = Self {
+            folder,
+            tty,
+            lines: 0,
+        };
         session.types(setup);
         session
     }
@@ -94,7 +134,10 @@ impl Session {
     fn types(&mut self, keys: &str) -> String {
         self.lines += 1;
         // The quotes separate the shell's output from the echo of the keys.
-        let (typed, printed) = (format!("echo en''d-{}-line", self.lines), format!("end-{}-line", self.lines));
+        let (typed, printed) = (
+            format!("echo en''d-{}-line", self.lines),
+            format!("end-{}-line", self.lines),
+        );
         self.tty.press(&format!("{keys}\r{typed}\r"));
         self.tty.sees(&printed)
     }
@@ -111,16 +154,30 @@ impl Session {
             prepare(self);
             self.types(&format!("{line}\t")).contains(wanted)
         });
-        assert!(done, "`{line}` does not become `{wanted}`:\n{}", self.tty.text());
+        assert!(
+            done,
+            "`{line}` does not become `{wanted}`:\n{}",
+            self.tty.text()
+        );
     }
 
     /// Adds hostile names to all cached names, with a current timestamp.
     fn poison(&self) {
         let found = self.folder.join("cache/gpuctl/found");
-        for path in fs::read_dir(found).unwrap().map(|entry| entry.unwrap().path()) {
-            let mut kept: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-            let Some(names) = kept["answer"]["names"].as_array_mut() else { continue };
-            *names = HOSTILE.iter().enumerate().map(|(index, name)| json!(format!("h{index}-{name}"))).collect();
+        for path in fs::read_dir(found)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
+            let mut kept: Value =
+                serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            let Some(names) = kept["answer"]["names"].as_array_mut() else {
+                continue;
+            };
+            *names = HOSTILE
+                .iter()
+                .enumerate()
+                .map(|(index, name)| json!(format!("h{index}-{name}")))
+                .collect();
             names.push("harmless-cached".into());
             kept["answer"]["at"] = jiff::Timestamp::now().as_second().into();
             fs::write(&path, kept.to_string()).unwrap();
@@ -128,8 +185,12 @@ impl Session {
     }
 
     fn is_unharmed(&self) {
-        let names = fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().file_name());
-        let pwned: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("pwned")).collect();
+        let names = fs::read_dir(&self.folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        let pwned: Vec<_> = names
+            .filter(|name| name.to_string_lossy().starts_with("pwned"))
+            .collect();
         assert!(pwned.is_empty(), "{pwned:?}\n{}", self.tty.text());
     }
 }
@@ -146,8 +207,17 @@ fn context(name: &str) -> Value {
 
 /// A kubeconfig with hostile context names.
 fn contexts() -> Value {
-    let hostile = HOSTILE.iter().enumerate().map(|(index, name)| context(&format!("h{index}-{name}")));
-    let all: Vec<Value> = hostile.chain([context("harmless-context"), context("-rf"), context("--all")]).collect();
+    let hostile = HOSTILE
+        .iter()
+        .enumerate()
+        .map(|(index, name)| context(&format!("h{index}-{name}")));
+    let all: Vec<Value> = hostile
+        .chain([
+            context("harmless-context"),
+            context("-rf"),
+            context("--all"),
+        ])
+        .collect();
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "harmless-context", "contexts": all,
         "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}], "users": [{"name": "none", "user": {}}],
@@ -158,7 +228,11 @@ fn contexts() -> Value {
 fn owned_pods(namespace: &str) {
     let kubectl = cluster().kubectl(Persona::Admin);
     let _ = kubectl.try_run(&["create", "namespace", namespace], "");
-    let names = ["$(touch${IFS}pwned-owner)", "`touch pwned-owner`", "harmless-owner"];
+    let names = [
+        "$(touch${IFS}pwned-owner)",
+        "`touch pwned-owner`",
+        "harmless-owner",
+    ];
     for (index, name) in names.iter().enumerate() {
         let owner = json!({"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": format!("Logs{index}"), "name": name, "uid": format!("u{index}"), "controller": true});
         kubectl.apply(&json!({
@@ -180,11 +254,17 @@ fn attack(name: &str) {
     }
     for word in ["", "-r", "--al"] {
         let screen = session.types(&format!("{contexts} {word}\t"));
-        assert!(!screen.contains("--context -rf") && !screen.contains("--context --all"), "{screen}");
+        assert!(
+            !screen.contains("--context -rf") && !screen.contains("--context --all"),
+            "{screen}"
+        );
     }
     session.is_unharmed();
 
-    session.completes("gpuctl validate -f files/harml", "-f files/harmless-job.yaml");
+    session.completes(
+        "gpuctl validate -f files/harml",
+        "-f files/harmless-job.yaml",
+    );
     for index in 0..HOSTILE.len() {
         session.types(&format!("gpuctl validate -f files/h{index}-\t"));
     }
@@ -192,7 +272,11 @@ fn attack(name: &str) {
     session.is_unharmed();
 
     session.completes("gpuctl describe node plain-", "describe node plain-01");
-    session.completes_after("gpuctl describe node harml", "describe node harmless-cached", Session::poison);
+    session.completes_after(
+        "gpuctl describe node harml",
+        "describe node harmless-cached",
+        Session::poison,
+    );
     for index in 0..HOSTILE.len() {
         session.poison();
         session.types(&format!("gpuctl describe node h{index}-\t"));
@@ -224,14 +308,23 @@ fn fish_runs_no_name_that_it_completes() {
 /// would.
 #[test]
 fn every_protocol_offers_harmless_names_alone() {
-    let folder = std::env::temp_dir().join(format!("gpuctl-completion-protocols-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!(
+        "gpuctl-completion-protocols-{}",
+        std::process::id()
+    ));
     fs::create_dir_all(&folder).unwrap();
     let kubeconfig = folder.join("contexts.json");
     fs::write(&kubeconfig, contexts().to_string()).unwrap();
     let as_plugin = folder.join("kubectl_complete-gpuctl");
     let _ = fs::remove_file(&as_plugin);
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_gpuctl"), &as_plugin).unwrap();
-    let words = ["gpuctl", "--kubeconfig", kubeconfig.to_str().unwrap(), "--context", ""];
+    let words = [
+        "gpuctl",
+        "--kubeconfig",
+        kubeconfig.to_str().unwrap(),
+        "--context",
+        "",
+    ];
     let answer = |mut command: Command| {
         command.env_remove("KUBECONFIG").env("HOME", &folder);
         String::from_utf8(command.output().unwrap().stdout).unwrap()
@@ -239,7 +332,9 @@ fn every_protocol_offers_harmless_names_alone() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
         command.arg("--").args(words).env("COMPLETE", shell);
-        command.env("_CLAP_COMPLETE_INDEX", "4").env("_CLAP_IFS", "\n");
+        command
+            .env("_CLAP_COMPLETE_INDEX", "4")
+            .env("_CLAP_IFS", "\n");
         assert_eq!(answer(command).trim_end(), "harmless-context", "{shell}");
     }
     let mut command = Command::new(&as_plugin);

@@ -1,7 +1,7 @@
 //! Archives of a hostile container that `cp` unpacks.
 //!
-//! The container is a kwok pod, whose commands run on this machine. GNU tar there hands its output to a script, which
-//! sends something else.
+//! The container is a kwok pod, whose commands run on this machine. GNU tar there hands its output
+//! to a script, which sends something else.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -34,9 +34,15 @@ impl Container {
         fs::create_dir_all(&here).unwrap();
         fs::write(inside.join("top"), "").unwrap();
         let admin = cluster().kubectl(Persona::Admin);
-        admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+        admin.apply(
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        );
         let a100 = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
-        let node = node(&format!("{namespace}-0"), Some(a100), &[("nvidia.com/gpu", 8)]);
+        let node = node(
+            &format!("{namespace}-0"),
+            Some(a100),
+            &[("nvidia.com/gpu", 8)],
+        );
         cluster().add_nodes(&[in_pool(node, namespace)]);
         let script = inside.join("hostile");
         admin.apply(&json!({
@@ -54,14 +60,24 @@ impl Container {
         gpuctl_as(Persona::Admin, &create, &yaml).ok();
         let end = Instant::now() + Duration::from_secs(90);
         loop {
-            let jobs = gpuctl_as(Persona::Admin, &["-n", namespace, "get", "jobs", "-o", "json"], "").ok().json();
+            let jobs = gpuctl_as(
+                Persona::Admin,
+                &["-n", namespace, "get", "jobs", "-o", "json"],
+                "",
+            )
+            .ok()
+            .json();
             if jobs["items"][0]["status"] == "running" {
                 break;
             }
             assert!(Instant::now() < end, "the job never ran: {jobs:#}");
             std::thread::sleep(Duration::from_millis(200));
         }
-        Self { namespace, inside, here }
+        Self {
+            namespace,
+            inside,
+            here,
+        }
     }
 
     /// Makes tar send the output of a shell script. `bytes` are in the file `$0.bytes`.
@@ -77,9 +93,14 @@ impl Container {
 
     fn download(&self) -> Child {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).args(["-n", self.namespace, "cp", "a:top"]);
+        command
+            .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
+            .args(["-n", self.namespace, "cp", "a:top"]);
         command.arg(self.here.join("copy")).args(["-o", "json"]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command.spawn().unwrap()
     }
 
@@ -98,8 +119,16 @@ impl Container {
         });
         let run = finish(child, Duration::from_secs(60));
         let most = memory.join().unwrap();
-        assert!(most > 0 && most < MOST_MEMORY, "{} MiB of memory", most >> 20);
-        assert!(names(&self.here).iter().all(|name| name == "copy"), "{:?}", names(&self.here));
+        assert!(
+            most > 0 && most < MOST_MEMORY,
+            "{} MiB of memory",
+            most >> 20
+        );
+        assert!(
+            names(&self.here).iter().all(|name| name == "copy"),
+            "{:?}",
+            names(&self.here)
+        );
         run
     }
 }
@@ -113,7 +142,9 @@ fn peak(status: &Path) -> Option<u64> {
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
 }
 
 /// Builds a GNU tar header with a raw size field.
@@ -160,8 +191,14 @@ fn sparse(name: &str, whole: u64) -> Vec<u8> {
 fn two_kilobytes_neither_fill_the_disk_nor_the_memory() {
     let container = Container::start("hostile-archives");
     let once = "cat >/dev/null & cat \"$0.bytes\"; wait";
-    let run = container.copy(once, &[sparse("./top", 8 << 40), vec![0; 1024]].concat()).ok().json();
-    assert_eq!((run["files"].as_u64(), run["bytes"].as_u64()), (Some(1), Some(8 << 40)));
+    let run = container
+        .copy(once, &[sparse("./top", 8 << 40), vec![0; 1024]].concat())
+        .ok()
+        .json();
+    assert_eq!(
+        (run["files"].as_u64(), run["bytes"].as_u64()),
+        (Some(1), Some(8 << 40))
+    );
     let data = fs::metadata(container.here.join("copy")).unwrap();
     assert_eq!(data.len(), 8 << 40);
     assert!(data.blocks() < 1000, "{} blocks on the disk", data.blocks());
@@ -171,7 +208,10 @@ fn two_kilobytes_neither_fill_the_disk_nor_the_memory() {
     let endless = "exec 2>/dev/null; cat \"$0.bytes\" && cat /dev/zero";
     let repeated = "exec 2>/dev/null; while cat \"$0.bytes\"; do :; done";
     for kind in *b"LKxg" {
-        container.copy(endless, &header("./top", kind, &base_256(6 << 30))).exits(1).says("longer than 1 MiB");
+        container
+            .copy(endless, &header("./top", kind, &base_256(6 << 30)))
+            .exits(1)
+            .says("longer than 1 MiB");
         let small = [header("./top", kind, &octal(512)), vec![b'x'; 512]].concat();
         container.copy(repeated, &small).exits(1);
     }
@@ -185,34 +225,73 @@ fn two_kilobytes_neither_fill_the_disk_nor_the_memory() {
         &[checked(list), blocks].concat(),
     );
     // Sizes that exceed every disk, negative and malformed ones.
-    for size in [base_256(1 << 62), base_256(u64::MAX), [0xff; 12], *b"77777777777\0"] {
+    for size in [
+        base_256(1 << 62),
+        base_256(u64::MAX),
+        [0xff; 12],
+        *b"77777777777\0",
+    ] {
         let name = if size[0] == b'7' { "../out" } else { "./top" };
         container.copy(endless, &header(name, b'0', &size)).exits(1);
     }
     // Endless useless members: outside the folder, pipes, repeated names.
-    for member in [header("../out", b'0', &octal(0)), header("./top", b'6', &octal(0)), header("./top", b'0', &octal(0))] {
+    for member in [
+        header("../out", b'0', &octal(0)),
+        header("./top", b'6', &octal(0)),
+        header("./top", b'0', &octal(0)),
+    ] {
         let many = member.repeat(2000);
-        container.copy(repeated, &many).exits(1).says("cannot be copied");
+        container
+            .copy(repeated, &many)
+            .exits(1)
+            .says("cannot be copied");
     }
     // An archive that never ends, and one that ends too early.
-    container.copy(endless, &[header("./top", b'0', &octal(0)), vec![0; 1024]].concat()).exits(1);
-    container.copy(once, &header("./top", b'0', &octal(4096))).exits(1);
+    container
+        .copy(
+            endless,
+            &[header("./top", b'0', &octal(0)), vec![0; 1024]].concat(),
+        )
+        .exits(1);
+    container
+        .copy(once, &header("./top", b'0', &octal(4096)))
+        .exits(1);
     assert!(names(&container.here).is_empty());
 }
 
 #[test]
 fn names_that_are_left_out_are_counted_not_kept() {
     let container = Container::start("hostile-names");
-    let members = [header("../out", b'0', &octal(0)).repeat(30_000), header("./top", b'0', &octal(0)), vec![0; 1024]].concat();
-    let run = container.copy("cat >/dev/null & cat \"$0.bytes\"; wait", &members).exits(1);
+    let members = [
+        header("../out", b'0', &octal(0)).repeat(30_000),
+        header("./top", b'0', &octal(0)),
+        vec![0; 1024],
+    ]
+    .concat();
+    let run = container
+        .copy("cat >/dev/null & cat \"$0.bytes\"; wait", &members)
+        .exits(1);
     let answer = run.json();
-    assert_eq!((answer["skipped"].as_array().unwrap().len(), answer["skippedCount"].as_u64()), (20, Some(30_000)));
-    assert!(run.err.len() < 10_000 && run.err.contains("left out 29980 more"), "{} bytes", run.err.len());
+    assert_eq!(
+        (
+            answer["skipped"].as_array().unwrap().len(),
+            answer["skippedCount"].as_u64()
+        ),
+        (20, Some(30_000))
+    );
+    assert!(
+        run.err.len() < 10_000 && run.err.contains("left out 29980 more"),
+        "{} bytes",
+        run.err.len()
+    );
 }
 
 /// Sends a signal and waits for the end. It takes a second at most, but the machine may be busy.
 fn interrupt(child: Child, signal: &str) -> Run {
-    Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+    Command::new("kill")
+        .args([&format!("-{signal}"), &child.id().to_string()])
+        .status()
+        .unwrap();
     finish(child, Duration::from_secs(5)).says("interrupted while copying")
 }
 
@@ -223,8 +302,12 @@ fn a_signal_ends_the_merge_of_many_files() {
     let target = container.here.join("copy/top");
     fs::create_dir_all(&target).unwrap();
     let files = (0..FILES).map(|index| header(&format!("./top/{index}"), b'0', &octal(0)));
-    let archive =
-        [header("./top/", b'5', &octal(0))].into_iter().chain(files).chain([vec![0; 1024]]).flatten().collect::<Vec<u8>>();
+    let archive = [header("./top/", b'5', &octal(0))]
+        .into_iter()
+        .chain(files)
+        .chain([vec![0; 1024]])
+        .flatten()
+        .collect::<Vec<u8>>();
     container.sends("cat >/dev/null & cat \"$0.bytes\"; wait", &archive);
     // A merge can be complete before the signal arrives, and then the command succeeds.
     let mut is_tried = [false; 2];
@@ -236,16 +319,33 @@ fn a_signal_ends_the_merge_of_many_files() {
             assert!(Instant::now() < end, "nothing was moved");
             std::thread::sleep(Duration::from_millis(1));
         }
-        Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+        Command::new("kill")
+            .args([&format!("-{signal}"), &child.id().to_string()])
+            .status()
+            .unwrap();
         let run = finish(child, Duration::from_secs(5));
         if run.code == 0 {
             assert_eq!(names(&target).len(), FILES);
         } else {
-            let run = run.exits(130).says("interrupted while copying").says("may hold a part of the copy");
-            assert!((1..FILES).contains(&names(&target).len()), "{} files", names(&target).len());
+            let run = run
+                .exits(130)
+                .says("interrupted while copying")
+                .says("may hold a part of the copy");
+            assert!(
+                (1..FILES).contains(&names(&target).len()),
+                "{} files",
+                names(&target).len()
+            );
             // The removal of many files may take longer than the command.
-            for staging in names(&container.here.join("copy")).iter().filter(|name| *name != "top") {
-                assert!(run.err.contains(&format!("{staging} is not removed yet")), "{staging}: {}", run.err);
+            for staging in names(&container.here.join("copy"))
+                .iter()
+                .filter(|name| *name != "top")
+            {
+                assert!(
+                    run.err.contains(&format!("{staging} is not removed yet")),
+                    "{staging}: {}",
+                    run.err
+                );
                 fs::remove_dir_all(container.here.join("copy").join(staging)).unwrap();
             }
             is_tried[attempt % 2] = true;
@@ -265,24 +365,39 @@ fn a_signal_ends_a_copy_at_once_and_removes_what_arrived() {
     let file = header("./top", b'0', &base_256(2 << 30));
     for (script, signal, code) in [
         ("exec 2>/dev/null; cat \"$0.bytes\" /dev/zero", "INT", 130),
-        ("exec 2>/dev/null; cat \"$0.bytes\"; head -c 2000000 /dev/zero; exec sleep 60", "TERM", 130),
+        (
+            "exec 2>/dev/null; cat \"$0.bytes\"; head -c 2000000 /dev/zero; exec sleep 60",
+            "TERM",
+            130,
+        ),
     ] {
         container.sends(script, &file);
         let child = container.download();
         let end = Instant::now() + Duration::from_secs(30);
         let has_begun = || {
-            let staged = names(&container.here).into_iter().map(|name| container.here.join(name).join("top"));
-            staged.filter_map(|path| fs::metadata(path).ok()).any(|data| data.len() > 1 << 20)
+            let staged = names(&container.here)
+                .into_iter()
+                .map(|name| container.here.join(name).join("top"));
+            staged
+                .filter_map(|path| fs::metadata(path).ok())
+                .any(|data| data.len() > 1 << 20)
         };
         while !has_begun() {
             assert!(Instant::now() < end, "nothing arrived");
             std::thread::sleep(Duration::from_millis(5));
         }
         interrupt(child, signal).exits(code);
-        assert!(names(&container.here).is_empty(), "{:?}", names(&container.here));
+        assert!(
+            names(&container.here).is_empty(),
+            "{:?}",
+            names(&container.here)
+        );
     }
     // A complete archive from a tar that never exits.
     let whole = [header("./top", b'0', &octal(0)), vec![0; 1024]].concat();
-    container.copy("cat \"$0.bytes\"; exec sleep 60", &whole).exits(1).says("did not exit after its archive");
+    container
+        .copy("cat \"$0.bytes\"; exec sleep 60", &whole)
+        .exits(1)
+        .says("did not exit after its archive");
     assert!(names(&container.here).is_empty());
 }

@@ -22,7 +22,8 @@ struct Machine {
 
 impl Machine {
     fn new(name: &str) -> Self {
-        let root = std::env::temp_dir().join(format!("gpuctl-local-files-{name}-{}", std::process::id()));
+        let root =
+            std::env::temp_dir().join(format!("gpuctl-local-files-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(root.join("outside")).unwrap();
         fs::create_dir_all(root.join("jobs/sub")).unwrap();
@@ -43,7 +44,10 @@ impl Machine {
         for (place, target) in links {
             symlink(target, machine.jobs().join(place)).unwrap();
         }
-        let fifo = Command::new("mkfifo").arg(machine.jobs().join("fifo")).status().unwrap();
+        let fifo = Command::new("mkfifo")
+            .arg(machine.jobs().join("fifo"))
+            .status()
+            .unwrap();
         assert!(fifo.success());
         machine
     }
@@ -67,8 +71,14 @@ impl Drop for Machine {
 }
 
 fn yaml(name: &str, files: &[&str]) -> String {
-    let entries: String = files.iter().enumerate().map(|(index, file)| format!("  f{index}: {}\n", json!(file))).collect();
-    format!("kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox}}\nfiles:\n{entries}")
+    let entries: String = files
+        .iter()
+        .enumerate()
+        .map(|(index, file)| format!("  f{index}: {}\n", json!(file)))
+        .collect();
+    format!(
+        "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox}}\nfiles:\n{entries}"
+    )
 }
 
 /// Runs gpuctl without a cluster.
@@ -76,7 +86,12 @@ fn alone(arguments: &[&str], input: &str) -> Run {
     let mut command = gpuctl();
     command.env("KUBECONFIG", "/nonexistent").args(arguments);
     let run = run(command, input);
-    assert!(!run.out.contains(CANARY) && !run.err.contains(CANARY), "{}{}", run.out, run.err);
+    assert!(
+        !run.out.contains(CANARY) && !run.err.contains(CANARY),
+        "{}{}",
+        run.out,
+        run.err
+    );
     run
 }
 
@@ -109,8 +124,16 @@ fn outside(machine: &Machine) -> Vec<String> {
         "//etc/passwd",
         "..",
     ];
-    let own = [absolute("outside/secret"), absolute("outside/none"), absolute("jobs/../outside/secret")];
-    relative.iter().map(ToString::to_string).chain(own).collect()
+    let own = [
+        absolute("outside/secret"),
+        absolute("outside/none"),
+        absolute("jobs/../outside/secret"),
+    ];
+    relative
+        .iter()
+        .map(ToString::to_string)
+        .chain(own)
+        .collect()
 }
 
 #[test]
@@ -120,9 +143,14 @@ fn every_path_that_leads_out_of_the_folder_is_refused_at_its_line() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let path = machine.yaml(&names);
     let path = path.to_str().unwrap();
-    let answer = alone(&["validate", "-f", path, "-o", "json"], "").exits(3).json();
+    let answer = alone(&["validate", "-f", path, "-o", "json"], "")
+        .exits(3)
+        .json();
     let problems = answer["files"][0]["problems"].as_array().unwrap();
-    let refused: Vec<&Value> = problems.iter().filter(|one| one["severity"] == "error").collect();
+    let refused: Vec<&Value> = problems
+        .iter()
+        .filter(|one| one["severity"] == "error")
+        .collect();
     assert_eq!(refused.len(), names.len(), "{refused:#?}");
     let mut shapes = BTreeSet::new();
     for (index, (name, problem)) in names.iter().zip(&refused).enumerate() {
@@ -131,7 +159,13 @@ fn every_path_that_leads_out_of_the_folder_is_refused_at_its_line() {
         let message = problem["message"].as_str().unwrap();
         assert!(message.contains(&format!("`{name}`")), "{name}: {message}");
         shapes.insert(message.replace(name, "NAME"));
-        assert!(problem["hint"].as_str().unwrap().contains("--allow-files-from DIR"), "{problem}");
+        assert!(
+            problem["hint"]
+                .as_str()
+                .unwrap()
+                .contains("--allow-files-from DIR"),
+            "{problem}"
+        );
     }
     assert_eq!(shapes.len(), 1, "{shapes:#?}");
 
@@ -147,31 +181,76 @@ fn every_path_that_leads_out_of_the_folder_is_refused_at_its_line() {
     ] {
         let run = alone(command, "").exits(3);
         let text = run.out + &run.err;
-        assert!(text.contains("job.yaml:6:7") && text.contains("--allow-files-from DIR"), "{command:?}: {text}");
-        assert_eq!(text.matches("is outside the folder of this file").count(), names.len(), "{command:?}: {text}");
+        assert!(
+            text.contains("job.yaml:6:7") && text.contains("--allow-files-from DIR"),
+            "{command:?}: {text}"
+        );
+        assert_eq!(
+            text.matches("is outside the folder of this file").count(),
+            names.len(),
+            "{command:?}: {text}"
+        );
     }
     // Deleting needs no local file.
-    alone(&["delete", "-f", path], "").exits(6).says("no cluster is configured");
+    alone(&["delete", "-f", path], "")
+        .exits(6)
+        .says("no cluster is configured");
 }
 
 #[test]
 fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
     let machine = Machine::new("special");
     let path = machine.yaml(&["fifo", "sub", "", "none.py", "train.py/x", "inside/../.."]);
-    let run = alone(&["validate", "-f", path.to_str().unwrap(), "-o", "json"], "").exits(3);
+    let run = alone(
+        &["validate", "-f", path.to_str().unwrap(), "-o", "json"],
+        "",
+    )
+    .exits(3);
     let problems = run.json()["files"][0]["problems"].clone();
-    let messages: Vec<&str> = problems.as_array().unwrap().iter().filter_map(|one| one["message"].as_str()).collect();
+    let messages: Vec<&str> = problems
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["message"].as_str())
+        .collect();
     let regular = |name: &str| format!("cannot read `{name}`: it is not a regular file");
     let missing = |name: &str| format!("cannot read `{name}`: no such file");
-    for wanted in [regular("fifo"), regular("sub"), regular(""), missing("none.py"), missing("train.py/x")] {
-        assert!(messages.contains(&wanted.as_str()), "{wanted}: {messages:#?}");
+    for wanted in [
+        regular("fifo"),
+        regular("sub"),
+        regular(""),
+        missing("none.py"),
+        missing("train.py/x"),
+    ] {
+        assert!(
+            messages.contains(&wanted.as_str()),
+            "{wanted}: {messages:#?}"
+        );
     }
-    assert_eq!(messages.iter().filter(|message| message.starts_with("cannot read")).count(), 6, "{messages:#?}");
+    assert_eq!(
+        messages
+            .iter()
+            .filter(|message| message.starts_with("cannot read"))
+            .count(),
+        6,
+        "{messages:#?}"
+    );
     // No flag allows devices or files in `/proc`.
     let path = machine.yaml(&["/proc/self/environ", "/dev/zero", "environ"]);
-    let all = ["validate", "-f", path.to_str().unwrap(), "--allow-files-from", "/"];
+    let all = [
+        "validate",
+        "-f",
+        path.to_str().unwrap(),
+        "--allow-files-from",
+        "/",
+    ];
     let run = alone(&all, "").exits(3);
-    assert_eq!(run.out.matches("it is not a regular file").count(), 3, "{}", run.out);
+    assert_eq!(
+        run.out.matches("it is not a regular file").count(),
+        3,
+        "{}",
+        run.out
+    );
 }
 
 #[test]
@@ -189,7 +268,11 @@ fn yaml_from_stdin_reads_no_local_files() {
     ] {
         let run = alone(command, &text).exits(3);
         let text = run.out + &run.err;
-        assert_eq!(text.matches("YAML from stdin reads no local files").count(), 3, "{command:?}: {text}");
+        assert_eq!(
+            text.matches("YAML from stdin reads no local files").count(),
+            3,
+            "{command:?}: {text}"
+        );
         for place in ["stdin:6:7", "stdin:7:7", "stdin:8:7"] {
             assert!(text.contains(place), "{command:?}: {text}");
         }
@@ -197,7 +280,14 @@ fn yaml_from_stdin_reads_no_local_files() {
     // A name for stdin resolves to a device.
     for place in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
         let run = alone(&["validate", "-f", place, "--allow-files-from", "/"], &text).exits(3);
-        assert_eq!(run.out.matches("YAML from stdin reads no local files").count(), 3, "{place}: {}", run.out);
+        assert_eq!(
+            run.out
+                .matches("YAML from stdin reads no local files")
+                .count(),
+            3,
+            "{place}: {}",
+            run.out
+        );
     }
 }
 
@@ -212,25 +302,45 @@ fn an_agent_uploads_no_local_files() {
     let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let run = alone(&["mcp"], &format!("{begin}\n{ready}\n{}\n", call("validate")));
-    assert!(run.out.contains("reads no local files"), "{}{}", run.out, run.err);
+    let run = alone(
+        &["mcp"],
+        &format!("{begin}\n{ready}\n{}\n", call("validate")),
+    );
+    assert!(
+        run.out.contains("reads no local files"),
+        "{}{}",
+        run.out,
+        run.err
+    );
 }
 
 #[test]
 fn files_inside_are_read_and_listed_with_size_and_destination() {
     let machine = Machine::new("inside");
     let absolute = machine.jobs().join("train.py").display().to_string();
-    let names = ["train.py", "./sub/../train.py", "../jobs/sub/data.json", "inside", &absolute];
+    let names = [
+        "train.py",
+        "./sub/../train.py",
+        "../jobs/sub/data.json",
+        "inside",
+        &absolute,
+    ];
     let path = machine.yaml(&names);
     let path = path.to_str().unwrap();
     let listed = |text: &str| {
         for (index, bytes) in [9, 9, 3, 3, 9].iter().enumerate() {
             let line = format!("({bytes} B) -> /workspace/f{index}");
-            assert!(text.lines().any(|one| one.contains("local file ") && one.contains(&line)), "{line}: {text}");
+            assert!(
+                text.lines()
+                    .any(|one| one.contains("local file ") && one.contains(&line)),
+                "{line}: {text}"
+            );
         }
     };
     listed(&alone(&["validate", "-f", path], "").ok().out);
-    let answer = alone(&["validate", "-f", path, "-o", "json"], "").ok().json();
+    let answer = alone(&["validate", "-f", path, "-o", "json"], "")
+        .ok()
+        .json();
     let wanted = json!({"path": machine.jobs().join("train.py"), "bytes": 9, "destination": "/workspace/f0"});
     assert_eq!(answer["files"][0]["localFiles"][0], wanted);
 
@@ -238,24 +348,41 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
     let elsewhere = machine.root.join("elsewhere.yaml");
     symlink(path, &elsewhere).unwrap();
     let run = alone(&["validate", "-f", elsewhere.to_str().unwrap()], "").exits(3);
-    assert!(run.out.contains("cannot read `train.py`: no such file"), "{}", run.out);
+    assert!(
+        run.out.contains("cannot read `train.py`: no such file"),
+        "{}",
+        run.out
+    );
 
     let space = "local-files";
-    cluster().kubectl(Persona::Admin).run(&["create", "namespace", space]);
+    cluster()
+        .kubectl(Persona::Admin)
+        .run(&["create", "namespace", space]);
     let admin = |words: &[&str]| {
         let words = [words, &["-f", path, "-n", space, "--allow-pending"]].concat();
         gpuctl_as(Persona::Admin, &words, "")
     };
     listed(&admin(&["create", "--dry-run=client"]).ok().out);
-    listed(&admin(&["create", "--dry-run=client", "-o", "yaml"]).ok().err);
+    listed(
+        &admin(&["create", "--dry-run=client", "-o", "yaml"])
+            .ok()
+            .err,
+    );
     listed(&admin(&["create", "--dry-run=server"]).ok().out);
-    listed(&gpuctl_as(Persona::Admin, &["diff", "-f", path, "-n", space], "").exits(1).err);
+    listed(
+        &gpuctl_as(Persona::Admin, &["diff", "-f", path, "-n", space], "")
+            .exits(1)
+            .err,
+    );
     let created = admin(&["create", "-o", "json"]).ok().json();
     assert_eq!(created["localFiles"][0], wanted, "{created}");
     assert_eq!(created["localFiles"].as_array().unwrap().len(), 5);
     // Every apply checks the folder again.
     fs::write(machine.jobs().join("train.py"), "print(2)\n").unwrap();
-    assert_eq!(gpuctl_as(Persona::Admin, &["diff", "-f", path, "-n", space], "").code, 1);
+    assert_eq!(
+        gpuctl_as(Persona::Admin, &["diff", "-f", path, "-n", space], "").code,
+        1
+    );
 }
 
 /// A job file in a home folder could otherwise read its owner's keys.
@@ -266,13 +393,30 @@ fn hidden_files_are_refused_until_their_folder_is_allowed() {
     fs::create_dir_all(&keys).unwrap();
     fs::write(keys.join("id_rsa"), CANARY).unwrap();
     symlink(".ssh/id_rsa", machine.jobs().join("visible")).unwrap();
-    let path = machine.yaml(&[".ssh/id_rsa", ".ssh/none", ".none/id_rsa", "visible", "sub/../.ssh/id_rsa"]);
+    let path = machine.yaml(&[
+        ".ssh/id_rsa",
+        ".ssh/none",
+        ".none/id_rsa",
+        "visible",
+        "sub/../.ssh/id_rsa",
+    ]);
     let run = alone(&["validate", "-f", path.to_str().unwrap()], "").exits(3);
-    assert_eq!(run.out.matches(" is hidden, and a job file").count(), 5, "{}", run.out);
+    assert_eq!(
+        run.out.matches(" is hidden, and a job file").count(),
+        5,
+        "{}",
+        run.out
+    );
     let path = machine.yaml(&[".ssh/id_rsa", "visible"]);
     let folders = [machine.jobs(), keys].map(|folder| folder.display().to_string());
     for folder in &folders {
-        let words = ["validate", "-f", path.to_str().unwrap(), "--allow-files-from", folder];
+        let words = [
+            "validate",
+            "-f",
+            path.to_str().unwrap(),
+            "--allow-files-from",
+            folder,
+        ];
         assert_eq!(alone(&words, "").ok().out.matches("local file ").count(), 2);
     }
 }
@@ -284,16 +428,41 @@ fn folders_are_allowed_one_by_one() {
     fs::create_dir_all(&more).unwrap();
     fs::write(more.join("b"), "b").unwrap();
     let secret = machine.root.join("outside/secret").display().to_string();
-    let path = machine.yaml(&["../outside/secret", "link", "to-folder/secret", &secret, "../more/b"]);
+    let path = machine.yaml(&[
+        "../outside/secret",
+        "link",
+        "to-folder/secret",
+        &secret,
+        "../more/b",
+    ]);
     let path = path.to_str().unwrap();
     let outside = machine.root.join("outside").display().to_string();
-    let one = alone(&["validate", "-f", path, "--allow-files-from", &outside], "").exits(3);
-    assert_eq!(one.out.matches("is outside the folder").count(), 1, "{}", one.out);
+    let one = alone(
+        &["validate", "-f", path, "--allow-files-from", &outside],
+        "",
+    )
+    .exits(3);
+    assert_eq!(
+        one.out.matches("is outside the folder").count(),
+        1,
+        "{}",
+        one.out
+    );
     let more = more.display().to_string();
-    let both = ["validate", "-f", path, "--allow-files-from", &outside, "--allow-files-from", &more];
+    let both = [
+        "validate",
+        "-f",
+        path,
+        "--allow-files-from",
+        &outside,
+        "--allow-files-from",
+        &more,
+    ];
     assert_eq!(alone(&both, "").ok().out.matches("local file ").count(), 5);
     let none = ["validate", "-f", path, "--allow-files-from", "/nonexistent"];
-    alone(&none, "").exits(2).says("cannot open the folder `/nonexistent` of `--allow-files-from`");
+    alone(&none, "")
+        .exits(2)
+        .says("cannot open the folder `/nonexistent` of `--allow-files-from`");
     let file = ["validate", "-f", path, "--allow-files-from", &secret];
     alone(&file, "").exits(2).says("cannot open the folder");
 }
@@ -301,22 +470,43 @@ fn folders_are_allowed_one_by_one() {
 #[test]
 fn files_that_kubernetes_would_refuse_are_refused_at_their_line() {
     let machine = Machine::new("large");
-    let large = |name: &str, bytes: usize| fs::write(machine.jobs().join(name), vec![b'x'; bytes]).unwrap();
+    let large =
+        |name: &str, bytes: usize| fs::write(machine.jobs().join(name), vec![b'x'; bytes]).unwrap();
     large("half", 500 << 10);
     large("huge", 64 << 20);
     let path = machine.yaml(&["half", "train.py", "half", "huge"]);
-    let run = alone(&["validate", "-f", path.to_str().unwrap(), "-o", "json"], "").exits(3);
+    let run = alone(
+        &["validate", "-f", path.to_str().unwrap(), "-o", "json"],
+        "",
+    )
+    .exits(3);
     let problems = run.json()["files"][0]["problems"].clone();
-    let errors: Vec<&Value> = problems.as_array().unwrap().iter().filter(|one| one["severity"] == "error").collect();
-    assert_eq!((errors.len(), &errors[0]["line"]), (1, &json!(8)), "{problems:#}");
-    assert_eq!(errors[0]["message"], "`files` have 66536 KiB together; at most 900 fit");
+    let errors: Vec<&Value> = problems
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["severity"] == "error")
+        .collect();
+    assert_eq!(
+        (errors.len(), &errors[0]["line"]),
+        (1, &json!(8)),
+        "{problems:#}"
+    );
+    assert_eq!(
+        errors[0]["message"],
+        "`files` have 66536 KiB together; at most 900 fit"
+    );
 }
 
 /// Replacing a folder by a link between the check and the read must not lead out.
 #[test]
 fn a_folder_that_is_exchanged_meanwhile_leads_nowhere() {
     let machine = Machine::new("race");
-    let (place, real, link) = (machine.jobs().join("data"), machine.jobs().join("data.real"), machine.jobs().join("data.link"));
+    let (place, real, link) = (
+        machine.jobs().join("data"),
+        machine.jobs().join("data.real"),
+        machine.jobs().join("data.link"),
+    );
     fs::create_dir_all(&place).unwrap();
     fs::write(place.join("secret"), "harmless").unwrap();
     symlink("../outside", &link).unwrap();
@@ -329,7 +519,9 @@ fn a_folder_that_is_exchanged_meanwhile_leads_nowhere() {
         }
     }
     let over = AtomicBool::new(false);
-    let swap = |from: &Path, to: &Path| while fs::rename(from, to).is_err() && !over.load(Ordering::Relaxed) {};
+    let swap = |from: &Path, to: &Path| {
+        while fs::rename(from, to).is_err() && !over.load(Ordering::Relaxed) {}
+    };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
@@ -342,7 +534,17 @@ fn a_folder_that_is_exchanged_meanwhile_leads_nowhere() {
         let _end = End(&over);
         // `alone` fails when the canary is printed, which a dry run does with every file.
         for _ in 0..40 {
-            let _ = alone(&["create", "-f", path.to_str().unwrap(), "--dry-run=client", "-o", "yaml"], "");
+            let _ = alone(
+                &[
+                    "create",
+                    "-f",
+                    path.to_str().unwrap(),
+                    "--dry-run=client",
+                    "-o",
+                    "yaml",
+                ],
+                "",
+            );
         }
     });
 }

@@ -1,5 +1,6 @@
-//! Attacks on gpuctl, repeated: names, files, logs, servers and roles that somebody hostile controls. One file for each
-//! kind of attack; `SECURITY.md` lists what is trusted and what each file tries.
+//! Attacks on gpuctl, repeated: names, files, logs, servers and roles that somebody hostile
+//! controls. One file for each kind of attack; `SECURITY.md` lists what is trusted and what each
+//! file tries.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod agents;

@@ -33,7 +33,8 @@ const WITHOUT_CLUSTER: [&str; 14] = [
     "man",
 ];
 
-/// A task that needs objects of Kueue or Volcano, which this cluster does not serve; tests/queues runs it.
+/// A task that needs objects of Kueue or Volcano, which this cluster does not serve; tests/queues
+/// runs it.
 const WITHOUT_OBJECTS: [&str; 1] = ["describe queues"];
 
 fn name(group: &str, verb: &str) -> String {
@@ -47,7 +48,11 @@ fn name(group: &str, verb: &str) -> String {
         }
         words
     };
-    let verb = if verb == "Copy" { "cp".to_owned() } else { kebab(verb) };
+    let verb = if verb == "Copy" {
+        "cp".to_owned()
+    } else {
+        kebab(verb)
+    };
     match group {
         "Command" => verb,
         "GetMetrics" => format!("get metrics {verb}"),
@@ -59,10 +64,19 @@ fn name(group: &str, verb: &str) -> String {
 /// need rights.
 fn commands_of_the_table() -> Vec<String> {
     let source = include_str!("../../src/verbs.rs");
-    let table = source.split_once("$make! {").unwrap().1.split_once("macro_rules! tasks_of").unwrap().0;
+    let table = source
+        .split_once("$make! {")
+        .unwrap()
+        .1
+        .split_once("macro_rules! tasks_of")
+        .unwrap()
+        .0;
     let (mut group, mut found) = (String::new(), Vec::new());
     for line in table.lines().map(str::trim) {
-        if let Some(opened) = line.strip_suffix(" {").filter(|word| word.chars().all(char::is_alphanumeric)) {
+        if let Some(opened) = line
+            .strip_suffix(" {")
+            .filter(|word| word.chars().all(char::is_alphanumeric))
+        {
             opened.clone_into(&mut group);
         } else if let Some((verb, rest)) = line.split_once('(')
             && verb.starts_with(|letter: char| letter.is_uppercase())
@@ -81,53 +95,108 @@ fn every_verb_of_the_table_has_a_case() {
     let cases = cases(scene());
     let is_run = |command: &String| {
         // `get jobs` is also typed `get job`; `describe job` has a noun in the singular only.
-        let line = |case: &Case| case.args.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(" ");
-        cases.iter().any(|case| format!("{} ", line(case)).starts_with(&format!("{command} ")))
+        let line = |case: &Case| {
+            case.args
+                .iter()
+                .take(3)
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        cases
+            .iter()
+            .any(|case| format!("{} ", line(case)).starts_with(&format!("{command} ")))
     };
     let groups = ["get", "describe", "get metrics", "get clusters"];
     let missing: Vec<&String> = all
         .iter()
         .filter(|command| !is_run(command))
         .filter(|command| {
-            ![&WITHOUT_CLUSTER[..], &groups, &WITHOUT_OBJECTS, &["describe queue"]].concat().contains(&command.as_str())
+            ![
+                &WITHOUT_CLUSTER[..],
+                &groups,
+                &WITHOUT_OBJECTS,
+                &["describe queue"],
+            ]
+            .concat()
+            .contains(&command.as_str())
         })
         .collect();
     assert!(missing.is_empty(), "verbs without a case: {missing:?}");
-    let listed = scene().gpuctl("", &["auth", "check", "-o", "json"]).ok().json();
-    let tasks: BTreeSet<&str> =
-        listed["items"].as_array().unwrap().iter().map(|item| item["command"].as_str().unwrap()).collect();
+    let listed = scene()
+        .gpuctl("", &["auth", "check", "-o", "json"])
+        .ok()
+        .json();
+    let tasks: BTreeSet<&str> = listed["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["command"].as_str().unwrap())
+        .collect();
     let tried: BTreeSet<&str> = cases.iter().map(|case| case.task).collect();
-    let untried: Vec<&&str> = tasks.difference(&tried).filter(|task| !WITHOUT_OBJECTS.contains(task)).collect();
-    assert!(untried.is_empty(), "tasks of `auth check` without a case: {untried:?}");
+    let untried: Vec<&&str> = tasks
+        .difference(&tried)
+        .filter(|task| !WITHOUT_OBJECTS.contains(task))
+        .collect();
+    assert!(
+        untried.is_empty(),
+        "tasks of `auth check` without a case: {untried:?}"
+    );
 }
 
 /// The roles that gpuctl prints for a case and its user.
 fn printed(scene: &Scene, case: &Case, user: &str, extent: &str) -> String {
     let words: Vec<&str> = case.task.split(' ').collect();
     let extent = format!("--emit-role={extent}");
-    scene.gpuctl("", &[&["auth", "check"], &words[..], &[&extent, "--user", user]].concat()).ok().out
+    scene
+        .gpuctl(
+            "",
+            &[&["auth", "check"], &words[..], &[&extent, "--user", user]].concat(),
+        )
+        .ok()
+        .out
 }
 
 fn try_case(scene: &Scene, case: &Case, user: &str) -> Result<(), String> {
     let what = format!("{} ({})", case.args.join(" "), case.task);
-    let failed = |step: &str, code: i32, out: &str, err: &str| Err(format!("{what}: {step}: exit {code}\n{out}{err}"));
+    let failed = |step: &str, code: i32, out: &str, err: &str| {
+        Err(format!("{what}: {step}: exit {code}\n{out}{err}"))
+    };
     let words: Vec<&str> = case.task.split(' ').collect();
     let run = scene.run_case(user, case);
     if !case.is_open && !is_lack(&run) {
-        return failed("is not refused without a role", run.code, &run.out, &run.err);
+        return failed(
+            "is not refused without a role",
+            run.code,
+            &run.out,
+            &run.err,
+        );
     }
     let mut extents = vec!["minimal"];
     extents.extend(case.reads.then_some("full"));
     for extent in extents {
         // Cases run at the same time, and some have the same role.
-        scene.admin.run_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &printed(scene, case, user, extent));
+        scene.admin.run_with(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            &printed(scene, case, user, extent),
+        );
         let check = scene.until_allowed(user, &[&["auth", "check"], &words[..]].concat());
         if check.code != 0 {
-            return failed(&format!("the role `{extent}` is not enough for `auth check`"), check.code, &check.out, &check.err);
+            return failed(
+                &format!("the role `{extent}` is not enough for `auth check`"),
+                check.code,
+                &check.out,
+                &check.err,
+            );
         }
         let run = scene.run_case(user, case);
         if !case.codes.contains(&run.code) || (extent == "full" && is_lack(&run)) {
-            return failed(&format!("with the role `{extent}`"), run.code, &run.out, &run.err);
+            return failed(
+                &format!("with the role `{extent}`"),
+                run.code,
+                &run.out,
+                &run.err,
+            );
         }
     }
     Ok(())
@@ -136,14 +205,16 @@ fn try_case(scene: &Scene, case: &Case, user: &str) -> Result<(), String> {
 #[test]
 fn every_command_runs_with_exactly_its_printed_role() {
     let scene = scene();
-    let (in_order, cases): (Vec<Case>, Vec<Case>) = cases(scene).into_iter().partition(|case| case.in_order);
+    let (in_order, cases): (Vec<Case>, Vec<Case>) =
+        cases(scene).into_iter().partition(|case| case.in_order);
     let failures = Mutex::new(Vec::new());
     let next = AtomicUsize::new(0);
     let note = |result: Result<(), String>| failures.lock().unwrap().extend(result.err());
     std::thread::scope(|threads| {
         for _ in 0..4 {
             threads.spawn(|| {
-                while let Some((index, case)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, cases.get(i)?)))
+                while let Some((index, case)) = Some(next.fetch_add(1, Ordering::Relaxed))
+                    .and_then(|i| Some((i, cases.get(i)?)))
                 {
                     note(try_case(scene, case, &format!("user-{index}")));
                 }
@@ -154,7 +225,13 @@ fn every_command_runs_with_exactly_its_printed_role() {
         note(try_case(scene, case, &format!("ordered-{index}")));
     }
     let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{} of {} fail:\n{}", failures.len(), cases.len() + in_order.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {} fail:\n{}",
+        failures.len(),
+        cases.len() + in_order.len(),
+        failures.join("\n")
+    );
 }
 
 fn items(list: &Value) -> Vec<Value> {

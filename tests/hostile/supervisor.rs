@@ -1,4 +1,5 @@
-//! Hostile messages to a running supervisor, and its ConfigMap after an interrupted or tampered submission.
+//! Hostile messages to a running supervisor, and its ConfigMap after an interrupted or tampered
+//! submission.
 
 mod fuzzing;
 mod objects;

@@ -11,7 +11,8 @@ use crate::runner::{Run, gpuctl, run};
 pub fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {
-        let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
+        let cluster =
+            Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
         cluster.add_nodes(&[node("plain-01", None, &[])]);
         cluster
     })
@@ -20,6 +21,8 @@ pub fn cluster() -> &'static Cluster {
 /// Runs gpuctl as `persona`.
 pub fn gpuctl_as(persona: Persona, arguments: &[&str], input: &str) -> Run {
     let mut command = gpuctl();
-    command.env("KUBECONFIG", cluster().kubeconfig(persona)).args(arguments);
+    command
+        .env("KUBECONFIG", cluster().kubeconfig(persona))
+        .args(arguments);
     run(command, input)
 }

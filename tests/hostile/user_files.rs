@@ -38,8 +38,14 @@ fn own_user() -> u32 {
 /// A gpuctl command with separate folders and without a Prometheus address.
 fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = gpuctl();
-    command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).env_remove("GPUCTL_PROMETHEUS");
-    for (name, folder) in [("XDG_CONFIG_HOME", "config"), ("XDG_CACHE_HOME", "cache"), ("XDG_STATE_HOME", "state")] {
+    command
+        .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
+        .env_remove("GPUCTL_PROMETHEUS");
+    for (name, folder) in [
+        ("XDG_CONFIG_HOME", "config"),
+        ("XDG_CACHE_HOME", "cache"),
+        ("XDG_STATE_HOME", "state"),
+    ] {
         command.env(name, home.join(folder));
     }
     command.args(arguments);
@@ -49,14 +55,21 @@ fn command(home: &Path, arguments: &[&str]) -> Command {
 /// A gpuctl command as the shell calls it to complete node names, which it caches.
 fn completion(home: &Path) -> Command {
     let mut command = command(home, &["--", "gpuctl", "describe", "node", ""]);
-    command.env("COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "3").env("_CLAP_COMPLETE_COMP_TYPE", "9");
+    command
+        .env("COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", "3")
+        .env("_CLAP_COMPLETE_COMP_TYPE", "9");
     command
 }
 
 /// Runs it in a shell with this umask.
 fn with_umask(umask: &str, gpuctl: &Command) -> Run {
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(format!("umask {umask}; exec \"$0\" \"$@\"")).arg(gpuctl.get_program()).args(gpuctl.get_args());
+    shell
+        .arg("-c")
+        .arg(format!("umask {umask}; exec \"$0\" \"$@\""))
+        .arg(gpuctl.get_program())
+        .args(gpuctl.get_args());
     for (name, value) in gpuctl.get_envs() {
         match value {
             Some(value) => shell.env(name, value),
@@ -111,23 +124,44 @@ fn a_bundle_in_a_shared_folder_harms_nobody_and_stays_private() {
     // Problems that doctor finds are not a failure to write.
     let run = make();
     assert!(fs::metadata(&bundle).unwrap().len() > 0, "{}", run.err);
-    assert_eq!((mode(&bundle), fs::metadata(&bundle).unwrap().uid()), (0o600, own_user()));
+    assert_eq!(
+        (mode(&bundle), fs::metadata(&bundle).unwrap().uid()),
+        (0o600, own_user())
+    );
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
-    let fresh = fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    assert_eq!(fresh.filter(|name| name.starts_with(".gpuctl-")).count(), 0, "temporary files remain");
+    let fresh = fs::read_dir(&shared)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(
+        fresh.filter(|name| name.starts_with(".gpuctl-")).count(),
+        0,
+        "temporary files remain"
+    );
 }
 
 #[test]
 fn folders_are_closed_whatever_the_umask() {
     for umask in ["000", "002", "022"] {
         let home = folder(&format!("umask-{umask}")).join("missing");
-        with_umask(umask, &command(&home, &["config", "set", "thresholds.idle", "7"])).ok();
+        with_umask(
+            umask,
+            &command(&home, &["config", "set", "thresholds.idle", "7"]),
+        )
+        .ok();
         with_umask(umask, &completion(&home)).ok();
         let mut folders = vec![home.clone()];
         let mut files = 0;
         while let Some(folder) = folders.pop() {
-            assert_eq!(mode(&folder), 0o700, "{} with umask {umask}", folder.display());
-            for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            assert_eq!(
+                mode(&folder),
+                0o700,
+                "{} with umask {umask}",
+                folder.display()
+            );
+            for path in fs::read_dir(&folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+            {
                 if path.is_dir() {
                     folders.push(path);
                 } else {
@@ -136,7 +170,10 @@ fn folders_are_closed_whatever_the_umask() {
                 }
             }
         }
-        assert!(files >= 2 && home.join("cache/gpuctl").exists(), "{files} files");
+        assert!(
+            files >= 2 && home.join("cache/gpuctl").exists(),
+            "{files} files"
+        );
     }
 }
 
@@ -153,13 +190,41 @@ fn gpuctl_closes_its_own_folders_and_no_others() {
     };
     let job = others[2].join("job.yaml");
     widen();
-    run(command(&home, &["config", "set", "thresholds.idle", "7"]), "").ok();
+    run(
+        command(&home, &["config", "set", "thresholds.idle", "7"]),
+        "",
+    )
+    .ok();
     run(completion(&home), "").ok();
     let named = others[2].join("config.yaml");
-    run(command(&home, &["config", "set", "thresholds.idle", "7", "--config", named.to_str().unwrap()]), "").ok();
-    run(command(&home, &["init", "training", "--output", job.to_str().unwrap()]), "").ok();
-    own.iter().for_each(|folder| assert_eq!(mode(folder), 0o700, "{}", folder.display()));
-    others.iter().for_each(|folder| assert_eq!(mode(folder), 0o755, "{}", folder.display()));
+    run(
+        command(
+            &home,
+            &[
+                "config",
+                "set",
+                "thresholds.idle",
+                "7",
+                "--config",
+                named.to_str().unwrap(),
+            ],
+        ),
+        "",
+    )
+    .ok();
+    run(
+        command(
+            &home,
+            &["init", "training", "--output", job.to_str().unwrap()],
+        ),
+        "",
+    )
+    .ok();
+    own.iter()
+        .for_each(|folder| assert_eq!(mode(folder), 0o700, "{}", folder.display()));
+    others
+        .iter()
+        .for_each(|folder| assert_eq!(mode(folder), 0o755, "{}", folder.display()));
     // A link is not followed.
     widen();
     fs::remove_dir_all(&own[1]).unwrap();
@@ -179,19 +244,33 @@ fn a_folder_that_others_can_write_is_closed_or_ignored() {
         assert_eq!(mode(&folder), 0o700, "{}", folder.display());
     }
     // gpuctl does not read a file that others can write.
-    let file = fs::read_dir(cache.join("found")).unwrap().next().unwrap().unwrap().path();
-    let planted = fs::read_to_string(&file).unwrap().replace("\"answer\":", "\"planted\":1,\"answer\":");
+    let file = fs::read_dir(cache.join("found"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let planted = fs::read_to_string(&file)
+        .unwrap()
+        .replace("\"answer\":", "\"planted\":1,\"answer\":");
     fs::write(&file, &planted).unwrap();
     set_mode(&file, 0o666);
     run(completion(&home), "").ok();
-    assert!(!fs::read_to_string(&file).unwrap().contains("planted"), "the file of others was believed");
+    assert!(
+        !fs::read_to_string(&file).unwrap().contains("planted"),
+        "the file of others was believed"
+    );
     if chown(&cache, Some(NOBODY), None).is_ok() {
         let before = fs::read_dir(cache.join("found")).unwrap().count();
         let warned = run(command(&home, &["get", "jobs"]), "").ok();
         warned.says("another user owns it or can write to it");
         fs::remove_file(&file).unwrap();
         run(completion(&home), "").ok();
-        assert_eq!(fs::read_dir(cache.join("found")).unwrap().count(), before - 1, "nothing is written there");
+        assert_eq!(
+            fs::read_dir(cache.join("found")).unwrap().count(),
+            before - 1,
+            "nothing is written there"
+        );
     }
 }
 
@@ -199,7 +278,10 @@ fn a_folder_that_others_can_write_is_closed_or_ignored() {
 fn a_config_file_of_others_runs_no_command() {
     let home = folder("token-command");
     let mark = home.join("ran");
-    let text = format!("prometheus: {{url: \"http://127.0.0.1:1\", token_command: \"touch {}\"}}\n", mark.display());
+    let text = format!(
+        "prometheus: {{url: \"http://127.0.0.1:1\", token_command: \"touch {}\"}}\n",
+        mark.display()
+    );
     let ask = || {
         let _ = fs::remove_file(&mark);
         let run = run(command(&home, &["top", "nodes", "--require-metrics"]), "");
@@ -211,11 +293,19 @@ fn a_config_file_of_others_runs_no_command() {
     let refuses = |repair: &str| {
         let (ran, run) = ask();
         assert!(!ran, "the command ran: {}", run.err);
-        run.says("refusing to use `prometheus.token_command`").says(repair);
-        let write = crate::runner::run(command(&home, &["label", "node", "plain-01", "hostile=config"]), "");
+        run.says("refusing to use `prometheus.token_command`")
+            .says(repair);
+        let write = crate::runner::run(
+            command(&home, &["label", "node", "plain-01", "hostile=config"]),
+            "",
+        );
         write.exits(5).says(repair);
     };
-    for changed in [path.clone(), path.parent().unwrap().to_owned(), home.join("config")] {
+    for changed in [
+        path.clone(),
+        path.parent().unwrap().to_owned(),
+        home.join("config"),
+    ] {
         let before = mode(&changed);
         for bits in [0o020, 0o002] {
             set_mode(&changed, before | bits);
@@ -233,15 +323,28 @@ fn a_config_file_of_others_runs_no_command() {
     fs::rename(&path, elsewhere.join("config.yaml")).unwrap();
     symlink(elsewhere.join("config.yaml"), &path).unwrap();
     assert!(ask().0, "a link of the user's");
-    run(command(&home, &["config", "set", "thresholds.idle", "7"]), "").ok();
+    run(
+        command(&home, &["config", "set", "thresholds.idle", "7"]),
+        "",
+    )
+    .ok();
     assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
-    assert!(fs::read_to_string(elsewhere.join("config.yaml")).unwrap().contains("idle: 7"));
+    assert!(
+        fs::read_to_string(elsewhere.join("config.yaml"))
+            .unwrap()
+            .contains("idle: 7")
+    );
     set_mode(&elsewhere, 0o777);
     refuses(&format!("chmod go-w {}", elsewhere.display()));
     set_mode(&elsewhere, 0o755);
     if lchown(&path, Some(NOBODY), None).is_ok() {
         refuses("chown");
-        run(command(&home, &["config", "set", "thresholds.idle", "8"]), "").exits(2).says("belongs to another user");
+        run(
+            command(&home, &["config", "set", "thresholds.idle", "8"]),
+            "",
+        )
+        .exits(2)
+        .says("belongs to another user");
     }
 }
 
@@ -251,7 +354,10 @@ struct Feeder(Child);
 impl Feeder {
     fn start(pipe: &Path, text: &str) -> Self {
         let feed = Command::new("sh")
-            .args(["-c", "trap '' PIPE; while :; do printf %s \"$1\" > \"$0\"; sleep 0.05; done 2>/dev/null"])
+            .args([
+                "-c",
+                "trap '' PIPE; while :; do printf %s \"$1\" > \"$0\"; sleep 0.05; done 2>/dev/null",
+            ])
             .arg(pipe)
             .arg(text)
             .spawn();
@@ -270,11 +376,20 @@ impl Drop for Feeder {
 fn a_config_file_that_is_no_file_runs_no_command() {
     let home = folder("config-pipe");
     let mark = home.join("ran");
-    let text = format!("prometheus: {{url: \"http://127.0.0.1:1\", token_command: \"touch {}\"}}\n", mark.display());
+    let text = format!(
+        "prometheus: {{url: \"http://127.0.0.1:1\", token_command: \"touch {}\"}}\n",
+        mark.display()
+    );
     let path = write_config(&home, &text);
     let pipe = || {
         let _ = fs::remove_file(&path);
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(
+            Command::new("mkfifo")
+                .arg(&path)
+                .status()
+                .unwrap()
+                .success()
+        );
     };
     let refuses = |extra: &[&str]| {
         let arguments = [&["top", "nodes", "--require-metrics"], extra].concat();
@@ -283,8 +398,17 @@ fn a_config_file_that_is_no_file_runs_no_command() {
         assert_ne!(top.code, 0);
         top.says("cannot read ");
         let arguments = [&["label", "node", "plain-01", "hostile=pipe"], extra].concat();
-        run(command(&home, &arguments), "").exits(5).says("cannot read ");
-        run(command(&home, &[&["config", "set", "thresholds.idle", "7"], extra].concat()), "").exits(2);
+        run(command(&home, &arguments), "")
+            .exits(5)
+            .says("cannot read ");
+        run(
+            command(
+                &home,
+                &[&["config", "set", "thresholds.idle", "7"], extra].concat(),
+            ),
+            "",
+        )
+        .exits(2);
     };
     let named = ["--config", path.to_str().unwrap()];
     for folder_mode in [0o700, 0o777] {
@@ -325,17 +449,27 @@ fn a_config_file_that_is_no_file_runs_no_command() {
 fn a_config_file_can_be_a_pipe_of_the_shell() {
     let home = folder("config-shell");
     let mark = home.join("ran");
-    let token = format!("prometheus: {{url: \"http://127.0.0.1:1\", token_command: \"touch {}\"}}", mark.display());
+    let token = format!(
+        "prometheus: {{url: \"http://127.0.0.1:1\", token_command: \"touch {}\"}}",
+        mark.display()
+    );
     let shared = folder("config-shared");
     symlink("/dev/stdin", shared.join("link")).unwrap();
     let shell = |script: &str, text: &str, arguments: &[&str]| {
         let gpuctl = command(&home, arguments);
         let mut shell = Command::new("bash");
-        shell.arg("-c").arg(script).arg(gpuctl.get_program()).args(gpuctl.get_args());
+        shell
+            .arg("-c")
+            .arg(script)
+            .arg(gpuctl.get_program())
+            .args(gpuctl.get_args());
         shell.env("TEXT", text).env("LINK", shared.join("link"));
-        gpuctl.get_envs().filter_map(|(name, value)| Some((name, value?))).for_each(|(name, value)| {
-            shell.env(name, value);
-        });
+        gpuctl
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)))
+            .for_each(|(name, value)| {
+                shell.env(name, value);
+            });
         shell.env_remove("GPUCTL_PROMETHEUS");
         let _ = fs::remove_file(&mark);
         run(shell, "")
@@ -350,11 +484,17 @@ fn a_config_file_can_be_a_pipe_of_the_shell() {
         let ran = shell(script, &token, &top);
         assert!(mark.exists(), "{script}: {}", ran.err);
         // The pipe is read once, and its settings hold for the whole command.
-        shell(script, "safety: {read_only: true}", &label).exits(5).says("read_only");
+        shell(script, "safety: {read_only: true}", &label)
+            .exits(5)
+            .says("read_only");
     }
     // Another user could replace this link.
     set_mode(&shared, 0o777);
-    let refused = shell("echo \"$TEXT\" | \"$0\" \"$@\" --config \"$LINK\"", &token, &top);
+    let refused = shell(
+        "echo \"$TEXT\" | \"$0\" \"$@\" --config \"$LINK\"",
+        &token,
+        &top,
+    );
     assert!(!mark.exists(), "the command ran: {}", refused.err);
     refused.says(&format!("chmod go-w {}", shared.display()));
 }
@@ -365,13 +505,19 @@ fn credentials_do_not_go_to_an_address_of_others() {
     let secret = home.join("secret");
     fs::write(&secret, "canary-not-a-secret").unwrap();
     for key in ["token_file", "password_file", "ca_file"] {
-        let text = format!("prometheus: {{url: \"http://127.0.0.1:1\", user: u, {key}: {}}}\n", secret.display());
+        let text = format!(
+            "prometheus: {{url: \"http://127.0.0.1:1\", user: u, {key}: {}}}\n",
+            secret.display()
+        );
         set_mode(&write_config(&home, &text), 0o666);
         let run = run(command(&home, &["top", "nodes", "--require-metrics"]), "");
         assert_ne!(run.code, 0);
         run.says(&format!("refusing to use `prometheus.{key}`"));
     }
-    set_mode(&write_config(&home, "prometheus: {url: \"http://127.0.0.1:1\"}\n"), 0o666);
+    set_mode(
+        &write_config(&home, "prometheus: {url: \"http://127.0.0.1:1\"}\n"),
+        0o666,
+    );
     let mut with_token = command(&home, &["top", "nodes", "--require-metrics"]);
     with_token.env("GPUCTL_PROMETHEUS_TOKEN", "canary-not-a-token");
     run(with_token, "").says("refusing to use `prometheus.url`");
@@ -384,7 +530,11 @@ fn a_setting_that_may_forbid_writing_forbids_it() {
         let pair = format!("hostile-safety={value}");
         command(&home, &["label", "node", "plain-01", &pair, "--overwrite"])
     };
-    let node = || cluster().kubectl(Persona::Admin).json(&["get", "node", "plain-01"]);
+    let node = || {
+        cluster()
+            .kubectl(Persona::Admin)
+            .json(&["get", "node", "plain-01"])
+    };
     for text in [
         "safety: {readonly: true}",
         "safety: {Read_Only: true}",
@@ -417,19 +567,43 @@ fn a_setting_that_may_forbid_writing_forbids_it() {
         let refused = run(command, "");
         assert_eq!(refused.code, 5, "{name}={value}: {}", refused.err);
     }
-    assert_eq!(node()["metadata"]["labels"]["hostile-safety"], serde_json::Value::Null, "nothing was written");
+    assert_eq!(
+        node()["metadata"]["labels"]["hostile-safety"],
+        serde_json::Value::Null,
+        "nothing was written"
+    );
     // The user can lift a setting deliberately.
     write_config(&home, "safety: {read_only: true}\n");
     run(label("file"), "").exits(5);
     let mut lifted = label("lifted");
     lifted.env("GPUCTL_READ_ONLY", "0");
     run(lifted, "").ok();
-    run(command(&home, &["label", "node", "plain-01", "hostile-safety=null", "--overwrite", "--config", "/dev/null"]), "").ok();
+    run(
+        command(
+            &home,
+            &[
+                "label",
+                "node",
+                "plain-01",
+                "hostile-safety=null",
+                "--overwrite",
+                "--config",
+                "/dev/null",
+            ],
+        ),
+        "",
+    )
+    .ok();
     assert_eq!(node()["metadata"]["labels"]["hostile-safety"], "null");
     // Other unknown keys cause one warning, before the write.
     write_config(&home, "promethues: {url: x}\n");
     let warned = run(label("warned"), "").ok();
-    assert_eq!(warned.err.matches("unknown key `promethues`").count(), 1, "{}", warned.err);
+    assert_eq!(
+        warned.err.matches("unknown key `promethues`").count(),
+        1,
+        "{}",
+        warned.err
+    );
 }
 
 #[test]
@@ -437,11 +611,18 @@ fn a_file_that_cannot_be_written_leaves_nothing() {
     let home = folder("full");
     for extra in [&[][..], &["--force"]] {
         let target = home.join("job.yaml");
-        let arguments = [&["init", "training", "--output", target.to_str().unwrap()], extra].concat();
+        let arguments = [
+            &["init", "training", "--output", target.to_str().unwrap()],
+            extra,
+        ]
+        .concat();
         let gpuctl = command(&home, &arguments);
         let mut shell = Command::new("sh");
         // A limit on file sizes simulates a full disk.
-        shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]).arg(gpuctl.get_program()).args(gpuctl.get_args());
+        shell
+            .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""])
+            .arg(gpuctl.get_program())
+            .args(gpuctl.get_args());
         let run = run(shell, "");
         assert_ne!(run.code, 0);
         run.says("cannot write");
@@ -450,12 +631,23 @@ fn a_file_that_cannot_be_written_leaves_nothing() {
     let target = home.join("job.yaml");
     symlink(home.join("elsewhere"), &target).unwrap();
     for extra in [&[][..], &["--force"]] {
-        let arguments = [&["init", "training", "--output", target.to_str().unwrap()], extra].concat();
+        let arguments = [
+            &["init", "training", "--output", target.to_str().unwrap()],
+            extra,
+        ]
+        .concat();
         assert_ne!(run(command(&home, &arguments), "").code, 0);
         assert!(!home.join("elsewhere").exists());
     }
     // With the mode that the umask allows.
     fs::remove_file(&target).unwrap();
-    with_umask("027", &command(&home, &["init", "training", "--output", target.to_str().unwrap()])).ok();
+    with_umask(
+        "027",
+        &command(
+            &home,
+            &["init", "training", "--output", target.to_str().unwrap()],
+        ),
+    )
+    .ok();
     assert_eq!(mode(&target), 0o640);
 }

@@ -1,4 +1,5 @@
-//! `get nodes --blame` from a history in which it is known who failed first and for how long nodes were in use.
+//! `get nodes --blame` from a history in which it is known who failed first and for how long nodes
+//! were in use.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,19 +19,49 @@ const PODS: [(&str, &str, &str, i64, i64, &str); 4] = [
 fn history() -> Vec<Written> {
     let mut written = Vec::new();
     for at in (0..2 * HOUR).step_by(30) {
-        let mut put = |series: String, value: i32| written.push(Written { series, at, value: value.to_string() });
+        let mut put = |series: String, value: i32| {
+            written.push(Written {
+                series,
+                at,
+                value: value.to_string(),
+            });
+        };
         for node in ["blamed", "calm"] {
-            put(format!("kube_node_status_capacity{{node=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"}}"), 8);
+            put(
+                format!(
+                    "kube_node_status_capacity{{node=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"}}"
+                ),
+                8,
+            );
         }
         // An object is there for ten minutes after its end.
-        for (job, name, node, from, to, end) in PODS.iter().filter(|pod| (pod.3..pod.4 + 600).contains(&at)) {
+        for (job, name, node, from, to, end) in
+            PODS.iter().filter(|pod| (pod.3..pod.4 + 600).contains(&at))
+        {
             let id = format!("namespace=\"ml\",pod=\"{name}\",uid=\"{name}\"");
-            let request = format!("{id},container=\"main\",node=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"");
-            put(format!("kube_pod_container_resource_requests{{{request}}}"), 8);
-            put(format!("kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"{job}\",owner_is_controller=\"true\"}}"), 1);
-            let now = if (*from..*to).contains(&at) { "Running" } else { end };
+            let request = format!(
+                "{id},container=\"main\",node=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\""
+            );
+            put(
+                format!("kube_pod_container_resource_requests{{{request}}}"),
+                8,
+            );
+            put(
+                format!(
+                    "kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"{job}\",owner_is_controller=\"true\"}}"
+                ),
+                1,
+            );
+            let now = if (*from..*to).contains(&at) {
+                "Running"
+            } else {
+                end
+            };
             for phase in ["Pending", "Running", "Succeeded", "Failed"] {
-                put(format!("kube_pod_status_phase{{{id},phase=\"{phase}\"}}"), i32::from(phase == now));
+                put(
+                    format!("kube_pod_status_phase{{{id},phase=\"{phase}\"}}"),
+                    i32::from(phase == now),
+                );
             }
         }
     }
@@ -39,11 +70,21 @@ fn history() -> Vec<Written> {
 
 #[test]
 fn nodes_are_blamed_for_jobs_that_failed_there_first() {
-    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap();
+    let now = i64::try_from(
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs(),
+    )
+    .unwrap();
     let begin = now / HOUR * HOUR - 3 * HOUR;
     let prometheus = store("blame", history(), begin);
     let run = |since: &str, more: &[&str]| {
-        ask(&prometheus, &PathBuf::from("/nonexistent"), &[&["get", "nodes", "--blame", since], more].concat())
+        ask(
+            &prometheus,
+            &PathBuf::from("/nonexistent"),
+            &[&["get", "nodes", "--blame", since], more].concat(),
+        )
     };
     let since = begin.to_string();
     let found = run(&since, &["-o", "json"]).ok().json();
@@ -57,26 +98,70 @@ fn nodes_are_blamed_for_jobs_that_failed_there_first() {
             .clone()
     };
     let (blamed, calm) = (of("blamed"), of("calm"));
-    assert_eq!((&blamed["jobs"], &blamed["failures"], &blamed["followed"]), (&json!(2), &json!(2), &json!(0)), "{found:#}");
-    assert_eq!((&calm["jobs"], &calm["failures"], &calm["followed"]), (&json!(0), &json!(0), &json!(1)), "{found:#}");
+    assert_eq!(
+        (&blamed["jobs"], &blamed["failures"], &blamed["followed"]),
+        (&json!(2), &json!(2), &json!(0)),
+        "{found:#}"
+    );
+    assert_eq!(
+        (&calm["jobs"], &calm["failures"], &calm["followed"]),
+        (&json!(0), &json!(0), &json!(1)),
+        "{found:#}"
+    );
     // 1,200 and 600 seconds; two hours, for `fine` ran beside the other. A scrape is half a minute.
-    let about = |value: &Value, hours: f64| assert!((value.as_f64().unwrap() - hours).abs() < 0.03, "{value} is not {hours}");
+    let about = |value: &Value, hours: f64| {
+        assert!(
+            (value.as_f64().unwrap() - hours).abs() < 0.03,
+            "{value} is not {hours}"
+        );
+    };
     about(&blamed["nodeHours"], 0.5);
     about(&calm["nodeHours"], 2.0);
     // Garwood's bounds of 2 are 0.242 and 7.225, and of 0 they are 0 and 3.689.
     let per = 1000.0 / blamed["nodeHours"].as_f64().unwrap();
-    let near =
-        |value: &Value, expected: f64| assert!((value.as_f64().unwrap() / expected - 1.0).abs() < 0.02, "{value} {expected}");
+    let near = |value: &Value, expected: f64| {
+        assert!(
+            (value.as_f64().unwrap() / expected - 1.0).abs() < 0.02,
+            "{value} {expected}"
+        );
+    };
     near(&blamed["jobsPerThousandHours"], 2.0 * per);
     near(&blamed["low"], 0.2422 * per);
     near(&blamed["high"], 7.2247 * per);
-    near(&calm["high"], 3.6889 * 1000.0 / calm["nodeHours"].as_f64().unwrap());
-    assert_eq!((&blamed["standsOut"], &calm["standsOut"]), (&json!(true), &json!(false)));
-    assert!(found["hoursWithoutData"].as_u64().unwrap() >= 1, "{found:#}");
-    let told = run(&since, &[]).ok().says("have no kube-state-metrics data and are left out").out;
-    assert!(told.lines().nth(1).unwrap().starts_with("blamed") && told.contains("stands out"), "{told}");
-    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
-    run(&(begin - 30 * 24 * HOUR).to_string(), &["--pool", "x"]).exits(2).says("cannot be used");
-    run("5m", &[]).exits(4).says("has no data about pods of that time");
-    ask("http://127.0.0.1:1", &PathBuf::from("/nonexistent"), &["get", "nodes", "--blame", "1h"]).exits(6);
+    near(
+        &calm["high"],
+        3.6889 * 1000.0 / calm["nodeHours"].as_f64().unwrap(),
+    );
+    assert_eq!(
+        (&blamed["standsOut"], &calm["standsOut"]),
+        (&json!(true), &json!(false))
+    );
+    assert!(
+        found["hoursWithoutData"].as_u64().unwrap() >= 1,
+        "{found:#}"
+    );
+    let told = run(&since, &[])
+        .ok()
+        .says("have no kube-state-metrics data and are left out")
+        .out;
+    assert!(
+        told.lines().nth(1).unwrap().starts_with("blamed") && told.contains("stands out"),
+        "{told}"
+    );
+    assert!(
+        told.lines().all(|line| line.chars().count() <= 80),
+        "{told}"
+    );
+    run(&(begin - 30 * 24 * HOUR).to_string(), &["--pool", "x"])
+        .exits(2)
+        .says("cannot be used");
+    run("5m", &[])
+        .exits(4)
+        .says("has no data about pods of that time");
+    ask(
+        "http://127.0.0.1:1",
+        &PathBuf::from("/nonexistent"),
+        &["get", "nodes", "--blame", "1h"],
+    )
+    .exits(6);
 }

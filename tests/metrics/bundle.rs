@@ -1,4 +1,5 @@
-//! `doctor --bundle` on a real cluster with a real Prometheus, and the same answers from the file where neither can be reached.
+//! `doctor --bundle` on a real cluster with a real Prometheus, and the same answers from the file
+//! where neither can be reached.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,9 +14,18 @@ use crate::support::{Run, Scene, run};
 /// gpuctl on another machine: no kubeconfig, no Prometheus, only the file.
 fn replay(bundle: &Path, arguments: &[&str]) -> Run {
     let mut command = runner::gpuctl();
-    command.env_remove("GPUCTL_PROMETHEUS").env("HOME", "/nonexistent").env("KUBECONFIG", "/nonexistent");
-    command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_CACHE_HOME", "/nonexistent");
-    command.arg("--replay").arg(bundle).args(["-n", "taped"]).args(arguments);
+    command
+        .env_remove("GPUCTL_PROMETHEUS")
+        .env("HOME", "/nonexistent")
+        .env("KUBECONFIG", "/nonexistent");
+    command
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .env("XDG_CACHE_HOME", "/nonexistent");
+    command
+        .arg("--replay")
+        .arg(bundle)
+        .args(["-n", "taped"])
+        .args(arguments);
     run(command, "")
 }
 
@@ -40,25 +50,43 @@ fn still(mut answer: Value) -> Value {
 fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
     // Alone: what both answers tell of other nodes must not change in between.
     static ALONE: OnceLock<Cluster> = OnceLock::new();
-    let cluster = ALONE.get_or_init(|| Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}")));
+    let cluster = ALONE.get_or_init(|| {
+        Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"))
+    });
     let scene = Scene::on(cluster, "taped", 2);
     let pods = scene.train("taped-run", 2, 4);
     let secret = "hf_CANARYCANARYCANARYCANARY";
     let yaml = format!(
         "kind: training\nversion: v0.1\njob: {{name: canary}}\nenvironment: {{image: busybox, command: [sleep, '1'], args: ['--hub-token', '{secret}'], env: {{PASSPHRASE: CANARY-by-name}}}}\nresources: {{pool: taped, gpu: 8, node_count: 3}}\n"
     );
-    scene.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &yaml).ok();
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--allow-pending"], &yaml)
+        .ok();
     scene.load(&pods[0], |_, gpu| gpu.utilization = 72.0);
     let nodes = ["get", "nodes", "--pool", "taped", "-o", "json"];
     // Which of the two nodes the first pod is on, the scheduler decides.
-    let loaded =
-        |answer: &Value| answer["items"].as_array().unwrap().iter().any(|node| node["gpuUtilization"].as_f64() == Some(72.0));
+    let loaded = |answer: &Value| {
+        answer["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|node| node["gpuUtilization"].as_f64() == Some(72.0))
+    };
     let live = scene.until(&nodes[..4], loaded);
-    // What has just begun has no sample yet: both answers shall be of a job whose devices are known.
-    scene.until(&["why", "taped-run"], |answer| answer["notEvaluated"] == json!([]));
+    // What has just begun has no sample yet: both answers shall be of a job whose devices are
+    // known.
+    scene.until(&["why", "taped-run"], |answer| {
+        answer["notEvaluated"] == json!([])
+    });
     let path = cluster.folder().join("taped.gpuctl");
-    let told = scene.gpuctl(&["doctor", "--bundle", path.to_str().unwrap(), "-o", "json"]).ok().json();
-    assert_eq!((&told["unread"], &told["prometheus"]), (&json!([]), &json!(scene.prometheus)));
+    let told = scene
+        .gpuctl(&["doctor", "--bundle", path.to_str().unwrap(), "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&told["unread"], &told["prometheus"]),
+        (&json!([]), &json!(scene.prometheus))
+    );
 
     let offline = |arguments: &[&str]| still(replay(&path, arguments).ok().json());
     assert_eq!(offline(&nodes), still(live));
@@ -73,28 +101,56 @@ fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
     ] {
         assert_eq!(offline(question), live(question), "{question:?}");
     }
-    // No kube-state-metrics here, so hours are listed and empty; that they are listed needs every hour to be kept.
+    // No kube-state-metrics here, so hours are listed and empty; that they are listed needs every
+    // hour to be kept.
     let hours = offline(&["stats", "cluster", "-o", "json"]);
     assert!(hours.as_array().unwrap().len() >= 24, "{hours:#}");
-    assert!(replay(&path, &["get", "jobs"]).ok().out.contains("taped-run"));
+    assert!(
+        replay(&path, &["get", "jobs"])
+            .ok()
+            .out
+            .contains("taped-run")
+    );
     let doctor = offline(&["doctor", "-o", "json"]);
     assert_eq!(
-        (&doctor["status"], &doctor["kubernetes"]["connected"], &doctor["prometheus"]["server"]),
+        (
+            &doctor["status"],
+            &doctor["kubernetes"]["connected"],
+            &doctor["prometheus"]["server"]
+        ),
         (&json!("healthy"), &json!(true), &json!(scene.prometheus)),
         "{doctor:#}"
     );
 
-    replay(&path, &["stats", "cluster", "--start", "9d"]).exits(6).says("the bundle does not hold the answer to");
-    replay(&path, &["get", "jobs", "-w"]).exits(6).says("does not change");
-    replay(&path, &["delete", "job", "taped-run"]).exits(1).says("a bundle cannot be changed");
-    replay(&path, &["logs", "taped-run", "-f"]).exits(6).says("omit `--follow`");
-    replay(&path, &["exec", "taped-run", "--", "true"]).exits(6).says("does not change");
-    replay(&path, &["--context", "prod", "get", "jobs"]).exits(2).says("cannot be used together");
-    replay(&path, &["stats", "cluster", "--cluster", "prod"]).exits(2).says("the bundle is of cluster");
+    replay(&path, &["stats", "cluster", "--start", "9d"])
+        .exits(6)
+        .says("the bundle does not hold the answer to");
+    replay(&path, &["get", "jobs", "-w"])
+        .exits(6)
+        .says("does not change");
+    replay(&path, &["delete", "job", "taped-run"])
+        .exits(1)
+        .says("a bundle cannot be changed");
+    replay(&path, &["logs", "taped-run", "-f"])
+        .exits(6)
+        .says("omit `--follow`");
+    replay(&path, &["exec", "taped-run", "--", "true"])
+        .exits(6)
+        .says("does not change");
+    replay(&path, &["--context", "prod", "get", "jobs"])
+        .exits(2)
+        .says("cannot be used together");
+    replay(&path, &["stats", "cluster", "--cluster", "prod"])
+        .exits(2)
+        .says("the bundle is of cluster");
     replay(&path, &["get", "jobs", "nope"]).exits(4);
-    replay(Path::new("/nonexistent.gpuctl"), &["get", "jobs"]).exits(2).says("gpuctl doctor --bundle FILE");
+    replay(Path::new("/nonexistent.gpuctl"), &["get", "jobs"])
+        .exits(2)
+        .says("gpuctl doctor --bundle FILE");
 
     let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap()).read_to_string(&mut text).unwrap();
+    flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap())
+        .read_to_string(&mut text)
+        .unwrap();
     assert!(!text.contains("CANARY") && text.contains("taped-run"));
 }

@@ -1,4 +1,5 @@
-//! History in which the hardware changes: a device that is replaced, a node that gets another name. And days of 23 and of 25 hours.
+//! History in which the hardware changes: a device that is replaced, a node that gets another name.
+//! And days of 23 and of 25 hours.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
@@ -18,15 +19,24 @@ const BROKEN: std::ops::Range<i64> = 1500..2100;
 fn holds(node: &str, pod: &str, uid: &str, gpus: i64, mut put: impl FnMut(String, i64)) {
     let id = format!("namespace=\"swap\",pod=\"{pod}\",uid=\"{uid}\"");
     put(
-        format!("kube_pod_container_resource_requests{{{id},container=\"c\",node=\"{node}\",resource=\"nvidia_com_gpu\"}}"),
+        format!(
+            "kube_pod_container_resource_requests{{{id},container=\"c\",node=\"{node}\",resource=\"nvidia_com_gpu\"}}"
+        ),
         gpus,
     );
-    put(format!("kube_pod_status_phase{{{id},phase=\"Running\"}}"), 1);
+    put(
+        format!("kube_pod_status_phase{{{id},phase=\"Running\"}}"),
+        1,
+    );
     let owner = pod.rsplit_once('-').unwrap().0;
-    put(format!("kube_pod_owner{{{id},owner_kind=\"StatefulSet\",owner_name=\"{owner}\"}}"), 1);
+    put(
+        format!("kube_pod_owner{{{id},owner_kind=\"StatefulSet\",owner_name=\"{owner}\"}}"),
+        1,
+    );
 }
 
-/// Utilization of the three devices: two that move with their node, and the place in which one is replaced.
+/// Utilization of the three devices: two that move with their node, and the place in which one is
+/// replaced.
 fn busy(device: i64, at: i64) -> i64 {
     match device {
         0 => 40 + at / SCRAPE % 5,
@@ -39,20 +49,52 @@ fn busy(device: i64, at: i64) -> i64 {
 fn history() -> Vec<Written> {
     let mut written = Vec::new();
     for at in (0..HOUR).step_by(SCRAPE as usize) {
-        let mut put = |series: String, value: i64| written.push(Written { series, at, value: value.to_string() });
-        let (moving, uid) = if at < RENAMED { ("rack-1", "u-before") } else { ("host-1", "u-after") };
-        put(format!("kube_node_status_capacity{{node=\"{moving}\",resource=\"nvidia_com_gpu\"}}"), 2);
-        put("kube_node_status_capacity{node=\"rack-2\",resource=\"nvidia_com_gpu\"}".to_owned(), 1);
+        let mut put = |series: String, value: i64| {
+            written.push(Written {
+                series,
+                at,
+                value: value.to_string(),
+            });
+        };
+        let (moving, uid) = if at < RENAMED {
+            ("rack-1", "u-before")
+        } else {
+            ("host-1", "u-after")
+        };
+        put(
+            format!("kube_node_status_capacity{{node=\"{moving}\",resource=\"nvidia_com_gpu\"}}"),
+            2,
+        );
+        put(
+            "kube_node_status_capacity{node=\"rack-2\",resource=\"nvidia_com_gpu\"}".to_owned(),
+            1,
+        );
         holds(moving, "moved-0", uid, 2, &mut put);
         holds("rack-2", "kept-0", "u-kept", 1, &mut put);
         for device in 0..2 {
-            let labels = format!("Hostname=\"{moving}\",gpu=\"{device}\",UUID=\"GPU-{device}\",modelName=\"m\"");
-            put(format!("DCGM_FI_DEV_GPU_UTIL{{{labels},namespace=\"swap\",pod=\"moved-0\",container=\"c\"}}"), busy(device, at));
+            let labels = format!(
+                "Hostname=\"{moving}\",gpu=\"{device}\",UUID=\"GPU-{device}\",modelName=\"m\""
+            );
+            put(
+                format!(
+                    "DCGM_FI_DEV_GPU_UTIL{{{labels},namespace=\"swap\",pod=\"moved-0\",container=\"c\"}}"
+                ),
+                busy(device, at),
+            );
         }
         if !BROKEN.contains(&at) {
-            let uuid = if at < BROKEN.start { "GPU-broken" } else { "GPU-spare" };
+            let uuid = if at < BROKEN.start {
+                "GPU-broken"
+            } else {
+                "GPU-spare"
+            };
             let labels = format!("Hostname=\"rack-2\",gpu=\"0\",UUID=\"{uuid}\",modelName=\"m\"");
-            put(format!("DCGM_FI_DEV_GPU_UTIL{{{labels},namespace=\"swap\",pod=\"kept-0\",container=\"c\"}}"), busy(2, at));
+            put(
+                format!(
+                    "DCGM_FI_DEV_GPU_UTIL{{{labels},namespace=\"swap\",pod=\"kept-0\",container=\"c\"}}"
+                ),
+                busy(2, at),
+            );
         }
     }
     written
@@ -65,8 +107,17 @@ fn devices_that_are_replaced_and_nodes_that_are_renamed_count_once() {
     let cache = cluster().folder().join("changed-cache");
     let (start, end) = (begin.to_string(), (begin + HOUR).to_string());
     let asked = |arguments: &[&str]| {
-        let span = ["--start", start.as_str(), "--end", end.as_str(), "-o", "json"];
-        ask(&store, &cache, &[arguments, &span[..]].concat()).ok().json()
+        let span = [
+            "--start",
+            start.as_str(),
+            "--end",
+            end.as_str(),
+            "-o",
+            "json",
+        ];
+        ask(&store, &cache, &[arguments, &span[..]].concat())
+            .ok()
+            .json()
     };
     let times: Vec<i64> = (0..HOUR).step_by(SCRAPE as usize).collect();
     let measured: Vec<(i64, i64)> = (0..3)
@@ -86,7 +137,11 @@ fn devices_that_are_replaced_and_nodes_that_are_renamed_count_once() {
     let hour = &rows(&hours)[0];
     near(&hour["total_gpu_capacity"], 3.0);
     near(&hour["allocated_gpu_count"], 3.0);
-    assert_eq!(hour["device_sample_count"], json!(measured.len()), "{hour:#}");
+    assert_eq!(
+        hour["device_sample_count"],
+        json!(measured.len()),
+        "{hour:#}"
+    );
     // Five minutes at a time, each device first: ten windows of three devices and two of two.
     let windows: Vec<f64> = (0..12)
         .map(|window| {
@@ -96,7 +151,8 @@ fn devices_that_are_replaced_and_nodes_that_are_renamed_count_once() {
                     .filter(|at| device < 2 || !BROKEN.contains(at))
                     .map(|at| busy(device, at))
                     .collect();
-                (!values.is_empty()).then(|| values.iter().sum::<i64>() as f64 / values.len() as f64)
+                (!values.is_empty())
+                    .then(|| values.iter().sum::<i64>() as f64 / values.len() as f64)
             };
             let devices: Vec<f64> = (0..3).filter_map(of).collect();
             devices.iter().sum::<f64>() / devices.len() as f64
@@ -110,7 +166,8 @@ fn devices_that_are_replaced_and_nodes_that_are_renamed_count_once() {
     near(&total["held_gpu_hours"], 3.0);
     near(&total["unknown_gpu_hours"], unknown);
     near(&total["utilization"], mean(0..3));
-    for (name, devices, held, unknown) in [("moved", 0..2, 2.0, 0.0), ("kept", 2..3, 1.0, unknown)] {
+    for (name, devices, held, unknown) in [("moved", 0..2, 2.0, 0.0), ("kept", 2..3, 1.0, unknown)]
+    {
         let eff = asked(&["eff", name, "-n", "swap"]);
         near(&eff["held_gpu_hours"], held);
         near(&eff["unknown_gpu_hours"], unknown);
@@ -121,34 +178,62 @@ fn devices_that_are_replaced_and_nodes_that_are_renamed_count_once() {
 #[test]
 fn days_of_23_and_25_hours_have_as_many_rows() {
     // A zone whose clocks went forward five days ago and back three days ago.
-    let day =
-        |days: i64| Timestamp::from_second(seconds()).unwrap().to_zoned(TimeZone::UTC).date().checked_sub(days.days()).unwrap();
+    let day = |days: i64| {
+        Timestamp::from_second(seconds())
+            .unwrap()
+            .to_zoned(TimeZone::UTC)
+            .date()
+            .checked_sub(days.days())
+            .unwrap()
+    };
     let (forward, back) = (day(5), day(3));
     let number = |day: jiff::civil::Date| day.day_of_year_no_leap().unwrap_or(59);
     let zone = format!("AAA0BBB,J{}/2,J{}/3", number(forward), number(back));
-    let begin = day(6).to_zoned(TimeZone::UTC).unwrap().timestamp().as_second();
+    let begin = day(6)
+        .to_zoned(TimeZone::UTC)
+        .unwrap()
+        .timestamp()
+        .as_second();
     let mut written = Vec::new();
     for at in (0..5 * 24 * HOUR).step_by(60) {
-        let mut put = |series: String, value: i64| written.push(Written { series, at, value: value.to_string() });
-        put("kube_node_status_capacity{node=\"d1\",resource=\"nvidia_com_gpu\"}".to_owned(), 1);
+        let mut put = |series: String, value: i64| {
+            written.push(Written {
+                series,
+                at,
+                value: value.to_string(),
+            });
+        };
+        put(
+            "kube_node_status_capacity{node=\"d1\",resource=\"nvidia_com_gpu\"}".to_owned(),
+            1,
+        );
         holds("d1", "daily-0", "u-daily", 1, &mut put);
-        let labels =
-            "Hostname=\"d1\",gpu=\"0\",UUID=\"GPU-d\",modelName=\"m\",namespace=\"swap\",pod=\"daily-0\",container=\"c\"";
+        let labels = "Hostname=\"d1\",gpu=\"0\",UUID=\"GPU-d\",modelName=\"m\",namespace=\"swap\",pod=\"daily-0\",container=\"c\"";
         put(format!("DCGM_FI_DEV_GPU_UTIL{{{labels}}}"), 50);
     }
     let store = store("clocks", written, begin);
     let cache = cluster().folder().join("clocks-cache");
-    for (name, day, hours) in [("forward", forward, 23), ("between", day(4), 24), ("back", back, 25)] {
+    for (name, day, hours) in [
+        ("forward", forward, 23),
+        ("between", day(4), 24),
+        ("back", back, 25),
+    ] {
         let (start, end) = (day.to_string(), day.tomorrow().unwrap().to_string());
         let asked = |arguments: &[&str]| -> Value {
             let mut command = crate::support::gpuctl(cluster(), gpuctl_sandbox::Persona::Admin);
-            command.env("XDG_CACHE_HOME", &cache).env("TZ", &zone).args(["--prometheus", &store]).args(arguments);
+            command
+                .env("XDG_CACHE_HOME", &cache)
+                .env("TZ", &zone)
+                .args(["--prometheus", &store])
+                .args(arguments);
             command.args(["--start", &start, "--end", &end, "-o", "json"]);
             crate::support::run(command, "").ok().json()
         };
         let hourly = asked(&["stats", "cluster"]);
         assert_eq!(rows(&hourly).len(), hours, "{name}: {hourly:#}");
-        rows(&hourly).iter().for_each(|row| near(&row["allocated_gpu_count"], 1.0));
+        rows(&hourly)
+            .iter()
+            .for_each(|row| near(&row["allocated_gpu_count"], 1.0));
         let report = asked(&["report", "--by", "namespace"]);
         near(&report["total"]["held_gpu_hours"], hours as f64);
         near(&report["total"]["used_gpu_hours"], hours as f64 / 2.0);

@@ -1,5 +1,5 @@
-//! Owners of custom kinds as a real kube-state-metrics tells them with the configuration of docs/metrics.md: a workload has one name
-//! while it lives and after everything of it is gone.
+//! Owners of custom kinds as a real kube-state-metrics tells them with the configuration of
+//! docs/metrics.md: a workload has one name while it lives and after everything of it is gone.
 
 use std::thread;
 use std::time::Duration;
@@ -17,10 +17,20 @@ const GROUP: &str = "sweeps.example.com";
 /// What docs/metrics.md shows, for the kinds of this test.
 fn configuration(kinds: &[&str]) -> String {
     let shown = include_str!("../../docs/metrics.md");
-    let from = shown.find("kind: CustomResourceStateMetrics").expect("the page has the configuration");
+    let from = shown
+        .find("kind: CustomResourceStateMetrics")
+        .expect("the page has the configuration");
     let shown = shown[from..].split("```").next().expect("a block ends");
-    let (head, resource) = shown.split_at(shown.find("    - groupVersionKind").expect("a resource is shown"));
-    let one = |kind: &&str| resource.replace("ray.io", GROUP).replace("RayCluster", kind);
+    let (head, resource) = shown.split_at(
+        shown
+            .find("    - groupVersionKind")
+            .expect("a resource is shown"),
+    );
+    let one = |kind: &&str| {
+        resource
+            .replace("ray.io", GROUP)
+            .replace("RayCluster", kind)
+    };
     head.to_owned() + &kinds.iter().map(one).collect::<String>()
 }
 
@@ -29,17 +39,29 @@ fn a_workload_of_custom_kinds_has_one_name_while_it_lives_and_after() {
     let scene = Scene::new("sweeps", 1);
     let (cluster, admin) = (scene.cluster, scene.cluster.kubectl(Persona::Admin));
     let kinds = ["Experiment", "Trial"];
-    let definitions: Vec<Value> = kinds.iter().map(|kind| definition(GROUP, "v1", kind)).collect();
+    let definitions: Vec<Value> = kinds
+        .iter()
+        .map(|kind| definition(GROUP, "v1", kind))
+        .collect();
     admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": definitions}));
     kinds.iter().for_each(|kind| {
         let name = format!("crd/{}s.{GROUP}", kind.to_lowercase());
-        admin.run(&["wait", "--for=condition=Established", "--timeout=60s", &name]);
+        admin.run(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            &name,
+        ]);
     });
     let make = |api: &str, kind: &str, name: &str, above: Option<&Value>, spec: Value| {
         let owners: Vec<&Value> = above.into_iter().collect();
         let metadata = json!({"name": name, "namespace": "sweeps", "ownerReferences": owners});
         admin.apply(&json!({"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec}));
-        let resource = if api == "v1" { "pods".to_owned() } else { format!("{}s.{GROUP}", kind.to_lowercase()) };
+        let resource = if api == "v1" {
+            "pods".to_owned()
+        } else {
+            format!("{}s.{GROUP}", kind.to_lowercase())
+        };
         let uid = admin.json(&["get", &resource, name, "-n", "sweeps"])["metadata"]["uid"].clone();
         json!({"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": true})
     };
@@ -50,35 +72,106 @@ fn a_workload_of_custom_kinds_has_one_name_while_it_lives_and_after() {
     let spec = json!({"nodeSelector": {"gpuctl/pool": "sweeps"},
         "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {GPU: "2"}}}]});
     make("v1", "Pod", "learning-rates-7-x", Some(&trial), spec);
-    admin.run(&["wait", "--for=condition=Ready", "--timeout=60s", "pod", "learning-rates-7-x", "-n", "sweeps"]);
+    admin.run(&[
+        "wait",
+        "--for=condition=Ready",
+        "--timeout=60s",
+        "pod",
+        "learning-rates-7-x",
+        "-n",
+        "sweeps",
+    ]);
     scene.exporter.change(|fleet| {
         fleet.gpus.iter_mut().take(2).for_each(|gpu| {
-            gpu.pods = vec![("sweeps".to_owned(), "learning-rates-7-x".to_owned(), "main".to_owned())];
+            gpu.pods = vec![(
+                "sweeps".to_owned(),
+                "learning-rates-7-x".to_owned(),
+                "main".to_owned(),
+            )];
             gpu.utilization = 60.0;
         });
     });
-    let state = cluster.custom_state_metrics("sweeps-state", &configuration(&kinds)).unwrap();
+    let state = cluster
+        .custom_state_metrics("sweeps-state", &configuration(&kinds))
+        .unwrap();
     let told = json!({"job_name": "state", "honor_labels": true, "static_configs": [{"targets": [state]}]});
-    let prometheus =
-        cluster.another_prometheus("sweeps-store", &json!([scrape(&scene.exporter, Dialect::Dcgm, false), told])).unwrap();
+    let prometheus = cluster
+        .another_prometheus(
+            "sweeps-store",
+            &json!([scrape(&scene.exporter, Dialect::Dcgm, false), told]),
+        )
+        .unwrap();
     let cache = cluster.folder().join("sweeps-cache");
-    let live = ask(&prometheus, &cache, &["get", "workloads", "-n", "sweeps", "-o", "json"]).ok().json();
-    let live = live["data"].as_array().unwrap_or_else(|| panic!("{live:#}"));
+    let live = ask(
+        &prometheus,
+        &cache,
+        &["get", "workloads", "-n", "sweeps", "-o", "json"],
+    )
+    .ok()
+    .json();
+    let live = live["data"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{live:#}"));
     assert_eq!(
-        (live.len(), live[0]["kind"].as_str(), live[0]["name"].as_str()),
+        (
+            live.len(),
+            live[0]["kind"].as_str(),
+            live[0]["name"].as_str()
+        ),
         (1, Some("Experiment"), Some("learning-rates")),
         "{live:#?}"
     );
     thread::sleep(Duration::from_secs(15));
-    scene.exporter.change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
+    scene
+        .exporter
+        .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
     // Nothing of it is left: only kube-state-metrics knew.
-    admin.run(&["delete", "pod", "learning-rates-7-x", "-n", "sweeps", "--force", "--grace-period=0"]);
-    admin.run(&["delete", "trials.sweeps.example.com,experiments.sweeps.example.com", "--all", "-n", "sweeps"]);
+    admin.run(&[
+        "delete",
+        "pod",
+        "learning-rates-7-x",
+        "-n",
+        "sweeps",
+        "--force",
+        "--grace-period=0",
+    ]);
+    admin.run(&[
+        "delete",
+        "trials.sweeps.example.com,experiments.sweeps.example.com",
+        "--all",
+        "-n",
+        "sweeps",
+    ]);
     let whole = (begin / 3600 * 3600).to_string();
-    let stats = ["stats", "workloads", "--start", whole.as_str(), "--namespace", "sweeps", "--no-cache", "-o", "json"];
+    let stats = [
+        "stats",
+        "workloads",
+        "--start",
+        whole.as_str(),
+        "--namespace",
+        "sweeps",
+        "--no-cache",
+        "-o",
+        "json",
+    ];
     let stats = ask(&prometheus, &cache, &stats).ok().json();
-    let rows = stats["data"].as_array().unwrap_or_else(|| panic!("{stats:#}"));
-    let named: Vec<(&str, &str)> =
-        rows.iter().map(|row| (row["workload_type"].as_str().unwrap(), row["workload_name"].as_str().unwrap())).collect();
-    assert!(!named.is_empty() && named.iter().all(|name| *name == ("Experiment", "learning-rates")), "{stats:#}");
+    let rows = stats["data"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{stats:#}"));
+    let named: Vec<(&str, &str)> = rows
+        .iter()
+        .map(|row| {
+            (
+                row["workload_type"].as_str().unwrap(),
+                row["workload_name"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert!(
+        !named.is_empty()
+            && named
+                .iter()
+                .all(|name| *name == ("Experiment", "learning-rates")),
+        "{stats:#}"
+    );
 }

@@ -1,4 +1,5 @@
-//! The manifests of `deploy/` on a real API server, and what they would run, with the rights of their own service account.
+//! The manifests of `deploy/` on a real API server, and what they would run, with the rights of
+//! their own service account.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -11,7 +12,11 @@ use crate::support::{Scene, cluster, file, gpuctl, run};
 
 /// The arguments of a container, with files and addresses of this machine in place of the pod's.
 fn arguments(container: &Value, settings: &str) -> Vec<String> {
-    let args = container["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
+    let args = container["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|word| word.as_str().unwrap());
     let here = |word: &str| match word {
         "/etc/gpuctl/config.yaml" => settings.to_owned(),
         "0.0.0.0:9400" => "127.0.0.1:0".to_owned(),
@@ -29,16 +34,45 @@ fn manifests_run_with_the_rights_that_they_have() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
     admin.run(&["apply", "-k", folder]);
     // Pods that break the rules of the namespace would never be made.
-    admin.run(&["rollout", "status", "deployment/gpuctl-score", "-n", "gpuctl", "--timeout=60s"]);
-    admin.run(&["create", "job", "now", "-n", "gpuctl", "--from=cronjob/gpuctl-report"]);
-    admin.until(&["get", "pods", "-n", "gpuctl", "-l", "app.kubernetes.io/component=report"], |list| {
-        list["items"].as_array().is_some_and(|pods| !pods.is_empty())
-    });
+    admin.run(&[
+        "rollout",
+        "status",
+        "deployment/gpuctl-score",
+        "-n",
+        "gpuctl",
+        "--timeout=60s",
+    ]);
+    admin.run(&[
+        "create",
+        "job",
+        "now",
+        "-n",
+        "gpuctl",
+        "--from=cronjob/gpuctl-report",
+    ]);
+    admin.until(
+        &[
+            "get",
+            "pods",
+            "-n",
+            "gpuctl",
+            "-l",
+            "app.kubernetes.io/component=report",
+        ],
+        |list| {
+            list["items"]
+                .as_array()
+                .is_some_and(|pods| !pods.is_empty())
+        },
+    );
 
     let token = admin.run(&["create", "token", "gpuctl", "-n", "gpuctl"]);
     let known = std::fs::read_to_string(cluster().kubeconfig(Persona::Viewer)).unwrap();
     let kubeconfig = known.replace(&cluster().token(Persona::Viewer), token.trim());
-    assert_ne!(kubeconfig, known, "the token took the place of the viewer's");
+    assert_ne!(
+        kubeconfig, known,
+        "the token took the place of the viewer's"
+    );
     let kubeconfig = file("deployed.kubeconfig", &kubeconfig);
     // Settings can hold credentials, so they are a Secret.
     let settings = admin.run(&[
@@ -59,11 +93,26 @@ fn manifests_run_with_the_rights_that_they_have() {
     };
     let words = |line: &str| -> Vec<String> { line.split(' ').map(ToOwned::to_owned).collect() };
     for verb in ["score", "report"] {
-        run(command(&words(&format!("auth check {verb} --prometheus {}", scene.prometheus))), "").ok();
+        run(
+            command(&words(&format!(
+                "auth check {verb} --prometheus {}",
+                scene.prometheus
+            ))),
+            "",
+        )
+        .ok();
     }
     let can = |words: &str| {
         let user = ["--as", "system:serviceaccount:gpuctl:gpuctl"];
-        let answer = admin.try_run(&[&["auth", "can-i"], &words.split(' ').collect::<Vec<_>>()[..], &user].concat(), "");
+        let answer = admin.try_run(
+            &[
+                &["auth", "can-i"],
+                &words.split(' ').collect::<Vec<_>>()[..],
+                &user,
+            ]
+            .concat(),
+            "",
+        );
         String::from_utf8(answer.stdout).unwrap().trim() == "yes"
     };
     assert!(
@@ -72,19 +121,34 @@ fn manifests_run_with_the_rights_that_they_have() {
             && !can("get services --subresource=proxy -n monitoring")
     );
     // It may do nothing else.
-    run(command(&words("logs work --prometheus none -n deployed")), "").exits(5);
+    run(
+        command(&words("logs work --prometheus none -n deployed")),
+        "",
+    )
+    .exits(5);
 
     let deployment = admin.json(&["get", "deployment", "gpuctl-score", "-n", "gpuctl"]);
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], "registry.example.com/gpuctl:0.1.0");
     let mut watch = command(&arguments(container, settings.to_str().unwrap()));
-    watch.args(["--prometheus", &scene.prometheus, "-v"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    watch
+        .args(["--prometheus", &scene.prometheus, "-v"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut watch = watch.spawn().unwrap();
-    let mut said = BufReader::new(watch.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let address = said.find_map(|line| Some(line.split_once("listening at http://")?.1.to_owned())).unwrap();
+    let mut said = BufReader::new(watch.stderr.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    let address = said
+        .find_map(|line| Some(line.split_once("listening at http://")?.1.to_owned()))
+        .unwrap();
     std::thread::spawn(move || said.count());
     let end = Instant::now() + Duration::from_secs(60);
-    let scored = |text: &str| text.lines().any(|line| line.starts_with("gpu_utilization_score{") && line.contains(&pods[0]));
+    let scored = |text: &str| {
+        text.lines()
+            .any(|line| line.starts_with("gpu_utilization_score{") && line.contains(&pods[0]))
+    };
     loop {
         let (code, text) = ask(&address, "/metrics");
         if code == 200 && scored(&text) {
@@ -93,7 +157,9 @@ fn manifests_run_with_the_rights_that_they_have() {
         assert!(Instant::now() < end, "its GPUs are never scored: {text}");
         std::thread::sleep(Duration::from_millis(300));
     }
-    let probe = container["readinessProbe"]["httpGet"]["path"].as_str().unwrap();
+    let probe = container["readinessProbe"]["httpGet"]["path"]
+        .as_str()
+        .unwrap();
     assert_eq!(ask(&address, probe).0, 200);
     watch.kill().unwrap();
     watch.wait().unwrap();
@@ -101,14 +167,28 @@ fn manifests_run_with_the_rights_that_they_have() {
     let cron = admin.json(&["get", "cronjob", "gpuctl-report", "-n", "gpuctl"]);
     let container = &cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0];
     let report = arguments(container, settings.to_str().unwrap());
-    let told = run(command(&[&report[..], &words(&format!("--prometheus {}", scene.prometheus))].concat()), "").ok();
+    let told = run(
+        command(
+            &[
+                &report[..],
+                &words(&format!("--prometheus {}", scene.prometheus)),
+            ]
+            .concat(),
+        ),
+        "",
+    )
+    .ok();
     assert!(told.out.starts_with("GROUP "), "{}{}", told.out, told.err);
 }
 
 fn ask(address: &str, path: &str) -> (u16, String) {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    )
+    .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     (text.split(' ').nth(1).unwrap().parse().unwrap(), text)

@@ -1,4 +1,5 @@
-//! Devices that are no plain ones: cut into instances, shared, silent, broken. And what people see of them.
+//! Devices that are no plain ones: cut into instances, shared, silent, broken. And what people see
+//! of them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,13 +23,25 @@ fn cells_of_nodes_pools_and_jobs() {
         (gpu.used_mib, gpu.free_mib) = (20_480, 61_440);
         gpu.watts = 250.0;
     });
-    let nodes = scene.until(&scene.nodes(), |list| list["items"][0]["gpuUtilization"].as_f64().is_some_and(|value| value > 50.0));
+    let nodes = scene.until(&scene.nodes(), |list| {
+        list["items"][0]["gpuUtilization"]
+            .as_f64()
+            .is_some_and(|value| value > 50.0)
+    });
     near(&only(&nodes)["gpuUtilization"], f64::midpoint(80.0, 31.0));
-    assert_eq!((&only(&nodes)["gpuSampled"], &only(&nodes)["memoryUsage"]), (&json!(2), &json!("20Gi/80Gi")));
+    assert_eq!(
+        (&only(&nodes)["gpuSampled"], &only(&nodes)["memoryUsage"]),
+        (&json!(2), &json!("20Gi/80Gi"))
+    );
     let table = scene.gpuctl(&scene.nodes()).ok().out;
     assert!(table.lines().nth(1).unwrap().contains(" 56% "), "{table}");
     let pools = scene.json(&["get", "pools"]);
-    let pool = pools["items"].as_array().unwrap().iter().find(|pool| pool["name"] == "cells").unwrap();
+    let pool = pools["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|pool| pool["name"] == "cells")
+        .unwrap();
     near(&pool["gpuUtilization"], 55.5);
     let pool = scene.json(&["describe", "pool", "cells"]);
     near(&pool["gpuUtilization"], 55.5);
@@ -36,7 +49,13 @@ fn cells_of_nodes_pools_and_jobs() {
     near(&job["metrics"]["gpuUtilization"], 55.5);
     near(&job["metrics"]["gpuUtilizationLowest"], 31.0);
     near(&job["metrics"]["powerWatts"], 250.0);
-    assert_eq!((&job["metrics"]["memoryUsage"], &job["metrics"]["networkLatency"]), (&json!("20Gi/80Gi"), &Value::Null));
+    assert_eq!(
+        (
+            &job["metrics"]["memoryUsage"],
+            &job["metrics"]["networkLatency"]
+        ),
+        (&json!("20Gi/80Gi"), &Value::Null)
+    );
     near(&job["pods"][0]["gpuUtilization"], 55.5);
     let text = scene.gpuctl(&["describe", "job", "work"]).ok().out;
     assert!(text.contains("GPU use      56% mean, 31% lowest, of 2 of 2 GPUs; memory 20Gi/80Gi per GPU; 500 W in all"), "{text}");
@@ -51,8 +70,14 @@ fn cells_of_nodes_pools_and_jobs() {
 fn instances_of_a_device_are_devices_and_shares_are_not() {
     let scene = Scene::new("sliced", 0);
     let admin = scene.cluster.kubectl(Persona::Admin);
-    let mig = in_pool(node("sliced-mig", Some(A100), &[("nvidia.com/mig-1g.10gb", 7)]), "sliced");
-    let mut shared = in_pool(node("sliced-time", Some(A100), &[("nvidia.com/gpu", 4)]), "sliced");
+    let mig = in_pool(
+        node("sliced-mig", Some(A100), &[("nvidia.com/mig-1g.10gb", 7)]),
+        "sliced",
+    );
+    let mut shared = in_pool(
+        node("sliced-time", Some(A100), &[("nvidia.com/gpu", 4)]),
+        "sliced",
+    );
     shared["metadata"]["labels"]["nvidia.com/gpu.replicas"] = json!("4");
     scene.cluster.add_nodes(&[mig, shared]);
     for (pod, node, resource) in [
@@ -63,7 +88,15 @@ fn instances_of_a_device_are_devices_and_shares_are_not() {
         admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": "sliced"},
             "spec": {"nodeName": node, "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {resource: "1"}}}]}}));
     }
-    admin.run(&["wait", "--for=condition=Ready", "--timeout=60s", "pod", "--all", "-n", "sliced"]);
+    admin.run(&[
+        "wait",
+        "--for=condition=Ready",
+        "--timeout=60s",
+        "pod",
+        "--all",
+        "-n",
+        "sliced",
+    ]);
     let holder = |pod: &str| ("sliced".to_owned(), pod.to_owned(), "main".to_owned());
     scene.exporter.change(|fleet| {
         for instance in 1..=7 {
@@ -79,38 +112,87 @@ fn instances_of_a_device_are_devices_and_shares_are_not() {
         (one.pods, one.utilization) = (vec![holder("one"), holder("two")], 64.0);
         fleet.gpus.push(one);
     });
-    let detail = scene.until(&["get", "nodes", "--pool", "sliced", "--gpu-detail"], |list| {
-        list["items"].as_array().unwrap().iter().all(|node| !node["gpus"].as_array().unwrap().is_empty())
-    });
+    let detail = scene.until(
+        &["get", "nodes", "--pool", "sliced", "--gpu-detail"],
+        |list| {
+            list["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|node| !node["gpus"].as_array().unwrap().is_empty())
+        },
+    );
     let of = |name: &str| {
-        detail["items"].as_array().unwrap().iter().find(|node| node["nodeName"] == name).unwrap()["gpus"]
+        detail["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|node| node["nodeName"] == name)
+            .unwrap()["gpus"]
             .as_array()
             .unwrap()
             .clone()
     };
     let instances = of("sliced-mig");
-    assert_eq!(instances.len(), 7, "each instance once, and no whole device beside them");
-    let held: Vec<&Value> = instances.iter().filter(|one| one["status"] == "used").collect();
-    assert_eq!((held.len(), &held[0]["gpuId"]), (1, &json!("gpu-0/1g.10gb-3")));
+    assert_eq!(
+        instances.len(),
+        7,
+        "each instance once, and no whole device beside them"
+    );
+    let held: Vec<&Value> = instances
+        .iter()
+        .filter(|one| one["status"] == "used")
+        .collect();
+    assert_eq!(
+        (held.len(), &held[0]["gpuId"]),
+        (1, &json!("gpu-0/1g.10gb-3"))
+    );
     // Instances have no GPU_UTIL; the graphics engine's activity of 0.375 stands for it.
     near(&held[0]["utilization"], 37.5);
     assert_eq!(held[0]["memoryUsage"], "1Gi/10Gi");
-    assert_eq!(instances.iter().filter(|one| one["status"] == "free").count(), 6);
+    assert_eq!(
+        instances
+            .iter()
+            .filter(|one| one["status"] == "free")
+            .count(),
+        6
+    );
     let copies = of("sliced-time");
-    assert_eq!(copies.len(), 1, "one device, whatever copies its series has: {copies:#?}");
+    assert_eq!(
+        copies.len(),
+        1,
+        "one device, whatever copies its series has: {copies:#?}"
+    );
     near(&copies[0]["utilization"], 64.0);
     assert_eq!(copies[0]["holders"].as_array().unwrap().len(), 2);
     // Its score is one as well, and names a pod of the namespace that was asked for.
     let scores = scene.until(&["score", "--window", "6s", "--step", "1s"], |list| {
-        list.as_array().unwrap().iter().filter(|one| one["score"].is_number()).count() == 2
+        list.as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["score"].is_number())
+            .count()
+            == 2
     });
-    let shared: Vec<&Value> = scores.as_array().unwrap().iter().filter(|one| one["hostname"] == "sliced-time").collect();
-    assert_eq!((shared.len(), &shared[0]["pod"]), (1, &json!("one")), "{scores:#}");
+    let shared: Vec<&Value> = scores
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["hostname"] == "sliced-time")
+        .collect();
+    assert_eq!(
+        (shared.len(), &shared[0]["pod"]),
+        (1, &json!("one")),
+        "{scores:#}"
+    );
     near(&shared[0]["gpu_util"], 64.0);
     let heat = scene.json(&["get", "heatmap", "--top", "3"]);
     assert_eq!(heat["utilization"]["data"][0]["value"], 64.0);
     assert_eq!(
-        (&heat["utilization"]["data"][1]["value"], &heat["utilization"]["data"][1]["slice"]),
+        (
+            &heat["utilization"]["data"][1]["value"],
+            &heat["utilization"]["data"][1]["slice"]
+        ),
         (&json!(37.5), &json!("1g.10gb"))
     );
 }
@@ -119,15 +201,44 @@ fn instances_of_a_device_are_devices_and_shares_are_not() {
 fn silent_and_broken_devices() {
     let scene = Scene::new("broken", 2);
     // A device hangs at what it had minutes ago, while the others are sampled every second.
-    let then = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap() - 200_000;
-    scene.exporter.change(|fleet| fleet.gpus.iter_mut().filter(|gpu| gpu.index == 0).for_each(|gpu| gpu.sampled_at = Some(then)));
+    let then = i64::try_from(
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_millis(),
+    )
+    .unwrap()
+        - 200_000;
+    scene.exporter.change(|fleet| {
+        fleet
+            .gpus
+            .iter_mut()
+            .filter(|gpu| gpu.index == 0)
+            .for_each(|gpu| gpu.sampled_at = Some(then));
+    });
     let pods = scene.train("work", 1, 8);
     scene.load(&pods[0], |_, gpu| gpu.utilization = 90.0);
     let settled = scene.until(&scene.nodes(), |list| {
-        list["coverage"]["gpusStale"] == 2 && list["items"].as_array().unwrap().iter().any(|node| node["gpuUtilization"] == 90.0)
+        list["coverage"]["gpusStale"] == 2
+            && list["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|node| node["gpuUtilization"] == 90.0)
     });
-    assert!(settled["items"].as_array().unwrap().iter().all(|node| node["status"] == "active"));
-    let busy = settled["items"].as_array().unwrap().iter().find(|node| node["gpuUsed"] == 8).unwrap()["nodeName"]
+    assert!(
+        settled["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|node| node["status"] == "active")
+    );
+    let busy = settled["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|node| node["gpuUsed"] == 8)
+        .unwrap()["nodeName"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -139,67 +250,129 @@ fn silent_and_broken_devices() {
                 _ => {}
             }
         }
-        for gpu in fleet.gpus.iter_mut().filter(|gpu| gpu.node != busy && gpu.index == 5) {
+        for gpu in fleet
+            .gpus
+            .iter_mut()
+            .filter(|gpu| gpu.node != busy && gpu.index == 5)
+        {
             gpu.xid = 79;
         }
     });
-    let nodes =
-        scene.until(&scene.nodes(), |list| list["items"].as_array().unwrap().iter().any(|node| node["status"] == "faulty"));
-    let faulty = nodes["items"].as_array().unwrap().iter().find(|node| node["status"] == "faulty").unwrap();
+    let nodes = scene.until(&scene.nodes(), |list| {
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|node| node["status"] == "faulty")
+    });
+    let faulty = nodes["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|node| node["status"] == "faulty")
+        .unwrap();
     assert_eq!(faulty["reason"], "gpu-5: XID 79");
     assert_ne!(faulty["nodeName"], busy.as_str());
-    let detail = scene.until(&["get", "nodes", "--pool", "broken", "--gpu-detail"], |list| list["coverage"]["gpusSampled"] == 13);
-    let gpus = detail["items"].as_array().unwrap().iter().find(|node| node["nodeName"] == busy.as_str()).unwrap()["gpus"]
+    let detail = scene.until(
+        &["get", "nodes", "--pool", "broken", "--gpu-detail"],
+        |list| list["coverage"]["gpusSampled"] == 13,
+    );
+    let gpus = detail["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|node| node["nodeName"] == busy.as_str())
+        .unwrap()["gpus"]
         .as_array()
         .unwrap()
         .clone();
     assert_eq!(gpus.len(), 8, "a silent device is still there: {gpus:#?}");
     let of = |id: &str| gpus.iter().find(|gpu| gpu["gpuId"] == id).unwrap();
-    assert_eq!((&of("gpu-0")["stale"], &of("gpu-0")["utilization"]), (&json!(true), &Value::Null));
-    assert_eq!((&of("gpu-1")["utilization"], &of("gpu-1")["status"]), (&Value::Null, &json!("used")));
+    assert_eq!(
+        (&of("gpu-0")["stale"], &of("gpu-0")["utilization"]),
+        (&json!(true), &Value::Null)
+    );
+    assert_eq!(
+        (&of("gpu-1")["utilization"], &of("gpu-1")["status"]),
+        (&Value::Null, &json!("used"))
+    );
     // Six are left: 30 once and 90 five times.
     let nodes = scene.json(&scene.nodes());
-    let node = nodes["items"].as_array().unwrap().iter().find(|node| node["nodeName"] == busy.as_str()).unwrap();
+    let node = nodes["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|node| node["nodeName"] == busy.as_str())
+        .unwrap();
     near(&node["gpuUtilization"], (30.0 + 5.0 * 90.0) / 6.0);
     assert_eq!(node["gpuSampled"], 6);
     let text = scene.gpuctl(&["get", "heatmap"]).ok().out;
     assert!(text.contains(&busy), "{text}");
     let overview = scene.json(&["get", "overview"]);
-    assert!(overview["faults"].as_array().unwrap().iter().any(|fault| fault["nodeName"] == faulty["nodeName"]));
+    assert!(
+        overview["faults"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|fault| fault["nodeName"] == faulty["nodeName"])
+    );
 }
 
 #[test]
 fn storage_and_fabric_of_the_machines() {
     let scene = Scene::new("machines", 1);
     let none = scene.json(&["get", "overview"]);
-    assert!(none["storageStat"]["totalCapacity"].is_null() && none["rdmaClusterStat"]["totalPorts"].is_null());
+    assert!(
+        none["storageStat"]["totalCapacity"].is_null()
+            && none["rdmaClusterStat"]["totalPorts"].is_null()
+    );
     let mut extra = String::new();
-    // Two nodes with a disk of 2 TB each, half full, that share a mount of 100 TB of which 40 are used.
+    // Two nodes with a disk of 2 TB each, half full, that share a mount of 100 TB of which 40 are
+    // used.
     for (metric, disk, share) in [("size", 2e12, 100e12), ("free", 1e12, 60e12)] {
         extra.push_str(&format!("# TYPE node_filesystem_{metric}_bytes gauge\n"));
         for node in ["a", "b"] {
-            for (device, kind, value) in
-                [("/dev/nvme0n1", "ext4", disk), ("nas:/models", "nfs4", share), ("tmpfs", "tmpfs", 9e15)]
-            {
+            for (device, kind, value) in [
+                ("/dev/nvme0n1", "ext4", disk),
+                ("nas:/models", "nfs4", share),
+                ("tmpfs", "tmpfs", 9e15),
+            ] {
                 extra.push_str(&format!(
                     "node_filesystem_{metric}_bytes{{node=\"{node}\",device=\"{device}\",fstype=\"{kind}\",mountpoint=\"/\"}} {value:e}\n"
                 ));
             }
         }
     }
-    for (metric, up, down) in [("state_id", 4.0, 1.0), ("rate_bytes_per_second", 5e10, 5e10)] {
+    for (metric, up, down) in [
+        ("state_id", 4.0, 1.0),
+        ("rate_bytes_per_second", 5e10, 5e10),
+    ] {
         extra.push_str(&format!("# TYPE node_infiniband_{metric} gauge\n"));
         for (port, value) in [("1", up), ("2", up), ("3", down)] {
             extra.push_str(&format!("node_infiniband_{metric}{{node=\"a\",device=\"mlx5_0\",port=\"{port}\"}} {value:e}\n"));
         }
     }
     scene.exporter.change(|fleet| fleet.extra = extra);
-    let found = scene.until(&["get", "overview"], |found| !found["rdmaClusterStat"]["totalPorts"].is_null());
+    let found = scene.until(&["get", "overview"], |found| {
+        !found["rdmaClusterStat"]["totalPorts"].is_null()
+    });
     let storage = &found["storageStat"];
-    assert_eq!((&storage["totalCapacity"], &storage["usedCapacity"]), (&json!("104TB"), &json!("42TB")));
-    assert_eq!((&storage["availableCapacity"], &storage["source"]), (&json!("62TB"), &json!("disks")));
-    near(&storage["utilizationRate"], (2.0 * 1.0 + 40.0) / (2.0 * 2.0 + 100.0));
-    assert_eq!(found["rdmaClusterStat"], json!({"totalPorts": 3, "activePorts": 2, "bandwidth": "400Gbps"}));
+    assert_eq!(
+        (&storage["totalCapacity"], &storage["usedCapacity"]),
+        (&json!("104TB"), &json!("42TB"))
+    );
+    assert_eq!(
+        (&storage["availableCapacity"], &storage["source"]),
+        (&json!("62TB"), &json!("disks"))
+    );
+    near(
+        &storage["utilizationRate"],
+        (2.0 * 1.0 + 40.0) / (2.0 * 2.0 + 100.0),
+    );
+    assert_eq!(
+        found["rdmaClusterStat"],
+        json!({"totalPorts": 3, "activePorts": 2, "bandwidth": "400Gbps"})
+    );
 }
 
 #[test]
@@ -208,14 +381,42 @@ fn top_shows_the_busiest_first_and_once_in_a_pipe() {
     let pods = scene.train("spin", 2, 8);
     scene.load(&pods[0], |_, gpu| gpu.utilization = 20.0);
     scene.load(&pods[1], |_, gpu| gpu.utilization = 95.0);
-    scene.until(&scene.nodes(), |list| list["items"].as_array().unwrap().iter().any(|node| node["gpuUtilization"] == 95.0));
+    scene.until(&scene.nodes(), |list| {
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|node| node["gpuUtilization"] == 95.0)
+    });
     let first = |arguments: &[&str]| {
         let out = scene.gpuctl(arguments).ok().out;
-        out.lines().nth(1).unwrap_or_default().split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>()
+        out.lines()
+            .nth(1)
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(ToOwned::to_owned)
+            .collect::<Vec<_>>()
     };
-    let node = scene.gpus().iter().find(|gpu| gpu.utilization == 95.0).unwrap().node.clone();
-    assert_eq!(first(&["top"])[..4], [node.as_str(), "a100-80g", "8/8", "95%"]);
-    assert_eq!(first(&["top", "jobs"])[..4], ["topped/spin", "Job", "16/16", "58%"]);
+    let node = scene
+        .gpus()
+        .iter()
+        .find(|gpu| gpu.utilization == 95.0)
+        .unwrap()
+        .node
+        .clone();
+    assert_eq!(
+        first(&["top"])[..4],
+        [node.as_str(), "a100-80g", "8/8", "95%"]
+    );
+    assert_eq!(
+        first(&["top", "jobs"])[..4],
+        ["topped/spin", "Job", "16/16", "58%"]
+    );
     assert_eq!(first(&["top", "gpus"])[0], format!("{node}/gpu-0"));
-    assert_eq!(first(&["top", "nodes", "--sort-by", "name"])[0].split('-').count(), 2);
+    assert_eq!(
+        first(&["top", "nodes", "--sort-by", "name"])[0]
+            .split('-')
+            .count(),
+        2
+    );
 }

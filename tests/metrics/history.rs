@@ -1,4 +1,5 @@
-//! Curves: every point is what was exported at that time, means are by hand, and trainers are understood.
+//! Curves: every point is what was exported at that time, means are by hand, and trainers are
+//! understood.
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
@@ -6,7 +7,12 @@ use serde_json::{Value, json};
 use crate::support::{Scene, near};
 
 fn values(series: &Value) -> Vec<f64> {
-    series.as_array().unwrap().iter().map(|point| point["value"].as_f64().unwrap()).collect()
+    series
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|point| point["value"].as_f64().unwrap())
+        .collect()
 }
 
 #[test]
@@ -18,37 +24,109 @@ fn curves_of_a_job_and_of_its_workload() {
         (gpu.used_mib, gpu.free_mib) = (30_720, 51_200);
         gpu.watts = 200.0 + 100.0 * f64::from(place);
     });
-    scene.until(&["describe", "job", "work"], |job| job["metrics"]["gpuUtilization"] == 70.0);
-    // (90 + 50) / 2 in each of the last seconds.
-    let job = scene.until(&["get", "metrics", "job", "work", "--start", "4s", "--step", "1s"], |job| {
-        let found = values(&job["gpuUtilization"]);
-        found.len() >= 4 && found.iter().all(|value| (value - 70.0).abs() < 1e-9)
+    scene.until(&["describe", "job", "work"], |job| {
+        job["metrics"]["gpuUtilization"] == 70.0
     });
-    assert!(values(&job["memoryUsage"]).iter().all(|value| (value - 30.0).abs() < 1e-9), "30,720 MiB each: {job:#}");
-    assert_eq!((&job["throughput"], &job["coverage"]["gpus"]), (&json!([]), &json!(2)));
-    let one = scene.json(&["get", "metrics", "job", "work", "--metric", "gpuUtilization", "--start", "4s", "--step", "1"]);
-    assert_eq!(one.as_object().unwrap().keys().collect::<Vec<_>>(), ["gpuUtilization"]);
+    // (90 + 50) / 2 in each of the last seconds.
+    let job = scene.until(
+        &[
+            "get", "metrics", "job", "work", "--start", "4s", "--step", "1s",
+        ],
+        |job| {
+            let found = values(&job["gpuUtilization"]);
+            found.len() >= 4 && found.iter().all(|value| (value - 70.0).abs() < 1e-9)
+        },
+    );
+    assert!(
+        values(&job["memoryUsage"])
+            .iter()
+            .all(|value| (value - 30.0).abs() < 1e-9),
+        "30,720 MiB each: {job:#}"
+    );
+    assert_eq!(
+        (&job["throughput"], &job["coverage"]["gpus"]),
+        (&json!([]), &json!(2))
+    );
+    let one = scene.json(&[
+        "get",
+        "metrics",
+        "job",
+        "work",
+        "--metric",
+        "gpuUtilization",
+        "--start",
+        "4s",
+        "--step",
+        "1",
+    ]);
+    assert_eq!(
+        one.as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["gpuUtilization"]
+    );
     // The whole life of the job, from before the load on: the newest point is the last load.
     let whole = scene.json(&["get", "metrics", "job", "work", "--step", "1"]);
-    near(&whole["gpuUtilization"].as_array().unwrap().last().unwrap()["value"], 70.0);
-    let workload = scene.json(&["get", "metrics", "workload", "Job/work", "--start", "4s", "--step", "1"]);
+    near(
+        &whole["gpuUtilization"].as_array().unwrap().last().unwrap()["value"],
+        70.0,
+    );
+    let workload = scene.json(&[
+        "get", "metrics", "workload", "Job/work", "--start", "4s", "--step", "1",
+    ]);
     let series = workload["GPU Utilization"]["series"].as_array().unwrap();
-    assert_eq!(series.iter().map(|line| line["name"].as_str().unwrap()).collect::<Vec<_>>(), ["gpu-0", "gpu-1"]);
+    assert_eq!(
+        series
+            .iter()
+            .map(|line| line["name"].as_str().unwrap())
+            .collect::<Vec<_>>(),
+        ["gpu-0", "gpu-1"]
+    );
     let first = |line: &Value| line["points"][0][0].as_f64().unwrap();
     assert_eq!((first(&series[0]), first(&series[1])), (0.9, 0.5));
     // 30,720 of 81,920 MiB.
-    assert_eq!(first(&workload["GPU Memory Utilization"]["series"][0]), 0.375);
+    assert_eq!(
+        first(&workload["GPU Memory Utilization"]["series"][0]),
+        0.375
+    );
     assert_eq!(first(&workload["GPU Power"]["series"][1]), 300.0);
     let at = series[0]["points"][0][1].as_i64().unwrap();
     assert!(at > 1_700_000_000_000, "milliseconds: {at}");
     // Eleven thousand points are a server's limit; more of them come in pieces.
-    let long = scene.json(&["get", "metrics", "workload", "Job/work", "--start", "13h", "--step", "1"]);
-    assert!(!long["GPU Utilization"]["series"][0]["points"].as_array().unwrap().is_empty());
-    let text = scene.gpuctl(&["get", "metrics", "job", "work", "--per-gpu", "--start", "10s", "--step", "1"]).ok().out;
+    let long = scene.json(&[
+        "get", "metrics", "workload", "Job/work", "--start", "13h", "--step", "1",
+    ]);
+    assert!(
+        !long["GPU Utilization"]["series"][0]["points"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    let text = scene
+        .gpuctl(&[
+            "get",
+            "metrics",
+            "job",
+            "work",
+            "--per-gpu",
+            "--start",
+            "10s",
+            "--step",
+            "1",
+        ])
+        .ok()
+        .out;
     assert!(text.contains("gpu-0  90%"), "{text}");
-    scene.gpuctl(&["get", "metrics", "job", "work", "--start", "whenever"]).exits(2).says("`whenever` is not a valid time");
-    scene.gpuctl(&["get", "metrics", "job", "nobody"]).exits(4).says("there is no job `nobody`");
-    scene.gpuctl(&["get", "metrics", "workload", "Job/wrok"]).exits(4).says("did you mean `curves/Job/work`?");
+    scene
+        .gpuctl(&["get", "metrics", "job", "work", "--start", "whenever"])
+        .exits(2)
+        .says("`whenever` is not a valid time");
+    scene
+        .gpuctl(&["get", "metrics", "job", "nobody"])
+        .exits(4)
+        .says("there is no job `nobody`");
+    scene
+        .gpuctl(&["get", "metrics", "workload", "Job/wrok"])
+        .exits(4)
+        .says("did you mean `curves/Job/work`?");
 }
 
 #[test]
@@ -70,21 +148,69 @@ fn trainings_tell_of_themselves() {
             "# TYPE train_samples_per_second gauge\ntrain_samples_per_second{{namespace=\"{namespace}\",pod=\"{pod}\"}} 1250.5\n# TYPE eval_loss gauge\neval_loss{{namespace=\"{namespace}\",pod=\"{pod}\"}} 9\n"
         );
     });
-    let found = scene.until(&["get", "training-performance", "Job/work", "--start", "5m", "--step", "15"], |list| {
-        list.as_array().unwrap().iter().any(|one| one["metric"] == "samples_per_second")
-            && list.as_array().unwrap().iter().filter(|one| one["metric"] == "loss").count() == 2
-    });
+    let found = scene.until(
+        &[
+            "get",
+            "training-performance",
+            "Job/work",
+            "--start",
+            "5m",
+            "--step",
+            "15",
+        ],
+        |list| {
+            list.as_array()
+                .unwrap()
+                .iter()
+                .any(|one| one["metric"] == "samples_per_second")
+                && list
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter(|one| one["metric"] == "loss")
+                    .count()
+                    == 2
+        },
+    );
     let of = |metric: &str| -> Vec<f64> {
-        let list = found.as_array().unwrap().iter().filter(|one| one["metric"] == metric);
+        let list = found
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["metric"] == metric);
         list.map(|one| one["value"].as_f64().unwrap()).collect()
     };
-    assert_eq!((of("loss"), of("learning_rate")), (vec![0.9, 0.7], vec![2e-5, 1.5e-5]));
-    assert!(of("samples_per_second").iter().all(|value| *value == 1250.5));
-    assert!(found.as_array().unwrap().iter().all(|one| one["timestamp"].as_i64().unwrap() > 1_700_000_000_000));
+    assert_eq!(
+        (of("loss"), of("learning_rate")),
+        (vec![0.9, 0.7], vec![2e-5, 1.5e-5])
+    );
+    assert!(
+        of("samples_per_second")
+            .iter()
+            .all(|value| *value == 1250.5)
+    );
+    assert!(
+        found
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|one| one["timestamp"].as_i64().unwrap() > 1_700_000_000_000)
+    );
     // A pod that says nothing of a training has an empty list, not a guess.
     let admin = scene.cluster.kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "silent", "namespace": namespace},
         "spec": {"nodeSelector": {"gpuctl/pool": namespace}, "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}));
-    admin.run(&["wait", "--for=condition=Ready", "--timeout=60s", "pod", "silent", "-n", namespace]);
-    assert_eq!(scene.json(&["get", "training-performance", "Pod/silent"]), json!([]));
+    admin.run(&[
+        "wait",
+        "--for=condition=Ready",
+        "--timeout=60s",
+        "pod",
+        "silent",
+        "-n",
+        namespace,
+    ]);
+    assert_eq!(
+        scene.json(&["get", "training-performance", "Pod/silent"]),
+        json!([])
+    );
 }

@@ -1,5 +1,6 @@
-//! One corpus of texts that steer terminals and spreadsheets, put into everything a cluster and its Prometheus say, and through every
-//! command that reads: nothing of it reaches a terminal or a spreadsheet, and JSON says it as it was.
+//! One corpus of texts that steer terminals and spreadsheets, put into everything a cluster and its
+//! Prometheus say, and through every command that reads: nothing of it reaches a terminal or a
+//! spreadsheet, and JSON says it as it was.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -25,8 +26,17 @@ const HOSTILE: [&str; 9] = [
     "\u{2028}\u{2029}\u{feff}\u{e0041}",
 ];
 
-/// What is said of a job in words that nobody checks: each gets the next of the corpus at its front.
-const FREE: [&str; 7] = ["message", "reason", "image", "imageID", "note", "exported_container", "modelName"];
+/// What is said of a job in words that nobody checks: each gets the next of the corpus at its
+/// front.
+const FREE: [&str; 7] = [
+    "message",
+    "reason",
+    "image",
+    "imageID",
+    "note",
+    "exported_container",
+    "modelName",
+];
 
 /// Everything that reads and needs no more than a name.
 const READING: &[&str] = &[
@@ -107,26 +117,35 @@ const UNANSWERED: [&str; 11] = [
     "who gpu NODE/0",
 ];
 
-/// Names with a text inside, which no API server takes: a bundle is a file, and files come from anybody.
+/// Names with a text inside, which no API server takes: a bundle is a file, and files come from
+/// anybody.
 const EVIL_JOB: &str = "evil\u{1b}]0;x\u{7}\u{202e}run";
 const EVIL_NODE: &str = "hostile\u{1b}[2J\u{9b}0";
 
 /// The bundle with hostile texts in it: free ones at their front, names in all places at once.
 fn poisoned(bundle: &Path, with_names: bool) -> PathBuf {
     let mut text = String::new();
-    GzDecoder::new(std::fs::File::open(bundle).unwrap()).read_to_string(&mut text).unwrap();
+    GzDecoder::new(std::fs::File::open(bundle).unwrap())
+        .read_to_string(&mut text)
+        .unwrap();
     if with_names {
         let inside = |name: &str| {
             let quoted = json!(name).to_string();
             quoted[1..quoted.len() - 1].to_owned()
         };
-        text = text.replace("hostile-run", &inside(EVIL_JOB)).replace("hostile-0", &inside(EVIL_NODE));
+        text = text
+            .replace("hostile-run", &inside(EVIL_JOB))
+            .replace("hostile-0", &inside(EVIL_NODE));
     }
     let mut whole: Value = serde_json::from_str(&text).unwrap();
     let mut next = 0;
     poison(&mut whole["lists"], &mut next);
     poison(&mut whole["answers"], &mut next);
-    let logs = whole["answers"].as_object_mut().unwrap().iter_mut().filter(|(question, _)| question.starts_with("LOG "));
+    let logs = whole["answers"]
+        .as_object_mut()
+        .unwrap()
+        .iter_mut()
+        .filter(|(question, _)| question.starts_with("LOG "));
     logs.for_each(|(_, kept)| poison_log(&mut kept["body"], &mut next));
     assert!(next > 50, "the corpus is hardly in it: {next}");
     let target = bundle.with_extension(format!("poisoned-{with_names}"));
@@ -139,8 +158,14 @@ fn poisoned(bundle: &Path, with_names: bool) -> PathBuf {
 fn poison(value: &mut Value, next: &mut usize) {
     match value {
         Value::Object(fields) => {
-            let annotated = fields.get_mut("annotations").and_then(Value::as_object_mut).into_iter().flatten();
-            let free = annotated.filter(|(key, _)| !key.contains("gpuctl")).map(|(_, value)| value);
+            let annotated = fields
+                .get_mut("annotations")
+                .and_then(Value::as_object_mut)
+                .into_iter()
+                .flatten();
+            let free = annotated
+                .filter(|(key, _)| !key.contains("gpuctl"))
+                .map(|(_, value)| value);
             free.for_each(|value| spoil(value, next));
             for (key, value) in fields.iter_mut() {
                 match FREE.contains(&key.as_str()) && value.is_string() {
@@ -160,7 +185,10 @@ fn poison_log(body: &mut Value, next: &mut usize) {
     let lines = text.lines().map(|line| {
         let (time, rest) = line.split_once(' ').unwrap_or((line, ""));
         *next += 1;
-        format!("{time} {}{rest}\n", HOSTILE[*next % HOSTILE.len()].replace('\n', ""))
+        format!(
+            "{time} {}{rest}\n",
+            HOSTILE[*next % HOSTILE.len()].replace('\n', "")
+        )
     });
     *text = lines.collect();
 }
@@ -175,8 +203,13 @@ fn spoil(value: &mut Value, next: &mut usize) {
 /// gpuctl on somebody's machine, who was sent the file.
 fn replay(bundle: &Path, arguments: &[&str]) -> Run {
     let mut command = runner::gpuctl();
-    command.env_remove("GPUCTL_PROMETHEUS").env("HOME", "/nonexistent").env("KUBECONFIG", "/nonexistent");
-    command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_CACHE_HOME", "/nonexistent");
+    command
+        .env_remove("GPUCTL_PROMETHEUS")
+        .env("HOME", "/nonexistent")
+        .env("KUBECONFIG", "/nonexistent");
+    command
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .env("XDG_CACHE_HOME", "/nonexistent");
     command.arg("--replay").arg(bundle).args(arguments);
     run(command, "")
 }
@@ -189,9 +222,17 @@ fn steers(c: char) -> bool {
 
 /// Nothing in a text steers, and nothing begins a line that the program did not write.
 fn harmless(what: &str, text: &str) {
-    let found = text.chars().position(steers).map(|at| text.chars().skip(at.saturating_sub(40)).take(80).collect::<String>());
+    let found = text.chars().position(steers).map(|at| {
+        text.chars()
+            .skip(at.saturating_sub(40))
+            .take(80)
+            .collect::<String>()
+    });
     assert!(found.is_none(), "{what}: {found:?}");
-    assert!(!text.lines().any(|line| line.starts_with("error: forged")), "{what}: {text}");
+    assert!(
+        !text.lines().any(|line| line.starts_with("error: forged")),
+        "{what}: {text}"
+    );
 }
 
 #[test]
@@ -199,27 +240,53 @@ fn nothing_that_a_cluster_says_steers_a_terminal_or_a_spreadsheet() {
     let scene = Scene::new("hostile", 2);
     scene.train("hostile-run", 2, 4);
     let yaml = "kind: training\nversion: v0.1\njob: {name: hostile-waits, annotations: {who: me}}\nenvironment: {image: busybox, command: [sleep, '1']}\nresources: {pool: hostile, gpu: 8, node_count: 3}\n";
-    scene.gpuctl_with(&["create", "-f", "-", "--allow-pending"], yaml).ok();
-    scene.until(&["why", "hostile-run"], |answer| answer["notEvaluated"] == json!([]));
-    scene.until(&["events", "hostile-waits"], |answer| answer.to_string().contains("FailedScheduling"));
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--allow-pending"], yaml)
+        .ok();
+    scene.until(&["why", "hostile-run"], |answer| {
+        answer["notEvaluated"] == json!([])
+    });
+    scene.until(&["events", "hostile-waits"], |answer| {
+        answer.to_string().contains("FailedScheduling")
+    });
     let path = scene.cluster.folder().join("hostile.gpuctl");
-    scene.gpuctl(&["doctor", "--bundle", path.to_str().unwrap(), "-o", "json"]).ok();
+    scene
+        .gpuctl(&["doctor", "--bundle", path.to_str().unwrap(), "-o", "json"])
+        .ok();
 
     let (mut shown, mut told, mut refused) = (0, 0, Vec::new());
     for with_names in [false, true] {
         let bundle = poisoned(&path, with_names);
-        let (job, node) = if with_names { (EVIL_JOB, EVIL_NODE) } else { ("hostile-waits", "hostile-0") };
+        let (job, node) = if with_names {
+            (EVIL_JOB, EVIL_NODE)
+        } else {
+            ("hostile-waits", "hostile-0")
+        };
         for command in READING {
             let words: Vec<String> = command
                 .split(' ')
-                .map(|word| word.replace("NAME", job).replace("NODE", node).replace("POOL", "hostile"))
+                .map(|word| {
+                    word.replace("NAME", job)
+                        .replace("NODE", node)
+                        .replace("POOL", "hostile")
+                })
                 .collect();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            for format in
-                [&[][..], &["-o", "wide"], &["-o", "csv"], &["-o", "name"], &["--color=always"], &["-o", "json"], &["-o", "yaml"]]
-            {
+            for format in [
+                &[][..],
+                &["-o", "wide"],
+                &["-o", "csv"],
+                &["-o", "name"],
+                &["--color=always"],
+                &["-o", "json"],
+                &["-o", "yaml"],
+            ] {
                 let arguments = [&["-n", "hostile"][..], &words, format].concat();
-                let arguments = if words.contains(&"-A") { &arguments[2..] } else { &arguments };
+                let arguments = if words.contains(&"-A") {
+                    &arguments[2..]
+                } else {
+                    &arguments
+                };
                 let found = replay(&bundle, arguments);
                 let what = arguments.join(" ").escape_debug().to_string();
                 if found.code != 0 && format.is_empty() && !with_names {
@@ -233,9 +300,12 @@ fn nothing_that_a_cluster_says_steers_a_terminal_or_a_spreadsheet() {
                     }
                     [_, "json"] => {
                         if found.code == 0 {
-                            let answer: Value =
-                                serde_json::from_str(&found.out).unwrap_or_else(|error| panic!("{what}: {error}"));
-                            told += usize::from(HOSTILE.iter().any(|text| says(&answer, text)) || says(&answer, EVIL_JOB));
+                            let answer: Value = serde_json::from_str(&found.out)
+                                .unwrap_or_else(|error| panic!("{what}: {error}"));
+                            told += usize::from(
+                                HOSTILE.iter().any(|text| says(&answer, text))
+                                    || says(&answer, EVIL_JOB),
+                            );
                         }
                         harmless(&what, &found.out);
                         harmless(&what, &found.err);
@@ -244,30 +314,44 @@ fn nothing_that_a_cluster_says_steers_a_terminal_or_a_spreadsheet() {
                         harmless(&what, &found.out);
                         harmless(&what, &found.err);
                         if found.code == 0 {
-                            cells(&found.out).iter().for_each(|cell| assert!(!computes(cell), "{what}: {cell}"));
+                            cells(&found.out)
+                                .iter()
+                                .for_each(|cell| assert!(!computes(cell), "{what}: {cell}"));
                         }
                     }
                     _ => {
                         harmless(&what, &found.out);
                         harmless(&what, &found.err);
-                        shown += usize::from(found.out.contains("\\u{1b}") || found.out.contains("forged"));
+                        shown += usize::from(
+                            found.out.contains("\\u{1b}") || found.out.contains("forged"),
+                        );
                     }
                 }
             }
         }
     }
-    assert_eq!(refused, UNANSWERED, "commands that the file does not answer");
+    assert_eq!(
+        refused, UNANSWERED,
+        "commands that the file does not answer"
+    );
     // The corpus reached what is printed: otherwise all of this proves nothing.
-    assert!(shown > 20 && told > 10, "hardly anything of the corpus was shown: {shown} and {told}");
+    assert!(
+        shown > 20 && told > 10,
+        "hardly anything of the corpus was shown: {shown} and {told}"
+    );
 }
 
-/// The text without what colors it: `ESC [ digits m`, at most two numbers, which the program writes itself.
+/// The text without what colors it: `ESC [ digits m`, at most two numbers, which the program writes
+/// itself.
 fn without_colors(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.split_once('m') {
-            Some((code, rest)) if code.split(';').count() < 3 && code.chars().all(|c| c.is_ascii_digit() || c == ';') => {
+            Some((code, rest))
+                if code.split(';').count() < 3
+                    && code.chars().all(|c| c.is_ascii_digit() || c == ';') =>
+            {
                 plain.push_str(rest);
             }
             _ => plain.push_str(&format!("\u{1b}[{part}")),
@@ -281,18 +365,35 @@ fn says(answer: &Value, text: &str) -> bool {
     match answer {
         Value::String(told) => told.contains(text),
         Value::Array(items) => items.iter().any(|item| says(item, text)),
-        Value::Object(fields) => fields.iter().any(|(key, value)| key.contains(text) || says(value, text)),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(key, value)| key.contains(text) || says(value, text)),
         _ => false,
     }
 }
 
 fn cells(csv: &str) -> Vec<String> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(csv.as_bytes());
-    reader.records().flat_map(|record| record.unwrap().iter().map(str::to_owned).collect::<Vec<_>>()).collect()
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(csv.as_bytes());
+    reader
+        .records()
+        .flat_map(|record| {
+            record
+                .unwrap()
+                .iter()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// True when a spreadsheet would compute the cell.
 fn computes(cell: &str) -> bool {
-    let is_number = cell.trim_end_matches(['%', 'd', 'h', 'm', 's']).parse::<f64>().is_ok();
+    let is_number = cell
+        .trim_end_matches(['%', 'd', 'h', 'm', 's'])
+        .parse::<f64>()
+        .is_ok();
     cell.len() > 1 && cell.starts_with(['=', '@', '+', '-', '\t', '\r']) && !is_number
 }

@@ -1,5 +1,6 @@
-//! What gpuctl says the GPUs do, from a real Prometheus that scrapes an exporter whose every number is known, beside a real
-//! control plane that says who holds what. Each statistic is compared with arithmetic that is written out here.
+//! What gpuctl says the GPUs do, from a real Prometheus that scrapes an exporter whose every number
+//! is known, beside a real control plane that says who holds what. Each statistic is compared with
+//! arithmetic that is written out here.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod blame;

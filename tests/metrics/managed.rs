@@ -1,6 +1,7 @@
-//! What managed stores of clouds ask for: exact names of metrics, as Google's does, signed requests, as Amazon's does, and
-//! certificates of clients. A gate stands before a real Prometheus, refuses what the cloud would refuse, and lets the rest through;
-//! it computes signatures by itself, from AWS' description of them.
+//! What managed stores of clouds ask for: exact names of metrics, as Google's does, signed
+//! requests, as Amazon's does, and certificates of clients. A gate stands before a real Prometheus,
+//! refuses what the cloud would refuse, and lets the rest through; it computes signatures by
+//! itself, from AWS' description of them.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write as _};
@@ -45,21 +46,38 @@ impl Asked {
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
             .collect();
-        let length = headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, value)| value.parse().unwrap());
+        let length = headers
+            .iter()
+            .find(|(name, _)| name == "content-length")
+            .map_or(0, |(_, value)| value.parse().unwrap());
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
         let body = String::from_utf8(body).unwrap();
-        Some((Self { method, path: path.to_owned(), query: query.to_owned(), headers, body }, head))
+        Some((
+            Self {
+                method,
+                path: path.to_owned(),
+                query: query.to_owned(),
+                headers,
+                body,
+            },
+            head,
+        ))
     }
 
     fn header(&self, name: &str) -> &str {
-        self.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
+        self.headers
+            .iter()
+            .find(|(found, _)| found == name)
+            .map_or("", |(_, value)| value)
     }
 
     /// Parameters in the path and in the body.
     fn parameters(&self) -> Vec<(String, String)> {
         let both = format!("{}&{}", self.query, self.body);
-        form_urlencoded::parse(both.as_bytes()).into_owned().collect()
+        form_urlencoded::parse(both.as_bytes())
+            .into_owned()
+            .collect()
     }
 }
 
@@ -77,7 +95,9 @@ fn encoded(text: &str) -> String {
     decoded.map_or(String::new(), |(text, _)| {
         text.bytes().fold(String::new(), |mut all, byte| {
             match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => all.push(char::from(byte)),
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    all.push(char::from(byte));
+                }
                 byte => write!(all, "%{byte:02X}").unwrap(),
             }
             all
@@ -97,38 +117,79 @@ fn signature(asked: &Asked, day: &str, signed: &str) -> String {
         })
         .collect();
     pairs.sort();
-    let headers: String = signed.split(';').map(|name| format!("{name}:{}\n", asked.header(name))).collect();
+    let headers: String = signed
+        .split(';')
+        .map(|name| format!("{name}:{}\n", asked.header(name)))
+        .collect();
     let hash = |text: &str| hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
-    let canonical = format!("{}\n{}\n{}\n{headers}\n{signed}\n{}", asked.method, asked.path, pairs.join("&"), hash(&asked.body));
+    let canonical = format!(
+        "{}\n{}\n{}\n{headers}\n{signed}\n{}",
+        asked.method,
+        asked.path,
+        pairs.join("&"),
+        hash(&asked.body)
+    );
     let scope = format!("{day}/{REGION}/aps/aws4_request");
-    let text = format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{}", asked.header("x-amz-date"), hash(&canonical));
-    let mac = |key: &[u8], text: &str| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec();
-    let key =
-        [REGION, "aps", "aws4_request"].iter().fold(mac(format!("AWS4{SECRET}").as_bytes(), day), |key, text| mac(&key, text));
+    let text = format!(
+        "AWS4-HMAC-SHA256\n{}\n{scope}\n{}",
+        asked.header("x-amz-date"),
+        hash(&canonical)
+    );
+    let mac = |key: &[u8], text: &str| {
+        hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes())
+            .as_ref()
+            .to_vec()
+    };
+    let key = [REGION, "aps", "aws4_request"]
+        .iter()
+        .fold(mac(format!("AWS4{SECRET}").as_bytes(), day), |key, text| {
+            mac(&key, text)
+        });
     hex(&mac(&key, &text))
 }
 
 /// Says what the cloud would refuse a request for.
 fn refusal_of_amazon(asked: &Asked) -> Option<(u16, String)> {
     let told = asked.header("authorization");
-    let part = |name: &str| told.split_once(name).and_then(|(_, rest)| rest.split(',').next()).unwrap_or_default();
-    let (credential, signed, found) = (part("Credential="), part("SignedHeaders="), part("Signature="));
+    let part = |name: &str| {
+        told.split_once(name)
+            .and_then(|(_, rest)| rest.split(',').next())
+            .unwrap_or_default()
+    };
+    let (credential, signed, found) = (
+        part("Credential="),
+        part("SignedHeaders="),
+        part("Signature="),
+    );
     let day = credential.split('/').nth(1).unwrap_or_default();
     let of_session = asked.header("x-amz-security-token");
-    let all_signed = ["host", "x-amz-date"].iter().all(|name| signed.split(';').any(|one| one == *name));
+    let all_signed = ["host", "x-amz-date"]
+        .iter()
+        .all(|name| signed.split(';').any(|one| one == *name));
     let good = credential == format!("AKIDEXAMPLE/{day}/{REGION}/aps/aws4_request")
         && asked.header("x-amz-date").starts_with(day)
         && all_signed
         && of_session == SESSION
         && found == signature(asked, day, signed);
-    (!good).then(|| (403, r#"{"message":"The request signature does not match"}"#.to_owned()))
+    (!good).then(|| {
+        (
+            403,
+            r#"{"message":"The request signature does not match"}"#.to_owned(),
+        )
+    })
 }
 
 fn refusal_of_google(asked: &Asked) -> Option<(u16, String)> {
-    let has_pattern = asked.parameters().iter().any(|(_, value)| value.contains("__name__=~") || value.contains("__name__!"));
+    let has_pattern = asked
+        .parameters()
+        .iter()
+        .any(|(_, value)| value.contains("__name__=~") || value.contains("__name__!"));
     has_pattern.then(|| {
         let text = "regular expressions on __name__ are not supported";
-        (400, json!({"status": "error", "errorType": "bad_data", "error": text}).to_string())
+        (
+            400,
+            json!({"status": "error", "errorType": "bad_data", "error": text}).to_string(),
+        )
     })
 }
 
@@ -141,7 +202,9 @@ fn gate(store: &str, refuses: fn(&Asked) -> Option<(u16, String)>) -> String {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let behind = behind.clone();
             thread::spawn(move || {
-                let Some((asked, head)) = Asked::read(&stream) else { return };
+                let Some((asked, head)) = Asked::read(&stream) else {
+                    return;
+                };
                 if let Some((code, body)) = refuses(&asked) {
                     let head = format!(
                         "HTTP/1.1 {code} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
@@ -152,10 +215,19 @@ fn gate(store: &str, refuses: fn(&Asked) -> Option<(u16, String)>) -> String {
                 }
                 let mut to = TcpStream::connect(&behind).unwrap();
                 let rest = head.split_once("\r\n").unwrap().1;
-                let kept = rest.lines().filter(|line| !line.to_lowercase().starts_with("connection:"));
+                let kept = rest
+                    .lines()
+                    .filter(|line| !line.to_lowercase().starts_with("connection:"));
                 let kept: String = kept.map(|line| format!("{line}\r\n")).collect();
-                let target = if asked.query.is_empty() { asked.path.clone() } else { format!("{}?{}", asked.path, asked.query) };
-                let head = format!("{} {target} HTTP/1.1\r\nconnection: close\r\n{kept}\r\n", asked.method);
+                let target = if asked.query.is_empty() {
+                    asked.path.clone()
+                } else {
+                    format!("{}?{}", asked.path, asked.query)
+                };
+                let head = format!(
+                    "{} {target} HTTP/1.1\r\nconnection: close\r\n{kept}\r\n",
+                    asked.method
+                );
                 to.write_all((head + &asked.body).as_bytes()).unwrap();
                 let _ = std::io::copy(&mut to, &mut stream);
             });
@@ -167,8 +239,12 @@ fn gate(store: &str, refuses: fn(&Asked) -> Option<(u16, String)>) -> String {
 /// Asks with the store in a config file.
 fn configured(config: &Path, cache: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     let mut command = gpuctl(cluster(), Persona::Admin);
-    command.env("XDG_CACHE_HOME", cluster().folder().join(cache)).envs(variables.iter().copied());
-    command.args(["--config", config.to_str().unwrap()]).args(arguments);
+    command
+        .env("XDG_CACHE_HOME", cluster().folder().join(cache))
+        .envs(variables.iter().copied());
+    command
+        .args(["--config", config.to_str().unwrap()])
+        .args(arguments);
     run(command, "")
 }
 
@@ -181,7 +257,16 @@ fn commands() -> [Vec<&'static str>; 8] {
         vec!["report", "--ettr", "--by", "team", "-o", "json"],
         vec!["snapshot", "list", "-o", "json"],
         vec!["eff", "web", "-o", "json"],
-        vec!["stats", "labels", "--dimension-type", "label", "--dimension-key", "team", "-o", "json"],
+        vec![
+            "stats",
+            "labels",
+            "--dimension-type",
+            "label",
+            "--dimension-key",
+            "team",
+            "-o",
+            "json",
+        ],
     ]
 }
 
@@ -191,19 +276,29 @@ fn names_are_exact_where_a_store_wants_them() {
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
     let real = store("managed-google", history(Telling::Plain).0, begin);
     let google = gate(&real, refusal_of_google);
-    let exact = file("managed-google.yaml", &format!("prometheus: {{url: \"{google}\", exact_names: true}}\n"));
+    let exact = file(
+        "managed-google.yaml",
+        &format!("prometheus: {{url: \"{google}\", exact_names: true}}\n"),
+    );
     let cache = cluster().folder().join("managed-plain");
     for command in commands() {
         let command = [&command[..], &["--start", &start, "--end", &end]].concat();
         let expected = ask(&real, &cache, &command).ok().out;
         assert!(expected.len() > 100, "{command:?}: {expected}");
-        assert_eq!(configured(&exact, "managed-google", &[], &command).ok().out, expected, "{command:?}");
+        assert_eq!(
+            configured(&exact, "managed-google", &[], &command).ok().out,
+            expected,
+            "{command:?}"
+        );
     }
     for command in [["get", "heatmap"], ["get", "overview"], ["get", "health"]] {
         configured(&exact, "managed-google", &[], &command).ok();
     }
     let refused = ask(&google, &cache, &["get", "heatmap"]);
-    refused.exits(1).says("regular expressions on __name__ are not supported").says("prometheus.exact_names: true");
+    refused
+        .exits(1)
+        .says("regular expressions on __name__ are not supported")
+        .says("prometheus.exact_names: true");
 }
 
 #[test]
@@ -212,8 +307,15 @@ fn requests_are_signed_where_a_store_wants_it() {
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
     let real = store("managed-amazon", history(Telling::Plain).0, begin);
     let amazon = gate(&real, refusal_of_amazon);
-    let signed = file("managed-amazon.yaml", &format!("prometheus: {{url: \"{amazon}\", aws_region: {REGION}}}\n"));
-    let own = [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", SECRET), ("AWS_SESSION_TOKEN", SESSION)];
+    let signed = file(
+        "managed-amazon.yaml",
+        &format!("prometheus: {{url: \"{amazon}\", aws_region: {REGION}}}\n"),
+    );
+    let own = [
+        ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
+        ("AWS_SECRET_ACCESS_KEY", SECRET),
+        ("AWS_SESSION_TOKEN", SESSION),
+    ];
     let cache = cluster().folder().join("managed-plain-2");
     for command in commands() {
         let command = [&command[..], &["--start", &start, "--end", &end, "-v"]].concat();
@@ -226,31 +328,90 @@ fn requests_are_signed_where_a_store_wants_it() {
     let folder = cluster().folder().join("managed-bin");
     std::fs::create_dir_all(&folder).unwrap();
     let printed = json!({"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": SECRET, "SessionToken": SESSION});
-    let script = format!("#!/bin/sh\n[ \"$*\" = 'configure export-credentials --format process' ] && echo '{printed}'\n");
+    let script = format!(
+        "#!/bin/sh\n[ \"$*\" = 'configure export-credentials --format process' ] && echo '{printed}'\n"
+    );
     std::fs::write(folder.join("aws"), script).unwrap();
-    std::fs::set_permissions(folder.join("aws"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(
+        folder.join("aws"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-    configured(&signed, "managed-amazon", &[("PATH", &path)], &["get", "heatmap"]).ok();
+    configured(
+        &signed,
+        "managed-amazon",
+        &[("PATH", &path)],
+        &["get", "heatmap"],
+    )
+    .ok();
 
-    let wrong =
-        [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "canary-of-another"), ("AWS_SESSION_TOKEN", SESSION)];
-    let refused = configured(&signed, "managed-amazon", &wrong, &["-v", "get", "heatmap"]).exits(6).says("does not let you in");
+    let wrong = [
+        ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
+        ("AWS_SECRET_ACCESS_KEY", "canary-of-another"),
+        ("AWS_SESSION_TOKEN", SESSION),
+    ];
+    let refused = configured(&signed, "managed-amazon", &wrong, &["-v", "get", "heatmap"])
+        .exits(6)
+        .says("does not let you in");
     assert!(!refused.err.contains("canary"), "{}", refused.err);
-    let without = configured(&signed, "managed-amazon", &[("PATH", "/nonexistent:/usr/bin:/bin")], &["get", "heatmap"]).exits(6);
-    without.says("requests cannot be signed for AWS").says("aws configure export-credentials");
+    let without = configured(
+        &signed,
+        "managed-amazon",
+        &[("PATH", "/nonexistent:/usr/bin:/bin")],
+        &["get", "heatmap"],
+    )
+    .exits(6);
+    without
+        .says("requests cannot be signed for AWS")
+        .says("aws configure export-credentials");
 }
 
 #[test]
 fn a_certificate_lets_a_client_in() {
-    let port = cluster().guarded_prometheus("managed-guarded", &json!([])).unwrap();
+    let port = cluster()
+        .guarded_prometheus("managed-guarded", &json!([]))
+        .unwrap();
     let of = |name: &str| cluster().folder().join(name).display().to_string();
     let config = |name: &str, more: &str| {
-        file(name, &format!("prometheus: {{url: \"https://127.0.0.1:{port}\", ca_file: \"{}\"{more}}}\n", of("ca.crt")))
+        file(
+            name,
+            &format!(
+                "prometheus: {{url: \"https://127.0.0.1:{port}\", ca_file: \"{}\"{more}}}\n",
+                of("ca.crt")
+            ),
+        )
     };
-    let own = format!(", cert_file: \"{}\", key_file: \"{}\"", of("front.crt"), of("front.key"));
-    configured(&config("guarded.yaml", &own), "managed-guarded", &[], &["get", "heatmap"]).ok();
-    let refused = configured(&config("guarded-without.yaml", ""), "managed-guarded", &[], &["get", "heatmap"]).exits(6);
-    refused.says("cannot reach Prometheus").says("CertificateRequired").says("`prometheus.cert_file`");
+    let own = format!(
+        ", cert_file: \"{}\", key_file: \"{}\"",
+        of("front.crt"),
+        of("front.key")
+    );
+    configured(
+        &config("guarded.yaml", &own),
+        "managed-guarded",
+        &[],
+        &["get", "heatmap"],
+    )
+    .ok();
+    let refused = configured(
+        &config("guarded-without.yaml", ""),
+        "managed-guarded",
+        &[],
+        &["get", "heatmap"],
+    )
+    .exits(6);
+    refused
+        .says("cannot reach Prometheus")
+        .says("CertificateRequired")
+        .says("`prometheus.cert_file`");
     let half = format!(", cert_file: \"{}\"", of("front.crt"));
-    configured(&config("guarded-half.yaml", &half), "managed-guarded", &[], &["get", "heatmap"]).exits(2).says("belong together");
+    configured(
+        &config("guarded-half.yaml", &half),
+        "managed-guarded",
+        &[],
+        &["get", "heatmap"],
+    )
+    .exits(2)
+    .says("belong together");
 }

@@ -1,5 +1,5 @@
-//! A webhook, a control system or an AI, played by a server that writes down every request and answers as it is told,
-//! also in ways that a healthy one never does.
+//! A webhook, a control system or an AI, played by a server that writes down every request and
+//! answers as it is told, also in ways that a healthy one never does.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -41,7 +41,9 @@ impl Asked {
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find_map(|header| header.strip_prefix(name)?.strip_prefix(": "))
+        self.headers
+            .iter()
+            .find_map(|header| header.strip_prefix(name)?.strip_prefix(": "))
     }
 }
 
@@ -101,18 +103,29 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked,
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| format!("{}: {value}", name.to_lowercase()))
         .collect();
-    let length = headers.iter().find_map(|header| header.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+    let length = headers
+        .iter()
+        .find_map(|header| header.strip_prefix("content-length: ")?.parse().ok())
+        .unwrap_or(0);
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     let line = first.trim_end_matches(" HTTP/1.1").to_owned();
-    let asked = Asked { line, headers, body: String::from_utf8(body).unwrap(), at: Instant::now() };
+    let asked = Asked {
+        line,
+        headers,
+        body: String::from_utf8(body).unwrap(),
+        at: Instant::now(),
+    };
     let before = {
         let mut log = log.lock().unwrap();
         log.push(asked.clone());
         log.len() - 1
     };
     let whole = |code: u16, header: &str, body: &str| {
-        format!("HTTP/1.1 {code} X\r\n{header}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+        format!(
+            "HTTP/1.1 {code} X\r\n{header}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        )
     };
     let text = match answer(&asked, before) {
         Reply::Text(code, body) => whole(code, "", &body),

@@ -1,4 +1,5 @@
-//! What `score` tells others, checked at the other end: a control system, chats. And what becomes of it when they fail.
+//! What `score` tells others, checked at the other end: a control system, chats. And what becomes
+//! of it when they fail.
 
 use std::time::Duration;
 
@@ -9,11 +10,17 @@ use crate::support::{Run, Scene, file, gpuctl, near, run};
 
 const SHORT: [&str; 4] = ["--window", "8s", "--step", "1s"];
 
-/// Four held devices, one of each band, for as long as the window. Returns their pod and the scores by hand.
+/// Four held devices, one of each band, for as long as the window. Returns their pod and the scores
+/// by hand.
 fn four(scene: &Scene) -> (String, [f64; 4]) {
     let pods = scene.train("work", 1, 4);
     // Utilization, memory copy, MiB of 80,000, watts of 400.
-    let loads = [(0.0, 0.0, 800, 40.0), (14.0, 5.0, 8000, 80.0), (50.0, 10.0, 20_000, 160.0), (90.0, 60.0, 60_000, 320.0)];
+    let loads = [
+        (0.0, 0.0, 800, 40.0),
+        (14.0, 5.0, 8000, 80.0),
+        (50.0, 10.0, 20_000, 160.0),
+        (90.0, 60.0, 60_000, 320.0),
+    ];
     scene.load(&pods[0], |place, gpu| {
         let (utilization, copy, used, watts) = loads[place as usize];
         (gpu.utilization, gpu.memory_copy, gpu.watts) = (utilization, copy, watts);
@@ -22,15 +29,27 @@ fn four(scene: &Scene) -> (String, [f64; 4]) {
     // 0.2 · 1 + 0.1 · 10; 7 + 1 + 2 + 2; 25 + 2 + 5 + 4; 45 + 12 + 15 + 8.
     let by_hand = [1.2, 12.0, 36.0, 80.0];
     scene.until(&[&["score"], &SHORT[..]].concat(), |list| {
-        let scores: Vec<f64> = list.as_array().unwrap().iter().filter_map(|one| one["score"].as_f64()).collect();
-        scores.len() == 4 && scores.iter().zip(by_hand).all(|(found, expected)| (found - expected).abs() < 0.006)
+        let scores: Vec<f64> = list
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|one| one["score"].as_f64())
+            .collect();
+        scores.len() == 4
+            && scores
+                .iter()
+                .zip(by_hand)
+                .all(|(found, expected)| (found - expected).abs() < 0.006)
     });
     (pods[0].clone(), by_hand)
 }
 
 fn score(scene: &Scene, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
     let mut command = gpuctl(scene.cluster, gpuctl_sandbox::Persona::Admin);
-    command.args(["--prometheus", &scene.prometheus, "-n", scene.name, "score"]).args(SHORT).args(arguments);
+    command
+        .args(["--prometheus", &scene.prometheus, "-n", scene.name, "score"])
+        .args(SHORT)
+        .args(arguments);
     command.envs(environment.iter().copied());
     run(command, "")
 }
@@ -39,7 +58,17 @@ fn score(scene: &Scene, arguments: &[&str], environment: &[(&str, &str)]) -> Run
 fn until_certain(scene: &Scene, lows: usize) {
     let end = std::time::Instant::now() + Duration::from_secs(40);
     loop {
-        let run = score(scene, &["--control-api", "http://127.0.0.1:1/x", "--control-status", "low"], &[]).ok();
+        let run = score(
+            scene,
+            &[
+                "--control-api",
+                "http://127.0.0.1:1/x",
+                "--control-status",
+                "low",
+            ],
+            &[],
+        )
+        .ok();
         if run.err.matches("would post").count() == lows {
             return;
         }
@@ -57,24 +86,53 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
     let url = control.url("/api/optimize?key=canary");
 
     // Without --execute nothing leaves, whatever a file says.
-    let dry = score(&scene, &["low", "--control-api", &url, "--control-status", "low"], &[]).ok().says("--execute posts 2 calls");
+    let dry = score(
+        &scene,
+        &["low", "--control-api", &url, "--control-status", "low"],
+        &[],
+    )
+    .ok()
+    .says("--execute posts 2 calls");
     assert_eq!(dry.err.matches("would post").count(), 2);
-    let text =
-        format!("control: {{enabled: true, api_url: '{url}', status: low, execute: true, headers: {{X-Own: canary-2}}}}\n");
+    let text = format!(
+        "control: {{enabled: true, api_url: '{url}', status: low, execute: true, headers: {{X-Own: canary-2}}}}\n"
+    );
     let config = file("control.yaml", &text);
     let config = config.to_str().unwrap();
     let dry = score(&scene, &["--config", config, "-o", "json"], &[]).ok();
-    assert!(dry.err.contains("nothing was posted") && dry.json().as_array().unwrap().len() == 4, "{}", dry.err);
+    assert!(
+        dry.err.contains("nothing was posted") && dry.json().as_array().unwrap().len() == 4,
+        "{}",
+        dry.err
+    );
     assert!(!dry.err.contains("canary"), "{}", dry.err);
     assert!(control.take().is_empty());
 
-    let sent =
-        score(&scene, &["--control-api", &url, "--control-status", "low", "--execute"], &[]).ok().says("posted 2 of 2 low GPUs");
-    assert!(!sent.err.contains("canary"), "what is below the host may be a secret: {}", sent.err);
+    let sent = score(
+        &scene,
+        &[
+            "--control-api",
+            &url,
+            "--control-status",
+            "low",
+            "--execute",
+        ],
+        &[],
+    )
+    .ok()
+    .says("posted 2 of 2 low GPUs");
+    assert!(
+        !sent.err.contains("canary"),
+        "what is below the host may be a secret: {}",
+        sent.err
+    );
     let asked = control.take();
     assert_eq!(asked.len(), 2);
     for (index, status) in [(0, "idle"), (1, "low")] {
-        let one = asked.iter().find(|one| one.json()["status"] == status).unwrap();
+        let one = asked
+            .iter()
+            .find(|one| one.json()["status"] == status)
+            .unwrap();
         let body = one.json();
         let at = body["timestamp"].as_str().unwrap();
         // Byte for byte the body of the document.
@@ -83,26 +141,53 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
             by_hand[index]
         );
         assert_eq!(one.body, expected);
-        assert_eq!((one.line.as_str(), one.header("content-type")), ("POST /api/optimize?key=canary", Some("application/json")));
+        assert_eq!(
+            (one.line.as_str(), one.header("content-type")),
+            ("POST /api/optimize?key=canary", Some("application/json"))
+        );
         assert!(at.len() == 20 && at.ends_with('Z'), "{at}");
     }
     // Without a word about it, idle ones alone.
-    score(&scene, &["--control-api", &url, "--execute"], &[]).ok().says("posted 1 of 1");
+    score(&scene, &["--control-api", &url, "--execute"], &[])
+        .ok()
+        .says("posted 1 of 1");
     assert_eq!(control.take()[0].json()["status"], "idle");
     // The file's headers go to the file's address, and to no other.
     score(&scene, &["--config", config, "--execute"], &[]).ok();
     let headers = |asked: Vec<crate::other_server::Asked>| {
-        asked.iter().map(|one| one.header("x-own").map(ToOwned::to_owned)).collect::<Vec<_>>()
+        asked
+            .iter()
+            .map(|one| one.header("x-own").map(ToOwned::to_owned))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(headers(control.take()), [Some("canary-2".to_owned()), Some("canary-2".to_owned())]);
-    score(&scene, &["--config", config, "--control-api", &control.url("/else"), "--execute"], &[]).ok();
+    assert_eq!(
+        headers(control.take()),
+        [Some("canary-2".to_owned()), Some("canary-2".to_owned())]
+    );
+    score(
+        &scene,
+        &[
+            "--config",
+            config,
+            "--control-api",
+            &control.url("/else"),
+            "--execute",
+        ],
+        &[],
+    )
+    .ok();
     assert_eq!(headers(control.take()), [None, None]);
-    score(&scene, &["--execute"], &[]).exits(2).says("no control system is configured");
+    score(&scene, &["--execute"], &[])
+        .exits(2)
+        .says("no control system is configured");
 
     // Every way to fail: the list is printed, the rest is told, and the exit code says so.
     let elsewhere = Other::saying(200, "{}");
     let to = elsewhere.url("/stolen");
-    let fast = file("fast.yaml", "control: {timeout: 1}\nscheduler: {max_workers: 2}\n");
+    let fast = file(
+        "fast.yaml",
+        "control: {timeout: 1}\nscheduler: {max_workers: 2}\n",
+    );
     for (reply, tries, told) in [
         (Reply::Text(500, String::new()), 1, "answers 500"),
         (Reply::Text(400, String::new()), 1, "answers 400"),
@@ -110,7 +195,11 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
         (Reply::Half, 1, "broke off in its answer"),
         (Reply::Silence, 1, "did not answer within 1s"),
         (Reply::Reset, 1, "cannot be reached"),
-        (Reply::Header(307, format!("location: {to}"), String::new()), 1, "which is not followed"),
+        (
+            Reply::Header(307, format!("location: {to}"), String::new()),
+            1,
+            "which is not followed",
+        ),
     ] {
         let bad = Other::start(move |_, _| reply.clone());
         let arguments = [
@@ -125,28 +214,66 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
             "json",
         ];
         let run = score(&scene, &arguments, &[]).exits(1).says(told);
-        assert_eq!(run.json().as_array().unwrap().len(), 4, "the answer is whole all the same");
-        assert_eq!(bad.take().len(), tries, "{told}: what may have been acted on is not sent twice");
+        assert_eq!(
+            run.json().as_array().unwrap().len(),
+            4,
+            "the answer is whole all the same"
+        );
+        assert_eq!(
+            bad.take().len(),
+            tries,
+            "{told}: what may have been acted on is not sent twice"
+        );
     }
     assert!(elsewhere.take().is_empty());
     // Who answers something strange has taken it.
-    score(&scene, &["--control-api", &Other::saying(202, "<html>").url("/x"), "--execute"], &[]).ok();
+    score(
+        &scene,
+        &[
+            "--control-api",
+            &Other::saying(202, "<html>").url("/x"),
+            "--execute",
+        ],
+        &[],
+    )
+    .ok();
 
     // A pod that is younger than the window is low, and is left alone.
     let young = scene.train("young", 1, 1);
-    scene.load(&young[0], |_, gpu| (gpu.utilization, gpu.memory_copy) = (0.0, 0.0));
+    scene.load(&young[0], |_, gpu| {
+        (gpu.utilization, gpu.memory_copy) = (0.0, 0.0);
+    });
     let end = std::time::Instant::now() + Duration::from_secs(40);
     loop {
         let mut command = gpuctl(scene.cluster, gpuctl_sandbox::Persona::Admin);
-        command.args(["--prometheus", &scene.prometheus, "-n", scene.name, "score", "low", "--window", "20s", "--step", "1s"]);
+        command.args([
+            "--prometheus",
+            &scene.prometheus,
+            "-n",
+            scene.name,
+            "score",
+            "low",
+            "--window",
+            "20s",
+            "--step",
+            "1s",
+        ]);
         command.args(["--control-api", &url, "--execute"]);
         let told = run(command, "").ok();
         let ours = |one: &crate::other_server::Asked| one.json()["pod"] == json!(young[0]);
-        if told.err.contains("are skipped: their data are incomplete or shorter than the window") {
+        if told
+            .err
+            .contains("are skipped: their data are incomplete or shorter than the window")
+        {
             assert!(!control.take().iter().any(ours));
             break;
         }
-        assert!(!control.take().iter().any(ours) && std::time::Instant::now() < end, "{}{}", told.out, told.err);
+        assert!(
+            !control.take().iter().any(ours) && std::time::Instant::now() < end,
+            "{}{}",
+            told.out,
+            told.err
+        );
         std::thread::sleep(Duration::from_millis(300));
     }
 }
@@ -157,56 +284,117 @@ fn chats_are_told_once_in_their_own_formats() {
     let (pod, _) = four(&scene);
     let state = scene.cluster.folder().join("told-state");
     let state = state.to_str().unwrap();
-    let (home, secret) = (("XDG_STATE_HOME", state), ("GPUCTL_NOTIFY_SECRET", "canary-secret"));
+    let (home, secret) = (
+        ("XDG_STATE_HOME", state),
+        ("GPUCTL_NOTIFY_SECRET", "canary-secret"),
+    );
     let text = format!(
         "2 GPUs with a utilization score below 20\n- told/{pod}: score 1.2 (idle), GPU-told-0-0 on told-0\n- told/{pod}: score 12.0 (low), GPU-told-0-1 on told-0\n"
     );
     for (format, reply, expected) in [
-        ("feishu", r#"{"code":0}"#, json!({"msg_type": "text", "content": {"text": text}})),
-        ("lark", r#"{"StatusCode":0}"#, json!({"msg_type": "text", "content": {"text": text}})),
+        (
+            "feishu",
+            r#"{"code":0}"#,
+            json!({"msg_type": "text", "content": {"text": text}}),
+        ),
+        (
+            "lark",
+            r#"{"StatusCode":0}"#,
+            json!({"msg_type": "text", "content": {"text": text}}),
+        ),
         ("slack", "ok", json!({"text": text})),
-        ("dingtalk", r#"{"errcode":0,"errmsg":"ok"}"#, json!({"msgtype": "text", "text": {"content": text}})),
-        ("wecom", r#"{"errcode":0,"errmsg":"ok"}"#, json!({"msgtype": "text", "text": {"content": text}})),
+        (
+            "dingtalk",
+            r#"{"errcode":0,"errmsg":"ok"}"#,
+            json!({"msgtype": "text", "text": {"content": text}}),
+        ),
+        (
+            "wecom",
+            r#"{"errcode":0,"errmsg":"ok"}"#,
+            json!({"msgtype": "text", "text": {"content": text}}),
+        ),
     ] {
         let chat = Other::saying(200, reply);
         let url = chat.url("/hook/canary");
-        let notify = |environment: &[(&str, &str)]| score(&scene, &["--notify", &url, "--notify-format", format], environment);
+        let notify = |environment: &[(&str, &str)]| {
+            score(
+                &scene,
+                &["--notify", &url, "--notify-format", format],
+                environment,
+            )
+        };
         let sent = notify(&[home]).ok();
         assert!(!sent.err.contains("canary"), "{}", sent.err);
         let asked = chat.take();
-        assert_eq!((asked.len(), asked[0].body.as_str()), (1, expected.to_string().as_str()), "{format}");
+        assert_eq!(
+            (asked.len(), asked[0].body.as_str()),
+            (1, expected.to_string().as_str()),
+            "{format}"
+        );
         // The same again is told to nobody.
         notify(&[home]).ok();
         assert!(chat.take().is_empty(), "{format}");
     }
     // Signed.
     let chat = Other::saying(200, r#"{"code":0}"#);
-    score(&scene, &["--notify", &chat.url("/f"), "--notify-format", "feishu"], &[home, secret]).ok();
+    score(
+        &scene,
+        &["--notify", &chat.url("/f"), "--notify-format", "feishu"],
+        &[home, secret],
+    )
+    .ok();
     let body = chat.take().remove(0).json();
     assert!(
-        body["timestamp"].as_str().unwrap().parse::<i64>().unwrap() > 1_700_000_000 && body["sign"].as_str().unwrap().len() == 44
+        body["timestamp"].as_str().unwrap().parse::<i64>().unwrap() > 1_700_000_000
+            && body["sign"].as_str().unwrap().len() == 44
     );
     let chat = Other::saying(200, r#"{"errcode":0}"#);
-    score(&scene, &["--notify", &chat.url("/d?access_token=t"), "--notify-format", "dingtalk"], &[home, secret]).ok();
+    score(
+        &scene,
+        &[
+            "--notify",
+            &chat.url("/d?access_token=t"),
+            "--notify-format",
+            "dingtalk",
+        ],
+        &[home, secret],
+    )
+    .ok();
     let line = chat.take().remove(0).line;
-    assert!(line.starts_with("POST /d?access_token=t&timestamp=") && line.contains("&sign="), "{line}");
+    assert!(
+        line.starts_with("POST /d?access_token=t&timestamp=") && line.contains("&sign="),
+        "{line}"
+    );
     // Whoever takes JSON gets the devices too.
     let chat = Other::saying(200, "");
     score(&scene, &["--notify", &chat.url("/g")], &[home]).ok();
     let body = chat.take().remove(0).json();
-    assert_eq!((&body["count"], &body["threshold"], &body["text"]), (&json!(2), &json!(20.0), &json!(text)));
+    assert_eq!(
+        (&body["count"], &body["threshold"], &body["text"]),
+        (&json!(2), &json!(20.0), &json!(text))
+    );
     near(&body["gpus"][0]["score"], 1.2);
 
     // Quiet hours: nothing is sent, and nothing is forgotten.
     let chat = Other::saying(200, "");
     let url = chat.url("/q");
-    score(&scene, &["--notify", &url, "--notify-quiet-hours", "00:00-24:00"], &[home]).ok();
+    score(
+        &scene,
+        &["--notify", &url, "--notify-quiet-hours", "00:00-24:00"],
+        &[home],
+    )
+    .ok();
     assert!(chat.take().is_empty());
     score(&scene, &["--notify", &url], &[home]).ok();
     assert_eq!(chat.take().len(), 1);
     // After the time to repeat, and with a memory that was spoilt, it is told again.
     std::thread::sleep(Duration::from_secs(2));
-    score(&scene, &["--notify", &url, "--notify-repeat", "1s"], &[home]).ok();
+    score(
+        &scene,
+        &["--notify", &url, "--notify-repeat", "1s"],
+        &[home],
+    )
+    .ok();
     assert_eq!(chat.take().len(), 1);
     for entry in std::fs::read_dir(format!("{state}/gpuctl")).unwrap() {
         std::fs::write(entry.unwrap().path(), "{\"version\": 1, \"told\":").unwrap();
@@ -214,7 +402,13 @@ fn chats_are_told_once_in_their_own_formats() {
     score(&scene, &["--notify", &url], &[home]).ok();
     assert_eq!(chat.take().len(), 1);
     // Without a folder to remember in, it is told and that is said.
-    score(&scene, &["--notify", &url], &[("XDG_STATE_HOME", "/proc/none")]).ok().says("the next run will send it again");
+    score(
+        &scene,
+        &["--notify", &url],
+        &[("XDG_STATE_HOME", "/proc/none")],
+    )
+    .ok()
+    .says("the next run will send it again");
     assert_eq!(chat.take().len(), 1);
 
     // A message that did not arrive is sent by the next run.
@@ -225,25 +419,51 @@ fn chats_are_told_once_in_their_own_formats() {
             Reply::Text(200, r#"{"code":19021,"msg":"sign match fail"}"#.to_owned()),
             "refuses the message: 19021 sign match fail",
         ),
-        ("wecom", Reply::Text(200, "<html>".to_owned()), "answers no JSON"),
+        (
+            "wecom",
+            Reply::Text(200, "<html>".to_owned()),
+            "answers no JSON",
+        ),
         ("dingtalk", Reply::Half, "broke off in its answer"),
-        ("slack", Reply::Header(302, "location: http://127.0.0.1:1/".to_owned(), String::new()), "which is not followed"),
+        (
+            "slack",
+            Reply::Header(
+                302,
+                "location: http://127.0.0.1:1/".to_owned(),
+                String::new(),
+            ),
+            "which is not followed",
+        ),
         ("slack", Reply::Reset, "cannot be reached"),
     ] {
-        let bad =
-            Other::start(
-                move |_, before| {
-                    if before == 0 { reply.clone() } else { Reply::Text(200, r#"{"code":0,"errcode":0}"#.to_owned()) }
-                },
-            );
+        let bad = Other::start(move |_, before| {
+            if before == 0 {
+                reply.clone()
+            } else {
+                Reply::Text(200, r#"{"code":0,"errcode":0}"#.to_owned())
+            }
+        });
         let url = bad.url("/b");
-        let arguments = ["stats", "--notify", &url, "--notify-format", format, "-o", "json"];
-        let run = score(&scene, &arguments, &[home]).exits(1).says(told).says("the message was not sent");
+        let arguments = [
+            "stats",
+            "--notify",
+            &url,
+            "--notify-format",
+            format,
+            "-o",
+            "json",
+        ];
+        let run = score(&scene, &arguments, &[home])
+            .exits(1)
+            .says(told)
+            .says("the message was not sent");
         assert_eq!(run.json()["total_gpus"], 4);
         score(&scene, &arguments, &[home]).ok();
         assert_eq!(bad.take().len(), 2, "{format}: {told}");
     }
-    score(&scene, &["--notify"], &[home]).exits(2).says("no webhook is configured");
+    score(&scene, &["--notify"], &[home])
+        .exits(2)
+        .says("no webhook is configured");
     let run = score(&scene, &["--notify", "low"], &[home]).exits(2);
     assert!(run.err.contains("an address"), "{}", run.err);
 }
@@ -273,98 +493,242 @@ fn an_ai_is_asked_and_changes_no_score() {
     let (pod, by_hand) = four(&scene);
     let plain = without_opinions(score(&scene, &["-o", "json"], &[]).ok().json());
     let ai = Other::start(|asked, _| {
-        let idle = asked.json()["messages"][1]["content"].as_str().unwrap().contains("\"status\":\"idle\"");
-        Reply::Text(200, choice(&verdict(if idle { "active" } else { "suspicious" }, if idle { 0.92 } else { 0.4 })))
+        let idle = asked.json()["messages"][1]["content"]
+            .as_str()
+            .unwrap()
+            .contains("\"status\":\"idle\"");
+        Reply::Text(
+            200,
+            choice(&verdict(
+                if idle { "active" } else { "suspicious" },
+                if idle { 0.92 } else { 0.4 },
+            )),
+        )
     });
     let url = ai.url("/v1/chat/completions");
-    let run = score(&scene, &["-v", "-o", "json", "--ai", "--ai-url", &url], &[KEY]).ok();
+    let run = score(
+        &scene,
+        &["-v", "-o", "json", "--ai", "--ai-url", &url],
+        &[KEY],
+    )
+    .ok();
     assert!(!run.err.contains("canary") && !run.out.contains("canary"));
     let list = run.json();
-    assert_eq!(without_opinions(list.clone()), plain, "an opinion stands beside the score");
+    assert_eq!(
+        without_opinions(list.clone()),
+        plain,
+        "an opinion stands beside the score"
+    );
     let opinion = &list[0]["ai_analysis"];
-    assert_eq!(opinion, &serde_json::from_str::<Value>(&verdict("active", 0.92)).unwrap());
+    assert_eq!(
+        opinion,
+        &serde_json::from_str::<Value>(&verdict("active", 0.92)).unwrap()
+    );
     assert_eq!(list[3]["ai_analysis"]["status"], "suspicious");
     let asked = ai.take();
     assert_eq!(asked.len(), 4);
     for one in &asked {
         let body = one.json();
-        assert_eq!((one.line.as_str(), one.header("authorization")), ("POST /v1/chat/completions", Some("Bearer sk-canary")));
-        assert_eq!((&body["model"], &body["messages"][0]["role"]), (&json!("gpt-4"), &json!("system")));
-        assert!(body["messages"][0]["content"].as_str().unwrap().contains("`zh`"));
+        assert_eq!(
+            (one.line.as_str(), one.header("authorization")),
+            ("POST /v1/chat/completions", Some("Bearer sk-canary"))
+        );
+        assert_eq!(
+            (&body["model"], &body["messages"][0]["role"]),
+            (&json!("gpt-4"), &json!("system"))
+        );
+        assert!(
+            body["messages"][0]["content"]
+                .as_str()
+                .unwrap()
+                .contains("`zh`")
+        );
     }
     let told: Value = asked
         .iter()
-        .map(|one| serde_json::from_str(one.json()["messages"][1]["content"].as_str().unwrap()).unwrap())
+        .map(|one| {
+            serde_json::from_str(one.json()["messages"][1]["content"].as_str().unwrap()).unwrap()
+        })
         .find(|told: &Value| told["status"] == "high")
         .unwrap();
     near(&told["score"], by_hand[3]);
-    assert_eq!((&told["pod"], &told["namespace"], &told["node"]), (&json!(pod), &json!("opinions"), &json!("opinions-0")));
+    assert_eq!(
+        (&told["pod"], &told["namespace"], &told["node"]),
+        (&json!(pod), &json!("opinions"), &json!("opinions-0"))
+    );
     near(&told["series"]["gpu_utilization_percent"]["mean"], 90.0);
-    assert_eq!(told["series"]["gpu_utilization_percent"]["curve"].as_array().unwrap().len(), 9);
+    assert_eq!(
+        told["series"]["gpu_utilization_percent"]["curve"]
+            .as_array()
+            .unwrap()
+            .len(),
+        9
+    );
 
     // A sure «active» takes the idle one off the list; an unsure word and any other change nothing.
     let low = |arguments: &[&str]| {
-        score(&scene, &[&["low", "-o", "json", "--ai", "--ai-url", &url], arguments].concat(), &[KEY]).ok().json()
+        score(
+            &scene,
+            &[&["low", "-o", "json", "--ai", "--ai-url", &url], arguments].concat(),
+            &[KEY],
+        )
+        .ok()
+        .json()
     };
-    assert_eq!((&low(&[])["count"], &low(&[])["gpus"][0]["status"]), (&json!(1), &json!("low")));
+    assert_eq!(
+        (&low(&[])["count"], &low(&[])["gpus"][0]["status"]),
+        (&json!(1), &json!("low"))
+    );
     let strict = file("strict.yaml", "ai: {threshold: 0.95}\n");
     let shown = low(&["--config", strict.to_str().unwrap()]);
-    assert_eq!((&shown["count"], &shown["gpus"][0]["ai_analysis"]["confidence"]), (&json!(2), &json!(0.92)));
-    let stats = score(&scene, &["stats", "-o", "json", "--ai", "--ai-url", &url], &[KEY]).ok().json();
-    assert_eq!(stats["low_utilization_count"], 2, "what was measured was measured");
+    assert_eq!(
+        (
+            &shown["count"],
+            &shown["gpus"][0]["ai_analysis"]["confidence"]
+        ),
+        (&json!(2), &json!(0.92))
+    );
+    let stats = score(
+        &scene,
+        &["stats", "-o", "json", "--ai", "--ai-url", &url],
+        &[KEY],
+    )
+    .ok()
+    .json();
+    assert_eq!(
+        stats["low_utilization_count"], 2,
+        "what was measured was measured"
+    );
     ai.take();
     // Cost has a bound, the lowest come first; names are kept back on request.
     score(
         &scene,
-        &["--ai", "--ai-url", &url, "--ai-max", "1", "--ai-redact", "--ai-language", "en", "--ai-model", "m-1"],
+        &[
+            "--ai",
+            "--ai-url",
+            &url,
+            "--ai-max",
+            "1",
+            "--ai-redact",
+            "--ai-language",
+            "en",
+            "--ai-model",
+            "m-1",
+        ],
         &[KEY],
     )
     .ok();
     let asked = ai.take();
     let body = asked[0].json();
     assert_eq!((asked.len(), &body["model"]), (1, &json!("m-1")));
-    assert!(body["messages"][0]["content"].as_str().unwrap().contains("`en`") && asked[0].body.contains("\\\"idle\\\""));
+    assert!(
+        body["messages"][0]["content"]
+            .as_str()
+            .unwrap()
+            .contains("`en`")
+            && asked[0].body.contains("\\\"idle\\\"")
+    );
     for name in [pod.as_str(), "opinions-0", "\"opinions"] {
         assert!(!asked[0].body.contains(name), "{name}: {}", asked[0].body);
     }
     let table = score(&scene, &["--ai", "--ai-url", &url], &[KEY]).ok().out;
-    assert!(table.contains("active 92%") && table.contains("每十秒计算一次"), "{table}");
-    let text = score(&scene, &["-o", "prometheus", "--ai", "--ai-url", &url], &[KEY]).ok().out;
-    assert!(text.contains("gpu_ai_analysis_confidence{gpu_id=\"GPU-opinions-0-0\",ai_status=\"active\"} 0.92\n"), "{text}");
+    assert!(
+        table.contains("active 92%") && table.contains("每十秒计算一次"),
+        "{table}"
+    );
+    let text = score(
+        &scene,
+        &["-o", "prometheus", "--ai", "--ai-url", &url],
+        &[KEY],
+    )
+    .ok()
+    .out;
+    assert!(
+        text.contains(
+            "gpu_ai_analysis_confidence{gpu_id=\"GPU-opinions-0-0\",ai_status=\"active\"} 0.92\n"
+        ),
+        "{text}"
+    );
     assert!(
         text.contains(&format!(
             "gpu_ai_adjusted_score{{gpu_id=\"GPU-opinions-0-0\",pod=\"{pod}\",namespace=\"opinions\"}} 55.5\n"
         ))
     );
 
-    // The environment and the file switch it on as well; a key of the file goes to the file's address alone.
-    let config = file("ai.yaml", &format!("ai: {{enabled: false, api_url: '{url}', api_key: sk-canary-2}}\n"));
+    // The environment and the file switch it on as well; a key of the file goes to the file's
+    // address alone.
+    let config = file(
+        "ai.yaml",
+        &format!("ai: {{enabled: false, api_url: '{url}', api_key: sk-canary-2}}\n"),
+    );
     let config = ["--config", config.to_str().unwrap()];
     ai.take();
     score(&scene, &config, &[]).ok();
     assert!(ai.take().is_empty());
     let keys = |asked: Vec<crate::other_server::Asked>| {
-        asked.iter().map(|one| one.header("authorization").unwrap_or("none").to_owned()).collect::<Vec<_>>()
+        asked
+            .iter()
+            .map(|one| one.header("authorization").unwrap_or("none").to_owned())
+            .collect::<Vec<_>>()
     };
     score(&scene, &config, &[("AI_ENABLED", "true")]).ok();
     assert_eq!(keys(ai.take()), ["Bearer sk-canary-2"; 4]);
     score(&scene, &config, &[("AI_ENABLED", "true"), KEY]).ok();
     assert_eq!(keys(ai.take()), ["Bearer sk-canary"; 4]);
-    score(&scene, &[&config[..], &["--ai=false"]].concat(), &[("AI_ENABLED", "true")]).ok();
+    score(
+        &scene,
+        &[&config[..], &["--ai=false"]].concat(),
+        &[("AI_ENABLED", "true")],
+    )
+    .ok();
     assert!(ai.take().is_empty());
     let elsewhere = Other::saying(200, &choice(&verdict("idle", 1.0)));
-    score(&scene, &[&config[..], &["--ai", "--ai-url", &elsewhere.url("/v1/chat/completions")]].concat(), &[]).ok();
+    score(
+        &scene,
+        &[
+            &config[..],
+            &["--ai", "--ai-url", &elsewhere.url("/v1/chat/completions")],
+        ]
+        .concat(),
+        &[],
+    )
+    .ok();
     assert_eq!(keys(elsewhere.take()), ["none"; 4]);
-    score(&scene, &["--ai"], &[KEY]).exits(2).says("no AI is configured");
+    score(&scene, &["--ai"], &[KEY])
+        .exits(2)
+        .says("no AI is configured");
 
     // Anthropic's way.
-    let claude = Other::saying(200, &json!({"content": [{"type": "text", "text": verdict("idle", 0.8)}]}).to_string());
-    let list =
-        score(&scene, &["-o", "json", "--ai", "--ai-url", &claude.url("/v1/messages"), "--ai-max", "1"], &[KEY]).ok().json();
+    let claude = Other::saying(
+        200,
+        &json!({"content": [{"type": "text", "text": verdict("idle", 0.8)}]}).to_string(),
+    );
+    let list = score(
+        &scene,
+        &[
+            "-o",
+            "json",
+            "--ai",
+            "--ai-url",
+            &claude.url("/v1/messages"),
+            "--ai-max",
+            "1",
+        ],
+        &[KEY],
+    )
+    .ok()
+    .json();
     assert_eq!(list[0]["ai_analysis"]["status"], "idle");
     let asked = claude.take().remove(0);
-    assert_eq!((asked.header("x-api-key"), asked.header("anthropic-version")), (Some("sk-canary"), Some("2023-06-01")));
-    assert!(asked.header("authorization").is_none() && asked.json()["max_tokens"].is_u64() && asked.json()["system"].is_string());
+    assert_eq!(
+        (asked.header("x-api-key"), asked.header("anthropic-version")),
+        (Some("sk-canary"), Some("2023-06-01"))
+    );
+    assert!(
+        asked.header("authorization").is_none()
+            && asked.json()["max_tokens"].is_u64()
+            && asked.json()["system"].is_string()
+    );
 }
 
 #[test]
@@ -379,17 +743,41 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
     for (reply, tries, told) in [
         (text("<html>"), 1, "answers no JSON"),
         (text("{\"choices\":[]}"), 1, "answers without a message"),
-        (text(&choice("It is idle, I think.")), 1, "unexpected response from the AI at"),
-        (text(&choice(&verdict("busy", 0.9))), 1, "none of active, idle and suspicious"),
-        (text(&choice(&verdict("idle", 9.0))), 1, "`confidence` is not a number from 0 to 1"),
-        (text(&choice(&verdict("idle", 0.9)[..30])), 1, "unexpected response"),
-        (Reply::Text(401, "sk-canary".to_owned()), 1, "the key is missing or refused"),
+        (
+            text(&choice("It is idle, I think.")),
+            1,
+            "unexpected response from the AI at",
+        ),
+        (
+            text(&choice(&verdict("busy", 0.9))),
+            1,
+            "none of active, idle and suspicious",
+        ),
+        (
+            text(&choice(&verdict("idle", 9.0))),
+            1,
+            "`confidence` is not a number from 0 to 1",
+        ),
+        (
+            text(&choice(&verdict("idle", 0.9)[..30])),
+            1,
+            "unexpected response",
+        ),
+        (
+            Reply::Text(401, "sk-canary".to_owned()),
+            1,
+            "the key is missing or refused",
+        ),
         (Reply::Text(500, String::new()), 2, "answers 500 (2 tries)"),
         (Reply::Text(429, String::new()), 2, "answers 429 (2 tries)"),
         (Reply::Half, 2, "broke off in its answer"),
         (Reply::Reset, 2, "cannot be reached"),
         (Reply::Silence, 2, "did not answer within 1s"),
-        (Reply::Header(307, to, String::new()), 1, "which is not followed"),
+        (
+            Reply::Header(307, to, String::new()),
+            1,
+            "which is not followed",
+        ),
     ] {
         let bad = Other::start(move |_, _| reply.clone());
         let arguments = [
@@ -403,29 +791,57 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
             "--ai-url",
             &bad.url("/v1/chat/completions"),
         ];
-        let run = score(&scene, &arguments, &[KEY]).ok().says(told).says("whose scores stay as they are");
+        let run = score(&scene, &arguments, &[KEY])
+            .ok()
+            .says(told)
+            .says("whose scores stay as they are");
         assert!(!run.err.contains("canary"), "{}", run.err);
         assert_eq!(run.json()[0]["ai_analysis"], Value::Null);
         assert_eq!(without_opinions(run.json()), plain, "{told}");
         assert_eq!(bad.take().len(), tries, "{told}");
     }
-    assert!(thief.take().is_empty(), "neither key nor data go where a redirect leads");
+    assert!(
+        thief.take().is_empty(),
+        "neither key nor data go where a redirect leads"
+    );
     // What fails for the moment is asked again, no sooner than it wants.
     let busy = Other::start(|_, before| match before {
         0 => Reply::Header(429, "retry-after: 1".to_owned(), String::new()),
         _ => Reply::Text(200, choice(&verdict("idle", 0.9))),
     });
-    let list = score(&scene, &["-o", "json", "--ai", "--ai-max", "1", "--ai-url", &busy.url("/v1/chat/completions")], &[KEY])
-        .ok()
-        .json();
+    let list = score(
+        &scene,
+        &[
+            "-o",
+            "json",
+            "--ai",
+            "--ai-max",
+            "1",
+            "--ai-url",
+            &busy.url("/v1/chat/completions"),
+        ],
+        &[KEY],
+    )
+    .ok()
+    .json();
     assert_eq!(list[0]["ai_analysis"]["status"], "idle");
     let asked = busy.take();
     assert!(asked.len() == 2 && asked[1].at.duration_since(asked[0].at) >= Duration::from_secs(1));
     // One that refuses the key is not asked four times.
     let locked = Other::saying(403, "");
     let serial = file("ai-serial.yaml", "scheduler: {max_workers: 1}\n");
-    score(&scene, &["--config", serial.to_str().unwrap(), "--ai", "--ai-url", &locked.url("/v1/chat/completions")], &[KEY])
-        .ok()
-        .says("no opinion on 4 of 4 GPUs");
+    score(
+        &scene,
+        &[
+            "--config",
+            serial.to_str().unwrap(),
+            "--ai",
+            "--ai-url",
+            &locked.url("/v1/chat/completions"),
+        ],
+        &[KEY],
+    )
+    .ok()
+    .says("no opinion on 4 of 4 GPUs");
     assert_eq!(locked.take().len(), 1);
 }

@@ -1,5 +1,5 @@
-//! History of nodes whose devices are cut or shared, of exporters with old names, of pods that begin with a first container,
-//! and of an hour that is not over.
+//! History of nodes whose devices are cut or shared, of exporters with old names, of pods that
+//! begin with a first container, and of an hour that is not over.
 
 use gpuctl_sandbox::nodes::node;
 use serde_json::{Value, json};
@@ -16,22 +16,49 @@ struct Pod {
 }
 
 const PODS: [Pod; 7] = [
-    Pod { name: "share", node: "odd-time", wants: &[(false, "main", "nvidia_com_gpu", 1)] },
-    Pod { name: "only-slice", node: "odd-single", wants: &[(false, "main", "nvidia_com_gpu", 1)] },
-    Pod { name: "instance", node: "odd-mixed", wants: &[(false, "main", "nvidia_com_mig_1g_10gb", 1)] },
+    Pod {
+        name: "share",
+        node: "odd-time",
+        wants: &[(false, "main", "nvidia_com_gpu", 1)],
+    },
+    Pod {
+        name: "only-slice",
+        node: "odd-single",
+        wants: &[(false, "main", "nvidia_com_gpu", 1)],
+    },
+    Pod {
+        name: "instance",
+        node: "odd-mixed",
+        wants: &[(false, "main", "nvidia_com_mig_1g_10gb", 1)],
+    },
     // Of HAMi: a tenth of a device of 80 GiB.
     Pod {
         name: "memory",
         node: "odd-hami",
-        wants: &[(false, "main", "nvidia_com_gpu", 1), (false, "main", "nvidia_com_gpumem", 8192)],
+        wants: &[
+            (false, "main", "nvidia_com_gpu", 1),
+            (false, "main", "nvidia_com_gpumem", 8192),
+        ],
     },
-    Pod { name: "dies", node: "odd-amd", wants: &[(false, "main", "amd_com_cpx_nps4", 2)] },
-    Pod { name: "whole", node: "odd-mixed", wants: &[(false, "main", "nvidia_com_gpu", 1)] },
+    Pod {
+        name: "dies",
+        node: "odd-amd",
+        wants: &[(false, "main", "amd_com_cpx_nps4", 2)],
+    },
+    Pod {
+        name: "whole",
+        node: "odd-mixed",
+        wants: &[(false, "main", "nvidia_com_gpu", 1)],
+    },
     // A first container may want more than those that come after it, which are added up.
     Pod {
         name: "steps",
         node: "odd-old",
-        wants: &[(true, "fetch", "nvidia_com_gpu", 4), (false, "a", "nvidia_com_gpu", 1), (false, "b", "nvidia_com_gpu", 2)],
+        wants: &[
+            (true, "fetch", "nvidia_com_gpu", 4),
+            (false, "a", "nvidia_com_gpu", 1),
+            (false, "b", "nvidia_com_gpu", 2),
+        ],
     },
 ];
 
@@ -54,26 +81,64 @@ fn busy(number: i64, at: i64) -> f64 {
 /// What is written between the begin and a second after it.
 fn history(end: i64) -> Vec<Written> {
     let mut written = Vec::new();
-    let mut put = |series: String, at: i64, value: f64| written.push(Written { series, at, value: value.to_string() });
+    let mut put = |series: String, at: i64, value: f64| {
+        written.push(Written {
+            series,
+            at,
+            value: value.to_string(),
+        });
+    };
     for at in (0..end).step_by(30) {
         for (node, resource, count) in CAPACITY {
-            put(format!("kube_node_status_capacity{{node=\"{node}\",resource=\"{resource}\"}}"), at, count as f64);
+            put(
+                format!("kube_node_status_capacity{{node=\"{node}\",resource=\"{resource}\"}}"),
+                at,
+                count as f64,
+            );
         }
         for pod in &PODS {
-            let id = format!("namespace=\"odd\",pod=\"{}\",uid=\"u-{}\"", pod.name, pod.name);
+            let id = format!(
+                "namespace=\"odd\",pod=\"{}\",uid=\"u-{}\"",
+                pod.name, pod.name
+            );
             for (first, container, resource, count) in pod.wants {
-                let metric =
-                    if *first { "kube_pod_init_container_resource_requests" } else { "kube_pod_container_resource_requests" };
-                let labels = format!("{id},container=\"{container}\",node=\"{}\",resource=\"{resource}\"", pod.node);
+                let metric = if *first {
+                    "kube_pod_init_container_resource_requests"
+                } else {
+                    "kube_pod_container_resource_requests"
+                };
+                let labels = format!(
+                    "{id},container=\"{container}\",node=\"{}\",resource=\"{resource}\"",
+                    pod.node
+                );
                 put(format!("{metric}{{{labels}}}"), at, *count as f64);
             }
-            put(format!("kube_pod_status_phase{{{id},phase=\"Running\"}}"), at, 1.0);
-            // Of a custom kind that another owns, as kube-state-metrics tells where it is configured to.
-            let (kind, owner) = if pod.name == "whole" { ("Trial", "trial-7") } else { ("<none>", "<none>") };
-            put(format!("kube_pod_owner{{{id},owner_kind=\"{kind}\",owner_name=\"{owner}\"}}"), at, 1.0);
+            put(
+                format!("kube_pod_status_phase{{{id},phase=\"Running\"}}"),
+                at,
+                1.0,
+            );
+            // Of a custom kind that another owns, as kube-state-metrics tells where it is
+            // configured to.
+            let (kind, owner) = if pod.name == "whole" {
+                ("Trial", "trial-7")
+            } else {
+                ("<none>", "<none>")
+            };
+            put(
+                format!("kube_pod_owner{{{id},owner_kind=\"{kind}\",owner_name=\"{owner}\"}}"),
+                at,
+                1.0,
+            );
         }
         let trial = "namespace=\"odd\",customresource_kind=\"Trial\",name=\"trial-7\"";
-        put(format!("kube_customresource_owner{{{trial},owner_kind=\"Experiment\",owner_name=\"sweep\"}}"), at, 1.0);
+        put(
+            format!(
+                "kube_customresource_owner{{{trial},owner_kind=\"Experiment\",owner_name=\"sweep\"}}"
+            ),
+            at,
+            1.0,
+        );
         // Copies of a shared device, one per pod, and parts of one that is cut.
         for copy in ["share", "other"] {
             put(
@@ -84,15 +149,34 @@ fn history(end: i64) -> Vec<Written> {
                 100.0,
             );
         }
-        for (node, uuid, instance, pod) in [("odd-single", "GPU-s", 1, "only-slice"), ("odd-mixed", "GPU-m0", 3, "instance")] {
-            let own = format!("GPU_I_PROFILE=\"1g.10gb\",GPU_I_ID=\"{instance}\",namespace=\"odd\",pod=\"{pod}\"");
-            put(format!("DCGM_FI_PROF_GR_ENGINE_ACTIVE{{Hostname=\"{node}\",gpu=\"0\",UUID=\"{uuid}\",{own}}}"), at + 7, 0.99);
+        for (node, uuid, instance, pod) in [
+            ("odd-single", "GPU-s", 1, "only-slice"),
+            ("odd-mixed", "GPU-m0", 3, "instance"),
+        ] {
+            let own = format!(
+                "GPU_I_PROFILE=\"1g.10gb\",GPU_I_ID=\"{instance}\",namespace=\"odd\",pod=\"{pod}\""
+            );
+            put(
+                format!(
+                    "DCGM_FI_PROF_GR_ENGINE_ACTIVE{{Hostname=\"{node}\",gpu=\"0\",UUID=\"{uuid}\",{own}}}"
+                ),
+                at + 7,
+                0.99,
+            );
         }
         // A pod with a claim, of which kube-state-metrics tells all but what it claims.
         let claimed = "namespace=\"odd\",pod=\"claimed\"";
         let device = "Hostname=\"odd-claim\",gpu=\"0\",UUID=\"GPU-c\",dra_claim_name=\"c\",dra_device_name=\"gpu-0\"";
-        put(format!("DCGM_FI_DEV_GPU_UTIL{{{device},{claimed}}}"), at + 7, 40.0);
-        put(format!("kube_pod_status_phase{{{claimed},uid=\"u-claimed\",phase=\"Running\"}}"), at, 1.0);
+        put(
+            format!("DCGM_FI_DEV_GPU_UTIL{{{device},{claimed}}}"),
+            at + 7,
+            40.0,
+        );
+        put(
+            format!("kube_pod_status_phase{{{claimed},uid=\"u-claimed\",phase=\"Running\"}}"),
+            at,
+            1.0,
+        );
         put(
             format!(
                 "kube_pod_owner{{{claimed},uid=\"u-claimed\",owner_kind=\"Job\",owner_name=\"by-claim\",owner_is_controller=\"true\"}}"
@@ -100,13 +184,17 @@ fn history(end: i64) -> Vec<Written> {
             at,
             1.0,
         );
-        let whole = "Hostname=\"odd-mixed\",gpu=\"1\",UUID=\"GPU-m1\",namespace=\"odd\",pod=\"whole\"";
+        let whole =
+            "Hostname=\"odd-mixed\",gpu=\"1\",UUID=\"GPU-m1\",namespace=\"odd\",pod=\"whole\"";
         put(format!("DCGM_FI_DEV_GPU_UTIL{{{whole}}}"), at + 7, 80.0);
         for number in 0..3 {
             let container = if number == 0 { "a" } else { "b" };
-            let old = format!("pod_namespace=\"odd\",pod_name=\"steps\",container_name=\"{container}\"");
+            let old =
+                format!("pod_namespace=\"odd\",pod_name=\"steps\",container_name=\"{container}\"");
             put(
-                format!("DCGM_FI_DEV_GPU_UTIL{{Hostname=\"odd-old\",gpu=\"{number}\",UUID=\"GPU-o{number}\",{old}}}"),
+                format!(
+                    "DCGM_FI_DEV_GPU_UTIL{{Hostname=\"odd-old\",gpu=\"{number}\",UUID=\"GPU-o{number}\",{old}}}"
+                ),
                 at + 7,
                 busy(number, at),
             );
@@ -119,12 +207,21 @@ fn history(end: i64) -> Vec<Written> {
 fn whole_devices_alone_and_the_present_hour() {
     let mut shared = node("odd-time", Some(A100), &[(GPU, 4)]);
     shared["metadata"]["labels"]["nvidia.com/gpu.replicas"] = json!("4");
-    let cut = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb");
+    let cut = (
+        "nvidia.com/gpu.product",
+        "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
+    );
     let mixed = [(GPU, 1), ("nvidia.com/mig-1g.10gb", 7)];
     let mut hami = node("odd-hami", Some(A100), &[(GPU, 10)]);
-    let register = json!([{"id": "GPU-h", "count": 10, "devmem": 81_920, "devcore": 100, "type": "A100"}]).to_string();
+    let register =
+        json!([{"id": "GPU-h", "count": 10, "devmem": 81_920, "devcore": 100, "type": "A100"}])
+            .to_string();
     hami["metadata"]["annotations"]["hami.io/node-nvidia-register"] = json!(register);
-    let amd = node("odd-amd", Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")), &[("amd.com/cpx_nps4", 64)]);
+    let amd = node(
+        "odd-amd",
+        Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")),
+        &[("amd.com/cpx_nps4", 64)],
+    );
     let nodes = [
         shared,
         hami,
@@ -146,7 +243,17 @@ fn whole_devices_alone_and_the_present_hour() {
     let cache = cluster().folder().join("odd-cache");
     let (start, stop) = (begin.to_string(), (begin + end).to_string());
     let stats = |arguments: &[&str]| {
-        ask(&address, &cache, &[arguments, &["--start", &start, "--end", &stop, "-o", "json"]].concat()).ok().json()
+        ask(
+            &address,
+            &cache,
+            &[
+                arguments,
+                &["--start", &start, "--end", &stop, "-o", "json"],
+            ]
+            .concat(),
+        )
+        .ok()
+        .json()
     };
 
     let list = stats(&["stats", "cluster"]);
@@ -155,77 +262,161 @@ fn whole_devices_alone_and_the_present_hour() {
     assert_eq!(hours, if end > HOUR { 2 } else { 1 });
     for (hour, row) in rows(&list).iter().enumerate() {
         let from = HOUR * hour as i64;
-        let scrapes: Vec<i64> = (0..end).step_by(30).filter(|at| (from..from + HOUR).contains(at)).collect();
+        let scrapes: Vec<i64> = (0..end)
+            .step_by(30)
+            .filter(|at| (from..from + HOUR).contains(at))
+            .collect();
         assert_eq!(row["partial"], json!(hour == 1));
-        // One of the mixed node, eight of the old one; one and four of them are held, and one by a claim.
-        assert_eq!((&row["total_gpu_capacity"], &row["allocated_gpu_count"]), (&json!(9), &json!(6.0)), "{row:#}");
+        // One of the mixed node, eight of the old one; one and four of them are held, and one by a
+        // claim.
+        assert_eq!(
+            (&row["total_gpu_capacity"], &row["allocated_gpu_count"]),
+            (&json!(9), &json!(6.0)),
+            "{row:#}"
+        );
         near(&row["allocation_rate"], 6.0 / 9.0 * 100.0);
         parts_are_beside_them(row);
-        // By five minutes: the mean of the whole one, of the claimed one, and of the three that are told of.
+        // By five minutes: the mean of the whole one, of the claimed one, and of the three that are
+        // told of.
         let mut means = Vec::new();
         for window in 0..12 {
-            let inside: Vec<i64> = scrapes.iter().copied().filter(|at| (at - from) / 300 == window).collect();
+            let inside: Vec<i64> = scrapes
+                .iter()
+                .copied()
+                .filter(|at| (at - from) / 300 == window)
+                .collect();
             if inside.is_empty() {
                 continue;
             }
-            let of = |number: i64| inside.iter().map(|at| busy(number, *at)).sum::<f64>() / inside.len() as f64;
+            let of = |number: i64| {
+                inside.iter().map(|at| busy(number, *at)).sum::<f64>() / inside.len() as f64
+            };
             means.push((80.0 + 40.0 + of(0) + of(1) + of(2)) / 5.0);
         }
         assert_eq!(row["sample_count"], means.len());
         if !means.is_empty() {
-            near(&row["avg_utilization"], means.iter().sum::<f64>() / means.len() as f64);
+            near(
+                &row["avg_utilization"],
+                means.iter().sum::<f64>() / means.len() as f64,
+            );
         }
         // What is not over was made when it was asked for.
         let updated = row["updated_at"].as_str().map(ToOwned::to_owned);
         let last = stamp(if hour == 1 { now } else { begin + HOUR });
-        assert!(if hour == 1 { updated >= last } else { updated == last }, "{row:#}");
+        assert!(
+            if hour == 1 {
+                updated >= last
+            } else {
+                updated == last
+            },
+            "{row:#}"
+        );
     }
     let page = stats(&["stats", "workloads"]);
     let named: Vec<(&str, f64)> = rows(&page["data"])
         .iter()
         .filter(|row| row["stat_hour"] == list[0]["stat_hour"])
-        .map(|row| (row["workload_name"].as_str().unwrap(), row["allocated_gpu_count"].as_f64().unwrap()))
+        .map(|row| {
+            (
+                row["workload_name"].as_str().unwrap(),
+                row["allocated_gpu_count"].as_f64().unwrap(),
+            )
+        })
         .collect();
     let mut sorted = named.clone();
     sorted.sort_by_key(|(name, _)| *name);
-    let parts = [("dies", 0.0), ("instance", 0.0), ("memory", 0.0), ("only-slice", 0.0), ("share", 0.0)];
-    let mut expected = [&parts[..], &[("by-claim", 1.0), ("steps", 4.0), ("sweep", 1.0)]].concat();
+    let parts = [
+        ("dies", 0.0),
+        ("instance", 0.0),
+        ("memory", 0.0),
+        ("only-slice", 0.0),
+        ("share", 0.0),
+    ];
+    let mut expected = [
+        &parts[..],
+        &[("by-claim", 1.0), ("steps", 4.0), ("sweep", 1.0)],
+    ]
+    .concat();
     expected.sort_by_key(|(name, _)| *name);
     assert_eq!(sorted, expected);
 
     // The newest snapshot is of five whole minutes.
-    let latest = ask(&address, &cache, &["snapshot", "latest", "-o", "json"]).ok().json();
-    assert_eq!((&latest["total_gpu_capacity"], &latest["allocated_gpu_count"]), (&json!(9), &json!(6)), "{latest:#}");
+    let latest = ask(&address, &cache, &["snapshot", "latest", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (
+            &latest["total_gpu_capacity"],
+            &latest["allocated_gpu_count"]
+        ),
+        (&json!(9), &json!(6)),
+        "{latest:#}"
+    );
     let details = &latest["allocation_details"]["namespaces"]["odd"];
-    assert_eq!((&details["allocated_gpu"], &details["workload_count"]), (&json!(6), &json!(8)));
-    let held: Vec<(&Value, &Value, &Value)> =
-        rows(&latest["gpu_parts"]).iter().map(|part| (&part["part"], &part["capacity"], &part["allocated_count"])).collect();
-    let all = [("cpx_nps4", 64, 2), ("gpu.shared", 14, 2), ("mig-1g.10gb", 14, 2)]
-        .map(|(name, all, held)| (json!(name), json!(all), json!(held)));
-    assert_eq!(held, all.iter().map(|(name, all, held)| (name, all, held)).collect::<Vec<_>>());
+    assert_eq!(
+        (&details["allocated_gpu"], &details["workload_count"]),
+        (&json!(6), &json!(8))
+    );
+    let held: Vec<(&Value, &Value, &Value)> = rows(&latest["gpu_parts"])
+        .iter()
+        .map(|part| (&part["part"], &part["capacity"], &part["allocated_count"]))
+        .collect();
+    let all = [
+        ("cpx_nps4", 64, 2),
+        ("gpu.shared", 14, 2),
+        ("mig-1g.10gb", 14, 2),
+    ]
+    .map(|(name, all, held)| (json!(name), json!(all), json!(held)));
+    assert_eq!(
+        held,
+        all.iter()
+            .map(|(name, all, held)| (name, all, held))
+            .collect::<Vec<_>>()
+    );
     let at = latest["snapshot_time"].as_str().unwrap_or_default();
     assert!(at.ends_with("0:00Z") || at.ends_with("5:00Z"), "{latest:#}");
     let text = ask(&address, &cache, &["snapshot", "latest"]).ok().out;
     assert!(text.contains("odd") && text.contains("steps"), "{text}");
-    let none: Vec<&Value> = rows(&list).iter().filter(|row| row["avg_utilization"].as_f64() > Some(90.0)).collect();
+    let none: Vec<&Value> = rows(&list)
+        .iter()
+        .filter(|row| row["avg_utilization"].as_f64() > Some(90.0))
+        .collect();
     assert!(none.is_empty(), "shares and instances are in no mean");
     hours_of_parts(&address, &cache, begin, end.min(HOUR));
 }
 
-/// Units, the fraction of each, and the mean utilization of what is measured, by the name of the part.
+/// Units, the fraction of each, and the mean utilization of what is measured, by the name of the
+/// part.
 fn parts_are_beside_them(row: &Value) {
     let parts = rows(&row["gpu_parts"]);
-    let names: Vec<&str> = parts.iter().map(|part| part["part"].as_str().unwrap()).collect();
+    let names: Vec<&str> = parts
+        .iter()
+        .map(|part| part["part"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["cpx_nps4", "gpu.shared", "mig-1g.10gb"], "{row:#}");
     // A quarter of the time of one device, and a tenth of the memory of another.
     for (part, all, fraction) in [(0, 64, 1.0 / 8.0), (1, 14, 0.175), (2, 14, 1.0 / 7.0)] {
         let part = &parts[part];
-        assert_eq!((&part["capacity"], &part["allocated_count"]), (&json!(all), &json!(2.0)), "{part:#}");
-        assert!((part["fraction"].as_f64().unwrap() - fraction).abs() < 1e-4, "{part:#}");
+        assert_eq!(
+            (&part["capacity"], &part["allocated_count"]),
+            (&json!(all), &json!(2.0)),
+            "{part:#}"
+        );
+        assert!(
+            (part["fraction"].as_f64().unwrap() - fraction).abs() < 1e-4,
+            "{part:#}"
+        );
     }
     // No sample is taken in the first seconds of an hour.
-    assert!(parts[2]["avg_utilization"] == json!(99.0) || parts[2]["sample_count"] == 0, "{row:#}");
-    assert_eq!((&parts[0]["avg_utilization"], &parts[1]["avg_utilization"]), (&Value::Null, &Value::Null), "{row:#}");
+    assert!(
+        parts[2]["avg_utilization"] == json!(99.0) || parts[2]["sample_count"] == 0,
+        "{row:#}"
+    );
+    assert_eq!(
+        (&parts[0]["avg_utilization"], &parts[1]["avg_utilization"]),
+        (&Value::Null, &Value::Null),
+        "{row:#}"
+    );
 }
 
 /// What `report` and `eff` make of the first seconds of this history, each number written out.
@@ -233,37 +424,94 @@ fn hours_of_parts(address: &str, cache: &std::path::PathBuf, begin: i64, seconds
     let (start, stop) = (begin.to_string(), (begin + seconds).to_string());
     let span = ["--start", &start, "--end", &stop, "-o", "json"];
     let hours = seconds as f64 / 3600.0;
-    let report = ask(address, cache, &[&["report"], &span[..]].concat()).ok().json();
+    let report = ask(address, cache, &[&["report"], &span[..]].concat())
+        .ok()
+        .json();
     let total = &report["total"];
     near(&total["held_gpu_hours"], 6.0 * hours);
     // Nobody measures one of the four devices of `steps`.
     near(&total["unknown_gpu_hours"], hours);
-    near(&total["part_gpu_equivalent_hours"], (2.0 / 8.0 + 0.25 + 0.1 + 2.0 / 7.0) * hours);
+    near(
+        &total["part_gpu_equivalent_hours"],
+        (2.0 / 8.0 + 0.25 + 0.1 + 2.0 / 7.0) * hours,
+    );
     let covered = (5.0 + 2.0 / 7.0) / (6.0 + 2.0 / 8.0 + 0.25 + 0.1 + 2.0 / 7.0) * 100.0;
     near(&total["coverage_percent"], covered);
-    let mig = rows(&total["gpu_parts"]).iter().find(|part| part["part"] == "mig-1g.10gb").unwrap();
+    let mig = rows(&total["gpu_parts"])
+        .iter()
+        .find(|part| part["part"] == "mig-1g.10gb")
+        .unwrap();
     near(&mig["held_part_hours"], 2.0 * hours);
     near(&mig["measured_part_hours"], 2.0 * hours);
     near(&mig["used_part_hours"], 2.0 * 0.99 * hours);
-    let shared = rows(&total["gpu_parts"]).iter().find(|part| part["part"] == "gpu.shared").unwrap();
-    assert_eq!(shared["used_part_hours"], Value::Null, "who did what on a shared device is not known");
+    let shared = rows(&total["gpu_parts"])
+        .iter()
+        .find(|part| part["part"] == "gpu.shared")
+        .unwrap();
+    assert_eq!(
+        shared["used_part_hours"],
+        Value::Null,
+        "who did what on a shared device is not known"
+    );
 
-    let eff = |name: &str| ask(address, cache, &[&["eff", name], &span[..]].concat()).ok().json();
+    let eff = |name: &str| {
+        ask(address, cache, &[&["eff", name], &span[..]].concat())
+            .ok()
+            .json()
+    };
     let slice = eff("odd/only-slice");
-    assert_eq!((&slice["held_gpu_hours"], &slice["advice"]), (&json!(0.0), &json!([])), "{slice:#}");
+    assert_eq!(
+        (&slice["held_gpu_hours"], &slice["advice"]),
+        (&json!(0.0), &json!([])),
+        "{slice:#}"
+    );
     near(&slice["gpu_parts"][0]["utilization"], 99.0);
     near(&slice["gpu_parts"][0]["held_part_hours"], hours);
     near(&slice["coverage_percent"], 100.0);
     assert_eq!(slice["devices"][0]["device"], "gpu-0/1g.10gb-1");
     let share = eff("odd/share");
-    assert_eq!((&share["devices"][0]["shared"], &share["coverage_percent"]), (&json!(true), &json!(0.0)), "{share:#}");
+    assert_eq!(
+        (&share["devices"][0]["shared"], &share["coverage_percent"]),
+        (&json!(true), &json!(0.0)),
+        "{share:#}"
+    );
     let claimed = eff("odd/by-claim");
     near(&claimed["held_gpu_hours"], hours);
     near(&claimed["utilization"], 40.0);
-    let text = ask(address, cache, &["eff", "odd/only-slice", "--start", &start, "--end", &stop]).ok().out;
-    assert!(text.contains("mig-1g.10gb") && text.contains("as much as"), "{text}");
-    let at = ask(address, cache, &["get", "nodes", "--at", &stop, "-o", "json"]).ok().json();
-    let node = |name: &str| rows(&at["items"]).iter().find(|node| node["nodeName"] == name).unwrap().clone();
-    assert_eq!(node("odd-amd")["gpuSlices"], json!({"cpx_nps4": {"total": 64, "used": 2}}));
-    assert_eq!((&node("odd-mixed")["gpuUsed"], &node("odd-mixed")["gpuSlices"]["mig-1g.10gb"]["used"]), (&json!(1), &json!(1)));
+    let text = ask(
+        address,
+        cache,
+        &["eff", "odd/only-slice", "--start", &start, "--end", &stop],
+    )
+    .ok()
+    .out;
+    assert!(
+        text.contains("mig-1g.10gb") && text.contains("as much as"),
+        "{text}"
+    );
+    let at = ask(
+        address,
+        cache,
+        &["get", "nodes", "--at", &stop, "-o", "json"],
+    )
+    .ok()
+    .json();
+    let node = |name: &str| {
+        rows(&at["items"])
+            .iter()
+            .find(|node| node["nodeName"] == name)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(
+        node("odd-amd")["gpuSlices"],
+        json!({"cpx_nps4": {"total": 64, "used": 2}})
+    );
+    assert_eq!(
+        (
+            &node("odd-mixed")["gpuUsed"],
+            &node("odd-mixed")["gpuSlices"]["mig-1g.10gb"]["used"]
+        ),
+        (&json!(1), &json!(1))
+    );
 }

@@ -1,5 +1,5 @@
-//! Statistics of hours that are over, from a history that is written before Prometheus starts. Every number is computed
-//! again here from the samples that were written, one by one.
+//! Statistics of hours that are over, from a history that is written before Prometheus starts.
+//! Every number is computed again here from the samples that were written, one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -40,11 +40,16 @@ struct Pod {
 
 impl Pod {
     fn phase(&self, at: i64) -> &'static str {
-        self.phases.iter().rev().find(|(from, _)| *from <= at).map_or("Pending", |(_, phase)| phase)
+        self.phases
+            .iter()
+            .rev()
+            .find(|(from, _)| *from <= at)
+            .map_or("Pending", |(_, phase)| phase)
     }
 
     fn requests(&self, at: i64) -> bool {
-        (self.there.0..self.there.1).contains(&at) && matches!(self.phase(at), "Pending" | "Running")
+        (self.there.0..self.there.1).contains(&at)
+            && matches!(self.phase(at), "Pending" | "Running")
     }
 
     fn holds(&self, at: i64) -> bool {
@@ -75,27 +80,54 @@ fn pods() -> Vec<Pod> {
         devices: Vec::new(),
     };
     vec![
-        // A job of half an hour on four devices, busy to different degrees and never twice the same.
+        // A job of half an hour on four devices, busy to different degrees and never twice the
+        // same.
         Pod {
             team: Some("research"),
-            devices: vec![(0, |at| 90.0 + (at % 7) as f64), (1, |_| 50.0), (2, |at| (at % 90) as f64), (3, |_| 10.5)],
+            devices: vec![
+                (0, |at| 90.0 + (at % 7) as f64),
+                (1, |_| 50.0),
+                (2, |at| (at % 90) as f64),
+                (3, |_| 10.5),
+            ],
             ..pod("ml", "bert-0", "n1", 4, ("Job", "bert"), (0, 1800))
         },
         // A service of two replicas, of which one moves to another node in the second hour.
         Pod {
             team: Some("web"),
             devices: vec![(0, |_| 30.0)],
-            ..pod("inf", "web-5d9-a", "n2", 1, ("ReplicaSet", "web-5d9"), (0, 2 * HOUR))
+            ..pod(
+                "inf",
+                "web-5d9-a",
+                "n2",
+                1,
+                ("ReplicaSet", "web-5d9"),
+                (0, 2 * HOUR),
+            )
         },
         Pod {
             team: Some("web"),
             devices: vec![(1, |_| 70.0)],
-            ..pod("inf", "web-5d9-b", "n2", 1, ("ReplicaSet", "web-5d9"), (0, HOUR + 1200))
+            ..pod(
+                "inf",
+                "web-5d9-b",
+                "n2",
+                1,
+                ("ReplicaSet", "web-5d9"),
+                (0, HOUR + 1200),
+            )
         },
         Pod {
             team: Some("web"),
             devices: vec![(0, |_| 20.0)],
-            ..pod("inf", "web-5d9-c", "n1", 1, ("ReplicaSet", "web-5d9"), (HOUR + 1200, 2 * HOUR))
+            ..pod(
+                "inf",
+                "web-5d9-c",
+                "n1",
+                1,
+                ("ReplicaSet", "web-5d9"),
+                (HOUR + 1200, 2 * HOUR),
+            )
         },
         // Stuck pulling its image: it holds two devices and does nothing.
         Pod {
@@ -104,7 +136,10 @@ fn pods() -> Vec<Pod> {
             ..pod("ml", "stuck", "n2", 2, ("<none>", "<none>"), (0, HOUR))
         },
         // Waiting for a node.
-        Pod { phases: vec![(0, "Pending")], ..pod("ml", "waits", "", 8, ("Job", "waits"), (0, HOUR)) },
+        Pod {
+            phases: vec![(0, "Pending")],
+            ..pod("ml", "waits", "", 8, ("Job", "waits"), (0, HOUR))
+        },
         // It ended after a quarter of an hour; its object is there for the rest of it.
         Pod {
             phases: vec![(0, "Running"), (900, "Succeeded")],
@@ -138,56 +173,108 @@ fn watts(number: u32) -> f64 {
     100.0 + 50.0 * f64::from(number)
 }
 
-/// What is written, by series. Also what a device measured, as (node, number, pod, second, value), garbage left out.
+/// What is written, by series. Also what a device measured, as (node, number, pod, second, value),
+/// garbage left out.
 pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
     let (mut written, mut truth) = (Vec::new(), Vec::new());
     let exported = telling == Telling::Exported;
-    let (space, name) = if exported { ("exported_namespace", "exported_pod") } else { ("namespace", "pod") };
-    // A scrape may say on which node the exporter itself is; an empty label then leaves its own in place.
+    let (space, name) = if exported {
+        ("exported_namespace", "exported_pod")
+    } else {
+        ("namespace", "pod")
+    };
+    // A scrape may say on which node the exporter itself is; an empty label then leaves its own in
+    // place.
     let at_node = if exported { "exported_node" } else { "node" };
     let on = |node: &str| match (node.is_empty(), exported) {
         (true, true) => String::new(),
         _ => format!(",{at_node}=\"{node}\""),
     };
-    let own = if exported { ",namespace=\"monitoring\",pod=\"exporter-x\",node=\"n2\"" } else { "" };
+    let own = if exported {
+        ",namespace=\"monitoring\",pod=\"exporter-x\",node=\"n2\""
+    } else {
+        ""
+    };
     let shifts: &[(i64, &str)] = if telling == Telling::Twice {
-        &[(0, ",prometheus_replica=\"a\""), (10, ",prometheus_replica=\"b\"")]
+        &[
+            (0, ",prometheus_replica=\"a\""),
+            (10, ",prometheus_replica=\"b\""),
+        ]
     } else {
         &[(0, "")]
     };
     for (shift, replica) in shifts {
-        let mut put = |series: String, at: i64, value: String| written.push(Written { series, at, value });
-        for at in (0..3 * HOUR).step_by(30).map(|at| at + shift).filter(|at| !quiet(*at)) {
+        let mut put =
+            |series: String, at: i64, value: String| written.push(Written { series, at, value });
+        for at in (0..3 * HOUR)
+            .step_by(30)
+            .map(|at| at + shift)
+            .filter(|at| !quiet(*at))
+        {
             for node in ["n1", "n2"] {
-                let labels = format!("{at_node}=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"{own}{replica}");
-                put(format!("kube_node_status_capacity{{{labels}}}"), at, "8".to_owned());
+                let labels = format!(
+                    "{at_node}=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"{own}{replica}"
+                );
+                put(
+                    format!("kube_node_status_capacity{{{labels}}}"),
+                    at,
+                    "8".to_owned(),
+                );
                 let exporter = format!(
                     "{space}=\"monitoring\",{name}=\"exporter-{node}\",uid=\"x-{node}\",{at_node}=\"{node}\"{own}{replica}"
                 );
                 put(format!("kube_pod_info{{{exporter}}}"), at, "1".to_owned());
             }
-            for pod in pods().iter().filter(|pod| (pod.there.0..pod.there.1).contains(&(at - shift))) {
-                let id = format!("{space}=\"{}\",{name}=\"{}\",uid=\"uid-{}\"{own}{replica}", pod.namespace, pod.name, pod.name);
-                let request = format!("{id},container=\"main\"{},resource=\"nvidia_com_gpu\",unit=\"integer\"", on(pod.node));
-                put(format!("kube_pod_container_resource_requests{{{request}}}"), at, pod.gpus.to_string());
+            for pod in pods()
+                .iter()
+                .filter(|pod| (pod.there.0..pod.there.1).contains(&(at - shift)))
+            {
+                let id = format!(
+                    "{space}=\"{}\",{name}=\"{}\",uid=\"uid-{}\"{own}{replica}",
+                    pod.namespace, pod.name, pod.name
+                );
+                let request = format!(
+                    "{id},container=\"main\"{},resource=\"nvidia_com_gpu\",unit=\"integer\"",
+                    on(pod.node)
+                );
+                put(
+                    format!("kube_pod_container_resource_requests{{{request}}}"),
+                    at,
+                    pod.gpus.to_string(),
+                );
                 // A memory of it is no device.
                 let memory = request.replace("nvidia_com_gpu", "nvidia_com_gpumem");
-                put(format!("kube_pod_container_resource_requests{{{memory}}}"), at, "4000".to_owned());
+                put(
+                    format!("kube_pod_container_resource_requests{{{memory}}}"),
+                    at,
+                    "4000".to_owned(),
+                );
                 for phase in ["Pending", "Running", "Succeeded", "Failed"] {
                     let value = i32::from(pod.phase(at - shift) == phase).to_string();
-                    put(format!("kube_pod_status_phase{{{id},phase=\"{phase}\"}}"), at, value);
+                    put(
+                        format!("kube_pod_status_phase{{{id},phase=\"{phase}\"}}"),
+                        at,
+                        value,
+                    );
                 }
                 let (kind, owner) = pod.owner;
                 put(
-                    format!("kube_pod_owner{{{id},owner_kind=\"{kind}\",owner_name=\"{owner}\",owner_is_controller=\"true\"}}"),
+                    format!(
+                        "kube_pod_owner{{{id},owner_kind=\"{kind}\",owner_name=\"{owner}\",owner_is_controller=\"true\"}}"
+                    ),
                     at,
                     "1".to_owned(),
                 );
                 if telling != Telling::Amd {
-                    let team = pod.team.map_or(String::new(), |team| format!(",label_team=\"{team}\""));
+                    let team = pod
+                        .team
+                        .map_or(String::new(), |team| format!(",label_team=\"{team}\""));
                     put(format!("kube_pod_labels{{{id}{team}}}"), at, "1".to_owned());
                     put(
-                        format!("kube_pod_annotations{{{id},annotation_cost_center=\"cc-{}\"}}", pod.namespace),
+                        format!(
+                            "kube_pod_annotations{{{id},annotation_cost_center=\"cc-{}\"}}",
+                            pod.namespace
+                        ),
                         at,
                         "1".to_owned(),
                     );
@@ -196,7 +283,11 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
             let above = format!(
                 "{space}=\"inf\",replicaset=\"web-5d9\",owner_kind=\"Deployment\",owner_name=\"web\",owner_is_controller=\"true\"{own}{replica}"
             );
-            put(format!("kube_replicaset_owner{{{above}}}"), at, "1".to_owned());
+            put(
+                format!("kube_replicaset_owner{{{above}}}"),
+                at,
+                "1".to_owned(),
+            );
             let above = format!(
                 "{space}=\"ml\",job_name=\"bert\",owner_kind=\"CronJob\",owner_name=\"nightly\",owner_is_controller=\"true\"{own}{replica}"
             );
@@ -205,7 +296,10 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
         // Devices are scraped seven seconds later.
         for (place, pod) in pods().iter().enumerate() {
             for (number, utilization) in &pod.devices {
-                for at in (7..2 * HOUR).step_by(30).filter(|at| pod.holds(*at) && !silent(pod.node, *at)) {
+                for at in (7..2 * HOUR)
+                    .step_by(30)
+                    .filter(|at| pod.holds(*at) && !silent(pod.node, *at))
+                {
                     let labels = match telling {
                         Telling::Amd => format!(
                             "hostname=\"{}\",gpu_id=\"{number}\",serial_number=\"s-{}-{number}\",card_model=\"m\"",
@@ -222,7 +316,9 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                         ),
                     };
                     let own = match telling {
-                        Telling::Exported => format!(",namespace=\"monitoring\",pod=\"exporter-{}\"", pod.node),
+                        Telling::Exported => {
+                            format!(",namespace=\"monitoring\",pod=\"exporter-{}\"", pod.node)
+                        }
                         _ => String::new(),
                     };
                     let id = format!(
@@ -230,17 +326,47 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                         pod.namespace, pod.name
                     );
                     let [busy, used, rest, power] = match telling {
-                        Telling::Amd => ["gpu_gfx_activity", "gpu_used_vram", "gpu_free_vram", "gpu_package_power"],
-                        _ => ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_POWER_USAGE"],
+                        Telling::Amd => [
+                            "gpu_gfx_activity",
+                            "gpu_used_vram",
+                            "gpu_free_vram",
+                            "gpu_package_power",
+                        ],
+                        _ => [
+                            "DCGM_FI_DEV_GPU_UTIL",
+                            "DCGM_FI_DEV_FB_USED",
+                            "DCGM_FI_DEV_FB_FREE",
+                            "DCGM_FI_DEV_POWER_USAGE",
+                        ],
                     };
                     let value = utilization(at);
                     // Once an hour a sample is garbage.
                     let garbage = ["NaN", "9223372036854775794", "101"][(at / 30 % 3) as usize];
                     let spoilt = at % HOUR == 307;
-                    put(format!("{busy}{id}"), at + shift, if spoilt { garbage.to_owned() } else { value.to_string() });
-                    put(format!("{power}{id}"), at + shift, watts(*number).to_string());
-                    put(format!("{used}{id}"), at + shift, (1024 * (number + 1)).to_string());
-                    put(format!("{rest}{id}"), at + shift, (16_384 - 1024 * (number + 1)).to_string());
+                    put(
+                        format!("{busy}{id}"),
+                        at + shift,
+                        if spoilt {
+                            garbage.to_owned()
+                        } else {
+                            value.to_string()
+                        },
+                    );
+                    put(
+                        format!("{power}{id}"),
+                        at + shift,
+                        watts(*number).to_string(),
+                    );
+                    put(
+                        format!("{used}{id}"),
+                        at + shift,
+                        (1024 * (number + 1)).to_string(),
+                    );
+                    put(
+                        format!("{rest}{id}"),
+                        at + shift,
+                        (16_384 - 1024 * (number + 1)).to_string(),
+                    );
                     if *shift == 0 && !spoilt {
                         truth.push((pod.node.to_owned(), *number, place, at, value));
                     }
@@ -266,7 +392,10 @@ pub fn store(name: &str, samples: Vec<Written>, begin: i64) -> String {
 pub fn write(name: &str, samples: Vec<Written>, begin: i64) {
     let mut by_series: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
     for Written { series, at, value } in samples {
-        by_series.entry(series).or_default().push((begin + at, value));
+        by_series
+            .entry(series)
+            .or_default()
+            .push((begin + at, value));
     }
     let mut text = String::new();
     for (series, mut samples) in by_series {
@@ -284,24 +413,40 @@ pub fn write(name: &str, samples: Vec<Written>, begin: i64) {
         .args([&file, &folder.join(format!("{name}-tsdb"))])
         .output()
         .unwrap();
-    assert!(made.status.success(), "{}{}", String::from_utf8_lossy(&made.stdout), String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&made.stdout),
+        String::from_utf8_lossy(&made.stderr)
+    );
 }
 
 /// Asks as a user with a cache of their own.
 pub fn ask(prometheus: &str, cache: &PathBuf, arguments: &[&str]) -> Run {
     let mut command = gpuctl(cluster(), Persona::Admin);
-    command.env("XDG_CACHE_HOME", cache).args(["--prometheus", prometheus]).args(arguments);
+    command
+        .env("XDG_CACHE_HOME", cache)
+        .args(["--prometheus", prometheus])
+        .args(arguments);
     run(command, "")
 }
 
 /// Adds up, scrape by scrape, how long each job waited, started and ran, weighted by its devices.
 fn what_jobs_did_with_their_time(report: &Value, pods: &[Pod]) {
-    let group = report["groups"].as_array().unwrap().iter().find(|group| group["group"] == "ml").unwrap();
+    let group = report["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|group| group["group"] == "ml")
+        .unwrap();
     let step = SCRAPE as f64 / 3600.0;
     let (mut waiting, mut starting, mut running) = (0.0, 0.0, 0.0);
     // Each pod of this namespace is a job of its own, and its object does not end before it does.
     for pod in pods.iter().filter(|pod| pod.namespace == "ml") {
-        for at in (0..2 * HOUR).step_by(SCRAPE as usize).filter(|at| !quiet(*at) && pod.requests(*at)) {
+        for at in (0..2 * HOUR)
+            .step_by(SCRAPE as usize)
+            .filter(|at| !quiet(*at) && pod.requests(*at))
+        {
             let sum = match (pod.holds(at), pod.phase(at)) {
                 (false, _) => &mut waiting,
                 (true, "Pending") => &mut starting,
@@ -314,24 +459,40 @@ fn what_jobs_did_with_their_time(report: &Value, pods: &[Pod]) {
     near(&jobs["waiting_gpu_hours"], waiting);
     near(&jobs["starting_gpu_hours"], starting);
     near(&jobs["running_gpu_hours"], running);
-    near(&jobs["effective_training_time_ratio"], running / (waiting + starting + running));
+    near(
+        &jobs["effective_training_time_ratio"],
+        running / (waiting + starting + running),
+    );
     near(&jobs["goodput"], running / (starting + running));
     assert_eq!(
-        [&jobs["job_count"], &jobs["succeeded_count"], &jobs["still_waiting_count"], &jobs["interruption_count"]],
+        [
+            &jobs["job_count"],
+            &jobs["succeeded_count"],
+            &jobs["still_waiting_count"],
+            &jobs["interruption_count"]
+        ],
         [&json!(4), &json!(1), &json!(1), &json!(0)]
     );
     // All were there when the look began, so nobody knows how long they had waited.
     assert_eq!(jobs["queue_wait_p50_seconds"], Value::Null);
-    let services = report["groups"].as_array().unwrap().iter().find(|group| group["group"] == "inf").unwrap();
+    let services = report["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|group| group["group"] == "inf")
+        .unwrap();
     assert_eq!(services["jobs"], Value::Null, "a service has no end");
 }
 
-/// Compares what the README shows of a command with what is printed, but for names, numbers and the lengths of bars.
+/// Compares what the README shows of a command with what is printed, but for names, numbers and the
+/// lengths of bars.
 fn readme_has_the_shape_of(command: &str, printed: &str) {
     let number = regex::Regex::new(r"[0-9]+(\.[0-9]+)?").unwrap();
     let span = regex::Regex::new(r"([0-9]+h )?[0-9]+[smh]\b").unwrap();
     let shape = |line: &str| -> String {
-        let line = number.replace_all(&span.replace_all(line, "0s"), "0").replace("GPUs", "GPU");
+        let line = number
+            .replace_all(&span.replace_all(line, "0s"), "0")
+            .replace("GPUs", "GPU");
         let word = |word: &str| match word {
             "-" => "0".to_owned(),
             "Job" | "Deployment" | "StatefulSet" => "KIND".to_owned(),
@@ -339,19 +500,31 @@ fn readme_has_the_shape_of(command: &str, printed: &str) {
             word if word.chars().all(|c| ('█'..='▏').contains(&c)) => String::new(),
             word => word.to_owned(),
         };
-        let mut words: Vec<String> = line.split_whitespace().map(word).filter(|word| !word.is_empty()).collect();
+        let mut words: Vec<String> = line
+            .split_whitespace()
+            .map(word)
+            .filter(|word| !word.is_empty())
+            .collect();
         // A row of a table begins with a name.
         if words.len() > 9 && words[1] == "0" {
             words.splice(..1, ["NAME".to_owned()]);
         }
         words.join(" ").replace(" (0 samples dropped)", "")
     };
-    let readme = std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    let begin = readme.find(&format!("$ gpuctl {command}\n")).unwrap_or_else(|| panic!("the README has no `{command}`"));
+    let readme =
+        std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
+            .unwrap();
+    let begin = readme
+        .find(&format!("$ gpuctl {command}\n"))
+        .unwrap_or_else(|| panic!("the README has no `{command}`"));
     let shown = readme[begin..].split("```").next().unwrap();
     let real: Vec<String> = printed.lines().map(shape).collect();
     for line in shown.lines().skip(1).filter(|line| !line.trim().is_empty()) {
-        assert!(real.contains(&shape(line)), "the README shows `{line}`; there is\n{printed}\n{real:#?} and not {}", shape(line));
+        assert!(
+            real.contains(&shape(line)),
+            "the README shows `{line}`; there is\n{printed}\n{real:#?} and not {}",
+            shape(line)
+        );
     }
 }
 
@@ -387,10 +560,14 @@ fn windows(truth: &[Measured], hour: i64, ours: &dyn Fn(usize) -> bool) -> Vec<f
     found
 }
 
-/// Devices held in an hour by some pods, weighted by time: seen every thirty seconds, except when nobody looked.
+/// Devices held in an hour by some pods, weighted by time: seen every thirty seconds, except when
+/// nobody looked.
 fn held(hour: i64, ours: &dyn Fn(usize) -> bool, what: fn(&Pod, i64) -> bool) -> f64 {
     let (mut looks, mut sum) = (0.0, 0.0);
-    for at in (hour * HOUR..(hour + 1) * HOUR).step_by(SCRAPE as usize).filter(|at| !quiet(*at)) {
+    for at in (hour * HOUR..(hour + 1) * HOUR)
+        .step_by(SCRAPE as usize)
+        .filter(|at| !quiet(*at))
+    {
         looks += 1.0;
         for (place, pod) in pods().iter().enumerate() {
             if ours(place) && what(pod, at) {
@@ -406,16 +583,29 @@ fn check(row: &Value, hour: i64, truth: &[Measured], ours: &dyn Fn(usize) -> boo
     near(&row["allocated_gpu_count"], held(hour, ours, Pod::holds));
     let means = windows(truth, hour, ours);
     assert_eq!(row["sample_count"], means.len(), "{row:#}");
-    let samples: Vec<f64> =
-        truth.iter().filter(|(_, _, pod, at, _)| ours(*pod) && at / HOUR == hour).map(|(.., value)| *value).collect();
+    let samples: Vec<f64> = truth
+        .iter()
+        .filter(|(_, _, pod, at, _)| ours(*pod) && at / HOUR == hour)
+        .map(|(.., value)| *value)
+        .collect();
     assert_eq!(row["device_sample_count"], samples.len());
     if means.is_empty() {
-        assert!(row["avg_utilization"].is_null() && row["max_utilization"].is_null() && row["p50_utilization"].is_null());
+        assert!(
+            row["avg_utilization"].is_null()
+                && row["max_utilization"].is_null()
+                && row["p50_utilization"].is_null()
+        );
         return;
     }
     near(&row["avg_utilization"], mean(&means));
-    near(&row["max_utilization"], means.iter().copied().fold(f64::MIN, f64::max));
-    near(&row["min_utilization"], means.iter().copied().fold(f64::MAX, f64::min));
+    near(
+        &row["max_utilization"],
+        means.iter().copied().fold(f64::MIN, f64::max),
+    );
+    near(
+        &row["min_utilization"],
+        means.iter().copied().fold(f64::MAX, f64::min),
+    );
     near(&row["p50_utilization"], percentile(&means, 0.5));
     near(&row["p95_utilization"], percentile(&means, 0.95));
     near(&row["device_p50_utilization"], percentile(&samples, 0.5));
@@ -429,7 +619,13 @@ pub fn before(hours: i64) -> i64 {
 
 /// Now, in Unix seconds.
 pub fn seconds() -> i64 {
-    i64::try_from(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()).unwrap()
+    i64::try_from(
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_secs(),
+    )
+    .unwrap()
 }
 
 pub fn rows(list: &Value) -> &Vec<Value> {
@@ -440,11 +636,22 @@ pub fn rows(list: &Value) -> &Vec<Value> {
 fn hours_that_are_over_in_every_telling() {
     let begin = before(6);
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
-    let span = ["--start", start.as_str(), "--end", end.as_str(), "-o", "json"];
+    let span = [
+        "--start",
+        start.as_str(),
+        "--end",
+        end.as_str(),
+        "-o",
+        "json",
+    ];
     let truth = history(Telling::Plain).1;
     let plain = prometheus("past-plain", Telling::Plain, begin);
     let cache = cluster().folder().join("past-cache");
-    let stats = |arguments: &[&str]| ask(&plain, &cache, &[&["stats"], arguments, &span[..]].concat()).ok().json();
+    let stats = |arguments: &[&str]| {
+        ask(&plain, &cache, &[&["stats"], arguments, &span[..]].concat())
+            .ok()
+            .json()
+    };
     let pods = pods();
 
     let list = stats(&["cluster"]);
@@ -452,56 +659,115 @@ fn hours_that_are_over_in_every_telling() {
     for hour in 0..2 {
         let row = &list[hour as usize];
         check(row, hour, &truth, &|_| true);
-        near(&row["allocation_rate"], held(hour, &|_| true, Pod::holds) / 16.0 * 100.0);
-        assert_eq!((&row["total_gpu_capacity"], &row["partial"]), (&json!(16), &json!(false)));
+        near(
+            &row["allocation_rate"],
+            held(hour, &|_| true, Pod::holds) / 16.0 * 100.0,
+        );
+        assert_eq!(
+            (&row["total_gpu_capacity"], &row["partial"]),
+            (&json!(16), &json!(false))
+        );
         let end = stamp(begin + (hour + 1) * HOUR).unwrap();
-        assert_eq!((&row["created_at"], &row["updated_at"]), (&json!(end), &json!(end)), "a closed hour was made at its end");
+        assert_eq!(
+            (&row["created_at"], &row["updated_at"]),
+            (&json!(end), &json!(end)),
+            "a closed hour was made at its end"
+        );
         assert_eq!(row["dropped_sample_count"].as_u64().unwrap() > 0, hour < 2);
     }
     // 750 of 120 looks: 4 for half an hour, 2 + 1 + 1 for all of it, 1 for a quarter.
     near(&list[0]["allocated_gpu_count"], 2.0 + 4.0 + 0.25);
     // Of the third hour nobody knows anything, and nothing is zero.
-    for key in ["total_gpu_capacity", "allocated_gpu_count", "allocation_rate", "avg_utilization", "p95_utilization"] {
+    for key in [
+        "total_gpu_capacity",
+        "allocated_gpu_count",
+        "allocation_rate",
+        "avg_utilization",
+        "p95_utilization",
+    ] {
         assert!(list[2][key].is_null(), "{key}: {:#}", list[2]);
     }
     assert_eq!(list[2]["sample_count"], 0);
 
     let list = stats(&["namespaces"]);
-    let named: Vec<(&str, &str)> =
-        rows(&list).iter().map(|row| (row["stat_hour"].as_str().unwrap(), row["namespace"].as_str().unwrap())).collect();
-    assert_eq!(named.iter().map(|(_, name)| *name).collect::<Vec<_>>(), ["inf", "ml", "inf"]);
+    let named: Vec<(&str, &str)> = rows(&list)
+        .iter()
+        .map(|row| {
+            (
+                row["stat_hour"].as_str().unwrap(),
+                row["namespace"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        named.iter().map(|(_, name)| *name).collect::<Vec<_>>(),
+        ["inf", "ml", "inf"]
+    );
     for (row, (hour, name)) in rows(&list).iter().zip([(0, "inf"), (0, "ml"), (1, "inf")]) {
         check(row, hour, &truth, &|place| pods[place].namespace == name);
     }
-    assert_eq!((&list[0]["active_workload_count"], &list[1]["active_workload_count"]), (&json!(1), &json!(3)));
+    assert_eq!(
+        (
+            &list[0]["active_workload_count"],
+            &list[1]["active_workload_count"]
+        ),
+        (&json!(1), &json!(3))
+    );
     let one = stats(&["namespaces", "-n", "inf"]);
     assert_eq!((rows(&one).len(), &one[0]), (2, &list[0]));
 
-    let list = stats(&["labels", "--dimension-type", "label", "--dimension-key", "team"]);
+    let list = stats(&[
+        "labels",
+        "--dimension-type",
+        "label",
+        "--dimension-key",
+        "team",
+    ]);
     let of: Vec<(&str, i64)> = vec![("research", 0), ("web", 0), ("web", 1)];
     assert_eq!(rows(&list).len(), 3);
     for (row, (team, hour)) in rows(&list).iter().zip(of) {
         assert_eq!(
-            (&row["dimension_value"], &row["dimension_key"], &row["dimension_type"]),
+            (
+                &row["dimension_value"],
+                &row["dimension_key"],
+                &row["dimension_type"]
+            ),
             (&json!(team), &json!("team"), &json!("label"))
         );
         check(row, hour, &truth, &|place| pods[place].team == Some(team));
     }
-    let list =
-        stats(&["labels", "--dimension-type", "annotation", "--dimension-key", "cost-center", "--dimension-value", "cc-ml"]);
+    let list = stats(&[
+        "labels",
+        "--dimension-type",
+        "annotation",
+        "--dimension-key",
+        "cost-center",
+        "--dimension-value",
+        "cc-ml",
+    ]);
     assert_eq!(rows(&list).len(), 1);
     check(&list[0], 0, &truth, &|place| pods[place].namespace == "ml");
 
     // Workloads by the top of their chain, over the samples of their devices.
     let page = stats(&["workloads", "--order-direction", "asc"]);
     assert_eq!(
-        (&page["total"], &page["page"], &page["page_size"], &page["total_pages"]),
+        (
+            &page["total"],
+            &page["page"],
+            &page["page_size"],
+            &page["total_pages"]
+        ),
         (&json!(6), &json!(1), &json!(20), &json!(1))
     );
     let workload = |name: &str, hour: i64| {
-        let at =
-            |row: &&Value| row["workload_name"] == name && row["stat_hour"].as_str() == stamp(begin + hour * HOUR).as_deref();
-        rows(&page["data"]).iter().find(at).unwrap_or_else(|| panic!("{name} {hour}: {page:#}"))
+        let at = |row: &&Value| {
+            row["workload_name"] == name
+                && row["stat_hour"].as_str() == stamp(begin + hour * HOUR).as_deref()
+        };
+        rows(&page["data"])
+            .iter()
+            .find(at)
+            .unwrap_or_else(|| panic!("{name} {hour}: {page:#}"))
     };
     for (name, kind, hour, places, status) in [
         ("nightly", "CronJob", 0, vec![0], "Running"),
@@ -514,13 +780,23 @@ fn hours_that_are_over_in_every_telling() {
         let row = workload(name, hour);
         let ours = |place: usize| places.contains(&place);
         assert_eq!(
-            (&row["workload_type"], &row["workload_status"], &row["owner_name"]),
+            (
+                &row["workload_type"],
+                &row["workload_status"],
+                &row["owner_name"]
+            ),
             (&json!(kind), &json!(status), &json!(name))
         );
         near(&row["allocated_gpu_count"], held(hour, &ours, Pod::holds));
-        near(&row["requested_gpu_count"], held(hour, &ours, Pod::requests));
-        let samples: Vec<f64> =
-            truth.iter().filter(|(_, _, pod, at, _)| ours(*pod) && at / HOUR == hour).map(|(.., value)| *value).collect();
+        near(
+            &row["requested_gpu_count"],
+            held(hour, &ours, Pod::requests),
+        );
+        let samples: Vec<f64> = truth
+            .iter()
+            .filter(|(_, _, pod, at, _)| ours(*pod) && at / HOUR == hour)
+            .map(|(.., value)| *value)
+            .collect();
         assert_eq!(row["sample_count"], samples.len());
         if !samples.is_empty() {
             near(&row["avg_utilization"], mean(&samples));
@@ -528,25 +804,81 @@ fn hours_that_are_over_in_every_telling() {
             near(&row["p95_utilization"], percentile(&samples, 0.95));
             near(&row["avg_gpu_memory_total"], 16.0);
         }
-        assert_eq!(row.get("owner_uid"), Some(&Value::Null), "it is in no cluster any more");
+        assert_eq!(
+            row.get("owner_uid"),
+            Some(&Value::Null),
+            "it is in no cluster any more"
+        );
     }
     // Of four devices 1, 2, 3 and 4 GiB, as often as each was sampled.
     near(&workload("nightly", 0)["avg_gpu_memory_used"], 2.5);
     near(&workload("nightly", 0)["max_gpu_memory_used"], 4.0);
-    assert_eq!((&workload("web", 1)["max_replica_count"], &workload("web", 1)["min_replica_count"]), (&json!(2), &json!(2)));
-    assert_eq!(workload("nightly", 0)["labels"], json!({"team": "research"}));
-    assert_eq!(workload("nightly", 0)["annotations"], json!({"cost_center": "cc-ml"}));
-    let best = stats(&["workloads", "--order-by", "utilization", "--order-direction", "desc", "--page-size", "2"]);
-    assert_eq!((&best["data"][0]["workload_name"], &best["total_pages"]), (&json!("done"), &json!(3)));
-    let last = stats(&["workloads", "--order-by", "utilization", "--page", "3", "--page-size", "2"]);
-    assert_eq!(last["data"][1]["workload_name"], "waits", "what is not known comes last");
-    assert_eq!(stats(&["workloads", "--workload-type", "deployment", "--workload-name", "web"])["total"], 2);
+    assert_eq!(
+        (
+            &workload("web", 1)["max_replica_count"],
+            &workload("web", 1)["min_replica_count"]
+        ),
+        (&json!(2), &json!(2))
+    );
+    assert_eq!(
+        workload("nightly", 0)["labels"],
+        json!({"team": "research"})
+    );
+    assert_eq!(
+        workload("nightly", 0)["annotations"],
+        json!({"cost_center": "cc-ml"})
+    );
+    let best = stats(&[
+        "workloads",
+        "--order-by",
+        "utilization",
+        "--order-direction",
+        "desc",
+        "--page-size",
+        "2",
+    ]);
+    assert_eq!(
+        (&best["data"][0]["workload_name"], &best["total_pages"]),
+        (&json!("done"), &json!(3))
+    );
+    let last = stats(&[
+        "workloads",
+        "--order-by",
+        "utilization",
+        "--page",
+        "3",
+        "--page-size",
+        "2",
+    ]);
+    assert_eq!(
+        last["data"][1]["workload_name"], "waits",
+        "what is not known comes last"
+    );
+    assert_eq!(
+        stats(&[
+            "workloads",
+            "--workload-type",
+            "deployment",
+            "--workload-name",
+            "web"
+        ])["total"],
+        2
+    );
 
     // Snapshots: what was held at the end of five minutes.
     let list = ask(
         &plain,
         &cache,
-        &["snapshot", "list", "--start", &(begin + 300).to_string(), "--end", &(begin + 2 * HOUR).to_string(), "-o", "json"],
+        &[
+            "snapshot",
+            "list",
+            "--start",
+            &(begin + 300).to_string(),
+            "--end",
+            &(begin + 2 * HOUR).to_string(),
+            "-o",
+            "json",
+        ],
     )
     .ok()
     .json();
@@ -554,28 +886,76 @@ fn hours_that_are_over_in_every_telling() {
     for (index, row) in rows(&list).iter().enumerate() {
         let at = (index as i64 + 1) * 300;
         // The last look before it; in the gap of kube-state-metrics the one before that.
-        let look = (0..at).rev().find(|at| at % SCRAPE == 0 && !quiet(*at)).unwrap();
-        let all: u64 = pods.iter().filter(|pod| pod.holds(look)).map(|pod| pod.gpus).sum();
-        let expected = if at - look > 300 { Value::Null } else { json!(all) };
-        assert_eq!((&row["allocated_gpu_count"], &row["allocation_details"]), (&expected, &json!({})), "{at}: {row:#}");
+        let look = (0..at)
+            .rev()
+            .find(|at| at % SCRAPE == 0 && !quiet(*at))
+            .unwrap();
+        let all: u64 = pods
+            .iter()
+            .filter(|pod| pod.holds(look))
+            .map(|pod| pod.gpus)
+            .sum();
+        let expected = if at - look > 300 {
+            Value::Null
+        } else {
+            json!(all)
+        };
+        assert_eq!(
+            (&row["allocated_gpu_count"], &row["allocation_details"]),
+            (&expected, &json!({})),
+            "{at}: {row:#}"
+        );
     }
     let at = (begin + 1200).to_string();
     let details = ask(
         &plain,
         &cache,
-        &["snapshot", "list", "--start", &at, "--end", &at, "--details", "--annotation", "cost-center", "-o", "json"],
+        &[
+            "snapshot",
+            "list",
+            "--start",
+            &at,
+            "--end",
+            &at,
+            "--details",
+            "--annotation",
+            "cost-center",
+            "-o",
+            "json",
+        ],
     )
     .ok()
     .json();
     let ml = &details[0]["allocation_details"]["namespaces"]["ml"];
-    assert_eq!((&ml["allocated_gpu"], &ml["workload_count"]), (&json!(6), &json!(2)));
+    assert_eq!(
+        (&ml["allocated_gpu"], &ml["workload_count"]),
+        (&json!(6), &json!(2))
+    );
     let five = |ours: &dyn Fn(usize) -> bool| windows(&truth, 0, ours)[3];
-    near(&ml["utilization"], five(&|place| pods[place].namespace == "ml"));
-    assert_eq!(details[0]["allocation_details"]["annotations"]["cc-inf"]["allocated_gpu"], 2);
+    near(
+        &ml["utilization"],
+        five(&|place| pods[place].namespace == "ml"),
+    );
+    assert_eq!(
+        details[0]["allocation_details"]["annotations"]["cc-inf"]["allocated_gpu"],
+        2
+    );
 
-    // Accounts: hours held as they were seen, and what was measured of them, all in steps of thirty seconds.
-    let account = |by: &str| ask(&plain, &cache, &["report", "--by", by, "--from", &start, "--to", &end, "-o", "json"]).ok();
-    let report = account("namespace").says("1 of 3 hours have no kube-state-metrics data").json();
+    // Accounts: hours held as they were seen, and what was measured of them, all in steps of thirty
+    // seconds.
+    let account = |by: &str| {
+        ask(
+            &plain,
+            &cache,
+            &[
+                "report", "--by", by, "--from", &start, "--to", &end, "-o", "json",
+            ],
+        )
+        .ok()
+    };
+    let report = account("namespace")
+        .says("1 of 3 hours have no kube-state-metrics data")
+        .json();
     let step = SCRAPE as f64 / 3600.0;
     let looked = |at: i64| !quiet(at / SCRAPE * SCRAPE);
     assert_eq!(rows(&report["groups"]).len(), 2);
@@ -584,16 +964,30 @@ fn hours_that_are_over_in_every_telling() {
         let ours = |place: usize| pods[place].namespace == namespace;
         let seen = |what: fn(&Pod, i64) -> bool| -> f64 {
             let of = |at: i64| {
-                pods.iter().filter(|pod| pod.namespace == namespace && what(pod, at)).map(|pod| pod.gpus as f64).sum::<f64>()
+                pods.iter()
+                    .filter(|pod| pod.namespace == namespace && what(pod, at))
+                    .map(|pod| pod.gpus as f64)
+                    .sum::<f64>()
             };
-            (0..2 * HOUR).step_by(SCRAPE as usize).filter(|at| !quiet(*at)).map(of).sum::<f64>() * step
+            (0..2 * HOUR)
+                .step_by(SCRAPE as usize)
+                .filter(|at| !quiet(*at))
+                .map(of)
+                .sum::<f64>()
+                * step
         };
         let held = seen(Pod::holds);
         near(&group["held_gpu_hours"], held);
         near(&group["waited_gpu_hours"], seen(Pod::requests) - held);
-        let own: Vec<f64> =
-            truth.iter().filter(|(_, _, pod, at, _)| ours(*pod) && looked(*at)).map(|(.., value)| *value).collect();
-        let (measured, used) = (own.len() as f64 * step, own.iter().sum::<f64>() / 100.0 * step);
+        let own: Vec<f64> = truth
+            .iter()
+            .filter(|(_, _, pod, at, _)| ours(*pod) && looked(*at))
+            .map(|(.., value)| *value)
+            .collect();
+        let (measured, used) = (
+            own.len() as f64 * step,
+            own.iter().sum::<f64>() / 100.0 * step,
+        );
         near(&group["used_gpu_hours"], used);
         near(&group["wasted_gpu_hours"], measured - used);
         near(&group["unknown_gpu_hours"], held - measured);
@@ -602,8 +996,9 @@ fn hours_that_are_over_in_every_telling() {
         let mut joules = 0.0;
         for pod in pods.iter().filter(|pod| pod.namespace == namespace) {
             for (number, _) in &pod.devices {
-                let times =
-                    (7..2 * HOUR).step_by(SCRAPE as usize).filter(|at| pod.holds(*at) && !silent(pod.node, *at) && looked(*at));
+                let times = (7..2 * HOUR)
+                    .step_by(SCRAPE as usize)
+                    .filter(|at| pod.holds(*at) && !silent(pod.node, *at) && looked(*at));
                 joules += times.count() as f64 * watts(*number) * SCRAPE as f64;
             }
         }
@@ -611,29 +1006,71 @@ fn hours_that_are_over_in_every_telling() {
     }
     near(
         &report["total"]["held_gpu_hours"],
-        report["groups"].as_array().unwrap().iter().map(|group| group["held_gpu_hours"].as_f64().unwrap()).sum(),
+        report["groups"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|group| group["held_gpu_hours"].as_f64().unwrap())
+            .sum(),
     );
     let teams = account("team").json();
     assert_eq!(
-        rows(&teams["groups"]).iter().map(|group| group["group"].clone()).collect::<Vec<_>>(),
+        rows(&teams["groups"])
+            .iter()
+            .map(|group| group["group"].clone())
+            .collect::<Vec<_>>(),
         [Value::Null, json!("research"), json!("web")]
     );
-    near(&teams["total"]["held_gpu_hours"], report["total"]["held_gpu_hours"].as_f64().unwrap());
+    near(
+        &teams["total"]["held_gpu_hours"],
+        report["total"]["held_gpu_hours"].as_f64().unwrap(),
+    );
     let prices = crate::support::file("prices.yaml", "currency: EUR\ngpu_hour: 2\nkwh: 0.5\n");
     let paid = ask(
         &plain,
         &cache,
-        &["report", "--by", "team", "--from", &start, "--to", &end, "--prices", prices.to_str().unwrap(), "-o", "json"],
+        &[
+            "report",
+            "--by",
+            "team",
+            "--from",
+            &start,
+            "--to",
+            &end,
+            "--prices",
+            prices.to_str().unwrap(),
+            "-o",
+            "json",
+        ],
     )
     .ok()
     .json();
     let web = &paid["groups"][2];
-    near(&web["cost"], web["held_gpu_hours"].as_f64().unwrap() * 2.0 + web["energy_kwh"].as_f64().unwrap() * 0.5);
+    near(
+        &web["cost"],
+        web["held_gpu_hours"].as_f64().unwrap() * 2.0 + web["energy_kwh"].as_f64().unwrap() * 0.5,
+    );
     let wrong = crate::support::file("wrong-prices.yaml", "gpu_hours: 2\n");
-    ask(&plain, &cache, &["report", "--prices", wrong.to_str().unwrap()]).exits(2).says("has no prices");
+    ask(
+        &plain,
+        &cache,
+        &["report", "--prices", wrong.to_str().unwrap()],
+    )
+    .exits(2)
+    .says("has no prices");
     what_jobs_did_with_their_time(&account("namespace").json(), &pods);
-    let ettr = ask(&plain, &cache, &["report", "--ettr", "--from", &start, "--to", &end]).ok().says("without --checkpoint");
-    assert!(ettr.out.starts_with("GROUP ") && ettr.out.contains("GOODPUT"), "{}", ettr.out);
+    let ettr = ask(
+        &plain,
+        &cache,
+        &["report", "--ettr", "--from", &start, "--to", &end],
+    )
+    .ok()
+    .says("without --checkpoint");
+    assert!(
+        ettr.out.starts_with("GROUP ") && ettr.out.contains("GOODPUT"),
+        "{}",
+        ettr.out
+    );
     // Two keys at once, and what is left of what they may use.
     let budget = cluster().folder().join("budget.yaml");
     std::fs::write(
@@ -642,118 +1079,316 @@ fn hours_that_are_over_in_every_telling() {
     )
     .unwrap();
     let (budget, priced) = (budget.to_str().unwrap(), prices.to_str().unwrap());
-    let budgeted = ["report", "--from", &start, "--to", &end, "--budget", budget, "-o", "json"];
-    ask(&plain, &cache, &budgeted).exits(2).says("the budget has costs, and nothing has a price").says("--prices FILE");
-    let left = ask(&plain, &cache, &[&budgeted[..], &["--prices", priced]].concat()).ok().json();
-    let of = |name: &str| left["groups"].as_array().unwrap().iter().find(|group| group["group"] == name).unwrap().clone();
-    near(&of("ml")["budget"]["gpu_hours_left"], 10.0 - of("ml")["held_gpu_hours"].as_f64().unwrap());
+    let budgeted = [
+        "report", "--from", &start, "--to", &end, "--budget", budget, "-o", "json",
+    ];
+    ask(&plain, &cache, &budgeted)
+        .exits(2)
+        .says("the budget has costs, and nothing has a price")
+        .says("--prices FILE");
+    let left = ask(
+        &plain,
+        &cache,
+        &[&budgeted[..], &["--prices", priced]].concat(),
+    )
+    .ok()
+    .json();
+    let of = |name: &str| {
+        left["groups"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|group| group["group"] == name)
+            .unwrap()
+            .clone()
+    };
+    near(
+        &of("ml")["budget"]["gpu_hours_left"],
+        10.0 - of("ml")["held_gpu_hours"].as_f64().unwrap(),
+    );
     assert_eq!(of("ml")["budget"]["cost"], Value::Null);
-    near(&of("inf")["budget"]["cost_left"], 1.0 - of("inf")["cost"].as_f64().unwrap());
-    assert_eq!(of("idle")["budget"], json!({"gpu_hours": 5.0, "gpu_hours_left": 5.0, "cost": 3.0, "cost_left": 3.0}));
-    near(&left["total"]["budget"]["gpu_hours_left"], 9.0 - left["total"]["held_gpu_hours"].as_f64().unwrap());
-    let both =
-        ask(&plain, &cache, &["report", "--group", "namespace,team", "--from", &start, "--to", &end, "-o", "json"]).ok().json();
-    let names: Vec<&str> = both["groups"].as_array().unwrap().iter().filter_map(|group| group["group"].as_str()).collect();
+    near(
+        &of("inf")["budget"]["cost_left"],
+        1.0 - of("inf")["cost"].as_f64().unwrap(),
+    );
+    assert_eq!(
+        of("idle")["budget"],
+        json!({"gpu_hours": 5.0, "gpu_hours_left": 5.0, "cost": 3.0, "cost_left": 3.0})
+    );
+    near(
+        &left["total"]["budget"]["gpu_hours_left"],
+        9.0 - left["total"]["held_gpu_hours"].as_f64().unwrap(),
+    );
+    let both = ask(
+        &plain,
+        &cache,
+        &[
+            "report",
+            "--group",
+            "namespace,team",
+            "--from",
+            &start,
+            "--to",
+            &end,
+            "-o",
+            "json",
+        ],
+    )
+    .ok()
+    .json();
+    let names: Vec<&str> = both["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|group| group["group"].as_str())
+        .collect();
     assert_eq!(names, ["inf, web", "ml, (none)", "ml, research"]);
-    assert_eq!(both["groups"][2]["keys"], json!({"namespace": "ml", "team": "research"}));
-    let markdown = ask(&plain, &cache, &["report", "--from", &start, "--to", &end, "-o", "markdown"]).ok().out;
-    assert!(markdown.contains("| inf       |     - |") && markdown.contains("| **total** |"), "{markdown}");
+    assert_eq!(
+        both["groups"][2]["keys"],
+        json!({"namespace": "ml", "team": "research"})
+    );
+    let markdown = ask(
+        &plain,
+        &cache,
+        &["report", "--from", &start, "--to", &end, "-o", "markdown"],
+    )
+    .ok()
+    .out;
+    assert!(
+        markdown.contains("| inf       |     - |") && markdown.contains("| **total** |"),
+        "{markdown}"
+    );
 
     // One workload after it is gone: each device, and what to change.
-    let eff = |arguments: &[&str]| ask(&plain, &cache, &[&["eff"], arguments, &["--start", "12h", "-o", "json"]].concat());
+    let eff = |arguments: &[&str]| {
+        ask(
+            &plain,
+            &cache,
+            &[&["eff"], arguments, &["--start", "12h", "-o", "json"]].concat(),
+        )
+    };
     let web = eff(&["web"]).ok().json();
-    assert_eq!((&web["namespace"], &web["kind"], &web["wait_seconds"]), (&json!("inf"), &json!("Deployment"), &json!(0.0)));
-    near(&web["held_gpu_hours"], rows(&report["groups"])[0]["held_gpu_hours"].as_f64().unwrap());
-    near(&web["used_gpu_hours"], rows(&report["groups"])[0]["used_gpu_hours"].as_f64().unwrap());
+    assert_eq!(
+        (&web["namespace"], &web["kind"], &web["wait_seconds"]),
+        (&json!("inf"), &json!("Deployment"), &json!(0.0))
+    );
+    near(
+        &web["held_gpu_hours"],
+        rows(&report["groups"])[0]["held_gpu_hours"]
+            .as_f64()
+            .unwrap(),
+    );
+    near(
+        &web["used_gpu_hours"],
+        rows(&report["groups"])[0]["used_gpu_hours"]
+            .as_f64()
+            .unwrap(),
+    );
     let device = |name: &str| {
         rows(&web["devices"])
             .iter()
-            .find(|one| format!("{}/{}", one["node"].as_str().unwrap(), one["device"].as_str().unwrap()) == name)
+            .find(|one| {
+                format!(
+                    "{}/{}",
+                    one["node"].as_str().unwrap(),
+                    one["device"].as_str().unwrap()
+                ) == name
+            })
             .unwrap()
     };
     near(&device("n2/gpu-0")["utilization"], 30.0);
     near(&device("n2/gpu-1")["utilization"], 70.0);
     near(&device("n1/gpu-0")["utilization"], 20.0);
     near(&device("n2/gpu-1")["power_watts"], 150.0);
-    assert_eq!((&device("n2/gpu-1")["memory_peak_gib"], &device("n2/gpu-1")["memory_total_gib"]), (&json!(2.0), &json!(16.0)));
+    assert_eq!(
+        (
+            &device("n2/gpu-1")["memory_peak_gib"],
+            &device("n2/gpu-1")["memory_total_gib"]
+        ),
+        (&json!(2.0), &json!(16.0))
+    );
     assert_eq!(rows(&web["advice"])[0]["kind"], "straggler");
     let stuck = eff(&["ml/stuck"]).ok().json();
     near(&stuck["held_gpu_hours"], 2.0);
     near(&stuck["used_gpu_hours"], 0.0);
     let waits = eff(&["waits"]).ok().json();
-    assert_eq!((&waits["held_gpu_hours"], &waits["wait_seconds"], &waits["from"]), (&json!(0.0), &json!(3600.0), &Value::Null));
+    assert_eq!(
+        (
+            &waits["held_gpu_hours"],
+            &waits["wait_seconds"],
+            &waits["from"]
+        ),
+        (&json!(0.0), &json!(3600.0), &Value::Null)
+    );
     assert!(waits["utilization"].is_null() && waits["energy_kwh"].is_null());
-    eff(&["nobody"]).exits(4).says("`nobody` held no GPU since 12h");
-    eff(&["web", "-n", "ml"]).exits(4).says("`web` in ml held no GPU");
-    let text = ask(&plain, &cache, &["eff", "web", "--start", "12h"]).ok().out;
-    assert!(text.contains("inf/web") && text.contains("GPU-hours") && text.contains("advice"), "{text}");
-    let text = ask(&plain, &cache, &["eff", "ml/stuck", "--start", "12h"]).ok().out + &text;
+    eff(&["nobody"])
+        .exits(4)
+        .says("`nobody` held no GPU since 12h");
+    eff(&["web", "-n", "ml"])
+        .exits(4)
+        .says("`web` in ml held no GPU");
+    let text = ask(&plain, &cache, &["eff", "web", "--start", "12h"])
+        .ok()
+        .out;
+    assert!(
+        text.contains("inf/web") && text.contains("GPU-hours") && text.contains("advice"),
+        "{text}"
+    );
+    let text = ask(&plain, &cache, &["eff", "ml/stuck", "--start", "12h"])
+        .ok()
+        .out
+        + &text;
     readme_has_the_shape_of("eff qwen2-7b-sft", &text);
-    let text = ask(&plain, &cache, &["report", "--from", &start, "--to", &end]).ok().out;
+    let text = ask(&plain, &cache, &["report", "--from", &start, "--to", &end])
+        .ok()
+        .out;
     readme_has_the_shape_of("report --start 1h", &text);
 
     // Lists as they were, and who had which device.
     let then = |arguments: &[&str], second: i64| {
         let at = (begin + second).to_string();
-        ask(&plain, &cache, &[arguments, &["--at", &at, "-o", "json"]].concat())
+        ask(
+            &plain,
+            &cache,
+            &[arguments, &["--at", &at, "-o", "json"]].concat(),
+        )
     };
     let nodes = then(&["get", "nodes"], 600).ok().json();
-    assert_eq!((&nodes["total"], &nodes["items"][0]["nodeName"]), (&json!(2), &json!("n1")));
     assert_eq!(
-        (&nodes["items"][0]["gpuTotal"], &nodes["items"][0]["gpuUsed"], &nodes["items"][0]["gpuFree"]),
+        (&nodes["total"], &nodes["items"][0]["nodeName"]),
+        (&json!(2), &json!("n1"))
+    );
+    assert_eq!(
+        (
+            &nodes["items"][0]["gpuTotal"],
+            &nodes["items"][0]["gpuUsed"],
+            &nodes["items"][0]["gpuFree"]
+        ),
         (&json!(8), &json!(4), &json!(4))
     );
     // The window of 300 to 600 s: of the devices of n1 alone.
-    near(&nodes["items"][0]["gpuUtilization"], windows(&truth, 0, &|place| pods[place].node == "n1")[1]);
+    near(
+        &nodes["items"][0]["gpuUtilization"],
+        windows(&truth, 0, &|place| pods[place].node == "n1")[1],
+    );
     let jobs = then(&["get", "jobs"], 600).ok().json();
-    let named: Vec<&str> = rows(&jobs["items"]).iter().map(|job| job["name"].as_str().unwrap()).collect();
+    let named: Vec<&str> = rows(&jobs["items"])
+        .iter()
+        .map(|job| job["name"].as_str().unwrap())
+        .collect();
     assert_eq!(named, ["web", "nightly", "done", "waits", "stuck"]);
-    let job = |name: &str| rows(&jobs["items"]).iter().find(|job| job["name"] == name).unwrap();
+    let job = |name: &str| {
+        rows(&jobs["items"])
+            .iter()
+            .find(|job| job["name"] == name)
+            .unwrap()
+    };
     assert_eq!(
-        (&job("waits")["status"], &job("waits")["gpu"], &job("waits")["gpuHeld"]),
+        (
+            &job("waits")["status"],
+            &job("waits")["gpu"],
+            &job("waits")["gpuHeld"]
+        ),
         (&json!("pending"), &json!(8), &json!(0))
     );
     assert_eq!(
-        (&job("web")["status"], &job("web")["gpuHeld"], &job("web")["podsRunning"]),
+        (
+            &job("web")["status"],
+            &job("web")["gpuHeld"],
+            &job("web")["podsRunning"]
+        ),
         (&json!("running"), &json!(2), &json!(2))
     );
-    assert_eq!(then(&["get", "jobs", "-n", "inf"], 600).ok().json()["total"], 1);
-    assert_eq!(rows(&then(&["get", "jobs"], 3000).ok().json()["items"]).len(), 3, "two have ended by then");
-    then(&["get", "nodes"], 3 * HOUR).exits(4).says("has no data about pods of that time");
-    ask(&plain, &cache, &["get", "nodes", "--at", "2100-01-01T00:00:00Z"]).exits(2).says("is in the future");
+    assert_eq!(
+        then(&["get", "jobs", "-n", "inf"], 600).ok().json()["total"],
+        1
+    );
+    assert_eq!(
+        rows(&then(&["get", "jobs"], 3000).ok().json()["items"]).len(),
+        3,
+        "two have ended by then"
+    );
+    then(&["get", "nodes"], 3 * HOUR)
+        .exits(4)
+        .says("has no data about pods of that time");
+    ask(
+        &plain,
+        &cache,
+        &["get", "nodes", "--at", "2100-01-01T00:00:00Z"],
+    )
+    .exits(2)
+    .says("is in the future");
     let who = then(&["who", "gpu", "n1/1"], 600).ok().json();
     assert_eq!(
-        (&who["holders"][0]["pod"], &who["holders"][0]["workload"], &who["utilization"]),
+        (
+            &who["holders"][0]["pod"],
+            &who["holders"][0]["workload"],
+            &who["utilization"]
+        ),
         (&json!("bert-0"), &json!("nightly"), &json!(50.0))
     );
     // The exporter of n1 was down for these five minutes: nobody can say which of its pods had it.
     let who = then(&["who", "gpu", "n1/1"], 900).ok().json();
     assert_eq!(
-        (&who["holders"], &who["possibleHolders"][0]["pod"], &who["utilization"]),
+        (
+            &who["holders"],
+            &who["possibleHolders"][0]["pod"],
+            &who["utilization"]
+        ),
         (&json!([]), &json!("bert-0"), &Value::Null)
     );
     let who = then(&["who", "gpu", "n1/1"], 3000).ok().json();
-    assert_eq!((&who["holders"], &who["possibleHolders"]), (&json!([]), &json!([])));
-    then(&["who", "gpu", "n1/9"], 600).exits(4).says("there was no such GPU then");
+    assert_eq!(
+        (&who["holders"], &who["possibleHolders"]),
+        (&json!([]), &json!([]))
+    );
+    then(&["who", "gpu", "n1/9"], 600)
+        .exits(4)
+        .says("there was no such GPU then");
     then(&["who", "gpu", "n1"], 600).exits(2);
     let at = (begin + 600).to_string();
-    let told = ask(&plain, &cache, &["who", "gpu", "n1/1", "--at", &at]).ok().out;
-    assert!(told.contains("ml/bert-0 (CronJob nightly), 50% busy"), "{told}");
+    let told = ask(&plain, &cache, &["who", "gpu", "n1/1", "--at", &at])
+        .ok()
+        .out;
+    assert!(
+        told.contains("ml/bert-0 (CronJob nightly), 50% busy"),
+        "{told}"
+    );
     let table = ask(&plain, &cache, &["get", "nodes", "--at", &at]).ok().out;
-    assert!(table.contains("ml/bert-0") && table.contains("inf/web-5d9-a"), "{table}");
+    assert!(
+        table.contains("ml/bert-0") && table.contains("inf/web-5d9-a"),
+        "{table}"
+    );
 
     // The same history told in other ways gives the same rows.
     let compared = |prometheus: &str, cache: &PathBuf| -> Vec<Value> {
-        let of = |arguments: &[&str]| ask(prometheus, cache, &[&["stats"], arguments, &span[..]].concat()).ok().json();
+        let of = |arguments: &[&str]| {
+            ask(
+                prometheus,
+                cache,
+                &[&["stats"], arguments, &span[..]].concat(),
+            )
+            .ok()
+            .json()
+        };
         // Garbage is told by every copy.
         let mut cluster = of(&["cluster"]);
         for row in cluster.as_array_mut().unwrap() {
             row.as_object_mut().unwrap().remove("dropped_sample_count");
         }
-        vec![cluster, of(&["namespaces"]), of(&["labels", "--dimension-key", "team"]), of(&["workloads"])]
+        vec![
+            cluster,
+            of(&["namespaces"]),
+            of(&["labels", "--dimension-key", "team"]),
+            of(&["workloads"]),
+        ]
     };
     let expected = compared(&plain, &cache);
-    for (name, telling) in [("past-exported", Telling::Exported), ("past-twice", Telling::Twice), ("past-amd", Telling::Amd)] {
+    for (name, telling) in [
+        ("past-exported", Telling::Exported),
+        ("past-twice", Telling::Twice),
+        ("past-amd", Telling::Amd),
+    ] {
         let found = compared(&prometheus(name, telling, begin), &cache);
         if telling == Telling::Amd {
             assert_eq!(found[..2], expected[..2], "{name}");
@@ -770,32 +1405,109 @@ fn hours_that_are_over_in_every_telling() {
     }
 
     // Two runs without anything kept give the same bytes.
-    let fresh = || ask(&plain, &cache, &[&["stats", "workloads", "--no-cache"], &span[..]].concat()).ok().out;
+    let fresh = || {
+        ask(
+            &plain,
+            &cache,
+            &[&["stats", "workloads", "--no-cache"], &span[..]].concat(),
+        )
+        .ok()
+        .out
+    };
     assert_eq!(fresh(), fresh());
-    let one = |arguments: &[&str]| ask(&plain, &cache, &[arguments, &span[..4], &["-o", "json"]].concat()).ok().json();
-    assert_eq!(rows(&one(&["stats", "labels", "--dimension-key", "team", "-n", "ml"])).len(), 1);
+    let one = |arguments: &[&str]| {
+        ask(
+            &plain,
+            &cache,
+            &[arguments, &span[..4], &["-o", "json"]].concat(),
+        )
+        .ok()
+        .json()
+    };
+    assert_eq!(
+        rows(&one(&[
+            "stats",
+            "labels",
+            "--dimension-key",
+            "team",
+            "-n",
+            "ml"
+        ]))
+        .len(),
+        1
+    );
     ask(&plain, &cache, &["stats", "cluster", "--all-contexts"])
         .exits(2)
         .says("cannot be combined with one Prometheus address for all");
-    ask(&plain, &cache, &["stats", "cluster", "--start", "0"]).exits(2).says("longer than two years");
+    ask(&plain, &cache, &["stats", "cluster", "--start", "0"])
+        .exits(2)
+        .says("longer than two years");
     // Whoever asks as somebody else sees what that one may see.
-    let header = ["--prometheus-header", "X-Scope-OrgID: other", "stats", "cluster"];
-    let before = std::fs::read_dir(cache.join("gpuctl/history")).unwrap().count();
+    let header = [
+        "--prometheus-header",
+        "X-Scope-OrgID: other",
+        "stats",
+        "cluster",
+    ];
+    let before = std::fs::read_dir(cache.join("gpuctl/history"))
+        .unwrap()
+        .count();
     ask(&plain, &cache, &[&header[..], &span[..]].concat()).ok();
-    assert_eq!(std::fs::read_dir(cache.join("gpuctl/history")).unwrap().count(), before + 2);
+    assert_eq!(
+        std::fs::read_dir(cache.join("gpuctl/history"))
+            .unwrap()
+            .count(),
+        before + 2
+    );
 
     // What is over is remembered: the same bytes, without anybody being asked, however many ask.
     let csv = |cache: &PathBuf| {
-        ask(&plain, cache, &[&["stats", "workloads", "--page-size", "1000"], &span[..4], &["-o", "csv"]].concat()).ok().out
+        ask(
+            &plain,
+            cache,
+            &[
+                &["stats", "workloads", "--page-size", "1000"],
+                &span[..4],
+                &["-o", "csv"],
+            ]
+            .concat(),
+        )
+        .ok()
+        .out
     };
     let text = csv(&cache);
     assert_eq!(text.lines().count(), 7);
     cluster().stop("past-plain").unwrap();
     let known = (begin + 2 * HOUR).to_string();
-    let offline = ask(&plain, &cache, &["stats", "namespaces", "--start", &start, "--end", &known, "-o", "json"]).ok().json();
+    let offline = ask(
+        &plain,
+        &cache,
+        &[
+            "stats",
+            "namespaces",
+            "--start",
+            &start,
+            "--end",
+            &known,
+            "-o",
+            "json",
+        ],
+    )
+    .ok()
+    .json();
     assert_eq!(offline, expected[1]);
-    ask(&plain, &cache, &[&["stats", "cluster", "--no-cache"], &span[..]].concat()).exits(6);
-    ask(&plain, &cluster().folder().join("no-cache-yet"), &[&["stats", "cluster"], &span[..]].concat()).exits(6);
+    ask(
+        &plain,
+        &cache,
+        &[&["stats", "cluster", "--no-cache"], &span[..]].concat(),
+    )
+    .exits(6);
+    ask(
+        &plain,
+        &cluster().folder().join("no-cache-yet"),
+        &[&["stats", "cluster"], &span[..]].concat(),
+    )
+    .exits(6);
     cluster().start_again("past-plain").unwrap();
     let ready = std::time::Instant::now() + std::time::Duration::from_secs(40);
     while std::net::TcpStream::connect(plain.trim_start_matches("http://")).is_err() {
@@ -804,49 +1516,104 @@ fn hours_that_are_over_in_every_telling() {
     }
     let whole = stats(&["cluster"]);
     // A writer that was killed, and another version.
-    let files: Vec<PathBuf> =
-        std::fs::read_dir(cache.join("gpuctl/history")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files: Vec<PathBuf> = std::fs::read_dir(cache.join("gpuctl/history"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert!(files.len() > 6);
     for (index, file) in files.iter().enumerate() {
         let text = std::fs::read_to_string(file).unwrap();
-        let broken =
-            if index % 2 == 0 { text[..text.len() / 2].to_owned() } else { text.replace("\"version\":\"", "\"version\":\"0.0.") };
+        let broken = if index % 2 == 0 {
+            text[..text.len() / 2].to_owned()
+        } else {
+            text.replace("\"version\":\"", "\"version\":\"0.0.")
+        };
         std::fs::write(file, broken.replace("16", "17")).unwrap();
     }
     let runs: Vec<_> = (0..4)
         .map(|_| {
             let mut command = gpuctl(cluster(), Persona::Admin);
-            command.env("XDG_CACHE_HOME", &cache).args(["--prometheus", &plain, "stats", "cluster"]).args(span);
-            command.stdout(std::process::Stdio::piped()).spawn().unwrap()
+            command
+                .env("XDG_CACHE_HOME", &cache)
+                .args(["--prometheus", &plain, "stats", "cluster"])
+                .args(span);
+            command
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap()
         })
         .collect();
     for child in runs {
         let output = child.wait_with_output().unwrap();
-        assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), whole);
+        assert_eq!(
+            serde_json::from_slice::<Value>(&output.stdout).unwrap(),
+            whole
+        );
     }
     assert_eq!(csv(&cache), text);
 
     // What can be asked about.
-    let list = |arguments: &[&str]| ask(&plain, &cache, &[arguments, &["--since", "12h", "-o", "json"]].concat()).ok().json();
+    let list = |arguments: &[&str]| {
+        ask(
+            &plain,
+            &cache,
+            &[arguments, &["--since", "12h", "-o", "json"]].concat(),
+        )
+        .ok()
+        .json()
+    };
     assert_eq!(list(&["get", "namespaces"]), json!(["inf", "ml"]));
     assert_eq!(list(&["get", "dimension-keys"]), json!(["team"]));
-    assert_eq!(list(&["get", "dimension-keys", "--type", "annotation"]), json!(["cost_center"]));
-    assert_eq!(list(&["get", "dimension-values", "team"]), json!(["research", "web"]));
-    let contexts = ask(&plain, &cache, &["get", "clusters", "-o", "json"]).ok().json();
+    assert_eq!(
+        list(&["get", "dimension-keys", "--type", "annotation"]),
+        json!(["cost_center"])
+    );
+    assert_eq!(
+        list(&["get", "dimension-values", "team"]),
+        json!(["research", "web"])
+    );
+    let contexts = ask(&plain, &cache, &["get", "clusters", "-o", "json"])
+        .ok()
+        .json();
     assert_eq!(contexts, json!(["admin"]));
     // Nothing of it without Prometheus, and nothing for a wrong time.
-    let none = ask("http://127.0.0.1:1", &cluster().folder().join("nothing"), &["stats", "cluster", "-o", "json"]).exits(6);
+    let none = ask(
+        "http://127.0.0.1:1",
+        &cluster().folder().join("nothing"),
+        &["stats", "cluster", "-o", "json"],
+    )
+    .exits(6);
     assert_eq!(none.out, "");
-    ask(&plain, &cache, &["stats", "cluster", "--start", "soon"]).exits(2).says("`soon` is not a valid time");
-    ask(&plain, &cache, &["stats", "cluster", "--start", &end, "--end", &start]).exits(2).says("the start is after the end");
-    ask(&plain, &cache, &["snapshot", "list", "--step", "7m"]).exits(2).says("a multiple of 5m");
-    ask(&plain, &cache, &["snapshot", "latest"]).exits(4).says("has no data about pods");
-    let distinct: BTreeSet<u64> = expected.iter().take(3).flat_map(rows).map(|row| row["id"].as_u64().unwrap()).collect();
+    ask(&plain, &cache, &["stats", "cluster", "--start", "soon"])
+        .exits(2)
+        .says("`soon` is not a valid time");
+    ask(
+        &plain,
+        &cache,
+        &["stats", "cluster", "--start", &end, "--end", &start],
+    )
+    .exits(2)
+    .says("the start is after the end");
+    ask(&plain, &cache, &["snapshot", "list", "--step", "7m"])
+        .exits(2)
+        .says("a multiple of 5m");
+    ask(&plain, &cache, &["snapshot", "latest"])
+        .exits(4)
+        .says("has no data about pods");
+    let distinct: BTreeSet<u64> = expected
+        .iter()
+        .take(3)
+        .flat_map(rows)
+        .map(|row| row["id"].as_u64().unwrap())
+        .collect();
     assert_eq!(distinct.len(), 9, "a number is of one row");
 }
 
 /// A time as JSON has it.
 pub fn stamp(second: i64) -> Option<String> {
-    let made = Command::new("date").args(["-u", "-d", &format!("@{second}"), "+%Y-%m-%dT%H:%M:%SZ"]).output().ok()?;
+    let made = Command::new("date")
+        .args(["-u", "-d", &format!("@{second}"), "+%Y-%m-%dT%H:%M:%SZ"])
+        .output()
+        .ok()?;
     Some(String::from_utf8(made.stdout).ok()?.trim().to_owned())
 }

@@ -10,22 +10,36 @@ use serde_json::{Value, json};
 use crate::past::{Written, ask, store};
 use crate::support::{A100, GPU, cluster, gpuctl, run};
 
-/// Pods of the past: nineteen of eight GPUs that waited 1,000 to 19,000 s, and others that are not similar.
+/// Pods of the past: nineteen of eight GPUs that waited 1,000 to 19,000 s, and others that are not
+/// similar.
 fn history(now: i64) -> Vec<Written> {
     let mut written = Vec::new();
     let mut start = |name: String, node: &str, gpus: u64, waited: i64| {
         let created = now - 5 * 86_400;
         let id = format!("namespace=\"starting\",pod=\"{name}\",uid=\"{name}\"");
         let mut put = |series: String, value: i64| {
-            // Ten minutes of its life, in the begin of which it waits; a scrape every half minute would say no more.
+            // Ten minutes of its life, in the begin of which it waits; a scrape every half minute
+            // would say no more.
             for at in [0, 300, 600] {
-                written.push(Written { series: series.clone(), at, value: value.to_string() });
+                written.push(Written {
+                    series: series.clone(),
+                    at,
+                    value: value.to_string(),
+                });
             }
         };
         put(format!("kube_pod_created{{{id}}}"), created);
-        put(format!("kube_pod_status_scheduled_time{{{id}}}"), created + waited);
+        put(
+            format!("kube_pod_status_scheduled_time{{{id}}}"),
+            created + waited,
+        );
         put(format!("kube_pod_info{{{id},node=\"{node}\"}}"), 1);
-        put(format!("kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"{name}\",owner_is_controller=\"true\"}}"), 1);
+        put(
+            format!(
+                "kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"{name}\",owner_is_controller=\"true\"}}"
+            ),
+            1,
+        );
         put(
             format!(
                 "kube_pod_container_resource_requests{{{id},container=\"main\",node=\"{node}\",resource=\"nvidia_com_gpu\"}}"
@@ -45,11 +59,21 @@ fn history(now: i64) -> Vec<Written> {
 
 #[test]
 fn a_waiting_job_is_told_how_long_similar_ones_waited() {
-    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap();
+    let now = i64::try_from(
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs(),
+    )
+    .unwrap();
     let prometheus = store("starting", history(now), now - 5 * 86_400 + 20_000);
     let admin = cluster().kubectl(Persona::Admin);
-    admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "starting"}}));
-    cluster().add_nodes(&[in_pool(node("starting-0", Some(A100), &[(GPU, 8)]), "starting")]);
+    admin
+        .apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "starting"}}));
+    cluster().add_nodes(&[in_pool(
+        node("starting-0", Some(A100), &[(GPU, 8)]),
+        "starting",
+    )]);
     let train = |name: &str, gpus: u64| {
         format!(
             "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox, command: [sleep, '1']}}\nresources: {{pool: starting, gpu: {gpus}}}\n"
@@ -57,12 +81,20 @@ fn a_waiting_job_is_told_how_long_similar_ones_waited() {
     };
     let with = |arguments: &[&str], input: &str| {
         let mut command = gpuctl(cluster(), Persona::Admin);
-        command.args(["--prometheus", &prometheus, "-n", "starting"]).args(arguments);
+        command
+            .args(["--prometheus", &prometheus, "-n", "starting"])
+            .args(arguments);
         run(command, input)
     };
-    with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &train("holder", 8)).ok();
+    with(
+        &["create", "-f", "-", "--wait", "--timeout", "60s"],
+        &train("holder", 8),
+    )
+    .ok();
     // Places 2, 10 and 18 of nineteen.
-    let fit = with(&["fit", "-f", "-", "-o", "json"], &train("next", 8)).exits(8).json();
+    let fit = with(&["fit", "-f", "-", "-o", "json"], &train("next", 8))
+        .exits(8)
+        .json();
     let own = fit.get("items").map_or(&fit, |items| &items[0]);
     let own = if own.is_array() { &own[0] } else { own };
     assert_eq!(
@@ -71,20 +103,41 @@ fn a_waiting_job_is_told_how_long_similar_ones_waited() {
         "{fit:#}"
     );
     let told = with(&["fit", "-f", "-"], &train("next", 8)).exits(8).out;
-    assert!(told.contains("start: P50 2h, P90 5h, from 19 similar starts within 7 days"), "{told}");
-    with(&["create", "-f", "-", "--allow-pending"], &(train("next", 8) + "---\n" + &train("little", 1))).ok();
+    assert!(
+        told.contains("start: P50 2h, P90 5h, from 19 similar starts within 7 days"),
+        "{told}"
+    );
+    with(
+        &["create", "-f", "-", "--allow-pending"],
+        &(train("next", 8) + "---\n" + &train("little", 1)),
+    )
+    .ok();
     let why = |name: &str| -> Value {
-        ask(&prometheus, &PathBuf::from("/nonexistent"), &["-n", "starting", "why", name, "-o", "json"]).ok().json()
+        ask(
+            &prometheus,
+            &PathBuf::from("/nonexistent"),
+            &["-n", "starting", "why", name, "-o", "json"],
+        )
+        .ok()
+        .json()
     };
     let next = why("next");
-    let half = next["start"]["p50Seconds"].as_f64().unwrap_or_else(|| panic!("{next:#}"));
-    assert!((9_800.0..=10_000.0).contains(&half), "what it has waited is taken off: {half}");
+    let half = next["start"]["p50Seconds"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{next:#}"));
+    assert!(
+        (9_800.0..=10_000.0).contains(&half),
+        "what it has waited is taken off: {half}"
+    );
     assert_eq!(
         why("little")["start"],
         json!({"p10Seconds": null, "p50Seconds": null, "p90Seconds": null, "similarStarts": 5, "days": 7, "latestSeconds": null})
     );
     let told = with(&["why", "little"], "").ok().out;
-    assert!(told.contains("start: unknown, 5 similar starts within 7 days are too few"), "{told}");
+    assert!(
+        told.contains("start: unknown, 5 similar starts within 7 days are too few"),
+        "{told}"
+    );
     assert_eq!(why("holder")["start"], Value::Null);
     assert_eq!(
         crate::runner::run(
@@ -106,7 +159,10 @@ fn a_waiting_job_is_told_how_long_similar_ones_waited() {
 fn deadlines_of_those_that_run_bound_the_wait() {
     let admin = cluster().kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bounded"}}));
-    cluster().add_nodes(&[in_pool(node("bounded-0", Some(A100), &[(GPU, 8)]), "bounded")]);
+    cluster().add_nodes(&[in_pool(
+        node("bounded-0", Some(A100), &[(GPU, 8)]),
+        "bounded",
+    )]);
     let train = |name: &str, gpus: u64, more: &str| {
         format!(
             "kind: training\nversion: v0.1\njob: {{name: {name}{more}}}\nenvironment: {{image: busybox, command: [sleep, '1']}}\nresources: {{pool: bounded, gpu: {gpus}}}\n"
@@ -114,29 +170,47 @@ fn deadlines_of_those_that_run_bound_the_wait() {
     };
     let with = |arguments: &[&str], input: &str| {
         let mut command = gpuctl(cluster(), Persona::Admin);
-        command.args(["--prometheus", "none", "-n", "bounded"]).args(arguments);
+        command
+            .args(["--prometheus", "none", "-n", "bounded"])
+            .args(arguments);
         run(command, input)
     };
-    // Four GPUs until an hour from now, two until two hours from now, and two for who knows how many tries.
+    // Four GPUs until an hour from now, two until two hours from now, and two for who knows how
+    // many tries.
     for (name, gpus, more) in [
         ("hour", 4, ", max_runtime: 1h, retries: 0"),
         ("two", 2, ", max_runtime: 2h, retries: 0"),
         ("tries", 2, ", max_runtime: 1h, retries: 1"),
     ] {
-        with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &train(name, gpus, more)).ok();
+        with(
+            &["create", "-f", "-", "--wait", "--timeout", "60s"],
+            &train(name, gpus, more),
+        )
+        .ok();
     }
     let latest = |gpus: u64| {
-        let fit = with(&["fit", "-f", "-", "-o", "json"], &train("next", gpus, "")).exits(8).json();
+        let fit = with(&["fit", "-f", "-", "-o", "json"], &train("next", gpus, ""))
+            .exits(8)
+            .json();
         let own = if fit.is_array() { fit[0].clone() } else { fit };
         own["start"]["latestSeconds"].as_f64()
     };
-    let within = |seconds: Option<f64>, most: f64| seconds.is_some_and(|seconds| (most - 120.0..=most).contains(&seconds));
+    let within = |seconds: Option<f64>, most: f64| {
+        seconds.is_some_and(|seconds| (most - 120.0..=most).contains(&seconds))
+    };
     assert!(within(latest(4), 3600.0), "{:?}", latest(4));
     assert!(within(latest(6), 7200.0), "{:?}", latest(6));
     assert_eq!(latest(8), None, "one of the holders has no end");
-    with(&["create", "-f", "-", "--allow-pending"], &train("next", 4, "")).ok();
+    with(
+        &["create", "-f", "-", "--allow-pending"],
+        &train("next", 4, ""),
+    )
+    .ok();
     let told = with(&["why", "next"], "").ok().out;
-    assert!(told.contains("start: within 59m at the latest, by deadlines of jobs that run"), "{told}");
+    assert!(
+        told.contains("start: within 59m at the latest, by deadlines of jobs that run"),
+        "{told}"
+    );
     // Another job that waits for the same node may come first.
     assert_eq!(latest(4), None);
 }

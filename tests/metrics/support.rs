@@ -1,4 +1,5 @@
-//! An exporter whose every number is known, a Prometheus of its own that scrapes it, and gpuctl that asks it.
+//! An exporter whose every number is known, a Prometheus of its own that scrapes it, and gpuctl
+//! that asks it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +18,9 @@ pub use crate::runner::{Run, run};
 /// The cluster of the tests that look at their own part of it only.
 pub fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
-    CLUSTER.get_or_init(|| Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}")))
+    CLUSTER.get_or_init(|| {
+        Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"))
+    })
 }
 
 pub const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
@@ -52,51 +55,92 @@ impl Scene {
         let admin = cluster.kubectl(Persona::Admin);
         admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         let names: Vec<String> = (0..nodes).map(|index| format!("{name}-{index}")).collect();
-        let objects: Vec<Value> = names.iter().map(|one| in_pool(node(one, Some(A100), &[(GPU, 8)]), name)).collect();
+        let objects: Vec<Value> = names
+            .iter()
+            .map(|one| in_pool(node(one, Some(A100), &[(GPU, 8)]), name))
+            .collect();
         if nodes > 0 {
             cluster.add_nodes(&objects);
         }
         let exporter = Exporter::start().unwrap();
-        exporter.change(|fleet| fleet.gpus = names.iter().flat_map(|node| (0..8).map(|index| gpu(node, index))).collect());
+        exporter.change(|fleet| {
+            fleet.gpus = names
+                .iter()
+                .flat_map(|node| (0..8).map(|index| gpu(node, index)))
+                .collect();
+        });
         let scrapes = json!([scrape(&exporter, Dialect::Dcgm, false)]);
-        let prometheus = cluster.another_prometheus(&format!("prometheus-{name}"), &scrapes).unwrap();
-        Self { name, cluster, exporter, prometheus }
+        let prometheus = cluster
+            .another_prometheus(&format!("prometheus-{name}"), &scrapes)
+            .unwrap();
+        Self {
+            name,
+            cluster,
+            exporter,
+            prometheus,
+        }
     }
 
-    /// Runs a training of `pods` pods with `gpus` devices each, and gives them devices in order. Returns the pods by name.
+    /// Runs a training of `pods` pods with `gpus` devices each, and gives them devices in order.
+    /// Returns the pods by name.
     pub fn train(&self, job: &str, pods: u32, gpus: u32) -> Vec<String> {
         let name = self.name;
         let yaml = format!(
             "kind: training\nversion: v0.1\njob: {{name: {job}}}\nenvironment: {{image: busybox, command: [sleep, '1']}}\nresources: {{pool: {name}, gpu: {gpus}, node_count: {pods}}}\n"
         );
-        self.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &yaml).ok();
+        self.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &yaml)
+            .ok();
         self.hand_out(job)
     }
 
-    /// Gives devices to the pods of a job as a kubelet would: free ones, in order. Returns the pods by name.
+    /// Gives devices to the pods of a job as a kubelet would: free ones, in order. Returns the pods
+    /// by name.
     pub fn hand_out(&self, job: &str) -> Vec<String> {
-        let list =
-            self.cluster.kubectl(Persona::Admin).json(&["get", "pods", "-n", self.name, "-l", &format!("gpuctl/job={job}")]);
+        let list = self.cluster.kubectl(Persona::Admin).json(&[
+            "get",
+            "pods",
+            "-n",
+            self.name,
+            "-l",
+            &format!("gpuctl/job={job}"),
+        ]);
         let mut pods: Vec<Value> = list["items"].as_array().unwrap().clone();
         pods.sort_by_key(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         for pod in &pods {
             let container = &pod["spec"]["containers"][0];
-            let count: usize = container["resources"]["limits"][GPU].as_str().unwrap().parse().unwrap();
-            let holder = (self.name.to_owned(), text(&pod["metadata"]["name"]), text(&container["name"]));
+            let count: usize = container["resources"]["limits"][GPU]
+                .as_str()
+                .unwrap()
+                .parse()
+                .unwrap();
+            let holder = (
+                self.name.to_owned(),
+                text(&pod["metadata"]["name"]),
+                text(&container["name"]),
+            );
             let node = text(&pod["spec"]["nodeName"]);
             self.exporter.change(|fleet| {
-                let free = fleet.gpus.iter_mut().filter(|gpu| gpu.node == node && gpu.pods.is_empty());
-                free.take(count).for_each(|gpu| gpu.pods.push(holder.clone()));
+                let free = fleet
+                    .gpus
+                    .iter_mut()
+                    .filter(|gpu| gpu.node == node && gpu.pods.is_empty());
+                free.take(count)
+                    .for_each(|gpu| gpu.pods.push(holder.clone()));
             });
         }
-        pods.iter().map(|pod| text(&pod["metadata"]["name"])).collect()
+        pods.iter()
+            .map(|pod| text(&pod["metadata"]["name"]))
+            .collect()
     }
 
     /// Sets values of the devices that a pod holds, with their place among them.
     pub fn load(&self, pod: &str, change: impl Fn(u32, &mut Gpu)) {
         self.exporter.change(|fleet| {
-            let held = fleet.gpus.iter_mut().filter(|gpu| gpu.pods.iter().any(|(_, name, _)| name == pod));
+            let held = fleet
+                .gpus
+                .iter_mut()
+                .filter(|gpu| gpu.pods.iter().any(|(_, name, _)| name == pod));
             held.zip(0..).for_each(|(gpu, place)| change(place, gpu));
         });
     }
@@ -119,12 +163,16 @@ impl Scene {
     /// The same with another Prometheus.
     pub fn asking(&self, prometheus: &str, arguments: &[&str], input: &str) -> Run {
         let mut command = gpuctl(self.cluster, Persona::Admin);
-        command.args(["--prometheus", prometheus, "-n", self.name]).args(arguments);
+        command
+            .args(["--prometheus", prometheus, "-n", self.name])
+            .args(arguments);
         run(command, input)
     }
 
     pub fn json(&self, arguments: &[&str]) -> Value {
-        self.gpuctl(&[arguments, &["-o", "json"]].concat()).ok().json()
+        self.gpuctl(&[arguments, &["-o", "json"]].concat())
+            .ok()
+            .json()
     }
 
     /// Asks again until the answer is as wanted: a change takes a scrape to be seen.
@@ -135,7 +183,10 @@ impl Scene {
             if good(&answer) {
                 return answer;
             }
-            assert!(Instant::now() < end, "{arguments:?} never answers what is awaited: {answer:#}");
+            assert!(
+                Instant::now() < end,
+                "{arguments:?} never answers what is awaited: {answer:#}"
+            );
             std::thread::sleep(Duration::from_millis(300));
         }
     }
@@ -167,8 +218,13 @@ pub fn gpuctl(cluster: &Cluster, persona: Persona) -> Command {
     for name in KEYS.iter().flat_map(|key| key.variables) {
         command.env_remove(name);
     }
-    command.env("KUBECONFIG", cluster.kubeconfig(persona)).env("TZ", "UTC").env("XDG_CACHE_HOME", cluster.folder().join("cache"));
-    command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_STATE_HOME", "/nonexistent");
+    command
+        .env("KUBECONFIG", cluster.kubeconfig(persona))
+        .env("TZ", "UTC")
+        .env("XDG_CACHE_HOME", cluster.folder().join("cache"));
+    command
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .env("XDG_STATE_HOME", "/nonexistent");
     command
 }
 
@@ -191,6 +247,11 @@ pub fn mean(values: &[f64]) -> f64 {
 /// Both are the same number to two decimals.
 #[track_caller]
 pub fn near(found: &Value, expected: f64) {
-    let number = found.as_f64().unwrap_or_else(|| panic!("{found} is no number; {expected} was expected"));
-    assert!((number - expected).abs() < 0.006, "{number} is not {expected}");
+    let number = found
+        .as_f64()
+        .unwrap_or_else(|| panic!("{found} is no number; {expected} was expected"));
+    assert!(
+        (number - expected).abs() < 0.006,
+        "{number} is not {expected}"
+    );
 }

@@ -22,44 +22,106 @@ fn pods(scene: &Scene) -> Vec<Value> {
 fn until_pods(scene: &Scene, count: usize) {
     let end = Instant::now() + Duration::from_secs(60);
     while pods(scene).len() != count {
-        assert!(Instant::now() < end, "{} pods instead of {count}", pods(scene).len());
+        assert!(
+            Instant::now() < end,
+            "{} pods instead of {count}",
+            pods(scene).len()
+        );
         thread::sleep(Duration::from_millis(300));
     }
 }
 
 #[test]
 fn a_replica_spans_nodes() {
-    let scene = Scene::new(&Options { with_lws: true, ..Options::default() });
-    let gpus = |name: &str| in_pool(node(name, Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "wide");
+    let scene = Scene::new(&Options {
+        with_lws: true,
+        ..Options::default()
+    });
+    let gpus = |name: &str| {
+        in_pool(
+            node(
+                name,
+                Some(("NVIDIA-A100-SXM4-80GB", "81920")),
+                &[("nvidia.com/gpu", 8)],
+            ),
+            "wide",
+        )
+    };
     let nodes: Vec<Value> = (0..4).map(|index| gpus(&format!("wide-{index}"))).collect();
     scene.cluster.add_nodes(&nodes);
-    let plain = BIG.replace("{name: big}", "{name: big-1}").replace(", node_count: 2", "");
+    let plain = BIG
+        .replace("{name: big}", "{name: big-1}")
+        .replace(", node_count: 2", "");
     scene.create(&plain);
-    scene.gpuctl(&["create", "-f", "-"], BIG).exits(1).says("service `big-1` is there, and replica 1 of `big` needs that name");
-    scene.gpuctl(&["delete", "job", "big-1", "--force"], "").ok();
+    scene
+        .gpuctl(&["create", "-f", "-"], BIG)
+        .exits(1)
+        .says("service `big-1` is there, and replica 1 of `big` needs that name");
+    scene
+        .gpuctl(&["delete", "job", "big-1", "--force"], "")
+        .ok();
     let created = scene.create(BIG);
-    assert!(created.out.contains("2 replicas × 2 nodes × 8 GPUs, pool wide"), "{}", created.out);
-    assert!(created.err.contains("vllm gets --nnodes=2 --node-rank=$(NODE_RANK)"), "{}", created.err);
-    let job = scene.until("big", |job| job["status"] == "running" && job["podsRunning"] == 4 && job["reason"].is_null());
-    assert_eq!((&job["podsWanted"], &job["gpu"], &job["gpuHeld"]), (&json!(4), &json!(32), &json!(32)), "{job:#}");
+    assert!(
+        created
+            .out
+            .contains("2 replicas × 2 nodes × 8 GPUs, pool wide"),
+        "{}",
+        created.out
+    );
+    assert!(
+        created
+            .err
+            .contains("vllm gets --nnodes=2 --node-rank=$(NODE_RANK)"),
+        "{}",
+        created.err
+    );
+    let job = scene.until("big", |job| {
+        job["status"] == "running" && job["podsRunning"] == 4 && job["reason"].is_null()
+    });
+    assert_eq!(
+        (&job["podsWanted"], &job["gpu"], &job["gpuHeld"]),
+        (&json!(4), &json!(32), &json!(32)),
+        "{job:#}"
+    );
     first_pods_answer_and_the_others_follow(&scene);
     it_is_one_workload(&scene);
     what_nodes_there_are_by_now_restarts_nothing(&scene);
     others_see_it_and_whoever_may_not_is_not_bothered(&scene);
     it_is_scaled_paused_and_restarted_by_replicas(&scene);
-    scene.gpuctl(&["apply", "-f", "-"], &BIG.replace("replicas: 2", "replicas: 1")).ok();
+    scene
+        .gpuctl(
+            &["apply", "-f", "-"],
+            &BIG.replace("replicas: 2", "replicas: 1"),
+        )
+        .ok();
     until_pods(&scene, 2);
     scene.gpuctl(&["delete", "job", "big", "--force"], "").ok();
     until_pods(&scene, 0);
-    let left = scene.admin.json(&["get", "services,leaderworkersets,statefulsets", "-l", "gpuctl/job=big"]);
+    let left = scene.admin.json(&[
+        "get",
+        "services,leaderworkersets,statefulsets",
+        "-l",
+        "gpuctl/job=big",
+    ]);
     assert_eq!(left["items"], json!([]));
 }
 
 fn first_pods_answer_and_the_others_follow(scene: &Scene) {
     let answering = || {
-        let slices = scene.admin.json(&["get", "endpointslices", "-l", "kubernetes.io/service-name=big"]);
-        let endpoints = slices["items"][0]["endpoints"].as_array().cloned().unwrap_or_default();
-        let mut names: Vec<Value> = endpoints.into_iter().map(|endpoint| endpoint["targetRef"]["name"].clone()).collect();
+        let slices = scene.admin.json(&[
+            "get",
+            "endpointslices",
+            "-l",
+            "kubernetes.io/service-name=big",
+        ]);
+        let endpoints = slices["items"][0]["endpoints"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let mut names: Vec<Value> = endpoints
+            .into_iter()
+            .map(|endpoint| endpoint["targetRef"]["name"].clone())
+            .collect();
         names.sort_by_key(Value::to_string);
         names
     };
@@ -72,23 +134,52 @@ fn first_pods_answer_and_the_others_follow(scene: &Scene) {
         let name = pod["metadata"]["name"].as_str().unwrap();
         let leads = ["big-0", "big-1"].contains(&name);
         let container = &pod["spec"]["containers"][0];
-        let words: Vec<&str> = container["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let words: Vec<&str> = container["command"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
         assert_eq!(words.contains(&"--headless"), !leads, "{name}: {words:?}");
         assert_eq!(container["readinessProbe"].is_null(), !leads, "{name}");
         // A reference works only behind what it refers to.
-        let variables: Vec<&str> =
-            container["env"].as_array().unwrap().iter().filter_map(|variable| variable["name"].as_str()).collect();
-        let place = |wanted: &str| variables.iter().position(|name| *name == wanted).unwrap_or_else(|| panic!("{wanted}"));
-        assert!(place("LWS_LEADER_ADDRESS") < place("MASTER_ADDR") && place("LWS_WORKER_INDEX") < place("NODE_RANK"));
+        let variables: Vec<&str> = container["env"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|variable| variable["name"].as_str())
+            .collect();
+        let place = |wanted: &str| {
+            variables
+                .iter()
+                .position(|name| *name == wanted)
+                .unwrap_or_else(|| panic!("{wanted}"))
+        };
+        assert!(
+            place("LWS_LEADER_ADDRESS") < place("MASTER_ADDR")
+                && place("LWS_WORKER_INDEX") < place("NODE_RANK")
+        );
         let address = &container["env"][place("LWS_LEADER_ADDRESS")]["value"];
-        let group = if name.starts_with("big-0") { "big-0" } else { "big-1" };
+        let group = if name.starts_with("big-0") {
+            "big-0"
+        } else {
+            "big-1"
+        };
         assert_eq!(*address, format!("{group}.{group}.default"), "{name}");
     }
 }
 
 fn it_is_one_workload(scene: &Scene) {
-    let list = scene.gpuctl(&["get", "workloads", "-o", "json"], "").ok().json();
-    let found: Vec<&Value> = list["items"].as_array().or(list["data"].as_array()).unwrap().iter().collect();
+    let list = scene
+        .gpuctl(&["get", "workloads", "-o", "json"], "")
+        .ok()
+        .json();
+    let found: Vec<&Value> = list["items"]
+        .as_array()
+        .or(list["data"].as_array())
+        .unwrap()
+        .iter()
+        .collect();
     assert_eq!(found.len(), 1, "{list:#}");
     assert_eq!(found[0]["kind"], "LeaderWorkerSet", "{list:#}");
 }
@@ -96,27 +187,65 @@ fn it_is_one_workload(scene: &Scene) {
 /// The same file, while the nodes are others: another type in the pool, and GPUs shared elsewhere.
 fn what_nodes_there_are_by_now_restarts_nothing(scene: &Scene) {
     let uids = || {
-        let mut uids: Vec<Value> = pods(scene).iter().map(|pod| pod["metadata"]["uid"].clone()).collect();
+        let mut uids: Vec<Value> = pods(scene)
+            .iter()
+            .map(|pod| pod["metadata"]["uid"].clone())
+            .collect();
         uids.sort_by_key(Value::to_string);
         uids
     };
-    let before = (uids(), scene.admin.json(&["get", "leaderworkerset", "big"])["metadata"]["generation"].clone());
-    let mut shared = in_pool(node("wide-shared", Some(("NVIDIA-H100-80GB-HBM3", "81920")), &[("nvidia.com/gpu", 32)]), "wide");
+    let before = (
+        uids(),
+        scene.admin.json(&["get", "leaderworkerset", "big"])["metadata"]["generation"].clone(),
+    );
+    let mut shared = in_pool(
+        node(
+            "wide-shared",
+            Some(("NVIDIA-H100-80GB-HBM3", "81920")),
+            &[("nvidia.com/gpu", 32)],
+        ),
+        "wide",
+    );
     shared["metadata"]["labels"]["nvidia.com/gpu.replicas"] = json!("4");
-    let gpus = json!({"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]});
-    let mut tainted = in_pool(node("wide-tainted", Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "wide");
+    let gpus =
+        json!({"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]});
+    let mut tainted = in_pool(
+        node(
+            "wide-tainted",
+            Some(("NVIDIA-A100-SXM4-80GB", "81920")),
+            &[("nvidia.com/gpu", 8)],
+        ),
+        "wide",
+    );
     tainted["spec"] = gpus;
     scene.cluster.add_nodes(&[shared, tainted]);
     scene.gpuctl(&["apply", "-f", "-"], BIG).ok();
     thread::sleep(Duration::from_secs(3));
-    let after = (uids(), scene.admin.json(&["get", "leaderworkerset", "big"])["metadata"]["generation"].clone());
+    let after = (
+        uids(),
+        scene.admin.json(&["get", "leaderworkerset", "big"])["metadata"]["generation"].clone(),
+    );
     assert_eq!(after, before);
 }
 
 fn others_see_it_and_whoever_may_not_is_not_bothered(scene: &Scene) {
     let alice = format!("--user={}", Persona::Alice.user());
-    scene.admin.run(&["create", "rolebinding", "edit", "-n", "default", "--clusterrole=edit", &alice]);
-    let seen = scene.gpuctl_as(Persona::Alice, &["get", "jobs", "-n", "default", "-o", "json"], "").ok();
+    scene.admin.run(&[
+        "create",
+        "rolebinding",
+        "edit",
+        "-n",
+        "default",
+        "--clusterrole=edit",
+        &alice,
+    ]);
+    let seen = scene
+        .gpuctl_as(
+            Persona::Alice,
+            &["get", "jobs", "-n", "default", "-o", "json"],
+            "",
+        )
+        .ok();
     assert!(!seen.err.contains("may not"), "{}", seen.err);
 }
 
@@ -130,14 +259,25 @@ fn it_is_scaled_paused_and_restarted_by_replicas(scene: &Scene) {
     assert_eq!(paused["podsWanted"], 2);
     until_pods(scene, 0);
     // A file that says the same resumes nothing.
-    scene.gpuctl(&["apply", "-f", "-"], &BIG.replace("replicas: 2", "replicas: 1")).ok();
+    scene
+        .gpuctl(
+            &["apply", "-f", "-"],
+            &BIG.replace("replicas: 2", "replicas: 1"),
+        )
+        .ok();
     assert_eq!(scene.job("big")["status"], "paused");
     scene.gpuctl(&["resume", "big"], "").ok();
     scene.running("big");
-    let before: Vec<Value> = pods(scene).iter().map(|pod| pod["metadata"]["uid"].clone()).collect();
+    let before: Vec<Value> = pods(scene)
+        .iter()
+        .map(|pod| pod["metadata"]["uid"].clone())
+        .collect();
     scene.gpuctl(&["restart", "big"], "").ok();
     let end = Instant::now() + Duration::from_secs(60);
-    while pods(scene).iter().any(|pod| before.contains(&pod["metadata"]["uid"])) {
+    while pods(scene)
+        .iter()
+        .any(|pod| before.contains(&pod["metadata"]["uid"]))
+    {
         assert!(Instant::now() < end, "the pods are the old ones");
         thread::sleep(Duration::from_millis(300));
     }

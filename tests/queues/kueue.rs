@@ -22,7 +22,10 @@ fn training(name: &str, more: &str, resources: &str) -> String {
 fn queued(scene: &Scene, name: &str, reason: &str, words: &str) -> Value {
     scene.until(name, |job| {
         let said = job["message"].as_str().unwrap_or_default();
-        job["status"] == "pending" && job["reason"] == "Queued" && job["queueReason"] == reason && said.contains(words)
+        job["status"] == "pending"
+            && job["reason"] == "Queued"
+            && job["queueReason"] == reason
+            && said.contains(words)
     })
 }
 
@@ -31,14 +34,31 @@ fn why(scene: &Scene, name: &str) -> (String, String) {
     let answer = scene.gpuctl(&["why", name, "-o", "json"], "").ok().json();
     assert_eq!(answer["situation"], "waiting", "{answer:#}");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    (text(&answer["causes"][0]["cause"]), text(&answer["sentence"]))
+    (
+        text(&answer["causes"][0]["cause"]),
+        text(&answer["sentence"]),
+    )
 }
 
 #[test]
 fn jobs_in_kueue_s_queues() {
-    let scene = Scene::new(&Options { with_kueue: true, ..Options::default() });
-    let gpus = |name: &str| in_pool(node(name, Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "queued");
-    scene.cluster.add_nodes(&[gpus("queued-0"), gpus("queued-1"), gpus("queued-2")]);
+    let scene = Scene::new(&Options {
+        with_kueue: true,
+        ..Options::default()
+    });
+    let gpus = |name: &str| {
+        in_pool(
+            node(
+                name,
+                Some(("NVIDIA-A100-SXM4-80GB", "81920")),
+                &[("nvidia.com/gpu", 8)],
+            ),
+            "queued",
+        )
+    };
+    scene
+        .cluster
+        .add_nodes(&[gpus("queued-0"), gpus("queued-1"), gpus("queued-2")]);
     let quota = json!([{"coveredResources": ["nvidia.com/gpu"],
         "flavors": [{"name": "gpus", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 8}]}]}]);
     let api = "kueue.x-k8s.io/v1beta2";
@@ -64,13 +84,20 @@ fn jobs_in_kueue_s_queues() {
 /// This Kueue knows Jobs and Deployments; StatefulSets it was not told to take.
 fn what_kueue_does_not_take_is_told(scene: &Scene) {
     let of = |kind: &str, rest: &str| {
-        format!("kind: {kind}\nversion: v0.1\njob: {{name: some, queue: research}}\nenvironment: {{image: busybox}}\n{rest}")
+        format!(
+            "kind: {kind}\nversion: v0.1\njob: {{name: some, queue: research}}\nenvironment: {{image: busybox}}\n{rest}"
+        )
     };
     let dry = ["create", "-f", "-", "--dry-run=server"];
-    let notebook = scene.gpuctl(&dry, &of("notebook", "service: {port: 8888}\n")).ok();
+    let notebook = scene
+        .gpuctl(&dry, &of("notebook", "service: {port: 8888}\n"))
+        .ok();
     let told = "Kueue takes no statefulsets here (its integration is off): the job runs outside of queue `research`";
     assert!(notebook.err.contains(told), "{}", notebook.err);
-    for taken in [of("inference", "service: {port: 8000}\n"), training("some", "", "gpu: 1")] {
+    for taken in [
+        of("inference", "service: {port: 8000}\n"),
+        training("some", "", "gpu: 1"),
+    ] {
         let run = scene.gpuctl(&dry, &taken).ok();
         assert!(!run.err.contains("integration"), "{}", run.err);
     }
@@ -81,10 +108,24 @@ fn as_a_batch_user(scene: &Scene) {
     let user = format!("--user={}", Persona::Bob.user());
     for role in ["edit", "kueue-batch-user-role"] {
         let role = format!("--clusterrole={role}");
-        scene.admin.run(&["create", "rolebinding", &role[14..], "-n", "default", &role, &user]);
+        scene.admin.run(&[
+            "create",
+            "rolebinding",
+            &role[14..],
+            "-n",
+            "default",
+            &role,
+            &user,
+        ]);
     }
     for name in ["first", "second"] {
-        scene.gpuctl_as(Persona::Bob, &["create", "-f", "-"], &training(name, "", "gpu: 8")).ok();
+        scene
+            .gpuctl_as(
+                Persona::Bob,
+                &["create", "-f", "-"],
+                &training(name, "", "gpu: 8"),
+            )
+            .ok();
     }
     pausing_frees_the_quota(scene, Persona::Bob);
 }
@@ -92,7 +133,16 @@ fn as_a_batch_user(scene: &Scene) {
 /// Two racks of two nodes each, of which one has room for both ranks.
 fn ranks_are_placed_by_kueue_s_topology(scene: &Scene) {
     const RACK: &str = "cloud.provider.com/topology-rack";
-    let gpus = |name: &str| in_pool(node(name, Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "racks");
+    let gpus = |name: &str| {
+        in_pool(
+            node(
+                name,
+                Some(("NVIDIA-A100-SXM4-80GB", "81920")),
+                &[("nvidia.com/gpu", 8)],
+            ),
+            "racks",
+        )
+    };
     let nodes = [("rack-a-0", "a"), ("rack-b-0", "b"), ("rack-b-1", "b")].map(|(name, rack)| {
         let mut node = gpus(name);
         node["metadata"]["labels"][RACK] = json!(rack);
@@ -110,18 +160,31 @@ fn ranks_are_placed_by_kueue_s_topology(scene: &Scene) {
         {"apiVersion": api, "kind": "ClusterQueue", "metadata": {"name": "racks"}, "spec": {"namespaceSelector": {}, "resourceGroups": quota}},
         {"apiVersion": api, "kind": "LocalQueue", "metadata": {"name": "racks", "namespace": "default"}, "spec": {"clusterQueue": "racks"}},
     ]}));
-    let yaml = training("near", ", topology: rack, gang: kueue", "gpu: 8, node_count: 2");
-    let yaml = yaml.replace("queue: research", "queue: racks").replace("pool: queued", "pool: racks");
+    let yaml = training(
+        "near",
+        ", topology: rack, gang: kueue",
+        "gpu: 8, node_count: 2",
+    );
+    let yaml = yaml
+        .replace("queue: research", "queue: racks")
+        .replace("pool: queued", "pool: racks");
     scene.create(&yaml);
     scene.running("near");
     let pods = scene.admin.json(&["get", "pods", "-l", "gpuctl/job=near"]);
-    let mut nodes: Vec<&str> =
-        pods["items"].as_array().unwrap().iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
+    let mut nodes: Vec<&str> = pods["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|pod| pod["spec"]["nodeName"].as_str())
+        .collect();
     nodes.sort_unstable();
     assert_eq!(nodes, ["rack-b-0", "rack-b-1"]);
     let job = scene.admin.json(&["get", "job", "near"]);
     let template = &job["spec"]["template"];
-    assert_eq!(template["metadata"]["annotations"]["kueue.x-k8s.io/podset-preferred-topology"], RACK);
+    assert_eq!(
+        template["metadata"]["annotations"]["kueue.x-k8s.io/podset-preferred-topology"],
+        RACK
+    );
     assert_eq!(template["spec"]["affinity"]["podAffinity"], Value::Null);
     scene.gpuctl(&["delete", "job", "near", "--force"], "").ok();
 }
@@ -130,7 +193,14 @@ fn ranks_are_placed_by_kueue_s_topology(scene: &Scene) {
 fn sixty_four_ranks_are_admitted_whole(scene: &Scene) {
     let nodes: Vec<Value> = (0..12)
         .map(|index| {
-            in_pool(node(&format!("wide-{index}"), Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "wide")
+            in_pool(
+                node(
+                    &format!("wide-{index}"),
+                    Some(("NVIDIA-A100-SXM4-80GB", "81920")),
+                    &[("nvidia.com/gpu", 8)],
+                ),
+                "wide",
+            )
         })
         .collect();
     scene.cluster.add_nodes(&nodes);
@@ -143,7 +213,8 @@ fn sixty_four_ranks_are_admitted_whole(scene: &Scene) {
     ]}));
     let wide = |name: &str| {
         let yaml = training(name, "", "gpu: 1, node_count: 64");
-        yaml.replace("queue: research", "queue: wide").replace("pool: queued", "pool: wide")
+        yaml.replace("queue: research", "queue: wide")
+            .replace("pool: queued", "pool: wide")
     };
     thread::scope(|scope| {
         for name in ["one", "two"] {
@@ -151,7 +222,9 @@ fn sixty_four_ranks_are_admitted_whole(scene: &Scene) {
         }
     });
     let pods = |name: &str| {
-        let list = scene.admin.json(&["get", "pods", "-l", &format!("gpuctl/job={name}")]);
+        let list = scene
+            .admin
+            .json(&["get", "pods", "-l", &format!("gpuctl/job={name}")]);
         list["items"].as_array().map_or(0, Vec::len)
     };
     let both = || {
@@ -161,7 +234,11 @@ fn sixty_four_ranks_are_admitted_whole(scene: &Scene) {
     };
     let end = Instant::now() + Duration::from_secs(90);
     while both() != [0, 64] {
-        assert!(Instant::now() < end, "none was admitted whole: {:?}", both());
+        assert!(
+            Instant::now() < end,
+            "none was admitted whole: {:?}",
+            both()
+        );
         thread::sleep(Duration::from_millis(300));
     }
     let end = Instant::now() + Duration::from_secs(8);
@@ -169,7 +246,11 @@ fn sixty_four_ranks_are_admitted_whole(scene: &Scene) {
         assert_eq!(both(), [0, 64]);
         thread::sleep(Duration::from_millis(500));
     }
-    let (first, second) = if pods("one") == 64 { ("one", "two") } else { ("two", "one") };
+    let (first, second) = if pods("one") == 64 {
+        ("one", "two")
+    } else {
+        ("two", "one")
+    };
     scene.running(first);
     queued(scene, second, "Pending", "32 more needed");
     scene.gpuctl(&["delete", "job", first, "--force"], "").ok();
@@ -182,11 +263,19 @@ fn waiting_says_what_is_missing(scene: &Scene) {
     scene.running("first");
     let second = scene.create(&training("second", "", "gpu: 8"));
     assert!(!second.err.contains("queue"), "{}", second.err);
-    let job = queued(scene, "second", "Pending", "insufficient unused quota for nvidia.com/gpu in flavor gpus, 8 more needed");
+    let job = queued(
+        scene,
+        "second",
+        "Pending",
+        "insufficient unused quota for nvidia.com/gpu in flavor gpus, 8 more needed",
+    );
     assert_eq!(job["queue"], "research");
     let (cause, sentence) = why(scene, "second");
     assert_eq!(cause, "queue-quota", "{sentence}");
-    assert!(sentence.contains("second waits: queue research: ") && sentence.contains("8 more needed"), "{sentence}");
+    assert!(
+        sentence.contains("second waits: queue research: ") && sentence.contains("8 more needed"),
+        "{sentence}"
+    );
     // Kueue orders by whole seconds.
     thread::sleep(Duration::from_millis(1100));
     scene.create(&training("large", "", "gpu: 8, node_count: 2"));
@@ -197,8 +286,13 @@ fn waiting_says_what_is_missing(scene: &Scene) {
     queues_are_listed_and_described(scene);
     what_is_held_is_measured(scene);
     let described = scene.gpuctl(&["describe", "second"], "").ok().out;
-    assert!(described.contains("queue research: ") && described.contains("insufficient unused quota"), "{described}");
-    scene.gpuctl(&["delete", "job", "large", "--force"], "").ok();
+    assert!(
+        described.contains("queue research: ") && described.contains("insufficient unused quota"),
+        "{described}"
+    );
+    scene
+        .gpuctl(&["delete", "job", "large", "--force"], "")
+        .ok();
     let misspelt = training("other", "", "gpu: 1").replace("queue: research", "queue: reserch");
     scene
         .gpuctl(&["create", "-f", "-"], &misspelt)
@@ -221,7 +315,9 @@ fn a_job_of_others_in_a_queue_that_is_not_there(scene: &Scene) {
         assert!(Instant::now() < end, "{cause}: {sentence}");
         thread::sleep(Duration::from_millis(500));
     }
-    scene.admin.run(&["delete", "job", "theirs", "-n", "default"]);
+    scene
+        .admin
+        .run(&["delete", "job", "theirs", "-n", "default"]);
 }
 
 fn places_in_the_queue_are_told(scene: &Scene) {
@@ -229,16 +325,31 @@ fn places_in_the_queue_are_told(scene: &Scene) {
     assert_eq!(second["clusterQueuePosition"], 1);
     scene.until("large", |job| job["queuePosition"] == 2);
     let table = scene.gpuctl(&["get", "jobs", "--no-progress"], "").ok().out;
-    let row = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
-    assert!(row("second").contains("pending Queued 1/2") && row("large").contains("pending Queued 2/2"), "{table}");
+    let row = |name: &str| {
+        table
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert!(
+        row("second").contains("pending Queued 1/2") && row("large").contains("pending Queued 2/2"),
+        "{table}"
+    );
     let described = scene.gpuctl(&["describe", "large"], "").ok().out;
-    assert!(described.contains("research: place 2 of 2 in it, place 2 in its cluster queue"), "{described}");
+    assert!(
+        described.contains("research: place 2 of 2 in it, place 2 in its cluster queue"),
+        "{described}"
+    );
 }
 
 fn queues_are_listed_and_described(scene: &Scene) {
     let end = Instant::now() + Duration::from_secs(30);
     let list = loop {
-        let list = scene.gpuctl(&["get", "queues", "-o", "json", "--prometheus", "none"], "").ok().json();
+        let list = scene
+            .gpuctl(&["get", "queues", "-o", "json", "--prometheus", "none"], "")
+            .ok()
+            .json();
         if list["items"][0]["jobsWaiting"] == 2 || Instant::now() > end {
             break list;
         }
@@ -248,30 +359,108 @@ fn queues_are_listed_and_described(scene: &Scene) {
         "message": null, "gpuQuota": 8, "gpuUsed": 8, "gpuBorrowed": 0, "gpuUtilization": null, "gpuSampled": null, "jobsRunning": 1, "jobsWaiting": 2}]);
     assert_eq!(list, json!({"total": 1, "items": expected}));
     // Who waits for GPUs is a consumer, with pods or without.
-    let consumers = scene.gpuctl(&["get", "consumers", "-o", "json"], "").ok().json();
-    let large = consumers["data"].as_array().unwrap().iter().find(|one| one["name"] == "large").cloned().unwrap_or_default();
-    assert_eq!((&large["stat"]["gpuRequest"], &large["stat"]["gpuAllocated"]), (&json!(16), &json!(0)), "{consumers:#}");
+    let consumers = scene
+        .gpuctl(&["get", "consumers", "-o", "json"], "")
+        .ok()
+        .json();
+    let large = consumers["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == "large")
+        .cloned()
+        .unwrap_or_default();
+    assert_eq!(
+        (&large["stat"]["gpuRequest"], &large["stat"]["gpuAllocated"]),
+        (&json!(16), &json!(0)),
+        "{consumers:#}"
+    );
     let table = scene.gpuctl(&["get", "queues"], "").ok().out;
-    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[1], ["default", "research", "kueue", "8", "8", "0", "-", "1", "2", "science", "active"], "{table}");
-    let described = scene.gpuctl(&["describe", "queue", "research"], "").ok().out;
-    for words in ["default/research   Kueue   cluster queue science", "8 used of 8", "1 running, 2 waiting", "8 more needed"] {
-        assert!(described.contains(words), "«{words}» is not in:\n{described}");
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        rows[1],
+        [
+            "default", "research", "kueue", "8", "8", "0", "-", "1", "2", "science", "active"
+        ],
+        "{table}"
+    );
+    let described = scene
+        .gpuctl(&["describe", "queue", "research"], "")
+        .ok()
+        .out;
+    for words in [
+        "default/research   Kueue   cluster queue science",
+        "8 used of 8",
+        "1 running, 2 waiting",
+        "8 more needed",
+    ] {
+        assert!(
+            described.contains(words),
+            "«{words}» is not in:\n{described}"
+        );
     }
-    let jobs = scene.gpuctl(&["describe", "queue", "default/research", "-o", "json"], "").ok().json();
-    let names: Vec<&str> = jobs["jobs"].as_array().unwrap().iter().filter_map(|job| job["jobId"].as_str()).collect();
+    let jobs = scene
+        .gpuctl(&["describe", "queue", "default/research", "-o", "json"], "")
+        .ok()
+        .json();
+    let names: Vec<&str> = jobs["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|job| job["jobId"].as_str())
+        .collect();
     assert_eq!((names[0], names.len()), ("first", 3), "{names:?}");
-    scene.gpuctl(&["describe", "queue", "reserch"], "").exits(4).says("there are default/research");
+    scene
+        .gpuctl(&["describe", "queue", "reserch"], "")
+        .exits(4)
+        .says("there are default/research");
     // Who may read LocalQueues only does not learn the quota.
-    let role = scene.gpuctl(&["auth", "check", "get", "queues", "-n", "default", "--emit-role"], "").out;
+    let role = scene
+        .gpuctl(
+            &[
+                "auth",
+                "check",
+                "get",
+                "queues",
+                "-n",
+                "default",
+                "--emit-role",
+            ],
+            "",
+        )
+        .out;
     assert!(role.contains("localqueues"), "{role}");
     let user = format!("--user={}", Persona::Alice.user());
-    scene.admin.run(&["create", "role", "queues", "-n", "default", "--verb=list", "--resource=localqueues.kueue.x-k8s.io"]);
-    scene.admin.run(&["create", "rolebinding", "queues", "-n", "default", "--role=queues", &user]);
+    scene.admin.run(&[
+        "create",
+        "role",
+        "queues",
+        "-n",
+        "default",
+        "--verb=list",
+        "--resource=localqueues.kueue.x-k8s.io",
+    ]);
+    scene.admin.run(&[
+        "create",
+        "rolebinding",
+        "queues",
+        "-n",
+        "default",
+        "--role=queues",
+        &user,
+    ]);
     let mut command = gpuctl();
-    command.env("KUBECONFIG", scene.cluster.kubeconfig(Persona::Alice)).args(["get", "queues", "-n", "default", "-o", "json"]);
+    command
+        .env("KUBECONFIG", scene.cluster.kubeconfig(Persona::Alice))
+        .args(["get", "queues", "-n", "default", "-o", "json"]);
     let seen = run(command, "").ok().json();
-    assert_eq!((&seen["items"][0]["gpuQuota"], &seen["items"][0]["gpuUsed"]), (&Value::Null, &json!(8)));
+    assert_eq!(
+        (&seen["items"][0]["gpuQuota"], &seen["items"][0]["gpuUsed"]),
+        (&Value::Null, &json!(8))
+    );
 }
 
 /// Eight devices at 0, 10, … 70 percent, of which the last tells nothing: the mean of seven is 30.
@@ -279,7 +468,11 @@ fn what_is_held_is_measured(scene: &Scene) {
     let pods = scene.admin.json(&["get", "pods", "-l", "gpuctl/job=first"]);
     let pod = &pods["items"][0];
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let holder = ("default".to_owned(), text(&pod["metadata"]["name"]), "main".to_owned());
+    let holder = (
+        "default".to_owned(),
+        text(&pod["metadata"]["name"]),
+        "main".to_owned(),
+    );
     let device = |index: u32| Gpu {
         node: text(&pod["spec"]["nodeName"]),
         index,
@@ -292,21 +485,41 @@ fn what_is_held_is_measured(scene: &Scene) {
     };
     let exporter = Exporter::start().unwrap();
     exporter.change(|fleet| fleet.gpus = (0..8).map(device).collect());
-    let scrapes =
-        json!([{"job_name": "dcgm", "metrics_path": "/metrics/dcgm", "static_configs": [{"targets": [exporter.address()]}]}]);
-    let prometheus = scene.cluster.another_prometheus("prometheus-queues", &scrapes).unwrap();
+    let scrapes = json!([{"job_name": "dcgm", "metrics_path": "/metrics/dcgm", "static_configs": [{"targets": [exporter.address()]}]}]);
+    let prometheus = scene
+        .cluster
+        .another_prometheus("prometheus-queues", &scrapes)
+        .unwrap();
     let end = Instant::now() + Duration::from_secs(60);
     loop {
-        let list = scene.gpuctl(&["get", "queues", "-o", "json", "--prometheus", &prometheus], "").ok().json();
-        let (mean, sampled) = (&list["items"][0]["gpuUtilization"], &list["items"][0]["gpuSampled"]);
+        let list = scene
+            .gpuctl(
+                &["get", "queues", "-o", "json", "--prometheus", &prometheus],
+                "",
+            )
+            .ok()
+            .json();
+        let (mean, sampled) = (
+            &list["items"][0]["gpuUtilization"],
+            &list["items"][0]["gpuSampled"],
+        );
         if (mean.as_f64(), sampled.as_u64()) == (Some(30.0), Some(7)) {
             break;
         }
         assert!(Instant::now() < end, "{list:#}");
         thread::sleep(Duration::from_millis(500));
     }
-    let described = scene.gpuctl(&["describe", "queue", "research", "--prometheus", &prometheus], "").ok().out;
-    assert!(described.contains("8 used of 8; 30% utilized"), "{described}");
+    let described = scene
+        .gpuctl(
+            &["describe", "queue", "research", "--prometheus", &prometheus],
+            "",
+        )
+        .ok()
+        .out;
+    assert!(
+        described.contains("8 used of 8; 30% utilized"),
+        "{described}"
+    );
 }
 
 fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
@@ -314,28 +527,62 @@ fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
     scene.running("urgent");
     let job = queued(scene, "first", "Preempted", "Preempted to accommodate");
     let (_, sentence) = why(scene, "first");
-    assert!(sentence.contains("Preempted to accommodate") && sentence.contains("(job default/urgent)"), "{sentence}");
-    assert!(job["message"].as_str().unwrap().contains("(job default/urgent)"), "{job:#}");
-    let told = scene.gpuctl(&["get", "queues", "--preemptions", "-o", "json"], "").ok().json();
+    assert!(
+        sentence.contains("Preempted to accommodate") && sentence.contains("(job default/urgent)"),
+        "{sentence}"
+    );
+    assert!(
+        job["message"]
+            .as_str()
+            .unwrap()
+            .contains("(job default/urgent)"),
+        "{job:#}"
+    );
+    let told = scene
+        .gpuctl(&["get", "queues", "--preemptions", "-o", "json"], "")
+        .ok()
+        .json();
     let first = &told["items"][0];
     assert_eq!(
         (&first["jobId"], &first["preemptedBy"], &first["queue"]),
-        (&json!("first"), &json!("default/urgent"), &json!("research"))
+        (
+            &json!("first"),
+            &json!("default/urgent"),
+            &json!("research")
+        )
     );
     assert_eq!(
-        (&first["admittedAgain"], &first["times"], told["items"].as_array().unwrap().len()),
+        (
+            &first["admittedAgain"],
+            &first["times"],
+            told["items"].as_array().unwrap().len()
+        ),
         (&json!(false), &json!(1), 1)
     );
-    assert!(first["preemptedAt"].is_string() && told["coverage"]["workloads"].as_u64() >= Some(2), "{told:#}");
-    let table = scene.gpuctl(&["get", "queues", "--preemptions"], "").ok().out;
-    assert!(table.lines().nth(1).unwrap().contains("first") && table.contains("default/urgent"), "{table}");
-    scene.gpuctl(&["delete", "job", "urgent", "--force"], "").ok();
+    assert!(
+        first["preemptedAt"].is_string() && told["coverage"]["workloads"].as_u64() >= Some(2),
+        "{told:#}"
+    );
+    let table = scene
+        .gpuctl(&["get", "queues", "--preemptions"], "")
+        .ok()
+        .out;
+    assert!(
+        table.lines().nth(1).unwrap().contains("first") && table.contains("default/urgent"),
+        "{table}"
+    );
+    scene
+        .gpuctl(&["delete", "job", "urgent", "--force"], "")
+        .ok();
 }
 
 fn pausing_frees_the_quota(scene: &Scene, who: Persona) {
     let end = Instant::now() + Duration::from_secs(60);
     let (runs, waits) = loop {
-        match (&scene.job("first")["status"], &scene.job("second")["status"]) {
+        match (
+            &scene.job("first")["status"],
+            &scene.job("second")["status"],
+        ) {
             (first, _) if first == "running" => break ("first", "second"),
             (_, second) if second == "running" => break ("second", "first"),
             states => assert!(Instant::now() < end, "{states:?}"),
@@ -346,9 +593,15 @@ fn pausing_frees_the_quota(scene: &Scene, who: Persona) {
     scene.until(runs, |job| job["status"] == "paused");
     scene.running(waits);
     let paused = scene.until(runs, |job| job["gpuHeld"] == 0);
-    assert_eq!((&paused["status"], &paused["gpu"]), (&json!("paused"), &json!(8)), "{paused:#}");
+    assert_eq!(
+        (&paused["status"], &paused["gpu"]),
+        (&json!("paused"), &json!(8)),
+        "{paused:#}"
+    );
     // A file that says the same resumes nothing.
-    scene.gpuctl_as(who, &["apply", "-f", "-"], &training(runs, "", "gpu: 8")).ok();
+    scene
+        .gpuctl_as(who, &["apply", "-f", "-"], &training(runs, "", "gpu: 8"))
+        .ok();
     assert_eq!(scene.job(runs)["status"], "paused");
     scene.gpuctl_as(who, &["resume", runs], "").ok();
     queued(scene, runs, "Pending", "insufficient unused quota");
@@ -365,15 +618,28 @@ fn another_queue_needs_another_job(scene: &Scene) {
     scene.running("mover");
     let moved = yaml.replace("queue: research", "queue: other");
     let refused = scene.gpuctl(&["apply", "-f", "-"], &moved);
-    assert!(refused.code != 0 && refused.err.contains("--replace"), "{}", refused.err);
+    assert!(
+        refused.code != 0 && refused.err.contains("--replace"),
+        "{}",
+        refused.err
+    );
     let diff = scene.gpuctl(&["diff", "-f", "-"], &moved).exits(1);
     assert!(diff.err.contains("--replace"), "{} {}", diff.out, diff.err);
     let misspelt = yaml.replace("queue: research", "queue: othr");
-    scene.gpuctl(&["apply", "-f", "-", "--replace"], &misspelt).exits(4).says("queue `othr` does not exist");
+    scene
+        .gpuctl(&["apply", "-f", "-", "--replace"], &misspelt)
+        .exits(4)
+        .says("queue `othr` does not exist");
     scene.running("mover");
-    scene.gpuctl(&["apply", "-f", "-", "--replace"], &moved).ok();
-    scene.until("mover", |job| job["status"] == "running" && job["queue"] == "other");
-    scene.gpuctl(&["delete", "job", "mover", "--force"], "").ok();
+    scene
+        .gpuctl(&["apply", "-f", "-", "--replace"], &moved)
+        .ok();
+    scene.until("mover", |job| {
+        job["status"] == "running" && job["queue"] == "other"
+    });
+    scene
+        .gpuctl(&["delete", "job", "mover", "--force"], "")
+        .ok();
 }
 
 /// Its webhooks fail closed: nothing can be made, and what is there cannot be taken away.
@@ -381,18 +647,39 @@ fn a_kueue_that_is_down_is_named(scene: &Scene) {
     scene.create(&training("stays", "", "gpu: 1"));
     scene.running("stays");
     scene.cluster.stop("kueue").unwrap();
-    let refused = scene.gpuctl(&["create", "-f", "-"], &training("new", "", "gpu: 1")).exits(1);
-    assert!(refused.err.contains("failed calling webhook \"mjob.kb.io\""), "{}", refused.err);
-    let stuck = scene.gpuctl(&["delete", "job", "stays", "--timeout", "10s"], "").exits(7);
-    for words in ["held by batch.kubernetes.io/job-tracking", "failed calling webhook \"vpod.kb.io\""] {
-        assert!(stuck.err.contains(words), "«{words}» is not in:\n{}", stuck.err);
+    let refused = scene
+        .gpuctl(&["create", "-f", "-"], &training("new", "", "gpu: 1"))
+        .exits(1);
+    assert!(
+        refused
+            .err
+            .contains("failed calling webhook \"mjob.kb.io\""),
+        "{}",
+        refused.err
+    );
+    let stuck = scene
+        .gpuctl(&["delete", "job", "stays", "--timeout", "10s"], "")
+        .exits(7);
+    for words in [
+        "held by batch.kubernetes.io/job-tracking",
+        "failed calling webhook \"vpod.kb.io\"",
+    ] {
+        assert!(
+            stuck.err.contains(words),
+            "«{words}» is not in:\n{}",
+            stuck.err
+        );
     }
     scene.cluster.start_again("kueue").unwrap();
     scene.until("stays", Value::is_null);
     // The API server waits a moment before it calls a webhook again that has refused it.
     let end = Instant::now() + Duration::from_secs(60);
     let probe = training("probe", "", "gpu: 1");
-    while scene.gpuctl(&["create", "-f", "-", "--dry-run=server"], &probe).code != 0 {
+    while scene
+        .gpuctl(&["create", "-f", "-", "--dry-run=server"], &probe)
+        .code
+        != 0
+    {
         assert!(Instant::now() < end, "Kueue does not answer again");
         thread::sleep(Duration::from_millis(300));
     }
@@ -400,9 +687,21 @@ fn a_kueue_that_is_down_is_named(scene: &Scene) {
 
 fn a_queue_that_is_stopped_is_named(scene: &Scene) {
     let stop = r#"{"spec":{"stopPolicy":"Hold"}}"#;
-    scene.admin.run(&["patch", "clusterqueue", "science", "--type=merge", "-p", stop]);
+    scene.admin.run(&[
+        "patch",
+        "clusterqueue",
+        "science",
+        "--type=merge",
+        "-p",
+        stop,
+    ]);
     scene.create(&training("late", "", "gpu: 1"));
-    queued(scene, "late", "Inadmissible", "ClusterQueue science is inactive");
+    queued(
+        scene,
+        "late",
+        "Inadmissible",
+        "ClusterQueue science is inactive",
+    );
     assert_eq!(why(scene, "late").0, "queue-inactive");
     scene.gpuctl(&["delete", "job", "late", "--force"], "").ok();
 }

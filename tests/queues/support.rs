@@ -26,7 +26,9 @@ impl Scene {
 
     pub fn gpuctl_as(&self, who: Persona, arguments: &[&str], input: &str) -> Run {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", self.cluster.kubeconfig(who)).args(arguments);
+        command
+            .env("KUBECONFIG", self.cluster.kubeconfig(who))
+            .args(arguments);
         run(command, input)
     }
 
@@ -35,8 +37,17 @@ impl Scene {
     }
 
     pub fn job(&self, name: &str) -> Value {
-        let list = self.gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "").ok().json();
-        list["items"].as_array().unwrap().iter().find(|job| job["jobId"] == name).cloned().unwrap_or(Value::Null)
+        let list = self
+            .gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "")
+            .ok()
+            .json();
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|job| job["jobId"] == name)
+            .cloned()
+            .unwrap_or(Value::Null)
     }
 
     #[track_caller]
@@ -47,7 +58,10 @@ impl Scene {
             if good(&job) {
                 return job;
             }
-            assert!(Instant::now() < end, "{name} never became what was awaited: {job:#}");
+            assert!(
+                Instant::now() < end,
+                "{name} never became what was awaited: {job:#}"
+            );
             thread::sleep(Duration::from_millis(300));
         }
     }

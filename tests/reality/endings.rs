@@ -19,25 +19,50 @@ fn logs_are_followed_to_the_last_container() {
     thread::sleep(Duration::from_secs(2));
     scene.gpuctl(&["delete", "job", "save", "--no-wait"]).ok();
     let log = finish(follower, Duration::from_secs(60));
-    assert!(log.out.contains("told to end, saving") && log.out.contains("saved checkpoint of step"), "{}\n{}", log.out, log.err);
+    assert!(
+        log.out.contains("told to end, saving") && log.out.contains("saved checkpoint of step"),
+        "{}\n{}",
+        log.out,
+        log.err
+    );
 }
 
 #[test]
 fn a_deleted_job_is_terminating_while_it_holds_gpus() {
     let scene = Scene::new("real-leftover");
-    scene.train("slow", "trap 'sleep 12; exit 0' TERM; echo ready; while true; do sleep 0.2; done", "");
+    scene.train(
+        "slow",
+        "trap 'sleep 12; exit 0' TERM; echo ready; while true; do sleep 0.2; done",
+        "",
+    );
     scene.until("slow", "running", None);
     eventually("the trap is set", || {
         let log = scene.gpuctl(&["logs", "slow"]).out;
-        if log.contains("ready") { Ok(()) } else { Err(log) }
+        if log.contains("ready") {
+            Ok(())
+        } else {
+            Err(log)
+        }
     });
     scene.gpuctl(&["delete", "job", "slow", "--no-wait"]).ok();
     let job = scene.until("slow", "terminating", None);
-    assert_eq!(job["gpus"]["held"].as_u64().or_else(|| job["gpuHeld"].as_u64()).unwrap_or(1), 1, "{job:#}");
+    assert_eq!(
+        job["gpus"]["held"]
+            .as_u64()
+            .or_else(|| job["gpuHeld"].as_u64())
+            .unwrap_or(1),
+        1,
+        "{job:#}"
+    );
     let described = scene.gpuctl(&["describe", "job", "slow"]).ok().out;
     assert!(described.contains("terminating"), "{described}");
     let gone = scene.gpuctl(&["delete", "job", "slow", "--force"]);
-    assert!(gone.code == 0 || gone.code == 4, "{} {}", gone.out, gone.err);
+    assert!(
+        gone.code == 0 || gone.code == 4,
+        "{} {}",
+        gone.out,
+        gone.err
+    );
 }
 
 #[test]
@@ -48,15 +73,34 @@ fn waiting_for_a_new_image_is_waiting_for_its_pods() {
             "kind: inference\nversion: v0.1\njob: {{name: web}}\nenvironment: {{image: '{image}', command: [{command}]}}\nservice: {{replicas: 1, port: 8000}}\nresources: {{pool: real, gpu: 1}}\n"
         )
     };
-    scene.gpuctl_with(&["apply", "-f", "-", "--wait", "--timeout", "90s"], &yaml("toolbox:1", "serve, '8000'")).ok();
-    let broken =
-        scene.gpuctl_with(&["apply", "-f", "-", "--wait", "--timeout", "15s"], &yaml("nowhere.invalid/web:2", "serve, '8000'"));
+    scene
+        .gpuctl_with(
+            &["apply", "-f", "-", "--wait", "--timeout", "90s"],
+            &yaml("toolbox:1", "serve, '8000'"),
+        )
+        .ok();
+    let broken = scene.gpuctl_with(
+        &["apply", "-f", "-", "--wait", "--timeout", "15s"],
+        &yaml("nowhere.invalid/web:2", "serve, '8000'"),
+    );
     assert_ne!(broken.code, 0, "{} {}", broken.out, broken.err);
     let started = Instant::now();
-    scene.gpuctl_with(&["apply", "-f", "-", "--wait", "--timeout", "90s"], &yaml("toolbox:1", "serve, ':8000'")).ok();
-    let pods: Vec<_> = scene.pods("web").into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect();
+    scene
+        .gpuctl_with(
+            &["apply", "-f", "-", "--wait", "--timeout", "90s"],
+            &yaml("toolbox:1", "serve, ':8000'"),
+        )
+        .ok();
+    let pods: Vec<_> = scene
+        .pods("web")
+        .into_iter()
+        .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+        .collect();
     assert_eq!(pods.len(), 1, "after {:?}: {pods:#?}", started.elapsed());
-    assert_eq!(pods[0]["spec"]["containers"][0]["command"], json!(["serve", ":8000"]));
+    assert_eq!(
+        pods[0]["spec"]["containers"][0]["command"],
+        json!(["serve", ":8000"])
+    );
     scene.gpuctl(&["delete", "job", "web", "--force"]).ok();
 }
 
@@ -69,14 +113,30 @@ fn a_notebook_with_a_broken_image_is_repaired() {
             "kind: notebook\nversion: v0.1\njob: {{name: book}}\nenvironment: {{image: '{image}', command: [serve, '8888']}}\nresources: {{pool: real, gpu: 1}}\n"
         )
     };
-    scene.gpuctl_with(&["apply", "-f", "-"], &yaml("nowhere.invalid/book:1")).ok();
+    scene
+        .gpuctl_with(&["apply", "-f", "-"], &yaml("nowhere.invalid/book:1"))
+        .ok();
     eventually("the pull fails", || {
         let job = scene.job("book");
-        if job["reason"] == "ImagePullBackOff" || job["reason"] == "ErrImagePull" { Ok(()) } else { Err(job) }
+        if job["reason"] == "ImagePullBackOff" || job["reason"] == "ErrImagePull" {
+            Ok(())
+        } else {
+            Err(job)
+        }
     });
-    let applied = scene.gpuctl_with(&["apply", "-f", "-", "--wait", "--timeout", "90s"], &yaml("toolbox:1")).ok();
+    let applied = scene
+        .gpuctl_with(
+            &["apply", "-f", "-", "--wait", "--timeout", "90s"],
+            &yaml("toolbox:1"),
+        )
+        .ok();
     scene.until("book", "running", None);
-    assert!(applied.out.contains("updated") || applied.err.contains("updated"), "{} {}", applied.out, applied.err);
+    assert!(
+        applied.out.contains("updated") || applied.err.contains("updated"),
+        "{} {}",
+        applied.out,
+        applied.err
+    );
     scene.gpuctl(&["delete", "job", "book", "--force"]).ok();
 }
 
@@ -96,8 +156,16 @@ fn a_copy_that_the_container_refuses_ends_with_its_reason() {
     let started = Instant::now();
     let refused = scene.gpuctl(&["cp", &big, "copy:/proc/"]);
     assert_ne!(refused.code, 0);
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
-    assert!(refused.err.contains("/proc") || refused.err.contains("tar"), "{}", refused.err);
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(
+        refused.err.contains("/proc") || refused.err.contains("tar"),
+        "{}",
+        refused.err
+    );
     scene.gpuctl(&["delete", "job", "copy", "--force"]).ok();
 }
 
@@ -105,7 +173,9 @@ fn a_copy_that_the_container_refuses_ends_with_its_reason() {
 #[test]
 fn a_user_who_is_not_root_can_write_a_fresh_volume() {
     let scene = Scene::new("real-volume");
-    let folder = crate::support::cluster().on_real_node(0, |node| node.data()).join("fresh");
+    let folder = crate::support::cluster()
+        .on_real_node(0, |node| node.data())
+        .join("fresh");
     std::fs::create_dir_all(&folder).unwrap();
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "fresh"}, "spec": {
@@ -120,8 +190,12 @@ fn a_user_who_is_not_root_can_write_a_fresh_volume() {
     let yaml = "kind: notebook\nversion: v0.1\njob: {name: book}\n\
         environment: {image: 'toolbox-user:1', command: [sh, -c, 'id; echo mine > /home/jovyan/file && exec serve 8888']}\n\
         resources: {pool: real, gpu: 1}\nsecurity: {run_as: 1000}\nstorage: {workdirs: [{pvc: home, path: /home/jovyan}]}\n";
-    scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], yaml).ok();
-    scene.gpuctl(&["exec", "book", "--", "cat", "/home/jovyan/file"]).ok();
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], yaml)
+        .ok();
+    scene
+        .gpuctl(&["exec", "book", "--", "cat", "/home/jovyan/file"])
+        .ok();
     scene.gpuctl(&["delete", "job", "book", "--force"]).ok();
 }
 
@@ -129,10 +203,17 @@ fn a_user_who_is_not_root_can_write_a_fresh_volume() {
 #[test]
 fn lines_are_followed_as_they_are_written() {
     let scene = Scene::new("real-lines");
-    scene.train("count", "for i in 1 2 3 4 5; do echo line $i; sleep 1; done", "");
+    scene.train(
+        "count",
+        "for i in 1 2 3 4 5; do echo line $i; sleep 1; done",
+        "",
+    );
     scene.until("count", "running", None);
     let mut follower = scene.start(&["logs", "count", "-f"]);
-    let lines: Vec<String> = BufReader::new(follower.stdout.take().unwrap()).lines().map_while(Result::ok).collect();
+    let lines: Vec<String> = BufReader::new(follower.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok)
+        .collect();
     let _ = follower.wait();
     assert_eq!(lines, ["line 1", "line 2", "line 3", "line 4", "line 5"]);
 }

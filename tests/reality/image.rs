@@ -1,5 +1,6 @@
-//! The container image that `packaging/image.sh` makes offline, run by containerd on a real node as `deploy/` asks for it: probed by a kubelet,
-//! confined as the restricted level demands, scraped by Prometheus.
+//! The container image that `packaging/image.sh` makes offline, run by containerd on a real node as
+//! `deploy/` asks for it: probed by a kubelet, confined as the restricted level demands, scraped by
+//! Prometheus.
 
 use std::process::Command;
 
@@ -14,11 +15,19 @@ use crate::support::{POOL, devices, eventually, training};
 /// Runs a program of this machine.
 #[track_caller]
 fn done(program: &str, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
-/// Lets `deploy/` reach this cluster: no Service of it leads to the API server, so its pods get a kubeconfig. Nobody waits five minutes.
+/// Lets `deploy/` reach this cluster: no Service of it leads to the API server, so its pods get a
+/// kubeconfig. Nobody waits five minutes.
 const OVERLAY: &str = "\
 resources: [deploy]
 components: [deploy/prometheus-service]
@@ -39,16 +48,24 @@ patches:
 #[test]
 fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
     let exporter = Exporter::start().unwrap();
-    let options = Options { with_real_nodes: true, exporters: vec![exporter.address()], ..Options::default() };
+    let options = Options {
+        with_real_nodes: true,
+        exporters: vec![exporter.address()],
+        ..Options::default()
+    };
     let cluster = Cluster::start(&options).unwrap();
     let admin = cluster.kubectl(Persona::Admin);
     // Prometheus' pod is a simulated one; no other shall be.
     cluster.add_nodes(&[node("simulated", None, &[])]);
     cluster.publish_prometheus("monitoring");
     admin.run(&["cordon", "simulated"]);
-    cluster.add_real_node(&Hardware::gpus(2).in_pool(POOL)).unwrap();
+    cluster
+        .add_real_node(&Hardware::gpus(2).in_pool(POOL))
+        .unwrap();
     let mut command = gpuctl();
-    command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(["create", "-f", "-", "--wait", "--timeout", "60s"]);
+    command
+        .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
+        .args(["create", "-f", "-", "--wait", "--timeout", "60s"]);
     run(command, &training("busy", "sleep 600", "")).ok();
     let holders = cluster.on_real_node(0, |node| node.holders());
     exporter.change(|fleet| fleet.gpus = devices(&holders, 2));
@@ -58,18 +75,34 @@ fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
     let at = |name: &str| folder.join(name).display().to_string();
     let here = |name: &str| format!("{}/{name}", env!("CARGO_MANIFEST_DIR"));
     // What a release leaves out makes the test's program five times as large.
-    done("strip", &["-o", &at("gpuctl"), env!("CARGO_BIN_EXE_gpuctl")]);
-    done(&here("packaging/image.sh"), &[&at("gpuctl"), &at("image.tar")]);
+    done(
+        "strip",
+        &["-o", &at("gpuctl"), env!("CARGO_BIN_EXE_gpuctl")],
+    );
+    done(
+        &here("packaging/image.sh"),
+        &[&at("gpuctl"), &at("image.tar")],
+    );
     cluster.on_real_node(0, |node| node.load(&folder.join("image.tar")));
 
     done("cp", &["-r", &here("deploy"), &at("deploy")]);
     let settings = std::fs::read_to_string(at("deploy/config.yaml")).unwrap();
-    let quick = settings.replace("time_window_min: 10", "time_window_min: 0.1").replace("step: 30s", "step: 1s");
+    let quick = settings
+        .replace("time_window_min: 10", "time_window_min: 0.1")
+        .replace("step: 30s", "step: 1s");
     assert_ne!(settings, quick);
     std::fs::write(at("deploy/config.yaml"), quick).unwrap();
     std::fs::write(at("kustomization.yaml"), OVERLAY).unwrap();
     admin.run(&["apply", "-k", &folder.display().to_string()]);
-    let token = admin.run(&["create", "token", "gpuctl", "-n", "gpuctl", "--duration", "1h"]);
+    let token = admin.run(&[
+        "create",
+        "token",
+        "gpuctl",
+        "-n",
+        "gpuctl",
+        "--duration",
+        "1h",
+    ]);
     let authority = std::fs::read_to_string(cluster.folder().join("ca.crt")).unwrap();
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "in",
@@ -81,29 +114,74 @@ fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
     admin.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cluster", "namespace": "gpuctl"},
         "stringData": {"config": config.to_string(), "authority": authority}}));
     // Ready is what the kubelet's probe of /health says.
-    admin.run(&["rollout", "status", "deployment/gpuctl-score", "-n", "gpuctl", "--timeout=120s"]);
-    let pods = admin.json(&["get", "pods", "-n", "gpuctl", "-l", "app.kubernetes.io/component=score"]);
+    admin.run(&[
+        "rollout",
+        "status",
+        "deployment/gpuctl-score",
+        "-n",
+        "gpuctl",
+        "--timeout=120s",
+    ]);
+    let pods = admin.json(&[
+        "get",
+        "pods",
+        "-n",
+        "gpuctl",
+        "-l",
+        "app.kubernetes.io/component=score",
+    ]);
     assert_eq!(pods["items"][0]["spec"]["nodeName"], "gpu-real-0");
 
     let scrape = json!([{"job_name": "score", "scheme": "https", "honor_labels": true, "tls_config": {"insecure_skip_verify": true},
         "metrics_path": "/api/v1/namespaces/gpuctl/services/gpuctl-score:metrics/proxy/metrics",
         "authorization": {"credentials": cluster.token(Persona::Admin)},
         "static_configs": [{"targets": [cluster.api_server().trim_start_matches("https://")]}]}]);
-    let prometheus = cluster.another_prometheus("prometheus-score", &scrape).unwrap();
+    let prometheus = cluster
+        .another_prometheus("prometheus-score", &scrape)
+        .unwrap();
     eventually("Prometheus has the score of the GPU that is held", || {
         let address = format!("{prometheus}/api/v1/query");
-        let asked = Command::new("curl").args(["-sG", &address, "--data-urlencode", "query={job=\"score\"}"]).output();
+        let asked = Command::new("curl")
+            .args(["-sG", &address, "--data-urlencode", "query={job=\"score\"}"])
+            .output();
         let answer: Value = serde_json::from_slice(&asked.unwrap().stdout).unwrap_or_default();
-        let scored = answer["data"]["result"].as_array().cloned().unwrap_or_default();
+        let scored = answer["data"]["result"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let is_held = |series: &Value| {
             let metric = &series["metric"];
-            metric["__name__"] == "gpu_utilization_score" && metric["pod"].as_str().is_some_and(|pod| pod.starts_with("busy"))
+            metric["__name__"] == "gpu_utilization_score"
+                && metric["pod"]
+                    .as_str()
+                    .is_some_and(|pod| pod.starts_with("busy"))
         };
-        if scored.iter().any(is_held) { Ok(()) } else { Err(answer) }
+        if scored.iter().any(is_held) {
+            Ok(())
+        } else {
+            Err(answer)
+        }
     });
 
-    admin.run(&["create", "job", "now", "-n", "gpuctl", "--from=cronjob/gpuctl-report"]);
-    admin.run(&["wait", "--for=condition=complete", "job/now", "-n", "gpuctl", "--timeout=90s"]);
+    admin.run(&[
+        "create",
+        "job",
+        "now",
+        "-n",
+        "gpuctl",
+        "--from=cronjob/gpuctl-report",
+    ]);
+    admin.run(&[
+        "wait",
+        "--for=condition=complete",
+        "job/now",
+        "-n",
+        "gpuctl",
+        "--timeout=90s",
+    ]);
     let report = admin.run(&["logs", "job/now", "-n", "gpuctl"]);
-    assert!(report.contains("default"), "the report of the namespaces: {report}");
+    assert!(
+        report.contains("default"),
+        "the report of the namespaces: {report}"
+    );
 }

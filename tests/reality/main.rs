@@ -1,5 +1,6 @@
-//! The real binary on a real node: everything that a kubelet, a container runtime or a device plugin decides. One cluster for all
-//! tests of this file, a namespace of its own for each. `cargo reality` runs them.
+//! The real binary on a real node: everything that a kubelet, a container runtime or a device
+//! plugin decides. One cluster for all tests of this file, a namespace of its own for each. `cargo
+//! reality` runs them.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod chart;

@@ -14,9 +14,10 @@ fn utilization_is_that_of_the_devices_which_the_kubelet_gave() {
     let holders = cluster().on_real_node(0, |node| node.holders());
     let exporter = Exporter::start().unwrap();
     exporter.change(|fleet| fleet.gpus = devices(&holders, 32));
-    let scrapes =
-        json!([{"job_name": "dcgm", "metrics_path": "/metrics/dcgm", "static_configs": [{"targets": [exporter.address()]}]}]);
-    let prometheus = cluster().another_prometheus("prometheus-real", &scrapes).unwrap();
+    let scrapes = json!([{"job_name": "dcgm", "metrics_path": "/metrics/dcgm", "static_configs": [{"targets": [exporter.address()]}]}]);
+    let prometheus = cluster()
+        .another_prometheus("prometheus-real", &scrapes)
+        .unwrap();
     let own: Vec<f64> = holders
         .iter()
         .filter(|(_, holder)| holder.starts_with("real-metrics/"))
@@ -26,10 +27,26 @@ fn utilization_is_that_of_the_devices_which_the_kubelet_gave() {
     let expected = own.iter().sum::<f64>() / 2.0;
     eventually("the job shows the utilization of its devices", || {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", cluster().kubeconfig(gpuctl_sandbox::Persona::Admin)).env("GPUCTL_PROMETHEUS", &prometheus);
-        command.args(["-n", scene.name, "get", "jobs", "--no-progress", "-o", "json"]);
+        command
+            .env(
+                "KUBECONFIG",
+                cluster().kubeconfig(gpuctl_sandbox::Persona::Admin),
+            )
+            .env("GPUCTL_PROMETHEUS", &prometheus);
+        command.args([
+            "-n",
+            scene.name,
+            "get",
+            "jobs",
+            "--no-progress",
+            "-o",
+            "json",
+        ]);
         let job = run(command, "").ok().json()["items"][0].clone();
-        if job["gpuUtilization"].as_f64().is_some_and(|found| (found - expected).abs() < 0.01) {
+        if job["gpuUtilization"]
+            .as_f64()
+            .is_some_and(|found| (found - expected).abs() < 0.01)
+        {
             Ok(())
         } else {
             Err((expected, job))

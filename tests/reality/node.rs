@@ -9,15 +9,25 @@ use serde_json::json;
 use crate::runner::run;
 use crate::support::{Scene, cluster, eventually};
 
-/// The training of the toolbox is a real one: its loss falls, it saves, and it goes on from what it saved.
+/// The training of the toolbox is a real one: its loss falls, it saves, and it goes on from what it
+/// saved.
 #[test]
 fn a_training_runs_in_a_real_container() {
     let scene = Scene::new("real-training");
     scene.train("fit", "train --steps 60 --pause 20ms --checkpoints /tmp/c && echo $NVIDIA_VISIBLE_DEVICES && train --steps 80 --checkpoints /tmp/c", "");
     scene.until("fit", "succeeded", None);
     let log = scene.gpuctl(&["logs", "fit"]).ok().out;
-    let losses: Vec<f64> =
-        log.lines().filter_map(|line| line.split_once("loss=")?.1.split_whitespace().next()?.parse().ok()).collect();
+    let losses: Vec<f64> = log
+        .lines()
+        .filter_map(|line| {
+            line.split_once("loss=")?
+                .1
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()
+        })
+        .collect();
     assert_eq!(losses.len(), 8, "{log}");
     assert!(losses[0] > 5.0 * losses[7], "{losses:?}");
     assert!(log.contains("resumed from step 60"), "{log}");
@@ -30,25 +40,51 @@ fn the_kubelet_tells_which_container_has_which_device() {
     let scene = Scene::new("real-devices");
     scene.train("two", "sleep 300", "resources: {pool: real, gpu: 2}");
     scene.until("two", "running", None);
-    let pod = scene.pods("two")[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    let inside = scene.gpuctl(&["exec", "two", "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES"]).ok().out;
+    let pod = scene.pods("two")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let inside = scene
+        .gpuctl(&[
+            "exec",
+            "two",
+            "--",
+            "sh",
+            "-c",
+            "echo $NVIDIA_VISIBLE_DEVICES",
+        ])
+        .ok()
+        .out;
     let mut ids: Vec<&str> = inside.trim().split(',').collect();
     ids.sort_unstable();
     let owner = format!("real-devices/{pod}/main");
     let holders = cluster().on_real_node(0, |node| node.holders());
-    let held: Vec<&str> = holders.iter().filter(|(_, holder)| **holder == owner).map(|(id, _)| id.as_str()).collect();
+    let held: Vec<&str> = holders
+        .iter()
+        .filter(|(_, holder)| **holder == owner)
+        .map(|(id, _)| id.as_str())
+        .collect();
     assert_eq!(held, ids);
     scene.gpuctl(&["delete", "job", "two", "--force"]).ok();
 }
 
-/// Two nodes whose pods reach each other, names, a device that breaks, a kubelet that is started anew, devices by claims; and nothing
-/// is left of any of it.
+/// Two nodes whose pods reach each other, names, a device that breaks, a kubelet that is started
+/// anew, devices by claims; and nothing is left of any of it.
 #[test]
 #[expect(clippy::disallowed_macros, reason = "what this machine lacks is told")]
 fn nodes_come_break_and_go() {
-    let cluster = Cluster::start(&Options { with_real_nodes: true, ..Options::default() }).unwrap();
+    let cluster = Cluster::start(&Options {
+        with_real_nodes: true,
+        ..Options::default()
+    })
+    .unwrap();
     let admin = cluster.kubectl(Persona::Admin);
-    cluster.add_real_node(&Hardware { claims: 1, ..Hardware::gpus(2) }).unwrap();
+    cluster
+        .add_real_node(&Hardware {
+            claims: 1,
+            ..Hardware::gpus(2)
+        })
+        .unwrap();
     cluster.add_real_node(&Hardware::gpus(1)).unwrap();
     // Pods of both nodes find each other by name.
     let pod = |name: &str, node: &str, script: &str| {
@@ -60,29 +96,58 @@ fn nodes_come_break_and_go() {
                         "spec": {"clusterIP": "None", "selector": {"app": "server"}, "ports": [{"port": 8000}]}}));
     admin.apply(&pod("server", "gpu-real-0", "serve 8000"));
     let ask = "until exec 3<>/dev/tcp/server.default.svc.cluster.local/8000; do sleep 0.3; done; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
-    admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"},
+    admin.apply(
+        &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"},
         "spec": {"nodeName": "gpu-real-1", "restartPolicy": "Never", "containers": [
-            {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}));
-    admin.until(&["get", "pod", "client"], |pod| pod["status"]["phase"] == "Succeeded");
-    assert!(admin.run(&["logs", "client"]).contains("server serves on GPUs"));
-    // Where the machine has iptables, the address of a Service leads there from the other node, too.
-    if Command::new("iptables").arg("--version").output().is_ok_and(|output| output.status.success()) {
+            {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}),
+    );
+    admin.until(&["get", "pod", "client"], |pod| {
+        pod["status"]["phase"] == "Succeeded"
+    });
+    assert!(
+        admin
+            .run(&["logs", "client"])
+            .contains("server serves on GPUs")
+    );
+    // Where the machine has iptables, the address of a Service leads there from the other node,
+    // too.
+    if Command::new("iptables")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
         admin.apply(&json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "address"},
                             "spec": {"selector": {"app": "server"}, "ports": [{"port": 80, "targetPort": 8000}]}}));
-        let address = admin.json(&["get", "service", "address"])["spec"]["clusterIP"].as_str().unwrap().to_owned();
-        let ask = ask.replace("server.default.svc.cluster.local/8000", &format!("{address}/80"));
-        admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "by-address"},
+        let address = admin.json(&["get", "service", "address"])["spec"]["clusterIP"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let ask = ask.replace(
+            "server.default.svc.cluster.local/8000",
+            &format!("{address}/80"),
+        );
+        admin.apply(
+            &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "by-address"},
             "spec": {"nodeName": "gpu-real-1", "restartPolicy": "Never", "containers": [
-                {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}));
-        admin.until(&["get", "pod", "by-address"], |pod| pod["status"]["phase"] == "Succeeded");
-        assert!(admin.run(&["logs", "by-address"]).contains("server serves on GPUs"));
+                {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}),
+        );
+        admin.until(&["get", "pod", "by-address"], |pod| {
+            pod["status"]["phase"] == "Succeeded"
+        });
+        assert!(
+            admin
+                .run(&["logs", "by-address"])
+                .contains("server serves on GPUs")
+        );
     } else {
         eprintln!("addresses of Services were not tried: this machine has no iptables");
     }
 
     // A device breaks.
     let allocatable = |count: &'static str| {
-        admin.until(&["get", "node", "gpu-real-0"], move |node| node["status"]["allocatable"]["nvidia.com/gpu"] == count)
+        admin.until(&["get", "node", "gpu-real-0"], move |node| {
+            node["status"]["allocatable"]["nvidia.com/gpu"] == count
+        })
     };
     cluster.on_real_node(0, |node| node.set_health(1, false));
     allocatable("1");
@@ -99,34 +164,69 @@ fn nodes_come_break_and_go() {
             "containers": [{"name": "main", "image": "toolbox:1", "command": ["sh", "-c", "echo on $NVIDIA_VISIBLE_DEVICES; sleep 300"],
                             "resources": {"claims": [{"name": "gpu"}]}}]}},
     ]}));
-    admin.until(&["get", "pod", "claimer"], |pod| pod["status"]["phase"] == "Running");
+    admin.until(&["get", "pod", "claimer"], |pod| {
+        pod["status"]["phase"] == "Running"
+    });
     eventually("the container says its device", || {
         let log = admin.run(&["logs", "claimer"]);
-        if log.contains("on gpu-0-2") { Ok(()) } else { Err(log) }
+        if log.contains("on gpu-0-2") {
+            Ok(())
+        } else {
+            Err(log)
+        }
     });
     let holders = cluster.on_real_node(0, |node| node.holders());
-    assert_eq!(holders.get("gpu-0-2").map(String::as_str), Some("default/claimer/main"));
+    assert_eq!(
+        holders.get("gpu-0-2").map(String::as_str),
+        Some("default/claimer/main")
+    );
 
     // On a node whose devices are given by claims alone a job of ours is offered them.
-    cluster.add_real_node(&Hardware { claims: 2, ..Hardware::gpus(0).in_pool("claims") }).unwrap();
+    cluster
+        .add_real_node(&Hardware {
+            claims: 2,
+            ..Hardware::gpus(0).in_pool("claims")
+        })
+        .unwrap();
     let yaml = "kind: training\nversion: v0.1\njob: {name: both}\nenvironment: {image: 'toolbox:1', command: 'echo on $NVIDIA_VISIBLE_DEVICES; sleep 300'}\nresources: {gpu: 2, pool: claims}\n";
     let gpuctl = |arguments: &[&str], input: &str| {
         let mut command = crate::runner::gpuctl();
-        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(arguments);
+        command
+            .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
+            .args(arguments);
         run(command, input)
     };
     eventually("the driver offers its devices", || {
         let made = gpuctl(&["create", "-f", "-", "--wait", "--timeout", "60s"], yaml);
-        if made.code == 0 { Ok(()) } else { Err(made.err) }
+        if made.code == 0 {
+            Ok(())
+        } else {
+            Err(made.err)
+        }
     });
     eventually("the job says its devices", || {
         let log = gpuctl(&["logs", "both"], "").out;
-        if log.contains("gpu-2-0") && log.contains("gpu-2-1") { Ok(()) } else { Err(log) }
+        if log.contains("gpu-2-0") && log.contains("gpu-2-1") {
+            Ok(())
+        } else {
+            Err(log)
+        }
     });
-    let jobs = gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "").ok().json();
+    let jobs = gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "")
+        .ok()
+        .json();
     assert_eq!(jobs["items"][0]["gpu"], 2, "{jobs:#}");
-    let nodes = gpuctl(&["get", "nodes", "--pool", "claims", "-o", "json"], "").ok().json();
-    assert_eq!((&nodes["items"][0]["gpuTotal"], &nodes["items"][0]["gpuFree"]), (&json!(2), &json!(0)), "{nodes:#}");
+    let nodes = gpuctl(&["get", "nodes", "--pool", "claims", "-o", "json"], "")
+        .ok()
+        .json();
+    assert_eq!(
+        (
+            &nodes["items"][0]["gpuTotal"],
+            &nodes["items"][0]["gpuFree"]
+        ),
+        (&json!(2), &json!(0)),
+        "{nodes:#}"
+    );
     gpuctl(&["delete", "job", "both", "--force"], "").ok();
 
     // The plugin registers again with a kubelet that was started anew, and the device is healed.
@@ -135,21 +235,33 @@ fn nodes_come_break_and_go() {
     cluster.on_real_node(0, |node| node.set_health(1, true));
     allocatable("2");
 
-    // Nothing is left: processes, groups, mounts, folders. What is outside of the node ends by itself a moment later.
+    // Nothing is left: processes, groups, mounts, folders. What is outside of the node ends by
+    // itself a moment later.
     let folder = cluster.folder().to_owned();
     drop(cluster);
     let name = folder.file_name().unwrap().to_string_lossy().into_owned();
     // Another cluster's number may begin with the same digit.
     let pattern = format!("{name}([^0-9]|$)");
     eventually("nothing of the cluster is left", || {
-        let processes = Command::new("pgrep").args(["-a", "-f", &pattern]).output().unwrap();
+        let processes = Command::new("pgrep")
+            .args(["-a", "-f", &pattern])
+            .output()
+            .unwrap();
         let processes = String::from_utf8_lossy(&processes.stdout).into_owned();
         let mounts = fs::read_to_string("/proc/mounts").unwrap();
-        let mounted: Vec<&str> = mounts.lines().filter(|line| line.contains(&format!("{name}/"))).collect();
-        let names = fs::read_dir(folder.parent().unwrap()).unwrap().filter_map(Result::ok);
+        let mounted: Vec<&str> = mounts
+            .lines()
+            .filter(|line| line.contains(&format!("{name}/")))
+            .collect();
+        let names = fs::read_dir(folder.parent().unwrap())
+            .unwrap()
+            .filter_map(Result::ok);
         let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
         let left: Vec<String> = names
-            .filter(|one| one.strip_prefix(&name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit())))
+            .filter(|one| {
+                one.strip_prefix(&name)
+                    .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+            })
             .collect();
         if processes.is_empty() && mounted.is_empty() && left.is_empty() {
             Ok(())

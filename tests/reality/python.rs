@@ -1,4 +1,5 @@
-//! Trainings as people write them: a script of Python's own, sent along as a file, in an image of a distribution.
+//! Trainings as people write them: a script of Python's own, sent along as a file, in an image of a
+//! distribution.
 
 use gpuctl_sandbox::debian::{PYTHON, python_image};
 
@@ -42,21 +43,52 @@ fn a_script_of_python_s_is_sent_along_fails_and_resumes() {
     );
     let file = folder.join("line.yaml");
     std::fs::write(&file, yaml).unwrap();
-    scene.gpuctl(&["create", "-f", file.to_str().unwrap(), "--wait=complete", "--timeout", "3m"]).ok();
+    scene
+        .gpuctl(&[
+            "create",
+            "-f",
+            file.to_str().unwrap(),
+            "--wait=complete",
+            "--timeout",
+            "3m",
+        ])
+        .ok();
     let last = scene.gpuctl(&["logs", "line"]).ok().out;
-    assert!(last.contains("resumed from step 20") && last.contains("step=40/40"), "{last}");
+    assert!(
+        last.contains("resumed from step 20") && last.contains("step=40/40"),
+        "{last}"
+    );
     assert!(last.contains("on GPU-0-"), "{last}");
     let first = scene.gpuctl(&["logs", "line", "--previous"]).ok().out;
     assert!(first.contains("a fault in the middle"), "{first}");
     let loss = |log: &str| -> Vec<f64> {
-        log.lines().filter_map(|line| line.split_once("loss=")?.1.split_whitespace().next()?.parse().ok()).collect()
+        log.lines()
+            .filter_map(|line| {
+                line.split_once("loss=")?
+                    .1
+                    .split_whitespace()
+                    .next()?
+                    .parse()
+                    .ok()
+            })
+            .collect()
     };
     let (before, after) = (loss(&first), loss(&last));
-    assert!(before[0] > before[3] && before[3] > after[3], "{before:?} {after:?}");
-    // The agreement of both ends: forty steps of w ← w − 0.5·2·(w−3)·mean(x²), with mean(x²) = 0.285.
+    assert!(
+        before[0] > before[3] && before[3] > after[3],
+        "{before:?} {after:?}"
+    );
+    // The agreement of both ends: forty steps of w ← w − 0.5·2·(w−3)·mean(x²), with mean(x²) =
+    // 0.285.
     let factor: f64 = 1.0 - 0.285;
     let w = 3.0 * (1.0 - factor.powi(40));
-    let saved = std::fs::read_to_string(cluster().on_real_node(0, |node| node.data().join("line/checkpoint.json"))).unwrap();
+    let saved = std::fs::read_to_string(
+        cluster().on_real_node(0, |node| node.data().join("line/checkpoint.json")),
+    )
+    .unwrap();
     let saved: serde_json::Value = serde_json::from_str(&saved).unwrap();
-    assert!((saved["w"].as_f64().unwrap() - w).abs() < 1e-9, "{saved} and {w}");
+    assert!(
+        (saved["w"].as_f64().unwrap() - w).abs() < 1e-9,
+        "{saved} and {w}"
+    );
 }

@@ -10,10 +10,30 @@ fn every_kind_runs_where_the_restricted_level_is_enforced() {
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "name": "real-restricted", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}));
     let documents = [
-        ("training", "job: {name: fit}", "command: [train, --steps, '100000']", ""),
-        ("inference", "job: {name: web}", "command: [serve, '8000']", "service: {port: 8000, health_check: /health}"),
-        ("compute", "job: {name: cpu}", "command: [serve, '8000']", "service: {port: 8000}"),
-        ("notebook", "job: {name: book}", "command: [serve, '8888']", ""),
+        (
+            "training",
+            "job: {name: fit}",
+            "command: [train, --steps, '100000']",
+            "",
+        ),
+        (
+            "inference",
+            "job: {name: web}",
+            "command: [serve, '8000']",
+            "service: {port: 8000, health_check: /health}",
+        ),
+        (
+            "compute",
+            "job: {name: cpu}",
+            "command: [serve, '8000']",
+            "service: {port: 8000}",
+        ),
+        (
+            "notebook",
+            "job: {name: book}",
+            "command: [serve, '8888']",
+            "",
+        ),
     ];
     for (kind, job, command, more) in documents {
         let gpus = u32::from(kind != "compute");
@@ -21,9 +41,15 @@ fn every_kind_runs_where_the_restricted_level_is_enforced() {
             "kind: {kind}\nversion: v0.1\n{job}\nenvironment: {{image: 'toolbox-user:1', {command}}}\nresources: {{pool: real, gpu: {gpus}}}\n{more}\n"
         );
         // The level is asked for before anything is made, and the field that helps is named.
-        scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(1).says("violates PodSecurity").says("security: restricted");
+        scene
+            .gpuctl_with(&["create", "-f", "-"], &yaml)
+            .exits(1)
+            .says("violates PodSecurity")
+            .says("security: restricted");
         let yaml = format!("{yaml}security: restricted\n");
-        scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "90s"], &yaml).ok();
+        scene
+            .gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "90s"], &yaml)
+            .ok();
     }
     for name in ["fit", "web", "cpu", "book"] {
         let id = scene.gpuctl(&["exec", name, "--", "id", "-u"]).ok().out;
@@ -40,7 +66,14 @@ fn an_image_of_root_is_named_where_it_may_not_run() {
     scene.until("root", "pending", None);
     crate::support::eventually("the kubelet's reason is told", || {
         let job = scene.job("root");
-        if job["message"].as_str().is_some_and(|message| message.contains("runAsNonRoot")) { Ok(()) } else { Err(job) }
+        if job["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("runAsNonRoot"))
+        {
+            Ok(())
+        } else {
+            Err(job)
+        }
     });
     scene.gpuctl(&["delete", "job", "root", "--force"]).ok();
 }

@@ -1,20 +1,35 @@
-//! What a kubelet and a runtime say of pods that do not start or do not stay: in their own words, everywhere.
+//! What a kubelet and a runtime say of pods that do not start or do not stay: in their own words,
+//! everywhere.
 
 use serde_json::json;
 
 use crate::support::{Scene, eventually};
 
-/// The reason stands in the list, in the description and in the answer of `logs`; a container that never started has no start.
+/// The reason stands in the list, in the description and in the answer of `logs`; a container that
+/// never started has no start.
 fn says_everywhere(scene: &Scene, name: &str, words: &str) {
     let job = eventually(&format!("{name} says «{words}»"), || {
         let job = scene.job(name);
-        if job["message"].as_str().is_some_and(|message| message.contains(words)) { Ok(job) } else { Err(job) }
+        if job["message"]
+            .as_str()
+            .is_some_and(|message| message.contains(words))
+        {
+            Ok(job)
+        } else {
+            Err(job)
+        }
     });
     assert!(!job.to_string().contains("1970-01"), "{job:#}");
     let described = scene.gpuctl(&["describe", "job", name]).ok().out;
-    assert!(described.contains(words), "«{words}» is not in:\n{described}");
+    assert!(
+        described.contains(words),
+        "«{words}» is not in:\n{described}"
+    );
     let wide = scene.gpuctl(&["get", "jobs", "-o", "wide"]).ok().out;
-    assert!(!described.contains("1970-01") && !wide.contains("1970-01") && !wide.contains("20779d"), "{described}{wide}");
+    assert!(
+        !described.contains("1970-01") && !wide.contains("1970-01") && !wide.contains("20779d"),
+        "{described}{wide}"
+    );
 }
 
 #[test]
@@ -30,10 +45,16 @@ fn a_program_that_does_not_exist_is_named() {
 #[test]
 fn an_image_that_does_not_exist_is_waited_for_and_named() {
     let scene = Scene::new("real-pull");
-    scene.train("pull", "", "environment: {image: 'nowhere.invalid/model:9', command: [train]}");
+    scene.train(
+        "pull",
+        "",
+        "environment: {image: 'nowhere.invalid/model:9', command: [train]}",
+    );
     scene.until("pull", "pending", None);
     says_everywhere(&scene, "pull", "nowhere.invalid/model:9");
-    scene.gpuctl(&["logs", "pull"]).says("nowhere.invalid/model:9");
+    scene
+        .gpuctl(&["logs", "pull"])
+        .says("nowhere.invalid/model:9");
 }
 
 #[test]
@@ -48,9 +69,15 @@ fn a_folder_that_the_node_lacks_is_named() {
             "accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand", "resources": {"requests": {"storage": "1Gi"}}}},
     ]});
     scene.admin.apply(&claim);
-    scene.train("mount", "true", "storage: {workdirs: [{pvc: data, path: /data}]}");
+    scene.train(
+        "mount",
+        "true",
+        "storage: {workdirs: [{pvc: data, path: /data}]}",
+    );
     says_everywhere(&scene, "mount", "/var/lib/gpuctl-sandbox/nowhere");
-    scene.gpuctl(&["logs", "mount"]).says("/var/lib/gpuctl-sandbox/nowhere");
+    scene
+        .gpuctl(&["logs", "mount"])
+        .says("/var/lib/gpuctl-sandbox/nowhere");
     scene.gpuctl(&["delete", "job", "mount", "--force"]).ok();
 }
 
@@ -58,7 +85,11 @@ fn a_folder_that_the_node_lacks_is_named() {
 fn an_eviction_tells_what_it_was_for() {
     let scene = Scene::new("real-eviction");
     let pod = "pod: {containers: [{name: main, resources: {limits: {ephemeral-storage: 8Mi}}}]}\njob: {name: disk, retries: 0}";
-    scene.train("disk", "head -c 40000000 /dev/zero > /tmp/full; sleep 300", pod);
+    scene.train(
+        "disk",
+        "head -c 40000000 /dev/zero > /tmp/full; sleep 300",
+        pod,
+    );
     scene.until("disk", "failed", None);
     says_everywhere(&scene, "disk", "ephemeral");
 }
@@ -68,10 +99,17 @@ fn an_eviction_tells_what_it_was_for() {
 fn the_first_rank_that_failed_is_named() {
     let scene = Scene::new("real-ranks");
     let script = "if [ $JOB_COMPLETION_INDEX = 1 ]; then sleep 2; exit 37; fi; sleep 6; exit 1";
-    scene.train("ranks", script, "resources: {pool: real, gpu: 1, node_count: 2}\njob: {name: ranks, retries: 0}");
+    scene.train(
+        "ranks",
+        script,
+        "resources: {pool: real, gpu: 1, node_count: 2}\njob: {name: ranks, retries: 0}",
+    );
     let job = scene.until("ranks", "failed", None);
     let message = job["message"].as_str().unwrap_or_default();
-    assert!(message.contains("37") && !message.contains("exit code 1,"), "{job:#}");
+    assert!(
+        message.contains("37") && !message.contains("exit code 1,"),
+        "{job:#}"
+    );
     assert!(message.contains("rank 1"), "{job:#}");
 }
 
@@ -80,13 +118,26 @@ fn a_service_that_stops_answering_is_unhealthy() {
     let scene = Scene::new("real-health");
     let yaml = "kind: inference\nversion: v0.1\njob: {name: web}\nenvironment: {image: 'toolbox:1', command: [serve, '8000']}\n\
                 service: {replicas: 1, port: 8000, health_check: /health}\nresources: {pool: real, gpu: 1}\n";
-    scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "90s"], yaml).ok();
-    scene.gpuctl(&["exec", "web", "--", "touch", "/tmp/unhealthy"]).ok();
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "90s"], yaml)
+        .ok();
+    scene
+        .gpuctl(&["exec", "web", "--", "touch", "/tmp/unhealthy"])
+        .ok();
     let job = eventually("the service is unhealthy", || {
         let job = scene.job("web");
-        if job["reason"] == "Unhealthy" { Ok(job) } else { Err(job) }
+        if job["reason"] == "Unhealthy" {
+            Ok(job)
+        } else {
+            Err(job)
+        }
     });
-    assert!(job["message"].as_str().is_some_and(|message| message.contains("health check")), "{job:#}");
+    assert!(
+        job["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("health check")),
+        "{job:#}"
+    );
     let described = scene.gpuctl(&["describe", "job", "web"]).ok().out;
     assert!(described.contains("503"), "{described}");
     scene.gpuctl(&["delete", "job", "web", "--force"]).ok();
@@ -96,17 +147,32 @@ fn a_service_that_stops_answering_is_unhealthy() {
 #[test]
 fn a_deadline_is_no_success_and_events_are_in_order() {
     let scene = Scene::new("real-deadline");
-    scene.train("late", "exec train --steps 100000", "job: {name: late, max_runtime: 6s, retries: 0}");
+    scene.train(
+        "late",
+        "exec train --steps 100000",
+        "job: {name: late, max_runtime: 6s, retries: 0}",
+    );
     let job = scene.until("late", "failed", None);
     assert_eq!(job["reason"], "DeadlineExceeded", "{job:#}");
     let described = scene.gpuctl(&["describe", "job", "late"]).ok().out;
     assert!(!described.contains("failed Completed"), "{described}");
     let events = scene.gpuctl(&["events", "late", "-o", "json"]).ok().json();
-    let reasons: Vec<&str> = events["items"].as_array().unwrap().iter().filter_map(|event| event["reason"].as_str()).collect();
-    let at =
-        |reason: &str| reasons.iter().position(|known| *known == reason).unwrap_or_else(|| panic!("no {reason}: {reasons:?}"));
+    let reasons: Vec<&str> = events["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|event| event["reason"].as_str())
+        .collect();
+    let at = |reason: &str| {
+        reasons
+            .iter()
+            .position(|known| *known == reason)
+            .unwrap_or_else(|| panic!("no {reason}: {reasons:?}"))
+    };
     assert!(
-        at("SuccessfulCreate") < at("Scheduled") && at("Scheduled") < at("Created") && at("Created") < at("Started"),
+        at("SuccessfulCreate") < at("Scheduled")
+            && at("Scheduled") < at("Created")
+            && at("Created") < at("Started"),
         "{reasons:?}"
     );
 }
@@ -115,11 +181,28 @@ fn a_deadline_is_no_success_and_events_are_in_order() {
 #[test]
 fn shared_memory_is_there_for_one_gpu_and_for_notebooks() {
     let scene = Scene::new("real-shm");
-    scene.train("shm", "df -k /dev/shm; dd if=/dev/zero of=/dev/shm/x bs=1M count=100 2>&1 && echo fits", "");
+    scene.train(
+        "shm",
+        "df -k /dev/shm; dd if=/dev/zero of=/dev/shm/x bs=1M count=100 2>&1 && echo fits",
+        "",
+    );
     scene.until("shm", "succeeded", None);
     assert!(scene.gpuctl(&["logs", "shm"]).ok().out.contains("fits"));
     let yaml = "kind: notebook\nversion: v0.1\njob: {name: book}\nenvironment: {image: 'toolbox:1', command: [serve, '8888']}\nresources: {pool: real, gpu: 1}\n";
-    scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "90s"], yaml).ok();
-    scene.gpuctl(&["exec", "book", "--", "dd", "if=/dev/zero", "of=/dev/shm/x", "bs=1M", "count=100"]).ok();
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "90s"], yaml)
+        .ok();
+    scene
+        .gpuctl(&[
+            "exec",
+            "book",
+            "--",
+            "dd",
+            "if=/dev/zero",
+            "of=/dev/shm/x",
+            "bs=1M",
+            "count=100",
+        ])
+        .ok();
     scene.gpuctl(&["delete", "job", "book", "--force"]).ok();
 }

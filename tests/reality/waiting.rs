@@ -1,4 +1,5 @@
-//! `--wait` and `--follow` where a kubelet, a registry that does not answer, a runtime and real programs decide.
+//! `--wait` and `--follow` where a kubelet, a registry that does not answer, a runtime and real
+//! programs decide.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +13,22 @@ const WAIT: [&str; 6] = ["create", "-f", "-", "--wait", "--timeout", "120s"];
 fn an_image_that_cannot_be_pulled_ends_the_wait() {
     let scene = Scene::new("real-wait-pull");
     let started = Instant::now();
-    let yaml = training("pull", "", "environment: {image: 'nowhere.invalid/model:9', command: [train]}");
+    let yaml = training(
+        "pull",
+        "",
+        "environment: {image: 'nowhere.invalid/model:9', command: [train]}",
+    );
     let run = scene.gpuctl_with(&WAIT, &yaml).exits(1);
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert!(
-        run.err.contains("nowhere.invalid/model:9") && run.err.contains("hint: gpuctl describe job real-wait-pull/pull"),
+        started.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(
+        run.err.contains("nowhere.invalid/model:9")
+            && run
+                .err
+                .contains("hint: gpuctl describe job real-wait-pull/pull"),
         "{}",
         run.err
     );
@@ -27,11 +39,21 @@ fn a_program_that_does_not_exist_ends_the_wait() {
     let scene = Scene::new("real-wait-start");
     let started = Instant::now();
     let environment = "environment: {image: 'toolbox:1', command: [no-such-program]}";
-    scene.gpuctl_with(&WAIT, &training("typo", "", environment)).exits(1).says("no-such-program");
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    scene
+        .gpuctl_with(&WAIT, &training("typo", "", environment))
+        .exits(1)
+        .says("no-such-program");
+    assert!(
+        started.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        started.elapsed()
+    );
     let service = "kind: inference\nversion: v0.1\njob: {name: web}\nenvironment: {image: 'toolbox:1', command: [sh, -c, 'echo no weights; exit 3']}\n\
                    service: {replicas: 1, port: 8000}\nresources: {pool: real, gpu: 1}\n";
-    let run = scene.gpuctl_with(&WAIT, service).exits(1).says("CrashLoopBackOff");
+    let run = scene
+        .gpuctl_with(&WAIT, service)
+        .exits(1)
+        .says("CrashLoopBackOff");
     assert!(run.err.contains("log: no weights"), "{}", run.err);
 }
 
@@ -48,10 +70,26 @@ fn a_folder_that_the_node_lacks_ends_the_wait() {
             "accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand", "resources": {"requests": {"storage": "1Gi"}}}},
     ]}));
     let started = Instant::now();
-    let run = scene.gpuctl_with(&WAIT, &training("mount", "true", "storage: {workdirs: [{pvc: data, path: /data}]}")).exits(1);
+    let run = scene
+        .gpuctl_with(
+            &WAIT,
+            &training(
+                "mount",
+                "true",
+                "storage: {workdirs: [{pvc: data, path: /data}]}",
+            ),
+        )
+        .exits(1);
     let waited = started.elapsed();
-    assert!((Duration::from_secs(25)..Duration::from_secs(75)).contains(&waited), "{waited:?}");
-    assert!(run.err.contains("FailedMount") && run.err.contains("/var/lib/gpuctl-sandbox/absent"), "{}", run.err);
+    assert!(
+        (Duration::from_secs(25)..Duration::from_secs(75)).contains(&waited),
+        "{waited:?}"
+    );
+    assert!(
+        run.err.contains("FailedMount") && run.err.contains("/var/lib/gpuctl-sandbox/absent"),
+        "{}",
+        run.err
+    );
     scene.gpuctl(&["delete", "job", "mount", "--force"]).ok();
 }
 
@@ -64,11 +102,22 @@ fn following_is_like_running_the_program_here() {
         training(name, &script, &format!("job: {{name: {name}, retries: 0}}"))
     };
     for (name, code) in [("good", 0), ("bad", 37)] {
-        let run = scene.gpuctl_with(&follow, &yaml(name, code)).exits(i32::from(code));
+        let run = scene
+            .gpuctl_with(&follow, &yaml(name, code))
+            .exits(i32::from(code));
         assert!(run.out.ends_with("line 1\nline 2\nline 3\n"), "{}", run.out);
     }
-    let failed = scene.gpuctl_with(&["create", "-f", "-", "--wait=complete", "--timeout", "60s"], &yaml("again", 37)).exits(1);
-    for line in ["exit code 37", "log: line 3", "hint: gpuctl logs real-wait-follow/again"] {
+    let failed = scene
+        .gpuctl_with(
+            &["create", "-f", "-", "--wait=complete", "--timeout", "60s"],
+            &yaml("again", 37),
+        )
+        .exits(1);
+    for line in [
+        "exit code 37",
+        "log: line 3",
+        "hint: gpuctl logs real-wait-follow/again",
+    ] {
         assert!(failed.err.contains(line), "{line}: {}", failed.err);
     }
 }

@@ -1,10 +1,12 @@
-//! `why` of pods that a real kubelet and a real runtime do not start, or end: the words that the corpus in `tests/why/` simulates.
+//! `why` of pods that a real kubelet and a real runtime do not start, or end: the words that the
+//! corpus in `tests/why/` simulates.
 
 use serde_json::{Value, json};
 
 use crate::support::{POOL, Scene, eventually};
 
-/// A pod on the real node that runs this script, with further fields of its container and of its specification.
+/// A pod on the real node that runs this script, with further fields of its container and of its
+/// specification.
 fn pod(scene: &Scene, name: &str, script: &str, container: &Value, spec: &Value) -> Value {
     let mut main = json!({"name": "main", "image": "toolbox:1", "command": ["sh", "-c", script]});
     merge(&mut main, container);
@@ -25,53 +27,141 @@ fn what_a_real_kubelet_says_is_understood() {
     let scene = Scene::new("real-why");
     let none = json!({});
     let secret = json!({"env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf-token", "key": "token"}}}]});
-    let settings = json!({"volumes": [{"name": "settings", "configMap": {"name": "train-settings"}}]});
-    let folder =
-        json!({"volumes": [{"name": "data", "hostPath": {"path": "/var/lib/gpuctl-sandbox/nowhere", "type": "Directory"}}]});
+    let settings =
+        json!({"volumes": [{"name": "settings", "configMap": {"name": "train-settings"}}]});
+    let folder = json!({"volumes": [{"name": "data", "hostPath": {"path": "/var/lib/gpuctl-sandbox/nowhere", "type": "Directory"}}]});
     let mounts = |name: &str| json!({"volumeMounts": [{"name": name, "mountPath": "/mnt"}]});
     let fetch = json!({"initContainers": [{"name": "fetch", "image": "toolbox:1", "command": ["sh", "-c", "sleep 300"]}]});
     let small = json!({"resources": {"limits": {"memory": "24Mi"}}});
     let again = json!({"restartPolicy": "Always"});
-    // A shell ends with 128 + 11 when SIGSEGV ended its program, and a kubelet tells no more than that number.
+    // A shell ends with 128 + 11 when SIGSEGV ended its program, and a kubelet tells no more than
+    // that number.
     let cases: Vec<(&str, &str, Value)> = vec![
-        ("image", "registry-unreachable", pod(&scene, "image", "true", &json!({"image": "nowhere.invalid/model:9"}), &none)),
+        (
+            "image",
+            "registry-unreachable",
+            pod(
+                &scene,
+                "image",
+                "true",
+                &json!({"image": "nowhere.invalid/model:9"}),
+                &none,
+            ),
+        ),
         (
             "never",
             "image-missing",
-            pod(&scene, "never", "true", &json!({"image": "absent:1", "imagePullPolicy": "Never"}), &none),
+            pod(
+                &scene,
+                "never",
+                "true",
+                &json!({"image": "absent:1", "imagePullPolicy": "Never"}),
+                &none,
+            ),
         ),
-        ("secret", "secret-missing", pod(&scene, "secret", "true", &secret, &none)),
-        ("settings", "configmap-missing", pod(&scene, "settings", "true", &mounts("settings"), &settings)),
-        ("folder", "mount-failed", pod(&scene, "folder", "true", &mounts("data"), &folder)),
-        ("typo", "start-error", pod(&scene, "typo", "", &json!({"command": ["no-such-program"]}), &none)),
-        ("init", "init-running", pod(&scene, "init", "true", &none, &fetch)),
-        ("code", "exit-code", pod(&scene, "code", "exit 37", &none, &none)),
-        ("segv", "signal", pod(&scene, "segv", "exit 139", &none, &none)),
-        ("memory", "oom-container", pod(&scene, "memory", "head -c 300000000 /dev/zero | tail", &small, &none)),
-        ("loop", "crash-loop", pod(&scene, "loop", "exit 3", &none, &again)),
+        (
+            "secret",
+            "secret-missing",
+            pod(&scene, "secret", "true", &secret, &none),
+        ),
+        (
+            "settings",
+            "configmap-missing",
+            pod(&scene, "settings", "true", &mounts("settings"), &settings),
+        ),
+        (
+            "folder",
+            "mount-failed",
+            pod(&scene, "folder", "true", &mounts("data"), &folder),
+        ),
+        (
+            "typo",
+            "start-error",
+            pod(
+                &scene,
+                "typo",
+                "",
+                &json!({"command": ["no-such-program"]}),
+                &none,
+            ),
+        ),
+        (
+            "init",
+            "init-running",
+            pod(&scene, "init", "true", &none, &fetch),
+        ),
+        (
+            "code",
+            "exit-code",
+            pod(&scene, "code", "exit 37", &none, &none),
+        ),
+        (
+            "segv",
+            "signal",
+            pod(&scene, "segv", "exit 139", &none, &none),
+        ),
+        (
+            "memory",
+            "oom-container",
+            pod(
+                &scene,
+                "memory",
+                "head -c 300000000 /dev/zero | tail",
+                &small,
+                &none,
+            ),
+        ),
+        (
+            "loop",
+            "crash-loop",
+            pod(&scene, "loop", "exit 3", &none, &again),
+        ),
     ];
     let list: Vec<&Value> = cases.iter().map(|(.., pod)| pod).collect();
-    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": list}));
+    scene
+        .admin
+        .apply(&json!({"apiVersion": "v1", "kind": "List", "items": list}));
     for (name, cause, _) in &cases {
         eventually(&format!("{name} is {cause}"), || {
-            let answer = scene.gpuctl(&["why", &format!("pod/{name}"), "-o", "json"]).ok().json();
-            if answer["causes"][0]["cause"] == *cause { Ok(()) } else { Err(answer) }
+            let answer = scene
+                .gpuctl(&["why", &format!("pod/{name}"), "-o", "json"])
+                .ok()
+                .json();
+            if answer["causes"][0]["cause"] == *cause {
+                Ok(())
+            } else {
+                Err(answer)
+            }
         });
     }
-    scene.admin.run(&["delete", "pods", "--all", "-n", scene.name, "--force", "--grace-period=0", "--wait=false"]);
+    scene.admin.run(&[
+        "delete",
+        "pods",
+        "--all",
+        "-n",
+        scene.name,
+        "--force",
+        "--grace-period=0",
+        "--wait=false",
+    ]);
 }
 
-/// A recorded transcript of RAS at its port, through a real kubelet's port-forward; recorded stacks by exec. Nobody here has NCCL.
+/// A recorded transcript of RAS at its port, through a real kubelet's port-forward; recorded stacks
+/// by exec. Nobody here has NCCL.
 #[test]
 fn ranks_are_asked_themselves() {
     let scene = Scene::new("real-why-asked");
     let transcript = "NCCL version 2.27.3 compiled with CUDA 12.9\\n\\nErrors\\n======\\n\\nDEAD\\n  1 job process is considered dead\\n  Process 3487984 on \
                       node 172.16.64.213 managing GPU 5\\n\\n#0-0 (cf264af53edbe986) INCOMPLETE\\n  The missing rank: 21\\n";
     let dump = |place: &str| {
-        format!("Process 9: python3 train.py\\n\\nThread 9 (active): \\\"MainThread\\\"\\n    {place}\\n    main (train.py:9)\\n")
+        format!(
+            "Process 9: python3 train.py\\n\\nThread 9 (active): \\\"MainThread\\\"\\n    {place}\\n    main (train.py:9)\\n"
+        )
     };
-    let (waits, loads) =
-        (dump("all_reduce (torch/distributed/c10d.py:25)"), dump("_next_data (torch/utils/data/dataloader.py:630)"));
+    let (waits, loads) = (
+        dump("all_reduce (torch/distributed/c10d.py:25)"),
+        dump("_next_data (torch/utils/data/dataloader.py:630)"),
+    );
     // What runs as Python is a shell with another name: the stacks are recorded ones.
     let script = format!(
         "printf '{transcript}' > /tmp/ras.txt; ras /tmp/ras.txt & \
@@ -79,11 +169,22 @@ fn ranks_are_asked_themselves() {
          mkdir -p /usr/local/bin; printf '#!/bin/sh\\ncat /tmp/dump\\n' > /usr/local/bin/py-spy; chmod +x /usr/local/bin/py-spy; \
          cp $(command -v bash) /tmp/python3; RANK=$JOB_COMPLETION_INDEX /tmp/python3 -c 'sleep 600; true'"
     );
-    scene.train("asked", &script, "resources: {pool: real, gpu: 1, node_count: 2}\njob: {name: asked, retries: 0}");
+    scene.train(
+        "asked",
+        &script,
+        "resources: {pool: real, gpu: 1, node_count: 2}\njob: {name: asked, retries: 0}",
+    );
     scene.until("asked", "running", None);
     let answer = eventually("both ranks answer", || {
-        let answer = scene.gpuctl(&["why", "asked", "--ras", "--stacks", "-o", "json"]).ok().json();
-        if answer["stacks"].as_array().is_some_and(|groups| groups.len() == 2) && answer["situation"] == "stuck" {
+        let answer = scene
+            .gpuctl(&["why", "asked", "--ras", "--stacks", "-o", "json"])
+            .ok()
+            .json();
+        if answer["stacks"]
+            .as_array()
+            .is_some_and(|groups| groups.len() == 2)
+            && answer["situation"] == "stuck"
+        {
             Ok(answer)
         } else {
             Err(answer)
@@ -91,45 +192,80 @@ fn ranks_are_asked_themselves() {
     });
     assert_eq!(answer["causes"][0]["cause"], "rank-missing", "{answer:#}");
     assert!(
-        answer["sentence"].as_str().unwrap().contains("process 3487984 on 172.16.64.213 (GPU 5) has been given up"),
+        answer["sentence"]
+            .as_str()
+            .unwrap()
+            .contains("process 3487984 on 172.16.64.213 (GPU 5) has been given up"),
         "{answer:#}"
     );
     assert_eq!(
         answer["stacks"][0],
         json!({"processes": 1, "first": "rank 0", "place": "all_reduce (c10d.py:25) ← main (train.py:9)"})
     );
-    let plain = pod(&scene, "plain", "sleep 600", &json!({"resources": {"limits": {"nvidia.com/gpu": "1"}}}), &json!({}));
+    let plain = pod(
+        &scene,
+        "plain",
+        "sleep 600",
+        &json!({"resources": {"limits": {"nvidia.com/gpu": "1"}}}),
+        &json!({}),
+    );
     scene.admin.apply(&plain);
     let told = eventually("nothing answers in a plain pod", || {
-        let answer = scene.gpuctl(&["why", "pod/plain", "--ras", "--stacks", "-o", "json"]).ok().json();
+        let answer = scene
+            .gpuctl(&["why", "pod/plain", "--ras", "--stacks", "-o", "json"])
+            .ok()
+            .json();
         let told = answer["notEvaluated"].to_string();
-        if told.contains("RAS of NCCL: plain") && told.contains("stack of plain: neither py-spy nor gdb") {
+        if told.contains("RAS of NCCL: plain")
+            && told.contains("stack of plain: neither py-spy nor gdb")
+        {
             Ok(told)
         } else {
             Err(answer)
         }
     });
     assert!(!told.contains("rank"), "{told}");
-    scene.admin.run(&["delete", "pods", "--all", "-n", scene.name, "--force", "--grace-period=0", "--wait=false"]);
+    scene.admin.run(&[
+        "delete",
+        "pods",
+        "--all",
+        "-n",
+        scene.name,
+        "--force",
+        "--grace-period=0",
+        "--wait=false",
+    ]);
 }
 
 /// The rank that failed first is named with its line, and its peer as what followed.
 #[test]
 fn the_first_of_two_ranks_is_the_cause() {
     let scene = Scene::new("real-why-ranks");
-    let script =
-        "if [ $JOB_COMPLETION_INDEX = 1 ]; then sleep 2; echo 'ValueError: shard 812 is broken'; exit 37; fi; sleep 6; exit 1";
-    scene.train("ranks", script, "resources: {pool: real, gpu: 1, node_count: 2}\njob: {name: ranks, retries: 0}");
+    let script = "if [ $JOB_COMPLETION_INDEX = 1 ]; then sleep 2; echo 'ValueError: shard 812 is broken'; exit 37; fi; sleep 6; exit 1";
+    scene.train(
+        "ranks",
+        script,
+        "resources: {pool: real, gpu: 1, node_count: 2}\njob: {name: ranks, retries: 0}",
+    );
     scene.until("ranks", "failed", None);
     let answer = scene.gpuctl(&["why", "ranks", "-o", "json"]).ok().json();
     assert_eq!(
-        (answer["situation"].as_str(), answer["causes"][0]["cause"].as_str()),
+        (
+            answer["situation"].as_str(),
+            answer["causes"][0]["cause"].as_str()
+        ),
         (Some("dead"), Some("exit-code")),
         "{answer:#}"
     );
     assert!(
-        answer["sentence"].as_str().unwrap().contains("rank 1") && answer["sentence"].as_str().unwrap().contains("37"),
+        answer["sentence"].as_str().unwrap().contains("rank 1")
+            && answer["sentence"].as_str().unwrap().contains("37"),
         "{answer:#}"
     );
-    assert!(answer.to_string().contains("ValueError: shard 812 is broken"), "{answer:#}");
+    assert!(
+        answer
+            .to_string()
+            .contains("ValueError: shard 812 is broken"),
+        "{answer:#}"
+    );
 }

@@ -1,5 +1,6 @@
-//! Holds every document of `-o json` that a test gets against the schema that `gpuctl schema --output` prints for it: an independent
-//! validator judges, and a field that the schema does not name is wrong as well.
+//! Holds every document of `-o json` that a test gets against the schema that `gpuctl schema
+//! --output` prints for it: an independent validator judges, and a field that the schema does not
+//! name is wrong as well.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
@@ -15,13 +16,21 @@ fn command_of(arguments: &[String]) -> Option<&'static str> {
     let at = |place: usize| {
         let is_here = |command: &&str| {
             let words: Vec<&str> = command.split(' ').collect();
-            arguments[place..].iter().map(String::as_str).take(words.len()).eq(words.iter().copied())
+            arguments[place..]
+                .iter()
+                .map(String::as_str)
+                .take(words.len())
+                .eq(words.iter().copied())
         };
-        commands().filter(is_here).max_by_key(|command| command.len())
+        commands()
+            .filter(is_here)
+            .max_by_key(|command| command.len())
     };
     // What a namespace is called is no command.
     let is_value = |place: &usize| *place > 0 && arguments[place - 1] == "-n";
-    (0..arguments.len()).filter(|place| !is_value(place)).find_map(at)
+    (0..arguments.len())
+        .filter(|place| !is_value(place))
+        .find_map(at)
 }
 
 /// Forbids what the schema does not name.
@@ -41,13 +50,22 @@ fn close(schema: &mut Value) {
 /// Returns every way in which a value is not what the schema of this name says.
 fn wrongs(name: &str, value: &Value) -> Vec<String> {
     static VALIDATORS: OnceLock<Mutex<HashMap<String, Validator>>> = OnceLock::new();
-    let mut known = VALIDATORS.get_or_init(Mutex::default).lock().expect("no test panics while it validates");
+    let mut known = VALIDATORS
+        .get_or_init(Mutex::default)
+        .lock()
+        .expect("no test panics while it validates");
     let validator = known.entry(name.to_owned()).or_insert_with(|| {
         let mut schema = schema(name).expect("the name is one of ours");
         close(&mut schema);
-        jsonschema::draft202012::options().should_validate_formats(true).build(&schema).expect("a schema is valid")
+        jsonschema::draft202012::options()
+            .should_validate_formats(true)
+            .build(&schema)
+            .expect("a schema is valid")
     });
-    validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    validator
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect()
 }
 
 fn check(name: &str, value: &Value, arguments: &[String]) {
@@ -61,15 +79,25 @@ fn check(name: &str, value: &Value, arguments: &[String]) {
 /// Checks what a run printed, where it was asked for JSON.
 pub fn hold(arguments: &[String], run: &Run) {
     let joined = ["-ojson", "-o=json", "--output=json"];
-    let is_json = arguments.windows(2).any(|pair| pair == ["-o", "json"] || pair == ["--output", "json"])
-        || arguments.iter().any(|argument| joined.contains(&argument.as_str()));
-    let Some(command) = command_of(arguments).filter(|_| is_json) else { return };
+    let is_json = arguments
+        .windows(2)
+        .any(|pair| pair == ["-o", "json"] || pair == ["--output", "json"])
+        || arguments
+            .iter()
+            .any(|argument| joined.contains(&argument.as_str()));
+    let Some(command) = command_of(arguments).filter(|_| is_json) else {
+        return;
+    };
     let name = command.replace(' ', "-");
     // A stream of lines is no document.
     if let Ok(value) = serde_json::from_str::<Value>(&run.out) {
         check(&name, &value, arguments);
     }
-    for line in run.err.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+    for line in run
+        .err
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+    {
         if line["error"].is_string() {
             check("error", &line, arguments);
         }

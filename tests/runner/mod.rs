@@ -10,7 +10,10 @@ use serde_json::Value;
 /// Without anything of whoever runs the tests.
 pub fn gpuctl() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-    command.env_remove("KUBECONFIG").env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
+    command
+        .env_remove("KUBECONFIG")
+        .env("NO_COLOR", "1")
+        .env("LC_ALL", "C.UTF-8");
     // Metrics have tests of their own, with a Prometheus that scrapes an exporter.
     command.env("GPUCTL_PROMETHEUS", "none");
     command
@@ -31,28 +34,44 @@ impl Run {
 
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.out, self.err);
+        assert_eq!(
+            self.code, code,
+            "stdout: {}\nstderr: {}",
+            self.out, self.err
+        );
         self
     }
 
     /// stderr has this text.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
-        assert!(self.err.contains(text), "«{text}» is not in stderr:\n{}", self.err);
+        assert!(
+            self.err.contains(text),
+            "«{text}» is not in stderr:\n{}",
+            self.err
+        );
         self
     }
 
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("stdout is no JSON ({error}): {}\n{}", self.out, self.err))
+        serde_json::from_str(&self.out).unwrap_or_else(|error| {
+            panic!("stdout is no JSON ({error}): {}\n{}", self.out, self.err)
+        })
     }
 }
 
 /// Runs to the end, at most two minutes.
 pub fn run(mut command: Command, input: &str) -> Run {
     use std::io::Write;
-    let arguments: Vec<String> = command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let arguments: Vec<String> = command
+        .get_args()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("gpuctl starts");
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let input = input.to_owned();
@@ -73,9 +92,17 @@ pub fn finish(child: Child, within: Duration) -> Run {
             let _ = Command::new("kill").args(["-KILL", &pid]).status();
         }
     });
-    let Output { status, stdout, stderr } = child.wait_with_output().expect("gpuctl ends");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = child.wait_with_output().expect("gpuctl ends");
     let _ = done.send(());
     killer.join().expect("the killer does not panic");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("gpuctl prints UTF-8");
-    Run { code: status.code().unwrap_or(-9), out: text(stdout), err: text(stderr) }
+    Run {
+        code: status.code().unwrap_or(-9),
+        out: text(stdout),
+        err: text(stderr),
+    }
 }

@@ -1,5 +1,6 @@
-//! The same samples in Prometheus 3, Prometheus 2, VictoriaMetrics and Thanos: every view of metrics answers alike, and a store with two
-//! clusters answers for one of them. `cargo reality` runs them, for the stores take minutes to build, once.
+//! The same samples in Prometheus 3, Prometheus 2, VictoriaMetrics and Thanos: every view of
+//! metrics answers alike, and a store with two clusters answers for one of them. `cargo reality`
+//! runs them, for the stores take minutes to build, once.
 #![expect(clippy::disallowed_methods, reason = "tests look at clocks")]
 
 #[path = "../runner/mod.rs"]
@@ -35,8 +36,17 @@ struct Stage {
 impl Stage {
     fn gpuctl(&self, prometheus: &str, arguments: &[&str], input: &str) -> Run {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", self.cluster.kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", prometheus);
-        command.env("XDG_CACHE_HOME", self.cluster.folder().join(format!("cache-{}", prometheus.len()))).args(arguments);
+        command
+            .env("KUBECONFIG", self.cluster.kubeconfig(Persona::Admin))
+            .env("GPUCTL_PROMETHEUS", prometheus);
+        command
+            .env(
+                "XDG_CACHE_HOME",
+                self.cluster
+                    .folder()
+                    .join(format!("cache-{}", prometheus.len())),
+            )
+            .args(arguments);
         run(command, input)
     }
 
@@ -45,8 +55,10 @@ impl Stage {
         self.start(name, busy);
         thread::sleep(Duration::from_secs(EACH));
         // Its series end: Prometheus marks them as stale.
-        self.own.change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
-        self.gpuctl("none", &["delete", "job", name, "--force"], "").ok();
+        self.own
+            .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
+        self.gpuctl("none", &["delete", "job", name, "--force"], "")
+            .ok();
     }
 
     /// Starts a job of two pods with two devices each, busy to this degree.
@@ -54,13 +66,30 @@ impl Stage {
         let yaml = format!(
             "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox, command: [train]}}\nresources: {{pool: stores, gpu: 2, node_count: 2}}\n"
         );
-        self.gpuctl("none", &["create", "-f", "-", "--wait", "--timeout", "60s"], &yaml).ok();
-        let list = self.cluster.kubectl(Persona::Admin).json(&["get", "pods", "-l", &format!("gpuctl/job={name}")]);
+        self.gpuctl(
+            "none",
+            &["create", "-f", "-", "--wait", "--timeout", "60s"],
+            &yaml,
+        )
+        .ok();
+        let list = self.cluster.kubectl(Persona::Admin).json(&[
+            "get",
+            "pods",
+            "-l",
+            &format!("gpuctl/job={name}"),
+        ]);
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         self.own.change(|fleet| {
             for pod in list["items"].as_array().unwrap() {
-                let (pod_name, node) = (text(&pod["metadata"]["name"]), text(&pod["spec"]["nodeName"]));
-                let free = fleet.gpus.iter_mut().filter(|gpu| gpu.node == node && gpu.pods.is_empty()).take(2);
+                let (pod_name, node) = (
+                    text(&pod["metadata"]["name"]),
+                    text(&pod["spec"]["nodeName"]),
+                );
+                let free = fleet
+                    .gpus
+                    .iter_mut()
+                    .filter(|gpu| gpu.node == node && gpu.pods.is_empty())
+                    .take(2);
                 for (gpu, place) in free.zip(0_u8..) {
                     gpu.pods = vec![("default".to_owned(), pod_name.clone(), "main".to_owned())];
                     (gpu.utilization, gpu.watts) = (busy + f64::from(place), 300.0);
@@ -76,11 +105,21 @@ fn seconds() -> i64 {
 
 #[test]
 fn stores_answer_alike_and_for_one_cluster() {
-    let options = Options { with_stores: true, ..Options::default() };
+    let options = Options {
+        with_stores: true,
+        ..Options::default()
+    };
     let cluster = Cluster::start(&options).unwrap_or_else(|error| panic!("{error:#}"));
     let (own, foreign) = (Exporter::start().unwrap(), Exporter::start().unwrap());
-    let of = |names: [&str; 2]| names.map(|name| in_pool(node(name, Some(A100), &[("nvidia.com/gpu", 4)]), "stores")).to_vec();
-    let (nodes, others) = (of(["stores-0", "stores-1"]), of(["elsewhere-0", "elsewhere-1"]));
+    let of = |names: [&str; 2]| {
+        names
+            .map(|name| in_pool(node(name, Some(A100), &[("nvidia.com/gpu", 4)]), "stores"))
+            .to_vec()
+    };
+    let (nodes, others) = (
+        of(["stores-0", "stores-1"]),
+        of(["elsewhere-0", "elsewhere-1"]),
+    );
     cluster.add_nodes(&nodes);
     own.change(|fleet| fleet.gpus = load::devices(&nodes));
     own.change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
@@ -88,25 +127,57 @@ fn stores_answer_alike_and_for_one_cluster() {
     let victoria = cluster.victoria_metrics("victoria").unwrap();
     let older = cluster.prometheus_2("older").unwrap();
     let labels = |name: &str| json!({"cluster": name, "replica": "0"});
-    let prometheus = cluster.labelled_prometheus("store-a", &labels("a"), &[scrape(&own)], &[&victoria, &older]).unwrap();
-    let other = cluster.labelled_prometheus("store-b", &labels("b"), &[scrape(&foreign)], &[]).unwrap();
-    let thanos = cluster.thanos("thanos", &[("store-a", &prometheus)]).unwrap();
-    let both = cluster.thanos("both", &[("store-a", &prometheus), ("store-b", &other)]).unwrap();
-    let stage = Stage { cluster, own, foreign };
+    let prometheus = cluster
+        .labelled_prometheus(
+            "store-a",
+            &labels("a"),
+            &[scrape(&own)],
+            &[&victoria, &older],
+        )
+        .unwrap();
+    let other = cluster
+        .labelled_prometheus("store-b", &labels("b"), &[scrape(&foreign)], &[])
+        .unwrap();
+    let thanos = cluster
+        .thanos("thanos", &[("store-a", &prometheus)])
+        .unwrap();
+    let both = cluster
+        .thanos("both", &[("store-a", &prometheus), ("store-b", &other)])
+        .unwrap();
+    let stage = Stage {
+        cluster,
+        own,
+        foreign,
+    };
     let begin = seconds();
     stage.job("first", 90.0);
     stage.job("second", 40.0);
-    stage.foreign.change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.utilization = 3.0));
+    stage
+        .foreign
+        .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.utilization = 3.0));
     let end = seconds();
     // What is sent on is there some seconds later.
     thread::sleep(Duration::from_secs(8));
     let (start, end) = (begin.to_string(), end.to_string());
     let span = ["--start", start.as_str(), "--end", end.as_str()];
-    let stores = [("older", &older), ("victoria", &victoria), ("thanos", &thanos), ("both", &both)];
+    let stores = [
+        ("older", &older),
+        ("victoria", &victoria),
+        ("thanos", &thanos),
+        ("both", &both),
+    ];
     // Hours are open until now: what devices measured is over, and is the same.
     let whole = (begin / 3600 * 3600).to_string();
     let hour = |level: &str, store: &str| {
-        let mut arguments = vec!["stats", level, "-o", "json", "--start", &whole, "--no-cache"];
+        let mut arguments = vec![
+            "stats",
+            level,
+            "-o",
+            "json",
+            "--start",
+            &whole,
+            "--no-cache",
+        ];
         if level == "labels" {
             arguments.extend(["--dimension-type", "label", "--dimension-key", "gpuctl/job"]);
         }
@@ -122,29 +193,66 @@ fn stores_answer_alike_and_for_one_cluster() {
             "sample_count",
         ];
         let row = |row: &Value| keys.map(|key| row[key].clone());
-        rows.as_array().or(rows["data"].as_array()).unwrap().iter().map(row).collect::<Vec<_>>()
+        rows.as_array()
+            .or(rows["data"].as_array())
+            .unwrap()
+            .iter()
+            .map(row)
+            .collect::<Vec<_>>()
     };
     for level in ["cluster", "namespaces", "workloads", "labels"] {
         let expected = hour(level, &prometheus);
         assert!(
-            expected.iter().any(|row| row[4].as_u64().or(row[7].as_u64()).is_some_and(|samples| samples > 40)),
+            expected.iter().any(|row| row[4]
+                .as_u64()
+                .or(row[7].as_u64())
+                .is_some_and(|samples| samples > 40)),
             "{level}: {expected:?}"
         );
         for (name, store) in stores {
             assert_eq!(hour(level, store), expected, "{level}: {name}");
         }
     }
-    // By hand: four devices of each job, half of them at 90 and 91, then at 40 and 41, and none of the other cluster's at 3.
-    let report = stage.gpuctl(&both, &[&["report", "-o", "json"], &span[..]].concat(), "").ok().json();
+    // By hand: four devices of each job, half of them at 90 and 91, then at 40 and 41, and none of
+    // the other cluster's at 3.
+    let report = stage
+        .gpuctl(&both, &[&["report", "-o", "json"], &span[..]].concat(), "")
+        .ok()
+        .json();
     let group = &report["groups"][0];
-    let (held, busy) = (group["held_gpu_hours"].as_f64().unwrap(), group["utilization"].as_f64().unwrap());
+    let (held, busy) = (
+        group["held_gpu_hours"].as_f64().unwrap(),
+        group["utilization"].as_f64().unwrap(),
+    );
     let least = 2.0 * 4.0 * EACH as f64 / 3600.0;
     assert!((least * 0.8..least * 1.8).contains(&held), "{report:#}");
     assert!((58.0..73.0).contains(&busy), "{report:#}");
-    let refused =
-        stage.gpuctl(&both, &["stats", "cluster", "--start", &whole, "--match", "cluster=c", "-o", "json", "--no-cache"], "");
-    let none = refused.ok().says("has no data about pods of this time").json();
-    assert!(none.as_array().unwrap().iter().all(|row| row["avg_utilization"].is_null()), "{none:#}");
+    let refused = stage.gpuctl(
+        &both,
+        &[
+            "stats",
+            "cluster",
+            "--start",
+            &whole,
+            "--match",
+            "cluster=c",
+            "-o",
+            "json",
+            "--no-cache",
+        ],
+        "",
+    );
+    let none = refused
+        .ok()
+        .says("has no data about pods of this time")
+        .json();
+    assert!(
+        none.as_array()
+            .unwrap()
+            .iter()
+            .all(|row| row["avg_utilization"].is_null()),
+        "{none:#}"
+    );
     stage.start("third", 65.0);
     // Its first pod tells of the training itself.
     stage.own.change(|fleet| {
@@ -163,12 +271,19 @@ fn stores_answer_alike_and_for_one_cluster() {
         let arguments = [view, &span[..]].concat();
         let expected = stage.gpuctl(&prometheus, &arguments, "");
         if expected.code != 0 || expected.out.len() < 40 {
-            differing.push(format!("{arguments:?} has no answer: {}{}", expected.out, expected.err));
+            differing.push(format!(
+                "{arguments:?} has no answer: {}{}",
+                expected.out, expected.err
+            ));
         }
         for (name, store) in stores {
             let told = stage.gpuctl(store, &arguments, "");
             if (told.code, &told.out) != (expected.code, &expected.out) {
-                differing.push(format!("{name}: {arguments:?}\n{}{}", lines_that_differ(&expected.out, &told.out), told.err));
+                differing.push(format!(
+                    "{name}: {arguments:?}\n{}{}",
+                    lines_that_differ(&expected.out, &told.out),
+                    told.err
+                ));
             }
         }
     }
@@ -177,14 +292,32 @@ fn stores_answer_alike_and_for_one_cluster() {
             &stage,
             view,
             &prometheus,
-            &[("older", &older), ("victoria", &victoria), ("thanos", &thanos)],
+            &[
+                ("older", &older),
+                ("victoria", &victoria),
+                ("thanos", &thanos),
+            ],
         ));
     }
-    differing.extend(stores.iter().take(3).filter_map(|(name, store)| watched(&stage, name, store)));
-    // At scrapes of one second, what VictoriaMetrics shows some seconds later is stale by the time a bundle is whole.
-    let kept = stores.iter().take(3).filter(|(name, _)| *name != "victoria");
+    differing.extend(
+        stores
+            .iter()
+            .take(3)
+            .filter_map(|(name, store)| watched(&stage, name, store)),
+    );
+    // At scrapes of one second, what VictoriaMetrics shows some seconds later is stale by the time
+    // a bundle is whole.
+    let kept = stores
+        .iter()
+        .take(3)
+        .filter(|(name, _)| *name != "victoria");
     differing.extend(kept.filter_map(|(name, store)| bundled(&stage, name, store)));
-    assert!(differing.is_empty(), "{} differ:\n{}", differing.len(), differing.join("\n"));
+    assert!(
+        differing.is_empty(),
+        "{} differ:\n{}",
+        differing.len(),
+        differing.join("\n")
+    );
 }
 
 /// Views of a time that is over: every store gives the same bytes.
@@ -192,13 +325,28 @@ const OF_THE_PAST: [&[&str]; 10] = [
     &["report", "-o", "json"],
     &["report", "-o", "csv"],
     &["report", "-o", "html"],
-    &["report", "--group", "namespace,user", "--ettr", "-o", "json"],
+    &[
+        "report",
+        "--group",
+        "namespace,user",
+        "--ettr",
+        "-o",
+        "json",
+    ],
     &["report", "--explain", "-o", "json"],
     &["eff", "first", "-o", "json"],
     &["eff", "second", "-o", "json"],
     &["get", "metrics", "workload", "third", "-o", "json"],
     &["get", "metrics", "job", "third", "-o", "json"],
-    &["get", "training-performance", "Job/third", "--step", "5", "-o", "json"],
+    &[
+        "get",
+        "training-performance",
+        "Job/third",
+        "--step",
+        "5",
+        "-o",
+        "json",
+    ],
 ];
 
 /// Views of what is now: they follow each store's newest sample.
@@ -216,27 +364,52 @@ const OF_NOW: [&[&str]; 20] = [
     &["describe", "node", "stores-0", "-o", "json"],
     &["describe", "job", "third", "-o", "json"],
     &["snapshot", "latest", "-o", "json"],
-    &["snapshot", "list", "--details", "--start", "1h", "-o", "json"],
+    &[
+        "snapshot",
+        "list",
+        "--details",
+        "--start",
+        "1h",
+        "-o",
+        "json",
+    ],
     &["who", "gpu", "stores-0/0", "-o", "json"],
     &["top", "gpus", "--once"],
-    &["score", "--all", "--start", "20s", "--step", "1s", "-o", "json"],
+    &[
+        "score", "--all", "--start", "20s", "--step", "1s", "-o", "json",
+    ],
     &["free", "-o", "json"],
     &["why", "third", "-o", "json"],
     &["why", "--all", "-o", "json"],
 ];
 
-/// Asks until every store answers as Prometheus does, for each follows its own newest sample. Returns what stays different.
-fn different(stage: &Stage, view: &[&str], prometheus: &str, stores: &[(&str, &String)]) -> Option<String> {
+/// Asks until every store answers as Prometheus does, for each follows its own newest sample.
+/// Returns what stays different.
+fn different(
+    stage: &Stage,
+    view: &[&str],
+    prometheus: &str,
+    stores: &[(&str, &String)],
+) -> Option<String> {
     let end = Instant::now() + Duration::from_secs(20);
     loop {
         let expected = stage.gpuctl(prometheus, view, "");
         if expected.code != 0 || expected.out.len() < 10 {
-            return Some(format!("{view:?} has no answer: {}{}", expected.out, expected.err));
+            return Some(format!(
+                "{view:?} has no answer: {}{}",
+                expected.out, expected.err
+            ));
         }
         let differs = stores.iter().find_map(|(name, store)| {
             let told = stage.gpuctl(store, view, "");
             let differs = without_times(&told.out) != without_times(&expected.out);
-            differs.then(|| format!("{name}: {}{}", lines_that_differ(&expected.out, &told.out), told.err))
+            differs.then(|| {
+                format!(
+                    "{name}: {}{}",
+                    lines_that_differ(&expected.out, &told.out),
+                    told.err
+                )
+            })
         });
         let differs = differs?;
         if Instant::now() > end {
@@ -246,34 +419,68 @@ fn different(stage: &Stage, view: &[&str], prometheus: &str, stores: &[(&str, &S
     }
 }
 
-/// Watches the devices of a node and `score` until one of them changes, and returns what is missing.
+/// Watches the devices of a node and `score` until one of them changes, and returns what is
+/// missing.
 fn watched(stage: &Stage, name: &str, store: &str) -> Option<String> {
     let watch = |arguments: &[&str]| {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", stage.cluster.kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", store).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env("KUBECONFIG", stage.cluster.kubeconfig(Persona::Admin))
+            .env("GPUCTL_PROMETHEUS", store)
+            .args(arguments);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command.spawn().expect("gpuctl starts")
     };
     let busy = |percent: f64| {
         stage.own.change(|fleet| {
-            fleet.gpus.iter_mut().filter(|gpu| !gpu.pods.is_empty()).for_each(|gpu| gpu.utilization = percent);
+            fleet
+                .gpus
+                .iter_mut()
+                .filter(|gpu| !gpu.pods.is_empty())
+                .for_each(|gpu| gpu.utilization = percent);
         });
     };
     busy(21.0);
     let children = [
         watch(&["get", "jobs", "-w", "-o", "json"]),
-        watch(&["score", "--all", "--watch=2s", "--start", "10s", "--step", "1s", "-o", "json"]),
+        watch(&[
+            "score",
+            "--all",
+            "--watch=2s",
+            "--start",
+            "10s",
+            "--step",
+            "1s",
+            "-o",
+            "json",
+        ]),
     ];
     thread::sleep(Duration::from_secs(14));
     busy(84.0);
     thread::sleep(Duration::from_secs(20));
     for child in children {
         let pid = child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there").success());
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &pid])
+                .status()
+                .expect("kill is there")
+                .success()
+        );
         let told = finish(child, Duration::from_secs(20));
-        let seen = |percent: &str| ["tilization", "gpu_util"].iter().any(|key| told.out.contains(&format!("{key}\":{percent}")));
+        let seen = |percent: &str| {
+            ["tilization", "gpu_util"]
+                .iter()
+                .any(|key| told.out.contains(&format!("{key}\":{percent}")))
+        };
         if !(seen("21") && seen("84")) {
-            return Some(format!("{name}: a watch did not see the change from 21 to 84:\n{}\n{}", told.out, told.err));
+            return Some(format!(
+                "{name}: a watch did not see the change from 21 to 84:\n{}\n{}",
+                told.out, told.err
+            ));
         }
     }
     None
@@ -287,25 +494,42 @@ fn lines_that_differ(ours: &str, theirs: &str) -> String {
 
 /// Keeps a bundle of what this store answers, and returns what differs between it and the store.
 fn bundled(stage: &Stage, name: &str, store: &str) -> Option<String> {
-    let file = stage.cluster.folder().join(format!("{name}.gpuctl")).display().to_string();
+    let file = stage
+        .cluster
+        .folder()
+        .join(format!("{name}.gpuctl"))
+        .display()
+        .to_string();
     let view = ["get", "nodes", "--gpu-detail", "-o", "json"];
-    let doctor = stage.gpuctl(store, &["doctor", "-o", "json"], "").ok().json();
+    let doctor = stage
+        .gpuctl(store, &["doctor", "-o", "json"], "")
+        .ok()
+        .json();
     let mut differs = None;
     if doctor["prometheus"]["has_gpus"] != true || doctor["status"] == "broken" {
         return Some(format!("{name}: {doctor:#}"));
     }
-    // What is sent on may stand still for some seconds, and is stale then: in the one answer or in the other.
+    // What is sent on may stand still for some seconds, and is stale then: in the one answer or in
+    // the other.
     let end = Instant::now() + Duration::from_secs(60);
     while Instant::now() < end {
         stage.gpuctl(store, &["doctor", "--bundle", &file], "").ok();
         let live = stage.gpuctl(store, &view, "").ok();
         let mut replay = gpuctl();
-        replay.env_remove("GPUCTL_PROMETHEUS").args(["--replay", &file]).args(view);
+        replay
+            .env_remove("GPUCTL_PROMETHEUS")
+            .args(["--replay", &file])
+            .args(view);
         let kept = run(replay, "").ok();
-        if without_measures(&live.out) == without_measures(&kept.out) && kept.out.contains("tilization\": 84") {
+        if without_measures(&live.out) == without_measures(&kept.out)
+            && kept.out.contains("tilization\": 84")
+        {
             return None;
         }
-        differs = Some(format!("{name}: a bundle{}", lines_that_differ(&live.out, &kept.out)));
+        differs = Some(format!(
+            "{name}: a bundle{}",
+            lines_that_differ(&live.out, &kept.out)
+        ));
         thread::sleep(Duration::from_secs(1));
     }
     differs
@@ -313,16 +537,34 @@ fn bundled(stage: &Stage, name: &str, store: &str) -> Option<String> {
 
 /// Takes away what a device measures, and how new that is.
 fn without_measures(text: &str) -> Vec<&str> {
-    const MEASURED: [&str; 7] =
-        ["tilization\"", "memoryUsage", "powerWatts", "temperatureCelsius", "\"stale\"", "gpusSampled", "gpusStale"];
+    const MEASURED: [&str; 7] = [
+        "tilization\"",
+        "memoryUsage",
+        "powerWatts",
+        "temperatureCelsius",
+        "\"stale\"",
+        "gpusSampled",
+        "gpusStale",
+    ];
     without_times(text)
         .into_iter()
-        .filter(|line| !MEASURED.iter().any(|word| line.contains(word)) && !line.contains("\"samples"))
+        .filter(|line| {
+            !MEASURED.iter().any(|word| line.contains(word)) && !line.contains("\"samples")
+        })
         .collect()
 }
 
 /// Takes away what says when an answer was given.
 fn without_times(text: &str) -> Vec<&str> {
-    const OF_TIME: [&str; 6] = ["\"timestamp\"", "\"age\"", "Seconds\"", "\"sampleAge", "\"seconds\"", "\"server\""];
-    text.lines().filter(|line| !OF_TIME.iter().any(|word| line.contains(word))).collect()
+    const OF_TIME: [&str; 6] = [
+        "\"timestamp\"",
+        "\"age\"",
+        "Seconds\"",
+        "\"sampleAge",
+        "\"seconds\"",
+        "\"server\"",
+    ];
+    text.lines()
+        .filter(|line| !OF_TIME.iter().any(|word| line.contains(word)))
+        .collect()
 }

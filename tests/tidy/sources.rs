@@ -19,13 +19,21 @@ pub fn root() -> PathBuf {
 }
 
 fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, Source>) {
-    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+    for path in fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
         if path.is_dir() {
             walk(&path, found);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
             let text = fs::read_to_string(&path).unwrap();
             let mut file = syn::parse_file(&text).unwrap();
-            file.items.retain(|item| !item.to_token_stream().to_string().starts_with("# [cfg (test"));
+            file.items.retain(|item| {
+                !item
+                    .to_token_stream()
+                    .to_string()
+                    .starts_with("# [cfg (test")
+            });
             let mut words = Vec::new();
             flatten(file.to_token_stream(), &mut words);
             found.insert(path, Source { text, words });
@@ -36,8 +44,17 @@ fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, Source>) {
 /// Every source of the program and its packages, except files of tests.
 pub fn sources() -> BTreeMap<PathBuf, Source> {
     let mut found = BTreeMap::new();
-    ["src", "crates"].iter().for_each(|folder| walk(&root().join(folder), &mut found));
-    let is_test = |path: &Path| path.iter().any(|part| part.to_str().unwrap().trim_end_matches(".rs").ends_with("tests"));
+    ["src", "crates"]
+        .iter()
+        .for_each(|folder| walk(&root().join(folder), &mut found));
+    let is_test = |path: &Path| {
+        path.iter().any(|part| {
+            part.to_str()
+                .unwrap()
+                .trim_end_matches(".rs")
+                .ends_with("tests")
+        })
+    };
     found.retain(|path, _| !is_test(path));
     assert!(found.len() > 500);
     found
@@ -56,26 +73,43 @@ fn flatten(tokens: TokenStream, words: &mut Vec<String>) {
 }
 
 /// Reads the path at a word, `a::{b, c::d}` as `a b` and `a c d`. Returns where it ends.
-fn read_path(words: &[String], mut at: usize, before: &[String], paths: &mut Vec<Vec<String>>) -> usize {
+fn read_path(
+    words: &[String],
+    mut at: usize,
+    before: &[String],
+    paths: &mut Vec<Vec<String>>,
+) -> usize {
     if words[at] == "{" {
         at += 1;
         while words[at] != "}" {
-            at = if words[at] == "," { at + 1 } else { read_path(words, at, before, paths) };
+            at = if words[at] == "," {
+                at + 1
+            } else {
+                read_path(words, at, before, paths)
+            };
         }
         return at + 1;
     }
     let path = [before, &words[at..=at]].concat();
-    if words.get(at + 1..at + 3).is_some_and(|next| next == [":", ":"]) {
+    if words
+        .get(at + 1..at + 3)
+        .is_some_and(|next| next == [":", ":"])
+    {
         return read_path(words, at + 3, &path, paths);
     }
     paths.push(path);
     // A path of an import may have another name: `as b`.
-    if words.get(at + 1).is_some_and(|word| word == "as") { at + 3 } else { at + 1 }
+    if words.get(at + 1).is_some_and(|word| word == "as") {
+        at + 3
+    } else {
+        at + 1
+    }
 }
 
 /// Paths that begin with `crate` or `super`.
 pub fn paths(words: &[String]) -> Vec<Vec<String>> {
-    let begins = |at: usize| ["crate", "super"].contains(&words[at].as_str()) && words[at + 1] == ":";
+    let begins =
+        |at: usize| ["crate", "super"].contains(&words[at].as_str()) && words[at + 1] == ":";
     let starts = (0..words.len()).filter(|at| begins(*at) && (*at == 0 || words[at - 1] != ":"));
     let mut found = Vec::new();
     starts.for_each(|at| {
@@ -85,7 +119,10 @@ pub fn paths(words: &[String]) -> Vec<Vec<String>> {
 }
 
 fn introduction(folder: &Path, all: &BTreeMap<PathBuf, Source>) -> Option<PathBuf> {
-    ["mod.rs", "lib.rs"].map(|name| folder.join(name)).into_iter().find(|path| all.contains_key(path))
+    ["mod.rs", "lib.rs"]
+        .map(|name| folder.join(name))
+        .into_iter()
+        .find(|path| all.contains_key(path))
 }
 
 /// Follows a path of modules to its file, and on through what folders re-export.
@@ -102,21 +139,37 @@ fn resolve(folder: &Path, path: &[String], all: &BTreeMap<PathBuf, Source>) -> O
     }
     let words = &all.get(&introduction(folder, all)?)?.words;
     let mut exported = Vec::new();
-    (1..words.len()).filter(|at| words[at - 1] == "use").for_each(|at| {
-        read_path(words, at, &[], &mut exported);
-    });
-    let through = exported.iter().find(|path| path.len() > 1 && path.last() == Some(word))?;
-    (through[0] != "crate" && !through[0].starts_with("gpuctl_")).then(|| resolve(folder, through, all))?
+    (1..words.len())
+        .filter(|at| words[at - 1] == "use")
+        .for_each(|at| {
+            read_path(words, at, &[], &mut exported);
+        });
+    let through = exported
+        .iter()
+        .find(|path| path.len() > 1 && path.last() == Some(word))?;
+    (through[0] != "crate" && !through[0].starts_with("gpuctl_"))
+        .then(|| resolve(folder, through, all))?
 }
 
 /// The files that a file names.
 pub fn named(path: &Path, source: &Source, all: &BTreeMap<PathBuf, Source>) -> BTreeSet<PathBuf> {
-    let package = path.ancestors().find(|folder| folder.ends_with("src")).unwrap();
+    let package = path
+        .ancestors()
+        .find(|folder| folder.ends_with("src"))
+        .unwrap();
     // The module itself: `super` is the folder above it.
-    let module = if introduction(path.parent().unwrap(), all).as_deref() == Some(path) { path.parent().unwrap() } else { path };
+    let module = if introduction(path.parent().unwrap(), all).as_deref() == Some(path) {
+        path.parent().unwrap()
+    } else {
+        path
+    };
     let found = paths(&source.words).into_iter().filter_map(|path| {
         let ups = path.iter().take_while(|word| *word == "super").count();
-        let folder = if ups == 0 { package } else { module.ancestors().nth(ups)? };
+        let folder = if ups == 0 {
+            package
+        } else {
+            module.ancestors().nth(ups)?
+        };
         resolve(folder, &path[ups.max(1)..], all)
     });
     found.filter(|other| other != path).collect()

@@ -10,14 +10,37 @@ fn disrupted(reason: &str, message: &str) -> Value {
 
 pub fn setups() -> Vec<Setup> {
     let new = |title: &str, truth| Setup::new("dead", title, truth).nodes([gpus(0)]);
-    let of = |title: &str, truth, annotations: Value| new(title, truth).objects([job_with(1, pod(1), annotations)]);
-    let evicted = |message: &str| ended(137, "Error", json!({"reason": "Evicted", "message": message}));
-    let gone = |one: Setup| one.act(&["delete", "pods", "--all", "--wait=false", "--force", "--grace-period=0"]);
+    let of = |title: &str, truth, annotations: Value| {
+        new(title, truth).objects([job_with(1, pod(1), annotations)])
+    };
+    let evicted = |message: &str| {
+        ended(
+            137,
+            "Error",
+            json!({"reason": "Evicted", "message": message}),
+        )
+    };
+    let gone = |one: Setup| {
+        one.act(&[
+            "delete",
+            "pods",
+            "--all",
+            "--wait=false",
+            "--force",
+            "--grace-period=0",
+        ])
+    };
     let coded = {
         let rule = json!({"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]});
-        with(job_with(1, pod(1), ended(42, "Error", json!({}))), json!({"spec": {"podFailurePolicy": rule}}))
+        with(
+            job_with(1, pod(1), ended(42, "Error", json!({}))),
+            json!({"spec": {"podFailurePolicy": rule}}),
+        )
     };
-    let late = with(job(1, pod(1)), json!({"spec": {"activeDeadlineSeconds": 2}}));
+    let late = with(
+        job(1, pod(1)),
+        json!({"spec": {"activeDeadlineSeconds": 2}}),
+    );
     let lost = json!({"phase": "Running", "conditions": [{"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}],
         "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": true, "started": true, "restartCount": 0,
             "state": {"running": {"startedAt": "2026-01-31T10:00:00Z"}}}]});
@@ -34,10 +57,22 @@ pub fn setups() -> Vec<Setup> {
         of("exit 127", "exit-code", ended(127, "Error", json!({}))),
         of("SIGSEGV", "signal", ended(139, "Error", json!({}))),
         of("SIGABRT", "signal", ended(134, "Error", json!({}))),
-        of("SIGKILL by nobody known", "signal", ended(137, "Error", json!({}))),
+        of(
+            "SIGKILL by nobody known",
+            "signal",
+            ended(137, "Error", json!({})),
+        ),
         of("SIGBUS", "signal", ended(135, "Error", json!({}))),
-        of("too little memory", "oom-container", ended(137, "OOMKilled", json!({}))),
-        new("too little memory in a pod of others", "oom-container").objects([bare(ended(137, "OOMKilled", json!({})))]),
+        of(
+            "too little memory",
+            "oom-container",
+            ended(137, "OOMKilled", json!({})),
+        ),
+        new("too little memory in a pod of others", "oom-container").objects([bare(ended(
+            137,
+            "OOMKilled",
+            json!({}),
+        ))]),
         Setup {
             told: vec![Told {
                 reason: "SystemOOM",
@@ -45,14 +80,20 @@ pub fn setups() -> Vec<Setup> {
                 warning: true,
                 about: "Node",
             }],
-            ..of("a node without memory", "oom-node", ended(137, "Error", json!({})))
-                .without_nodes("signal")
-                .without_events("signal")
+            ..of(
+                "a node without memory",
+                "oom-node",
+                ended(137, "Error", json!({})),
+            )
+            .without_nodes("signal")
+            .without_events("signal")
         },
         of(
             "disk of the node",
             "evicted-disk",
-            evicted("The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 1Gi."),
+            evicted(
+                "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 1Gi.",
+            ),
         ),
         of(
             "its own disk limit",
@@ -67,7 +108,9 @@ pub fn setups() -> Vec<Setup> {
         of(
             "memory of the node",
             "evicted-memory",
-            evicted("The node was low on resource: memory. Threshold quantity: 100Mi, available: 20Mi."),
+            evicted(
+                "The node was low on resource: memory. Threshold quantity: 100Mi, available: 20Mi.",
+            ),
         ),
         of(
             "preempted",
@@ -75,14 +118,32 @@ pub fn setups() -> Vec<Setup> {
             ended(
                 143,
                 "Error",
-                disrupted("PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod"),
+                disrupted(
+                    "PreemptionByScheduler",
+                    "default-scheduler: preempting to accommodate a higher priority pod",
+                ),
             ),
         ),
-        of("drained", "node-drained", ended(143, "Error", disrupted("EvictionByEvictionAPI", "Eviction API: evicting"))),
+        of(
+            "drained",
+            "node-drained",
+            ended(
+                143,
+                "Error",
+                disrupted("EvictionByEvictionAPI", "Eviction API: evicting"),
+            ),
+        ),
         of(
             "a taint of its node",
             "node-lost",
-            ended(143, "Error", disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")),
+            ended(
+                143,
+                "Error",
+                disrupted(
+                    "DeletionByTaintManager",
+                    "Taint manager: deleting due to NoExecute taint",
+                ),
+            ),
         ),
         of(
             "a node that was shut down",
@@ -93,8 +154,16 @@ pub fn setups() -> Vec<Setup> {
                 json!({"reason": "NodeShutdown", "message": "Pod was terminated in response to imminent node shutdown."}),
             ),
         ),
-        of("a node that does not answer", "node-lost", status(lost.clone())),
-        new("a node that does not answer, of a service", "node-lost").objects([service(1, pod(1), status(lost))]),
+        of(
+            "a node that does not answer",
+            "node-lost",
+            status(lost.clone()),
+        ),
+        new("a node that does not answer, of a service", "node-lost").objects([service(
+            1,
+            pod(1),
+            status(lost),
+        )]),
         new("a deadline", "deadline").objects([late]),
         of(
             "a deadline of the pod",
@@ -122,11 +191,33 @@ pub fn setups() -> Vec<Setup> {
                 json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed due to requested number of devices unavailable"}),
             ),
         ),
-        of("a check that kills", "probe-killed", ended(137, "Error", json!({})))
-            .told("Killing", "Container main failed liveness probe, will be restarted")
-            .without_events("signal"),
-        gone(of("its pods are gone", "retries-exhausted", ended(1, "Error", json!({})))),
-        gone(new("its pods are gone, and its policy kept the code", "exit-code").objects([coded])),
-        new("being deleted", "deleted").objects([leaving]).act(&["delete", "job", "train", "--wait=false"]),
+        of(
+            "a check that kills",
+            "probe-killed",
+            ended(137, "Error", json!({})),
+        )
+        .told(
+            "Killing",
+            "Container main failed liveness probe, will be restarted",
+        )
+        .without_events("signal"),
+        gone(of(
+            "its pods are gone",
+            "retries-exhausted",
+            ended(1, "Error", json!({})),
+        )),
+        gone(
+            new(
+                "its pods are gone, and its policy kept the code",
+                "exit-code",
+            )
+            .objects([coded]),
+        ),
+        new("being deleted", "deleted").objects([leaving]).act(&[
+            "delete",
+            "job",
+            "train",
+            "--wait=false",
+        ]),
     ]
 }

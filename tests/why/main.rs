@@ -1,7 +1,8 @@
-//! How often `why` is right: a corpus of labelled scenarios on a real control plane. Each setup is asked about three times: by an
-//! administrator, by a user who may not list nodes, and after the events are gone. What the visible data cannot decide is labelled
-//! `unknown` and scored apart; a confident answer that is wrong there fails the test. `cargo test --test why -- --nocapture` prints
-//! the accuracy of each family.
+//! How often `why` is right: a corpus of labelled scenarios on a real control plane. Each setup is
+//! asked about three times: by an administrator, by a user who may not list nodes, and after the
+//! events are gone. What the visible data cannot decide is labelled `unknown` and scored apart; a
+//! confident answer that is wrong there fails the test. `cargo test --test why -- --nocapture`
+//! prints the accuracy of each family.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod dead;
@@ -45,14 +46,21 @@ struct Asked {
 
 impl Asked {
     fn top(&self) -> &str {
-        self.answer["causes"][0]["cause"].as_str().unwrap_or("unknown")
+        self.answer["causes"][0]["cause"]
+            .as_str()
+            .unwrap_or("unknown")
     }
 }
 
 fn ask(cluster: &Cluster, persona: Persona, setup: &Setup) -> Run {
     let mut command = gpuctl();
     command.env("KUBECONFIG", cluster.kubeconfig(persona));
-    command.args(["why", &format!("{}/{}", setup.namespace, setup.subject), "-o", "json"]);
+    command.args([
+        "why",
+        &format!("{}/{}", setup.namespace, setup.subject),
+        "-o",
+        "json",
+    ]);
     run(command, "")
 }
 
@@ -61,39 +69,72 @@ fn causes_are_named_as_they_are() {
     let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
     let admin = cluster.kubectl(Persona::Admin);
     let mut setups: Vec<Setup> = Vec::new();
-    for setup in [room::setups(), rules::setups(), start::setups(), dead::setups(), pairs::setups()].into_iter().flatten() {
+    for setup in [
+        room::setups(),
+        rules::setups(),
+        start::setups(),
+        dead::setups(),
+        pairs::setups(),
+    ]
+    .into_iter()
+    .flatten()
+    {
         let number = setups.len();
         setups.push(setup.named(number));
     }
     let list = |items: Vec<Value>| json!({"apiVersion": "v1", "kind": "List", "items": items});
     admin.apply(&list(setups.iter().map(Setup::namespace_object).collect()));
     admin.apply(&list(setups.iter().map(Setup::role_binding).collect()));
-    let (ready, unready): (Vec<Value>, Vec<Value>) =
-        setups.iter().flat_map(|setup| setup.nodes.clone()).partition(|node| node["metadata"]["labels"]["type"] == "kwok");
+    let (ready, unready): (Vec<Value>, Vec<Value>) = setups
+        .iter()
+        .flat_map(|setup| setup.nodes.clone())
+        .partition(|node| node["metadata"]["labels"]["type"] == "kwok");
     cluster.add_nodes(&ready);
     admin.apply(&list(unready));
     for setup in &setups {
         for (resource, message) in &setup.judged {
             let message = *message;
-            cluster.judge_by(&setup.namespace, resource, Box::new(move |_| Some(json!({"code": 403, "message": message}))));
+            cluster.judge_by(
+                &setup.namespace,
+                resource,
+                Box::new(move |_| Some(json!({"code": 403, "message": message}))),
+            );
         }
     }
-    admin.apply(&list(setups.iter().flat_map(|setup| setup.before.clone()).collect()));
-    // Quotas, policies and webhooks hold a moment after they are made; pods that hold GPUs are counted when they are bound.
+    admin.apply(&list(
+        setups
+            .iter()
+            .flat_map(|setup| setup.before.clone())
+            .collect(),
+    ));
+    // Quotas, policies and webhooks hold a moment after they are made; pods that hold GPUs are
+    // counted when they are bound.
     thread::sleep(Duration::from_secs(8));
-    admin.apply(&list(setups.iter().flat_map(|setup| setup.objects.clone()).collect()));
+    admin.apply(&list(
+        setups
+            .iter()
+            .flat_map(|setup| setup.objects.clone())
+            .collect(),
+    ));
     let made = Instant::now();
     thread::sleep(Duration::from_secs(12));
     for setup in &setups {
         setup.acts(&admin);
     }
-    admin.apply(&list(setups.iter().flat_map(|setup| setup.events(&admin)).collect()));
+    admin.apply(&list(
+        setups
+            .iter()
+            .flat_map(|setup| setup.events(&admin))
+            .collect(),
+    ));
     thread::sleep(Duration::from_secs(20).saturating_sub(made.elapsed()) + Duration::from_secs(3));
 
     let mut asked = Vec::new();
     let mut look = |view: View, persona: Persona| {
         for setup in &setups {
-            let Some(label) = setup.label(view) else { continue };
+            let Some(label) = setup.label(view) else {
+                continue;
+            };
             let answer = ask(&cluster, persona, setup).ok();
             asked.push(Asked {
                 family: setup.family,
@@ -111,14 +152,26 @@ fn causes_are_named_as_they_are() {
     admin.run(&["delete", "events", "-A", "--all", "--wait=false"]);
     look(View::WithoutEvents, Persona::Admin);
     report(&asked);
-    let nobody = Setup { namespace: "why-0".to_owned(), subject: "trian", ..setups[0].clone() };
-    ask(&cluster, Persona::Admin, &nobody).exits(4).says("did you mean `train`?");
+    let nobody = Setup {
+        namespace: "why-0".to_owned(),
+        subject: "trian",
+        ..setups[0].clone()
+    };
+    ask(&cluster, Persona::Admin, &nobody)
+        .exits(4)
+        .says("did you mean `train`?");
 }
 
-/// Prints the accuracy of each family, and fails below 95 % or for a wrong answer where nothing could be known.
-#[expect(clippy::disallowed_macros, clippy::cast_precision_loss, reason = "the accuracy is what this test prints")]
+/// Prints the accuracy of each family, and fails below 95 % or for a wrong answer where nothing
+/// could be known.
+#[expect(
+    clippy::disallowed_macros,
+    clippy::cast_precision_loss,
+    reason = "the accuracy is what this test prints"
+)]
 fn report(asked: &[Asked]) {
-    let (open, decided): (Vec<&Asked>, Vec<&Asked>) = asked.iter().partition(|one| one.label == "unknown");
+    let (open, decided): (Vec<&Asked>, Vec<&Asked>) =
+        asked.iter().partition(|one| one.label == "unknown");
     let mut families: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut views: BTreeMap<View, (usize, usize)> = BTreeMap::new();
     let (mut right, mut wrong) = (0, Vec::new());
@@ -130,34 +183,77 @@ fn report(asked: &[Asked]) {
         let view = views.entry(one.view).or_default();
         *view = (view.0 + usize::from(good), view.1 + 1);
         if !good {
-            wrong.push(format!("{}: {} instead of {}: {}", one.title, one.top(), one.label, one.answer["sentence"]));
+            wrong.push(format!(
+                "{}: {} instead of {}: {}",
+                one.title,
+                one.top(),
+                one.label,
+                one.answer["sentence"]
+            ));
         }
     }
-    // Where nothing decides, «unknown» is right, and so is a list of several that prefers none of them.
+    // Where nothing decides, «unknown» is right, and so is a list of several that prefers none of
+    // them.
     let fair = |one: &Asked| {
         let causes = one.answer["causes"].as_array().cloned().unwrap_or_default();
         one.top() == "unknown"
             || one.top() == one.truth
-            || causes.len() > 1 && causes.iter().all(|cause| cause["weight"] == causes[0]["weight"])
+            || causes.len() > 1
+                && causes
+                    .iter()
+                    .all(|cause| cause["weight"] == causes[0]["weight"])
     };
     let guesses: Vec<String> = open
         .iter()
         .filter(|one| !fair(one))
-        .map(|one| format!("{}: {} is a guess: {}", one.title, one.top(), one.answer["sentence"]))
+        .map(|one| {
+            format!(
+                "{}: {} is a guess: {}",
+                one.title,
+                one.top(),
+                one.answer["sentence"]
+            )
+        })
         .collect();
-    let mut text = format!("{} scenarios, {} of them undecidable\n", asked.len(), open.len());
+    let mut text = format!(
+        "{} scenarios, {} of them undecidable\n",
+        asked.len(),
+        open.len()
+    );
     let mut line = |name: &str, (right, all): (usize, usize)| {
-        text.push_str(&format!("  {name:<15} {right} of {all} ({:.1} %)\n", 100.0 * right as f64 / all as f64));
+        text.push_str(&format!(
+            "  {name:<15} {right} of {all} ({:.1} %)\n",
+            100.0 * right as f64 / all as f64
+        ));
     };
-    families.iter().for_each(|(family, count)| line(family, *count));
-    views.iter().for_each(|(view, count)| line(&format!("{view:?}"), *count));
+    families
+        .iter()
+        .for_each(|(family, count)| line(family, *count));
+    views
+        .iter()
+        .for_each(|(view, count)| line(&format!("{view:?}"), *count));
     line("without a guess", (open.len() - guesses.len(), open.len()));
     line("top-1", (right, decided.len()));
-    wrong.iter().chain(&guesses).for_each(|one| text.push_str(&format!("  wrong: {one}\n")));
+    wrong
+        .iter()
+        .chain(&guesses)
+        .for_each(|one| text.push_str(&format!("  wrong: {one}\n")));
     println!("{text}");
     assert!(asked.len() >= 200, "{} scenarios", asked.len());
-    assert!(right * 100 >= decided.len() * 95, "{right} of {}", decided.len());
+    assert!(
+        right * 100 >= decided.len() * 95,
+        "{right} of {}",
+        decided.len()
+    );
     assert!(guesses.is_empty(), "{guesses:?}");
-    let largest = asked.iter().max_by_key(|one| one.bytes).expect("something was asked");
-    assert!(largest.bytes <= 2048, "{}: {} bytes", largest.title, largest.bytes);
+    let largest = asked
+        .iter()
+        .max_by_key(|one| one.bytes)
+        .expect("something was asked");
+    assert!(
+        largest.bytes <= 2048,
+        "{}: {} bytes",
+        largest.title,
+        largest.bytes
+    );
 }

@@ -7,13 +7,18 @@ use crate::setup::{GPU, Setup, container, ended, gpus, holder, job, job_with, po
 pub fn setups() -> Vec<Setup> {
     let new = |title: &str, truth| Setup::new("pairs", title, truth);
     let full = |index| holder(index, &json!({GPU: "8"}));
-    let tainted =
-        |index| with(gpus(index), json!({"spec": {"taints": [{"key": "example.com/reserved", "effect": "NoSchedule"}]}}));
+    let tainted = |index| {
+        with(
+            gpus(index),
+            json!({"spec": {"taints": [{"key": "example.com/reserved", "effect": "NoSchedule"}]}}),
+        )
+    };
     let cordoned = |index| with(gpus(index), json!({"spec": {"unschedulable": true}}));
     let cpu = |gpus| container(pod(gpus), json!({"resources": {"requests": {"cpu": "16"}}}));
     let busy = |index| holder(index, &json!({"cpu": "90"}));
     vec![
-        // Without nodes the scheduler's sentence counts them, and resources come last in its order of filters.
+        // Without nodes the scheduler's sentence counts them, and resources come last in its order
+        // of filters.
         new("two full, one cordoned", "insufficient-gpu").nodes([gpus(0), gpus(1), cordoned(2)]).before([full(0), full(1)]).objects([job(1, pod(8))]),
         new("two full, one tainted", "insufficient-gpu").nodes([gpus(0), gpus(1), tainted(2)]).before([full(0), full(1)]).objects([job(1, pod(8))]),
         new("one full, two without CPU", "insufficient-cpu")

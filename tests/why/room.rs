@@ -13,7 +13,10 @@ fn machine(resource: &str, amount: &str) -> Value {
 }
 
 fn asks(gpus: u32, resource: &str, amount: &str) -> Value {
-    container(pod(gpus), json!({"resources": {"requests": {resource: amount}}}))
+    container(
+        pod(gpus),
+        json!({"resources": {"requests": {resource: amount}}}),
+    )
 }
 
 fn cordoned(index: usize) -> Value {
@@ -21,7 +24,10 @@ fn cordoned(index: usize) -> Value {
 }
 
 fn tainted(index: usize, key: &str) -> Value {
-    with(gpus(index), json!({"spec": {"taints": [{"key": key, "value": "x", "effect": "NoSchedule"}]}}))
+    with(
+        gpus(index),
+        json!({"spec": {"taints": [{"key": key, "value": "x", "effect": "NoSchedule"}]}}),
+    )
 }
 
 /// A volume that only nodes of another zone can mount, with its claim.
@@ -38,41 +44,56 @@ fn far_volume() -> [Value; 2] {
 }
 
 pub fn mounts(spec: Value, claim: &str) -> Value {
-    with(spec, json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}))
+    with(
+        spec,
+        json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}),
+    )
 }
 
 pub fn setups() -> Vec<Setup> {
     let new = |title: &str, truth| Setup::new("room", title, truth);
     let of_type = |product: &str| {
-        let term = json!([{"matchExpressions": [{"key": A100.0, "operator": "In", "values": [product]}]}]);
+        let term =
+            json!([{"matchExpressions": [{"key": A100.0, "operator": "In", "values": [product]}]}]);
         let mut spec = with(
             pod(1),
             json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": term}}}}),
         );
         spec["nodeSelector"] = json!({});
-        with(job(1, spec), json!({"metadata": {"labels": {"gpuctl/gpu-type": product}}}))
+        with(
+            job(1, spec),
+            json!({"metadata": {"labels": {"gpuctl/gpu-type": product}}}),
+        )
     };
     let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "minDomains": 2, "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"gpuctl/job": "train"}}}]});
     let beside = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
         [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "nobody"}}}]}}});
-    let port = |gpus| container(pod(gpus), json!({"ports": [{"containerPort": 9000, "hostPort": 9000}]}));
+    let port = |gpus| {
+        container(
+            pod(gpus),
+            json!({"ports": [{"containerPort": 9000, "hostPort": 9000}]}),
+        )
+    };
     let port_holder = || {
         let mut holder = holder(0, &held(1));
-        holder["spec"]["containers"][0]["ports"] = json!([{"containerPort": 9000, "hostPort": 9000}]);
+        holder["spec"]["containers"][0]["ports"] =
+            json!([{"containerPort": 9000, "hostPort": 9000}]);
         holder
     };
     let claim = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "devices"},
         "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": format!("{NS}.example.com")}}]}}}});
     let class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": format!("{NS}.example.com")}, "spec": {}});
     let claims = container(
-        with(pod(0), json!({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "devices"}]})),
+        with(
+            pod(0),
+            json!({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "devices"}]}),
+        ),
         json!({"resources": {"claims": [{"name": "gpu"}]}}),
     );
     // Classes as the vendor's driver makes them, with devices of their own.
     let driver = format!("gpu.{NS}.example.com");
-    let whole =
-        json!([{"cel": {"expression": format!("device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'")}}]);
+    let whole = json!([{"cel": {"expression": format!("device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'")}}]);
     let served_class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": format!("{NS}.example.com")}, "spec": {"selectors": whole}});
     let two = |class: &str| {
         json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "devices"},
@@ -109,18 +130,24 @@ pub fn setups() -> Vec<Setup> {
     );
     unready["metadata"]["labels"]["type"] = json!("dead");
     vec![
-        new("one full node", "insufficient-gpu").nodes([gpus(0)]).before([holder(0, &held(8))]).objects([job(1, pod(4))]),
+        new("one full node", "insufficient-gpu")
+            .nodes([gpus(0)])
+            .before([holder(0, &held(8))])
+            .objects([job(1, pod(4))]),
         new("two full nodes", "insufficient-gpu")
             .nodes([gpus(0), gpus(1)])
             .before([holder(0, &held(8)), holder(1, &held(8))])
             .objects([job(1, pod(1))]),
-        new("three of eight free", "insufficient-gpu").nodes([gpus(0)]).before([holder(0, &held(5))]).objects([job(1, pod(4))]),
-        new("the second of two pods", "insufficient-gpu").nodes([gpus(0)]).objects([job(2, pod(8))]),
-        new("a service's second replica", "insufficient-gpu").nodes([gpus(0)]).objects([crate::setup::service(
-            2,
-            pod(8),
-            json!({}),
-        )]),
+        new("three of eight free", "insufficient-gpu")
+            .nodes([gpus(0)])
+            .before([holder(0, &held(5))])
+            .objects([job(1, pod(4))]),
+        new("the second of two pods", "insufficient-gpu")
+            .nodes([gpus(0)])
+            .objects([job(2, pod(8))]),
+        new("a service's second replica", "insufficient-gpu")
+            .nodes([gpus(0)])
+            .objects([crate::setup::service(2, pod(8), json!({}))]),
         new("three free on each of two", "fragmented")
             .nodes([gpus(0), gpus(1)])
             .before([holder(0, &held(5)), holder(1, &held(5))])
@@ -128,7 +155,11 @@ pub fn setups() -> Vec<Setup> {
             .without_nodes("insufficient-gpu"),
         new("four free on each of three", "fragmented")
             .nodes([gpus(0), gpus(1), gpus(2)])
-            .before([holder(0, &held(4)), holder(1, &held(4)), holder(2, &held(4))])
+            .before([
+                holder(0, &held(4)),
+                holder(1, &held(4)),
+                holder(2, &held(4)),
+            ])
             .objects([job(1, pod(8))])
             .without_nodes("insufficient-gpu"),
         new("CPU held", "insufficient-cpu")
@@ -137,7 +168,10 @@ pub fn setups() -> Vec<Setup> {
             .objects([job(1, asks(1, "cpu", "16"))]),
         new("CPU held on two nodes", "insufficient-cpu")
             .nodes([gpus(0), gpus(1)])
-            .before([holder(0, &machine("cpu", "90")), holder(1, &machine("cpu", "95"))])
+            .before([
+                holder(0, &machine("cpu", "90")),
+                holder(1, &machine("cpu", "95")),
+            ])
             .objects([job(1, asks(2, "cpu", "8"))]),
         new("memory held", "insufficient-memory")
             .nodes([gpus(0)])
@@ -147,7 +181,10 @@ pub fn setups() -> Vec<Setup> {
             .nodes([gpus(0)])
             .before([holder(0, &machine("ephemeral-storage", "2000Gi"))])
             .objects([job(1, asks(1, "ephemeral-storage", "100Gi"))]),
-        new("no pod more", "insufficient-pods").nodes([few]).before([holder(0, &held(1))]).objects([job(1, pod(1))]),
+        new("no pod more", "insufficient-pods")
+            .nodes([few])
+            .before([holder(0, &held(1))])
+            .objects([job(1, pod(1))]),
         new("a type that nobody has", "gpu-type-absent")
             .nodes([gpus(0)])
             .objects([of_type("NVIDIA-H200")])
@@ -164,7 +201,10 @@ pub fn setups() -> Vec<Setup> {
             .nodes([gpus(0)])
             .objects([job(1, asks(1, "cpu", "200"))])
             .without_nodes("insufficient-cpu"),
-        new("reserved", "taint").nodes([tainted(0, "example.com/reserved")]).objects([job(1, pod(1))]).without_nodes("unknown"),
+        new("reserved", "taint")
+            .nodes([tainted(0, "example.com/reserved")])
+            .objects([job(1, pod(1))])
+            .without_nodes("unknown"),
         new("reserved for a team", "taint")
             .nodes([tainted(0, "team"), tainted(1, "team")])
             .objects([job(1, pod(8))])
@@ -175,25 +215,52 @@ pub fn setups() -> Vec<Setup> {
             .without_nodes("unknown"),
         new("a zone that nobody has", "node-selector")
             .nodes([gpus(0)])
-            .objects([job(1, with(pod(1), json!({"nodeSelector": {"topology.kubernetes.io/zone": "mars"}})))])
+            .objects([job(
+                1,
+                with(
+                    pod(1),
+                    json!({"nodeSelector": {"topology.kubernetes.io/zone": "mars"}}),
+                ),
+            )])
             .without_nodes("unknown"),
-        new("one cordoned node", "cordoned").nodes([cordoned(0)]).objects([job(1, pod(8))]).without_nodes("unknown"),
+        new("one cordoned node", "cordoned")
+            .nodes([cordoned(0)])
+            .objects([job(1, pod(8))])
+            .without_nodes("unknown"),
         new("two cordoned nodes", "cordoned")
             .nodes([cordoned(0), cordoned(1)])
             .objects([job(1, pod(1))])
             .without_nodes("unknown"),
-        new("a node that never came up", "node-faulty").nodes([unready]).objects([job(1, pod(1))]).without_nodes("unknown"),
+        new("a node that never came up", "node-faulty")
+            .nodes([unready])
+            .objects([job(1, pod(1))])
+            .without_nodes("unknown"),
         new("a volume elsewhere", "volume-topology")
             .nodes([gpus(0)])
             .before(far_volume())
             .objects([job(1, mounts(pod(1), "data"))]),
-        new("spread over two hosts of one", "topology-spread").nodes([gpus(0)]).objects([job(2, with(pod(1), spread))]),
-        new("beside nobody", "pod-affinity").nodes([gpus(0)]).objects([job(1, with(pod(1), beside))]),
-        new("a port that is taken", "host-port").nodes([gpus(0)]).before([port_holder()]).objects([job(1, port(1))]),
-        new("devices that nobody has", "device-claim").nodes([gpus(0)]).before([class, claim]).objects([job(1, claims.clone())]),
+        new("spread over two hosts of one", "topology-spread")
+            .nodes([gpus(0)])
+            .objects([job(2, with(pod(1), spread))]),
+        new("beside nobody", "pod-affinity")
+            .nodes([gpus(0)])
+            .objects([job(1, with(pod(1), beside))]),
+        new("a port that is taken", "host-port")
+            .nodes([gpus(0)])
+            .before([port_holder()])
+            .objects([job(1, port(1))]),
+        new("devices that nobody has", "device-claim")
+            .nodes([gpus(0)])
+            .before([class, claim])
+            .objects([job(1, claims.clone())]),
         new("devices that another pod claims", "device-claim")
             .nodes([gpus(0)])
-            .before([served_class.clone(), slice(json!([])), two(&own), class_holder()])
+            .before([
+                served_class.clone(),
+                slice(json!([])),
+                two(&own),
+                class_holder(),
+            ])
             .objects([job(1, claims.clone())]),
         new("devices that are tainted", "device-taint")
             .nodes([gpus(0)])
@@ -208,7 +275,10 @@ pub fn setups() -> Vec<Setup> {
         new("a victim that does not end", "preemption-pending")
             .nodes([gpus(0)])
             .before([silent(0), urgent])
-            .objects([job(1, with(pod(8), json!({"priorityClassName": format!("{NS}-urgent")})))]),
+            .objects([job(
+                1,
+                with(pod(8), json!({"priorityClassName": format!("{NS}-urgent")})),
+            )]),
         Setup {
             told: vec![crate::setup::Told {
                 reason: "TriggeredScaleUp",

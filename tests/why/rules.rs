@@ -42,7 +42,8 @@ fn dead_webhook() -> Value {
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]}]})
 }
 
-/// A group of KAI's whose queue may have no more, with its pod. Stands in for KAI's scheduler and definition.
+/// A group of KAI's whose queue may have no more, with its pod. Stands in for KAI's scheduler and
+/// definition.
 fn kai() -> Setup {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -60,7 +61,14 @@ fn kai() -> Setup {
         .nodes([gpus(0)])
         .before([definition])
         .objects([group, waits])
-        .act(&["patch", "pod", "train", "--subresource=status", "-p", KAI_WAITS])
+        .act(&[
+            "patch",
+            "pod",
+            "train",
+            "--subresource=status",
+            "-p",
+            KAI_WAITS,
+        ])
         .without_nodes("unknown")
 }
 
@@ -69,7 +77,10 @@ const KAI_WAITS: &str = r#"{"status": {"conditions": [{"type": "PodScheduled", "
 
 pub fn setups() -> Vec<Setup> {
     let new = |title: &str, truth| Setup::new("rules", title, truth).nodes([gpus(0)]);
-    let on_host = with(pod(1), json!({"volumes": [{"name": "host", "hostPath": {"path": "/data"}}]}));
+    let on_host = with(
+        pod(1),
+        json!({"volumes": [{"name": "host", "hostPath": {"path": "/data"}}]}),
+    );
     let suspended = |labels: bool| {
         let mut one = with(job(1, pod(1)), json!({"spec": {"suspend": true}}));
         // Kubernetes gives a Job without labels those of its pods.

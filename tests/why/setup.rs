@@ -1,4 +1,5 @@
-//! One setup: a namespace with nodes of its own, what is made before the job, the job, what is done to it, and the cause.
+//! One setup: a namespace with nodes of its own, what is made before the job, the job, what is done
+//! to it, and the cause.
 
 use gpuctl_sandbox::nodes::node;
 use gpuctl_sandbox::{Kubectl, Persona};
@@ -21,7 +22,8 @@ pub enum Act {
     Kubectl(Vec<&'static str>),
 }
 
-/// An event that a simulated node, or a controller that is not there, would write about a pod of the job.
+/// An event that a simulated node, or a controller that is not there, would write about a pod of
+/// the job.
 #[derive(Clone, Copy, Debug)]
 pub struct Told {
     pub reason: &'static str,
@@ -86,7 +88,12 @@ impl Setup {
     }
 
     pub fn told(mut self, reason: &'static str, message: &'static str) -> Self {
-        self.told.push(Told { reason, message, warning: true, about: "Pod" });
+        self.told.push(Told {
+            reason,
+            message,
+            warning: true,
+            about: "Pod",
+        });
         self
     }
 
@@ -96,11 +103,17 @@ impl Setup {
     }
 
     pub fn without_nodes(self, label: &'static str) -> Self {
-        Self { without_nodes: Some(label), ..self }
+        Self {
+            without_nodes: Some(label),
+            ..self
+        }
     }
 
     pub fn without_events(self, label: &'static str) -> Self {
-        Self { without_events: Some(label), ..self }
+        Self {
+            without_events: Some(label),
+            ..self
+        }
     }
 
     /// Gives it a namespace, whose name its nodes and objects carry.
@@ -108,29 +121,35 @@ impl Setup {
         self.namespace = format!("why-{number}");
         let ended = format!("{:.0}", jiff::Timestamp::now());
         let own = |value: &mut Value| {
-            let text = value.to_string().replace(NS, &self.namespace).replace(ENDED, &ended);
+            let text = value
+                .to_string()
+                .replace(NS, &self.namespace)
+                .replace(ENDED, &ended);
             *value = serde_json::from_str(&text).unwrap();
         };
         self.nodes.iter_mut().for_each(own);
-        self.before.iter_mut().chain(&mut self.objects).for_each(|object| {
-            own(object);
-            let cluster_wide = [
-                "PersistentVolume",
-                "StorageClass",
-                "ValidatingAdmissionPolicy",
-                "ValidatingAdmissionPolicyBinding",
-                "ResourceSlice",
-                "CustomResourceDefinition",
-            ];
-            let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-            if !cluster_wide.contains(&kind.as_str())
-                && !kind.ends_with("WebhookConfiguration")
-                && kind != "PriorityClass"
-                && kind != "DeviceClass"
-            {
-                object["metadata"]["namespace"] = json!(self.namespace);
-            }
-        });
+        self.before
+            .iter_mut()
+            .chain(&mut self.objects)
+            .for_each(|object| {
+                own(object);
+                let cluster_wide = [
+                    "PersistentVolume",
+                    "StorageClass",
+                    "ValidatingAdmissionPolicy",
+                    "ValidatingAdmissionPolicyBinding",
+                    "ResourceSlice",
+                    "CustomResourceDefinition",
+                ];
+                let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+                if !cluster_wide.contains(&kind.as_str())
+                    && !kind.ends_with("WebhookConfiguration")
+                    && kind != "PriorityClass"
+                    && kind != "DeviceClass"
+                {
+                    object["metadata"]["namespace"] = json!(self.namespace);
+                }
+            });
         self
     }
 
@@ -148,7 +167,10 @@ impl Setup {
 
     pub fn acts(&self, admin: &Kubectl) {
         for Act::Kubectl(arguments) in &self.acts {
-            let _ = admin.try_run(&[&["-n", &self.namespace], arguments.as_slice()].concat(), "");
+            let _ = admin.try_run(
+                &[&["-n", &self.namespace], arguments.as_slice()].concat(),
+                "",
+            );
         }
     }
 
@@ -159,12 +181,17 @@ impl Setup {
         }
         let list = admin.json(&["get", "pods", "-n", &self.namespace, "-l", "gpuctl/job"]);
         let pod = &list["items"][0];
-        let now = pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
+        let now = pod["metadata"]["creationTimestamp"]
+            .as_str()
+            .unwrap_or_default();
         let event = |(index, told): (usize, &Told)| {
             let (about, namespace) = match told.about {
                 "Node" => {
                     let name = &pod["spec"]["nodeName"];
-                    (json!({"kind": "Node", "apiVersion": "v1", "name": name, "uid": name}), "default")
+                    (
+                        json!({"kind": "Node", "apiVersion": "v1", "name": name, "uid": name}),
+                        "default",
+                    )
                 }
                 _ => {
                     let meta = &pod["metadata"];
@@ -201,7 +228,9 @@ pub fn gpus(index: usize) -> Value {
 
 /// A pod that holds so much of a node.
 pub fn holder(index: usize, requests: &Value) -> Value {
-    let limits = requests.get(GPU).map_or(json!({}), |gpus| json!({GPU: gpus}));
+    let limits = requests
+        .get(GPU)
+        .map_or(json!({}), |gpus| json!({GPU: gpus}));
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("holder-{index}")},
         "spec": {"nodeName": format!("{NS}-{index}"), "tolerations": [{"operator": "Exists"}],
             "containers": [{"name": "main", "image": "busybox", "resources": {"requests": requests, "limits": limits}}]}})
@@ -210,7 +239,11 @@ pub fn holder(index: usize, requests: &Value) -> Value {
 /// The specification of a pod of the setup's that asks for so many GPUs.
 pub fn pod(gpus: u32) -> Value {
     let amount = json!({GPU: gpus.to_string()});
-    let resources = if gpus == 0 { json!({}) } else { json!({"requests": amount, "limits": amount}) };
+    let resources = if gpus == 0 {
+        json!({})
+    } else {
+        json!({"requests": amount, "limits": amount})
+    };
     json!({"nodeSelector": {"scenario": NS}, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
         "containers": [{"name": "main", "image": "busybox", "resources": resources}]})
 }
@@ -268,14 +301,15 @@ pub fn status(status: Value) -> Value {
 
 /// A container that waits.
 pub fn waiting(reason: &str, message: &str) -> Value {
-    status(json!({"phase": "Pending", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": false,
-        "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}]}))
+    status(
+        json!({"phase": "Pending", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": false,
+        "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}]}),
+    )
 }
 
 /// A pod whose container ended.
 pub fn ended(code: i32, reason: &str, more: Value) -> Value {
-    let end =
-        json!({"exitCode": code, "reason": reason, "startedAt": "2026-01-31T10:00:00Z", "finishedAt": "2026-01-31T10:51:00Z"});
+    let end = json!({"exitCode": code, "reason": reason, "startedAt": "2026-01-31T10:00:00Z", "finishedAt": "2026-01-31T10:51:00Z"});
     let base = json!({"phase": "Failed", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": false,
         "restartCount": 0, "state": {"terminated": end}}]});
     status(with(base, more))

@@ -1,5 +1,6 @@
-//! Pods that have a node and do not start. The simulated kubelet reports what real ones do, in the words of kubelet 1.36 and
-//! containerd 2.2; `cargo reality` holds some of them against the real ones.
+//! Pods that have a node and do not start. The simulated kubelet reports what real ones do, in the
+//! words of kubelet 1.36 and containerd 2.2; `cargo reality` holds some of them against the real
+//! ones.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,14 @@ const REFERENCE: &str = "registry.example.com/team/train:v7";
 
 fn image(reason: &str, words: &str) -> Value {
     let message = format!("Back-off pulling image \"{REFERENCE}\": ErrImagePull: {words}");
-    waiting(reason, if reason == "ErrImagePull" { words } else { &message })
+    waiting(
+        reason,
+        if reason == "ErrImagePull" {
+            words
+        } else {
+            &message
+        },
+    )
 }
 
 fn pull(words: &str) -> String {
@@ -20,7 +28,9 @@ fn pull(words: &str) -> String {
 
 pub fn setups() -> Vec<Setup> {
     let new = |title: &str, truth| Setup::new("start", title, truth).nodes([gpus(0)]);
-    let of = |title: &str, truth, annotations| new(title, truth).objects([job_with(1, pod(1), annotations)]);
+    let of = |title: &str, truth, annotations| {
+        new(title, truth).objects([job_with(1, pod(1), annotations)])
+    };
     let creating = || waiting("ContainerCreating", "");
     let running = |more: Value| {
         let base = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "False"}],
@@ -50,7 +60,10 @@ pub fn setups() -> Vec<Setup> {
             "restartCount": 0, "state": {"running": {"startedAt": "2026-01-31T10:00:00Z"}}}],
             "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": false, "restartCount": 0,
                 "state": {"waiting": {"reason": "PodInitializing"}}}]});
-        let spec = with(pod(1), json!({"initContainers": [{"name": "fetch", "image": "busybox"}]}));
+        let spec = with(
+            pod(1),
+            json!({"initContainers": [{"name": "fetch", "image": "busybox"}]}),
+        );
         job_with(1, spec, status(statuses))
     };
     let broken_init = {
@@ -59,7 +72,10 @@ pub fn setups() -> Vec<Setup> {
             "lastState": {"terminated": {"exitCode": 2, "reason": "Error"}}}],
             "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": false, "restartCount": 0,
                 "state": {"waiting": {"reason": "PodInitializing"}}}]});
-        let spec = with(pod(1), json!({"initContainers": [{"name": "fetch", "image": "busybox"}]}));
+        let spec = with(
+            pod(1),
+            json!({"initContainers": [{"name": "fetch", "image": "busybox"}]}),
+        );
         job_with(1, spec, status(statuses))
     };
     vec![

@@ -1,5 +1,5 @@
-//! What a fuzzer feeds with answers of an API server: pages in both encodings, watches, logs. It knows no expected values, only what holds
-//! for all bytes. Built for fuzzers and for tests.
+//! What a fuzzer feeds with answers of an API server: pages in both encodings, watches, logs. It
+//! knows no expected values, only what holds for all bytes. Built for fuzzers and for tests.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -23,16 +23,27 @@ fn message(path: &str) -> &'static Message {
 pub fn protobuf_page(bytes: &[u8]) {
     let pods = message(PODS);
     let whole = protobuf::decode::<ListPage<WirePod<'_>>>(bytes, pods);
-    let known: Vec<Pod> = whole.iter().flat_map(|page| page.items.iter().map(WirePod::pod)).collect();
+    let known: Vec<Pod> = whole
+        .iter()
+        .flat_map(|page| page.items.iter().map(WirePod::pod))
+        .collect();
     let held = protobuf::decode::<ListPage<HeldPod<'_>>>(bytes, pods);
     if let Ok(held) = held {
         let consumers = ConsumerReader::default().living(&held.items);
         let living = known.iter().filter(|pod| !pod.ended()).count();
-        assert!(whole.is_err() || living == consumers.len(), "two structs read another number of pods");
+        assert!(
+            whole.is_err() || living == consumers.len(),
+            "two structs read another number of pods"
+        );
         let (number, sums) = (consumers.len(), Consumers::from_iter(consumers));
         assert!(sums.with_devices.len() <= number, "pods were made up");
     }
-    for path in [PODS, "/api/v1/nodes", "/apis/batch/v1/jobs", "/apis/apps/v1/statefulsets"] {
+    for path in [
+        PODS,
+        "/api/v1/nodes",
+        "/apis/batch/v1/jobs",
+        "/apis/apps/v1/statefulsets",
+    ] {
         let _ = protobuf::decode::<Value>(bytes, message(path));
     }
 }
@@ -40,11 +51,17 @@ pub fn protobuf_page(bytes: &[u8]) {
 /// Reads a list in JSON, in every struct that it is read into.
 pub fn json_page(bytes: &[u8]) {
     let whole = serde_json::from_slice::<ListPage<WirePod<'_>>>(bytes);
-    let known: Vec<Pod> = whole.iter().flat_map(|page| page.items.iter().map(WirePod::pod)).collect();
+    let known: Vec<Pod> = whole
+        .iter()
+        .flat_map(|page| page.items.iter().map(WirePod::pod))
+        .collect();
     if let Ok(held) = serde_json::from_slice::<ListPage<HeldPod<'_>>>(bytes) {
         let consumers = ConsumerReader::default().living(&held.items);
         let living = known.iter().filter(|pod| !pod.ended()).count();
-        assert!(whole.is_err() || living == consumers.len(), "two structs read another number of pods");
+        assert!(
+            whole.is_err() || living == consumers.len(),
+            "two structs read another number of pods"
+        );
         let (number, sums) = (consumers.len(), Consumers::from_iter(consumers));
         assert!(sums.with_devices.len() <= number, "pods were made up");
     }
@@ -56,14 +73,23 @@ pub fn watch(bytes: &[u8]) {
     for line in in_pieces(bytes) {
         heard.is_news(&line);
         let event = serde_json::from_slice::<Value>(&line);
-        let is_kept = event.is_ok_and(|event| !["DELETED", "ERROR"].iter().any(|kind| event["type"] == *kind));
-        assert!(!(heard.is_news(&line) && is_kept), "the same event is news twice");
+        let is_kept = event.is_ok_and(|event| {
+            !["DELETED", "ERROR"]
+                .iter()
+                .any(|kind| event["type"] == *kind)
+        });
+        assert!(
+            !(heard.is_news(&line) && is_kept),
+            "the same event is news twice"
+        );
     }
 }
 
 /// Reads a kubeconfig as the library does that gpuctl uses.
 pub fn kubeconfig(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
     let _ = kube::config::Kubeconfig::from_yaml(text);
 }
 
@@ -77,8 +103,15 @@ fn in_pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
         splitter.take(&rest[..length], |line| lines.push(line.to_vec()));
         (rest, turn) = (&rest[length..], turn + 1);
     }
-    let mut expected: Vec<Vec<u8>> = text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-    assert_eq!(Some(splitter.pending), expected.pop(), "the line that has not ended");
+    let mut expected: Vec<Vec<u8>> = text
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
+    assert_eq!(
+        Some(splitter.pending),
+        expected.pop(),
+        "the line that has not ended"
+    );
     assert_eq!(lines, expected, "lines do not depend on how they arrive");
     lines
 }
@@ -98,13 +131,21 @@ pub fn log(bytes: &[u8]) {
             line(format!("{at} {index}").as_bytes())
         })
         .collect();
-    let mut ends: Vec<usize> = breaks.iter().map(|end| usize::from(*end) % (lines.len() + 1)).chain([lines.len()]).collect();
+    let mut ends: Vec<usize> = breaks
+        .iter()
+        .map(|end| usize::from(*end) % (lines.len() + 1))
+        .chain([lines.len()])
+        .collect();
     ends.sort_unstable();
     let (mut follower, mut taken) = (Follower::default(), Vec::new());
     for end in ends {
         follower.resume();
-        let from: Option<Timestamp> = follower.since().map(|since| since.parse().expect("a time that is sent is a time"));
-        let sent = lines[..end].iter().filter(|line| from.is_none_or(|from| line.at.is_some_and(|at| at >= from)));
+        let from: Option<Timestamp> = follower
+            .since()
+            .map(|since| since.parse().expect("a time that is sent is a time"));
+        let sent = lines[..end]
+            .iter()
+            .filter(|line| from.is_none_or(|from| line.at.is_some_and(|at| at >= from)));
         taken.extend(sent.filter(|line| follower.take(line)).cloned());
     }
     assert_eq!(taken, lines, "a line was lost or came twice");
@@ -114,7 +155,10 @@ pub fn log(bytes: &[u8]) {
 pub fn protobuf_seed(list: &str) -> Vec<u8> {
     let mut list: Value = serde_json::from_str(list).expect("a seed is JSON");
     // Protobuf knows no null, and amounts are texts there.
-    list["items"].as_array_mut().expect("a list").retain(|item| !item["metadata"].is_null());
+    list["items"]
+        .as_array_mut()
+        .expect("a list")
+        .retain(|item| !item["metadata"].is_null());
     list["items"][0]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "8".into();
     protobuf::encode::encoded_list(PODS, &list).1
 }
@@ -125,5 +169,7 @@ pub fn consumers_in(page: &[u8], is_protobuf: bool) -> usize {
         true => protobuf::decode::<ListPage<HeldPod<'_>>>(page, message(PODS)),
         false => serde_json::from_slice(page),
     };
-    ConsumerReader::default().living(&read.expect("a page of pods").items).len()
+    ConsumerReader::default()
+        .living(&read.expect("a page of pods").items)
+        .len()
 }

@@ -1,4 +1,5 @@
-//! The bytes of protobuf: keys, numbers and lengths. It knows no names and no messages. Source: protobuf.dev, "Encoding".
+//! The bytes of protobuf: keys, numbers and lengths. It knows no names and no messages. Source:
+//! protobuf.dev, "Encoding".
 
 use serde::de::Error as _;
 use serde_json::{Error, Result};
@@ -38,7 +39,11 @@ impl<'de> Reader<'de> {
                 Scalar::Bytes(self.take(length)?)
             }
             5 => Scalar::Bytes(self.take(4)?),
-            other => return Err(Error::custom(format!("a field has the unknown wire type {other}"))),
+            other => {
+                return Err(Error::custom(format!(
+                    "a field has the unknown wire type {other}"
+                )));
+            }
         };
         Ok(Some((key >> 3, scalar)))
     }
@@ -69,8 +74,12 @@ impl<'de> Reader<'de> {
 
     /// Returns so many bytes.
     pub fn take(&mut self, length: u64) -> Result<&'de [u8]> {
-        let end = usize::try_from(length).ok().filter(|end| *end <= self.0.len());
-        let (taken, rest) = self.0.split_at(end.ok_or_else(|| Error::custom("protobuf breaks off"))?);
+        let end = usize::try_from(length)
+            .ok()
+            .filter(|end| *end <= self.0.len());
+        let (taken, rest) = self
+            .0
+            .split_at(end.ok_or_else(|| Error::custom("protobuf breaks off"))?);
         self.0 = rest;
         Ok(taken)
     }

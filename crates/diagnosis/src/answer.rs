@@ -77,7 +77,8 @@ pub struct Cause {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     pub what: String,
-    /// `inventory`, `pod`, `job`, `events`, `scheduler`, `queue`, `prometheus`, `logs`, `ras`, `stacks`.
+    /// `inventory`, `pod`, `job`, `events`, `scheduler`, `queue`, `prometheus`, `logs`, `ras`,
+    /// `stacks`.
     pub seen_in: &'static str,
     pub at: Option<Timestamp>,
 }
@@ -108,9 +109,20 @@ impl Cause {
     /// # Panics
     /// In tests, for a word that docs/why.md does not explain.
     pub fn new(word: &'static str, what: impl Into<String>, seen_in: &'static str) -> Self {
-        debug_assert!(CAUSES.iter().any(|(known, _)| *known == word), "{word} is not explained");
-        let evidence = vec![Evidence { what: what.into(), seen_in, at: None }];
-        Self { word, evidence, ..Self::default() }
+        debug_assert!(
+            CAUSES.iter().any(|(known, _)| *known == word),
+            "{word} is not explained"
+        );
+        let evidence = vec![Evidence {
+            what: what.into(),
+            seen_in,
+            at: None,
+        }];
+        Self {
+            word,
+            evidence,
+            ..Self::default()
+        }
     }
 
     #[must_use]
@@ -123,19 +135,31 @@ impl Cause {
 
     #[must_use]
     pub fn and(mut self, what: impl Into<String>, seen_in: &'static str) -> Self {
-        self.evidence.push(Evidence { what: what.into(), seen_in, at: None });
+        self.evidence.push(Evidence {
+            what: what.into(),
+            seen_in,
+            at: None,
+        });
         self
     }
 
     #[must_use]
     pub fn helps(mut self, text: impl Into<String>, command: Option<String>) -> Self {
-        self.helps.push(Help { text: text.into(), command, proven: false });
+        self.helps.push(Help {
+            text: text.into(),
+            command,
+            proven: false,
+        });
         self
     }
 
     #[must_use]
     pub fn proven(mut self, text: impl Into<String>, command: Option<String>) -> Self {
-        self.helps.push(Help { text: text.into(), command, proven: true });
+        self.helps.push(Help {
+            text: text.into(),
+            command,
+            proven: true,
+        });
         self
     }
 }
@@ -143,7 +167,8 @@ impl Cause {
 /// Causes that one answer names.
 const MOST: usize = 5;
 
-/// Gives each cause half the weight of the one before it, unless it has a weight of its own; all add up to 1.
+/// Gives each cause half the weight of the one before it, unless it has a weight of its own; all
+/// add up to 1.
 pub(super) fn weighed(mut causes: Vec<Cause>) -> Vec<Cause> {
     let mut seen = BTreeSet::new();
     causes.retain(|cause| seen.insert(cause.word));
@@ -156,17 +181,26 @@ pub(super) fn weighed(mut causes: Vec<Cause>) -> Vec<Cause> {
         next = cause.weight / 2.0;
     }
     let sum: f64 = causes.iter().map(|cause| cause.weight).sum();
-    causes.iter_mut().for_each(|cause| cause.weight = (cause.weight / sum * 100.0).round() / 100.0);
+    causes
+        .iter_mut()
+        .for_each(|cause| cause.weight = (cause.weight / sum * 100.0).round() / 100.0);
     causes
 }
 
 /// Says it in one sentence.
 pub(super) fn sentence(name: &str, state: &State, answer: &Answer) -> String {
     let first = answer.causes.first();
-    let told = first.map(|cause| cause.evidence.first().map_or(cause.word, |one| one.what.as_str()));
+    let told = first.map(|cause| {
+        cause
+            .evidence
+            .first()
+            .map_or(cause.word, |one| one.what.as_str())
+    });
     match (answer.situation, told) {
         (Situation::Waiting, Some(told)) => format!("{name} waits: {told}"),
-        (Situation::Dead, Some(told)) if state.status == Status::Failed => format!("{name} failed: {told}"),
+        (Situation::Dead, Some(told)) if state.status == Status::Failed => {
+            format!("{name} failed: {told}")
+        }
         (Situation::Stuck, Some(told)) => format!("{name} hangs: {told}"),
         (Situation::Slow, Some(told)) => format!("{name} is slower than it could be: {told}"),
         (_, Some(told)) => format!("{name}: {told}"),
@@ -177,7 +211,10 @@ pub(super) fn sentence(name: &str, state: &State, answer: &Answer) -> String {
         (_, None) => {
             let reason = state.message.as_ref().or(state.reason.as_ref());
             let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
-            format!("{name} is {}{reason}; nothing that was seen tells why", state.status)
+            format!(
+                "{name} is {}{reason}; nothing that was seen tells why",
+                state.status
+            )
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A job that is slower than it could be for a reason beside its GPUs: a link with errors, a network port that is down, CPU that its limit
-//! withholds while its GPUs wait.
+//! A job that is slower than it could be for a reason beside its GPUs: a link with errors, a
+//! network port that is down, CPU that its limit withholds while its GPUs wait.
 
 use super::answer::Cause;
 use super::facts::{Facts, RunningFacts};
@@ -17,53 +17,103 @@ const NAMED: usize = 3;
 
 /// Returns what holds it up, the worst of each kind first.
 pub(super) fn causes(facts: &Facts<'_>, running: &RunningFacts) -> Vec<Cause> {
-    let Some(found) = &running.bottlenecks else { return Vec::new() };
+    let Some(found) = &running.bottlenecks else {
+        return Vec::new();
+    };
     let describe = |node: &str| Some(format!("gpuctl describe node {node}"));
     let mut causes = Vec::new();
     if let Some((first, more)) = found.ports.split_first() {
-        let cause = Cause::new("nic", port(first), "prometheus").helps("see its node", describe(&first.node));
-        causes.push(more.iter().take(NAMED).fold(cause, |cause, one| cause.and(port(one), "prometheus")));
+        let cause = Cause::new("nic", port(first), "prometheus")
+            .helps("see its node", describe(&first.node));
+        causes.push(
+            more.iter()
+                .take(NAMED)
+                .fold(cause, |cause, one| cause.and(port(one), "prometheus")),
+        );
     }
     if let Some((first, more)) = found.links.split_first() {
         let cause = Cause::new("link-errors", link(facts, running, first), "prometheus");
-        let cause = more.iter().take(NAMED).fold(cause, |cause, one| cause.and(link(facts, running, one), "prometheus"));
+        let cause = more.iter().take(NAMED).fold(cause, |cause, one| {
+            cause.and(link(facts, running, one), "prometheus")
+        });
         causes.push(cause.helps("see its node", describe(&first.node)));
     }
     let waits = |pod: &str| utilization(running, pod).filter(|percent| *percent < BUSY);
-    let mut held = found.withheld.iter().filter_map(|(pod, share)| Some((pod, share * 100.0, waits(pod)?)));
+    let mut held = found
+        .withheld
+        .iter()
+        .filter_map(|(pod, share)| Some((pod, share * 100.0, waits(pod)?)));
     if let Some((pod, percent, utilization)) = held.next() {
-        let who = facts.job.pods.iter().find(|one| one.name == *pod).map_or_else(|| pod.clone(), pod_name);
-        let limit = facts.job.cpu.as_deref().map_or(String::new(), |limit| format!(" of {limit}"));
+        let who = facts
+            .job
+            .pods
+            .iter()
+            .find(|one| one.name == *pod)
+            .map_or_else(|| pod.clone(), pod_name);
+        let limit = facts
+            .job
+            .cpu
+            .as_deref()
+            .map_or(String::new(), |limit| format!(" of {limit}"));
         let told = format!(
             "its CPU limit{limit} stopped {who} in {percent:.0} % of the time slices of ten minutes, and its GPUs are at {utilization:.0} % utilization"
         );
         let more = held.count();
-        let cause = Cause::new("cpu-starved", told, "prometheus")
-            .helps("give it more CPU", Some(refused::set(facts, "resources.cpu=AMOUNT")));
-        let ranks = if more == 1 { "1 further rank" } else { &format!("{more} further ranks") };
-        causes.push(if more > 0 { cause.and(format!("the same holds for {ranks}"), "prometheus") } else { cause });
+        let cause = Cause::new("cpu-starved", told, "prometheus").helps(
+            "give it more CPU",
+            Some(refused::set(facts, "resources.cpu=AMOUNT")),
+        );
+        let ranks = if more == 1 {
+            "1 further rank"
+        } else {
+            &format!("{more} further ranks")
+        };
+        causes.push(if more > 0 {
+            cause.and(format!("the same holds for {ranks}"), "prometheus")
+        } else {
+            cause
+        });
     }
     causes
 }
 
 fn port(fault: &PortFault) -> String {
-    let PortFault { node, port, failures } = fault;
+    let PortFault {
+        node,
+        port,
+        failures,
+    } = fault;
     match failures {
         None => format!("network port {port} of {node} is down, and active on its peers"),
-        Some(times) => format!("the link of network port {port} of {node} went down {times:.0} times within ten minutes"),
+        Some(times) => format!(
+            "the link of network port {port} of {node} went down {times:.0} times within ten minutes"
+        ),
     }
 }
 
 fn link(facts: &Facts<'_>, running: &RunningFacts, one: &LinkErrors) -> String {
     let device = DeviceId::whole(one.index);
-    let trace = running.traces.iter().find(|trace| trace.node == one.node && trace.id() == device);
+    let trace = running
+        .traces
+        .iter()
+        .find(|trace| trace.node == one.node && trace.id() == device);
     let who = trace.map_or("a pod".to_owned(), |trace| rank_of(facts.job, trace).0);
-    format!("{who} on {}/{device}: {:.0} {} within ten minutes", one.node, one.errors, one.what)
+    format!(
+        "{who} on {}/{device}: {:.0} {} within ten minutes",
+        one.node, one.errors, one.what
+    )
 }
 
-/// Returns the mean utilization of a pod's devices, in percent; `None` where nothing is known of them.
+/// Returns the mean utilization of a pod's devices, in percent; `None` where nothing is known of
+/// them.
 fn utilization(running: &RunningFacts, pod: &str) -> Option<f64> {
-    let own = running.traces.iter().filter(|trace| trace.pods.iter().any(|(_, name)| name == pod));
-    let values: Vec<f64> = own.flat_map(|trace| trace.curve(Quantity::Utilization)).map(|point| point.value).collect();
+    let own = running
+        .traces
+        .iter()
+        .filter(|trace| trace.pods.iter().any(|(_, name)| name == pod));
+    let values: Vec<f64> = own
+        .flat_map(|trace| trace.curve(Quantity::Utilization))
+        .map(|point| point.value)
+        .collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -1,4 +1,5 @@
-//! Causes from the scheduler's sentence alone, for users who may not list nodes and for what is not compared here.
+//! Causes from the scheduler's sentence alone, for users who may not list nodes and for what is not
+//! compared here.
 
 use super::answer::Cause;
 use super::facts::{Facts, PendingPod};
@@ -22,29 +23,52 @@ pub(super) fn is_beyond(word: &str) -> bool {
 }
 
 /// Returns causes from the scheduler's sentence alone.
-pub(super) fn by_words(facts: &Facts<'_>, pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
-    // What rules out nodes by their labels is what the job asked for, unless it rules out all of them.
+pub(super) fn by_words(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    said: &[SchedulerReason],
+) -> Vec<Cause> {
+    // What rules out nodes by their labels is what the job asked for, unless it rules out all of
+    // them.
     let mut parts: Vec<&SchedulerReason> = said.iter().collect();
     parts.sort_by_key(|one| (rank(one.word), std::cmp::Reverse(one.nodes)));
-    let only_labels = parts.iter().all(|one| matches!(one.word, "node-selector" | "taint" | "cordoned" | "node-faulty"))
-        && parts.iter().any(|one| one.word == "node-selector");
+    let only_labels = parts.iter().all(|one| {
+        matches!(
+            one.word,
+            "node-selector" | "taint" | "cordoned" | "node-faulty"
+        )
+    }) && parts.iter().any(|one| one.word == "node-selector");
     parts
         .into_iter()
         .filter(|one| only_labels || one.word != "node-selector")
         .map(|one| {
-            let asks_type =
-                one.word == "node-selector" && only_labels && asks_type_alone(&pending.rules) && facts.job.gpu_type.is_some();
-            let word = if asks_type { "gpu-type-absent" } else { one.word };
-            // The sentence does not tell whether the nodes with the labels are those with the taint: no part is preferred.
+            let asks_type = one.word == "node-selector"
+                && only_labels
+                && asks_type_alone(&pending.rules)
+                && facts.job.gpu_type.is_some();
+            let word = if asks_type {
+                "gpu-type-absent"
+            } else {
+                one.word
+            };
+            // The sentence does not tell whether the nodes with the labels are those with the
+            // taint: no part is preferred.
             let weight = if only_labels { 1.0 } else { 0.0 };
-            Cause { nodes: one.nodes, weight, ..of_words(pending, word, &one.text) }
+            Cause {
+                nodes: one.nodes,
+                weight,
+                ..of_words(pending, word, &one.text)
+            }
         })
         .collect()
 }
 
 fn asks_type_alone(rules: &PodRules) -> bool {
     let keys = rules.selector_keys();
-    !keys.is_empty() && keys.iter().all(|key| is_type_label(key) || key.starts_with("nvidia.com/") || key.starts_with("amd.com/"))
+    !keys.is_empty()
+        && keys.iter().all(|key| {
+            is_type_label(key) || key.starts_with("nvidia.com/") || key.starts_with("amd.com/")
+        })
 }
 
 fn rank(word: &str) -> u8 {

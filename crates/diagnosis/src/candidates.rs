@@ -25,12 +25,23 @@ pub(super) struct Candidate<'n> {
 }
 
 /// Compares the pod with one node; `None` where it is not known what is free there.
-pub(super) fn candidate<'n>(pending: &PendingPod, node: &'n Node, room: &'n Room) -> Option<Candidate<'n>> {
+pub(super) fn candidate<'n>(
+    pending: &PendingPod,
+    node: &'n Node,
+    room: &'n Room,
+) -> Option<Candidate<'n>> {
     let free = room.free.get(&node.name)?;
-    let on = |amounts: &Amounts| pods_held(&pending.requests, &BTreeMap::from([(node.name.clone(), amounts.clone())]));
+    let on = |amounts: &Amounts| {
+        pods_held(
+            &pending.requests,
+            &BTreeMap::from([(node.name.clone(), amounts.clone())]),
+        )
+    };
     let takes = on(free);
-    let left: Amounts =
-        free.iter().map(|(resource, amount)| (resource.clone(), amount - taken(pending, resource, takes))).collect();
+    let left: Amounts = free
+        .iter()
+        .map(|(resource, amount)| (resource.clone(), amount - taken(pending, resource, takes)))
+        .collect();
     let mut obstacles = keeps_off(&pending.rules, &pending.requests, node, &left);
     if takes > 0 && pending.together <= 1 {
         obstacles.retain(|(word, _)| !is_shortage(word));
@@ -40,7 +51,13 @@ pub(super) fn candidate<'n>(pending: &PendingPod, node: &'n Node, room: &'n Room
     if takes > 0 && only_full && takes >= pending.together {
         obstacles.clear();
     }
-    Some(Candidate { node, free, obstacles, takes, large_enough: on(&node.most()) > 0 })
+    Some(Candidate {
+        node,
+        free,
+        obstacles,
+        takes,
+        large_enough: on(&node.most()) > 0,
+    })
 }
 
 fn taken(pending: &PendingPod, resource: &str, pods: u64) -> i128 {
@@ -59,9 +76,21 @@ pub(super) struct Counted {
 
 impl Counted {
     /// Sorts those first whose removal alone gives most nodes.
-    pub(super) fn order(&self) -> (std::cmp::Reverse<usize>, std::cmp::Reverse<usize>, bool, &'static str) {
+    pub(super) fn order(
+        &self,
+    ) -> (
+        std::cmp::Reverse<usize>,
+        std::cmp::Reverse<usize>,
+        bool,
+        &'static str,
+    ) {
         // Of equal ones GPUs come first, for which the job is there.
-        (std::cmp::Reverse(self.alone), std::cmp::Reverse(self.nodes), self.word != "insufficient-gpu", self.word)
+        (
+            std::cmp::Reverse(self.alone),
+            std::cmp::Reverse(self.nodes),
+            self.word != "insufficient-gpu",
+            self.word,
+        )
     }
 }
 
@@ -76,7 +105,12 @@ pub(super) fn counted(candidates: &[&Candidate<'_>]) -> Vec<Counted> {
                     one.alone += alone;
                     one.nodes += 1;
                 }
-                None => found.push(Counted { word, detail: detail.clone(), alone, nodes: 1 }),
+                None => found.push(Counted {
+                    word,
+                    detail: detail.clone(),
+                    alone,
+                    nodes: 1,
+                }),
             }
         }
     }

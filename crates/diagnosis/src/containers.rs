@@ -1,4 +1,5 @@
-//! Why a pod that has a node does not start, or does not go on: images, volumes, secrets, the runtime, checks. Words of kubelet 1.36 and containerd 2.2.
+//! Why a pod that has a node does not start, or does not go on: images, volumes, secrets, the
+//! runtime, checks. Words of kubelet 1.36 and containerd 2.2.
 
 use super::answer::Cause;
 use super::dead;
@@ -8,11 +9,22 @@ use gpuctl_core::model::facts::state::{lost, pod_name};
 use gpuctl_core::model::{Container, Event, Pod, PodPhase, is_starting};
 
 /// Events by which a kubelet says that it cannot prepare a pod.
-const CANNOT_PREPARE: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"];
+const CANNOT_PREPARE: [&str; 4] = [
+    "FailedMount",
+    "FailedAttachVolume",
+    "FailedMapVolume",
+    "FailedCreatePodSandBox",
+];
 /// Seconds within which a container is usually made.
 const MADE_WITHIN: i64 = 30;
 /// Events after which that is over.
-const PROGRESS: [&str; 5] = ["SuccessfulAttachVolume", "Pulling", "Pulled", "Created", "Started"];
+const PROGRESS: [&str; 5] = [
+    "SuccessfulAttachVolume",
+    "Pulling",
+    "Pulled",
+    "Created",
+    "Started",
+];
 
 /// Returns why a pod with a node is not at work; nothing when it is.
 pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
@@ -23,19 +35,33 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         return vec![cause];
     }
     if let Some(sidecar) = pod.sidecar_left() {
-        let told = format!("{} has ended, and its container {sidecar} still runs and keeps the GPUs", pod_name(pod));
-        return vec![
-            Cause::new("sidecar-running", told, "pod")
-                .helps("make the container an init container with restartPolicy: Always", Some("gpuctl explain pod".to_owned())),
-        ];
+        let told = format!(
+            "{} has ended, and its container {sidecar} still runs and keeps the GPUs",
+            pod_name(pod)
+        );
+        return vec![Cause::new("sidecar-running", told, "pod").helps(
+            "make the container an init container with restartPolicy: Always",
+            Some("gpuctl explain pod".to_owned()),
+        )];
     }
-    let waiting: Vec<(&Container, &(String, String))> =
-        pod.containers.iter().filter_map(|container| Some((container, container.waiting.as_ref()?))).collect();
-    if let Some((container, (reason, message))) = waiting.iter().find(|(_, (reason, _))| !is_starting(reason)) {
+    let waiting: Vec<(&Container, &(String, String))> = pod
+        .containers
+        .iter()
+        .filter_map(|container| Some((container, container.waiting.as_ref()?)))
+        .collect();
+    if let Some((container, (reason, message))) =
+        waiting.iter().find(|(_, (reason, _))| !is_starting(reason))
+    {
         return of_reason(facts, pod, container, reason, message);
     }
     // Until the kubelet says that it waits, a container that will be started again just has ended.
-    let again = |container: &&Container| container.restarts > 0 && container.terminated.as_ref().is_some_and(|end| end.code != 0);
+    let again = |container: &&Container| {
+        container.restarts > 0
+            && container
+                .terminated
+                .as_ref()
+                .is_some_and(|end| end.code != 0)
+    };
     if pod.phase == PodPhase::Running
         && let Some(container) = pod.containers.iter().find(again)
     {
@@ -45,20 +71,34 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         return vec![found];
     }
     let done = newest(facts, pod, &["Pulled", "Started"]).and_then(|event| event.at);
-    let pulling = newest(facts, pod, &["Pulling"]).filter(|event| pod.phase == PodPhase::Pending && event.at > done);
+    let pulling = newest(facts, pod, &["Pulling"])
+        .filter(|event| pod.phase == PodPhase::Pending && event.at > done);
     if let Some(event) = pulling {
         return vec![Cause::new("image-pulling", pulled(&event.message), "events").at(event.at)];
     }
-    if waiting.iter().any(|(_, (reason, _))| reason == "PodInitializing") {
-        return vec![Cause::new("init-running", format!("an init container of {} runs", pod_name(pod)), "pod")];
+    if waiting
+        .iter()
+        .any(|(_, (reason, _))| reason == "PodInitializing")
+    {
+        return vec![Cause::new(
+            "init-running",
+            format!("an init container of {} runs", pod_name(pod)),
+            "pod",
+        )];
     }
     if pod.phase == PodPhase::Pending {
-        let age = pod.created_at.map(|at| facts.now.as_second() - at.as_second());
+        let age = pod
+            .created_at
+            .map(|at| facts.now.as_second() - at.as_second());
         // What takes longer has a reason, and nothing tells it.
         return if age.is_some_and(|age| age < MADE_WITHIN) {
             vec![
-                Cause::new("container-creating", format!("the container of {} is being made", pod_name(pod)), "pod")
-                    .at(pod.created_at),
+                Cause::new(
+                    "container-creating",
+                    format!("the container of {} is being made", pod_name(pod)),
+                    "pod",
+                )
+                .at(pod.created_at),
             ]
         } else {
             Vec::new()
@@ -67,33 +107,59 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     of_running(facts, pod)
 }
 
-/// Returns that its node evicts a pod, by an event of its kubelet. One whose disk is full cannot write down that the pod has ended: it keeps its
-/// GPUs and looks as if it ran.
+/// Returns that its node evicts a pod, by an event of its kubelet. One whose disk is full cannot
+/// write down that the pod has ended: it keeps its GPUs and looks as if it ran.
 pub(super) fn evicted(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let evicts = |event: &Event| event.warning && event.reason == "Evicted";
-    let event = newest_where(facts, pod, |event| evicts(event) || event.reason == "Started").filter(|event| evicts(event))?;
+    let event = newest_where(facts, pod, |event| {
+        evicts(event) || event.reason == "Started"
+    })
+    .filter(|event| evicts(event))?;
     Some(dead::evicted(pod, &event.message, "events").at(event.at))
 }
 
-fn of_reason(facts: &Facts<'_>, pod: &Pod, container: &Container, reason: &str, message: &str) -> Vec<Cause> {
+fn of_reason(
+    facts: &Facts<'_>,
+    pod: &Pod,
+    container: &Container,
+    reason: &str,
+    message: &str,
+) -> Vec<Cause> {
     let who = pod_name(pod);
     let one = |word, told: String| Cause::new(word, told, "pod");
     match reason {
-        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" | "ImageInspectError" => {
-            image(facts, pod, reason, message).into_iter().collect()
-        }
-        "CreateContainerConfigError" => vec![config(facts, &format!("{who} cannot start: {message}"), message, "pod")],
+        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull"
+        | "ImageInspectError" => image(facts, pod, reason, message).into_iter().collect(),
+        "CreateContainerConfigError" => vec![config(
+            facts,
+            &format!("{who} cannot start: {message}"),
+            message,
+            "pod",
+        )],
         "CrashLoopBackOff" => crashing(facts, pod, container),
-        "SchedulingGated" => vec![one("scheduling-gate", format!("{who} is held back by a scheduling gate"))],
-        _ => vec![one("start-error", format!("{who} cannot start: {reason}: {message}"))],
+        "SchedulingGated" => vec![one(
+            "scheduling-gate",
+            format!("{who} is held back by a scheduling gate"),
+        )],
+        _ => vec![one(
+            "start-error",
+            format!("{who} cannot start: {reason}: {message}"),
+        )],
     }
 }
 
 fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
     let who = pod_name(pod);
-    let end = container.terminated.as_ref().or(container.last_ended.as_ref());
+    let end = container
+        .terminated
+        .as_ref()
+        .or(container.last_ended.as_ref());
     let told = match end {
-        Some(end) => format!("{who} ended again and again ({} restarts), last with {}", container.restarts, dead::in_words(end)),
+        Some(end) => format!(
+            "{who} ended again and again ({} restarts), last with {}",
+            container.restarts,
+            dead::in_words(end)
+        ),
         None => format!("{who} ends again and again"),
     };
     // Of a container that has not begun again, the last run is the present one.
@@ -103,10 +169,12 @@ fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
     std::iter::once(crash).chain(why).collect()
 }
 
-/// Tells why an image cannot be had. «Back-off» says nothing by itself, so the event of the try before it is looked for.
+/// Tells why an image cannot be had. «Back-off» says nothing by itself, so the event of the try
+/// before it is looked for.
 fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Cause> {
     let tried = newest_where(facts, pod, |event| {
-        matches!(event.reason.as_str(), "Failed" | "InspectFailed") && event.message.contains("pull image")
+        matches!(event.reason.as_str(), "Failed" | "InspectFailed")
+            && event.message.contains("pull image")
     });
     let told = tried
         .filter(|_| !message.contains("rpc error") && !message.contains("failed to"))
@@ -154,15 +222,22 @@ fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Ca
     } else {
         return None;
     };
-    let cause =
-        Cause::new(word, format!("{} cannot pull its image: {told}", pod_name(pod)), "pod").at(tried.and_then(|event| event.at));
+    let cause = Cause::new(
+        word,
+        format!("{} cannot pull its image: {told}", pod_name(pod)),
+        "pod",
+    )
+    .at(tried.and_then(|event| event.at));
     let field = super::refused::set(facts, "environment.image=IMAGE");
     Some(match word {
         "image-auth" => cause.helps(
             "name a Secret with the registry's credentials",
             Some("gpuctl explain environment.image_pull_secret".to_owned()),
         ),
-        "registry-unreachable" => cause.helps("the nodes must reach the registry; an image that is on the node needs none", None),
+        "registry-unreachable" => cause.helps(
+            "the nodes must reach the registry; an image that is on the node needs none",
+            None,
+        ),
         _ => cause.helps("correct the image", Some(field)),
     })
 }
@@ -180,20 +255,39 @@ fn config(facts: &Facts<'_>, told: &str, message: &str, seen_in: &'static str) -
     let cause = Cause::new(word, told, seen_in);
     let namespace = &facts.job.namespace;
     match word {
-        "secret-missing" => cause.helps("make it", Some(format!("gpuctl create secret NAME -n {namespace} --from-env KEY"))),
-        "configmap-missing" => {
-            cause.helps("make it", Some(format!("kubectl create configmap NAME -n {namespace} --from-file FILE")))
-        }
+        "secret-missing" => cause.helps(
+            "make it",
+            Some(format!(
+                "gpuctl create secret NAME -n {namespace} --from-env KEY"
+            )),
+        ),
+        "configmap-missing" => cause.helps(
+            "make it",
+            Some(format!(
+                "kubectl create configmap NAME -n {namespace} --from-file FILE"
+            )),
+        ),
         _ => cause,
     }
 }
 
 /// Returns the fault of the pod's node: a kubelet that does not answer starts nothing.
 fn on_faulty_node(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
-    let node = facts.listed()?.iter().find(|node| Some(&node.name) == pod.node.as_ref())?;
-    let taint =
-        node.taints.iter().find(|taint| of_taint(&taint.key) == "node-faulty").filter(|_| pod.phase == PodPhase::Pending)?;
-    let told = format!("{} is on {}, which is not well: {}", pod_name(pod), node.name, taint.key);
+    let node = facts
+        .listed()?
+        .iter()
+        .find(|node| Some(&node.name) == pod.node.as_ref())?;
+    let taint = node
+        .taints
+        .iter()
+        .find(|taint| of_taint(&taint.key) == "node-faulty")
+        .filter(|_| pod.phase == PodPhase::Pending)?;
+    let told = format!(
+        "{} is on {}, which is not well: {}",
+        pod_name(pod),
+        node.name,
+        taint.key
+    );
     let describe = format!("gpuctl describe node {}", node.name);
     Some(Cause::new("node-faulty", told, "inventory").helps("see the node", Some(describe)))
 }
@@ -206,7 +300,8 @@ fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let failed = newest(facts, pod, &CANNOT_PREPARE);
     let (reason, message, at) = match failed {
         Some(event) => {
-            let later = newest(facts, pod, &PROGRESS).is_some_and(|progress| progress.at > event.at);
+            let later =
+                newest(facts, pod, &PROGRESS).is_some_and(|progress| progress.at > event.at);
             if later {
                 return None;
             }
@@ -230,24 +325,37 @@ fn of_running(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         return Vec::new();
     }
     let who = pod_name(pod);
-    let restarted = pod.containers.iter().find(|container| container.restarts > 0 && container.last_ended.is_some());
-    if let Some((container, end)) = restarted.and_then(|container| Some((container, container.last_ended.as_ref()?)))
+    let restarted = pod
+        .containers
+        .iter()
+        .find(|container| container.restarts > 0 && container.last_ended.is_some());
+    if let Some((container, end)) =
+        restarted.and_then(|container| Some((container, container.last_ended.as_ref()?)))
         && !(facts.job.checked && container.started)
     {
-        let told = format!("{who} ended again and again ({} restarts), last with {}", container.restarts, dead::in_words(end));
+        let told = format!(
+            "{who} ended again and again ({} restarts), last with {}",
+            container.restarts,
+            dead::in_words(end)
+        );
         let logs = facts.logs(pod, true);
         let crash = Cause::new("crash-loop", told, "pod").helps("read what it said", Some(logs));
         return vec![crash, dead::of_end(facts, pod, end)];
     }
     let failing = newest(facts, pod, &["Unhealthy"]);
     let told = match failing {
-        Some(event) => format!("{who} runs, and its check has not passed: {}", event.message),
+        Some(event) => format!(
+            "{who} runs, and its check has not passed: {}",
+            event.message
+        ),
         None => format!("{who} runs, and its check has not passed"),
     };
     let logs = facts.logs(pod, false);
     let seen_in = if failing.is_some() { "events" } else { "pod" };
     vec![
-        Cause::new("probe-starting", told, seen_in).at(failing.and_then(|event| event.at)).helps("see how far it is", Some(logs)),
+        Cause::new("probe-starting", told, seen_in)
+            .at(failing.and_then(|event| event.at))
+            .helps("see how far it is", Some(logs)),
     ]
 }
 
@@ -255,9 +363,17 @@ fn newest<'f>(facts: &Facts<'f>, pod: &Pod, reasons: &[&str]) -> Option<&'f Even
     newest_where(facts, pod, |event| reasons.contains(&event.reason.as_str()))
 }
 
-fn newest_where<'f>(facts: &Facts<'f>, pod: &Pod, wanted: impl Fn(&Event) -> bool) -> Option<&'f Event> {
+fn newest_where<'f>(
+    facts: &Facts<'f>,
+    pod: &Pod,
+    wanted: impl Fn(&Event) -> bool,
+) -> Option<&'f Event> {
     let object = format!("Pod/{}", pod.name);
-    facts.events?.iter().rev().find(|event| event.object == object && wanted(event))
+    facts
+        .events?
+        .iter()
+        .rev()
+        .find(|event| event.object == object && wanted(event))
 }
 
 /// Returns «pulling IMAGE» of the kubelet's sentence.

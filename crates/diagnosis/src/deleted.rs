@@ -1,5 +1,6 @@
-//! Why a job ended that is deleted, from what kube-state-metrics and events keep of it: reasons, and neither exit codes nor logs. It sends
-//! no request, and where the reasons do not decide it names all possible causes with the same weight.
+//! Why a job ended that is deleted, from what kube-state-metrics and events keep of it: reasons,
+//! and neither exit codes nor logs. It sends no request, and where the reasons do not decide it
+//! names all possible causes with the same weight.
 
 use std::collections::BTreeMap;
 
@@ -37,59 +38,111 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
     let runs = in_phase(PodPhase::Running);
     let (situation, causes) = match first {
         _ if memory.succeeded => (Situation::Fine, Vec::new()),
-        _ if memory.reason.as_deref() == Some("DeadlineExceeded") => (Situation::Dead, vec![deadline("the job")]),
+        _ if memory.reason.as_deref() == Some("DeadlineExceeded") => {
+            (Situation::Dead, vec![deadline("the job")])
+        }
         // Before its Job has failed, a pod that failed is tried again.
         Some(pod) if memory.failed || !runs => (Situation::Dead, of_pod(memory, pod)),
-        None if !runs && !in_phase(PodPhase::Pending) && in_phase(PodPhase::Succeeded) => (Situation::Fine, Vec::new()),
+        None if !runs && !in_phase(PodPhase::Pending) && in_phase(PodPhase::Succeeded) => {
+            (Situation::Fine, Vec::new())
+        }
         _ if memory.failed => (Situation::Dead, Vec::new()),
         _ => {
-            let what = if runs { "while it ran" } else { "before it ran" };
-            (Situation::Dead, vec![Cause::new("deleted", format!("it was deleted {what}"), "prometheus")])
+            let what = if runs {
+                "while it ran"
+            } else {
+                "before it ran"
+            };
+            (
+                Situation::Dead,
+                vec![Cause::new(
+                    "deleted",
+                    format!("it was deleted {what}"),
+                    "prometheus",
+                )],
+            )
         }
     };
     let name = &job.name;
-    let told = causes.first().and_then(|cause| cause.evidence.first()).map(|one| one.what.as_str());
+    let told = causes
+        .first()
+        .and_then(|cause| cause.evidence.first())
+        .map(|one| one.what.as_str());
     let sentence = match (situation, told) {
         (Situation::Fine, _) => format!("{name} succeeded, and is deleted since"),
-        (_, None) => format!("{name} failed, and is deleted since; nothing that was kept tells why"),
+        (_, None) => {
+            format!("{name} failed, and is deleted since; nothing that was kept tells why")
+        }
         (_, Some(told)) if causes[0].word == "deleted" => format!("{name}: {told}"),
         (_, Some(told)) => format!("{name} failed: {told}; it is deleted since"),
     };
     Answer {
-        situation: if causes.is_empty() && situation == Situation::Dead { Situation::Unknown } else { situation },
+        situation: if causes.is_empty() && situation == Situation::Dead {
+            Situation::Unknown
+        } else {
+            situation
+        },
         since: first.and_then(|pod| pod.ended_at),
         sentence,
         causes: weighed(causes),
         not_evaluated: vec!["exit codes and logs: they went with its pods".to_owned()],
-        coverage: Coverage { nodes: None, events: events_word(memory, now) },
+        coverage: Coverage {
+            nodes: None,
+            events: events_word(memory, now),
+        },
         ..Answer::default()
     }
 }
 
 fn events_word(memory: &Memory, now: Timestamp) -> &'static str {
-    let last = memory.job.pods.iter().filter_map(|pod| pod.ended_at.or(pod.created_at)).max().or(memory.job.created_at);
+    let last = memory
+        .job
+        .pods
+        .iter()
+        .filter_map(|pod| pod.ended_at.or(pod.created_at))
+        .max()
+        .or(memory.job.created_at);
     match memory.events.as_deref() {
         None => "forbidden",
-        Some([]) if last.is_some_and(|at| now.as_second() - at.as_second() > EVENTS_KEPT) => "expired",
+        Some([]) if last.is_some_and(|at| now.as_second() - at.as_second() > EVENTS_KEPT) => {
+            "expired"
+        }
         Some([]) => "none",
         Some(_) => "seen",
     }
 }
 
 fn deadline(who: &str) -> Cause {
-    Cause::new("deadline", format!("{who} ran longer than it may (activeDeadlineSeconds)"), "prometheus")
+    Cause::new(
+        "deadline",
+        format!("{who} ran longer than it may (activeDeadlineSeconds)"),
+        "prometheus",
+    )
 }
 
-/// Returns what ended a pod, all that are possible where the reasons do not tell one; none where there is no reason.
+/// Returns what ended a pod, all that are possible where the reasons do not tell one; none where
+/// there is no reason.
 fn of_pod(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     let who = pod_name(pod);
-    let place = pod.node.as_ref().map_or(String::new(), |node| format!(" on {node}"));
+    let place = pod
+        .node
+        .as_ref()
+        .map_or(String::new(), |node| format!(" on {node}"));
     let object = format!("Pod/{}", pod.name);
-    let events = memory.events.iter().flatten().filter(|event| event.object == object);
-    let said = events.rev().find(|event| matches!(event.reason.as_str(), "Evicted" | "Preempted"));
+    let events = memory
+        .events
+        .iter()
+        .flatten()
+        .filter(|event| event.object == object);
+    let said = events
+        .rev()
+        .find(|event| matches!(event.reason.as_str(), "Evicted" | "Preempted"));
     let cause = |word, told: String| vec![Cause::new(word, told, "prometheus").at(pod.ended_at)];
     if let Some(event) = said.filter(|event| event.reason == "Preempted") {
-        let told = format!("{who} was preempted{place} by a pod of higher priority: {}", event.message);
+        let told = format!(
+            "{who} was preempted{place} by a pod of higher priority: {}",
+            event.message
+        );
         return vec![Cause::new("preempted", told, "events").at(event.at)];
     }
     match (pod.reason.as_deref(), memory.ends.get(&pod.name).map(String::as_str)) {
@@ -128,10 +181,23 @@ mod tests {
     const NOW: &str = "2026-11-24T12:00:00Z";
 
     fn memory(phase: PodPhase, reason: Option<&str>, end: Option<&str>) -> Memory {
-        let pod = Pod { name: "t-0-abcde".into(), rank: Some(0), phase, reason: reason.map(Into::into), ..Pod::default() };
-        let ends = end.map(|end| (pod.name.clone(), end.to_owned())).into_iter().collect();
+        let pod = Pod {
+            name: "t-0-abcde".into(),
+            rank: Some(0),
+            phase,
+            reason: reason.map(Into::into),
+            ..Pod::default()
+        };
+        let ends = end
+            .map(|end| (pod.name.clone(), end.to_owned()))
+            .into_iter()
+            .collect();
         Memory {
-            job: Job { name: "t".into(), pods: vec![pod], ..Job::default() },
+            job: Job {
+                name: "t".into(),
+                pods: vec![pod],
+                ..Job::default()
+            },
             ends,
             events: Some(Vec::new()),
             ..Memory::default()
@@ -140,13 +206,24 @@ mod tests {
 
     fn told(memory: &Memory) -> (Situation, Vec<(&'static str, f64)>, String) {
         let answer = remembered(memory, NOW.parse().unwrap());
-        (answer.situation, answer.causes.iter().map(|cause| (cause.word, cause.weight)).collect(), answer.sentence)
+        (
+            answer.situation,
+            answer
+                .causes
+                .iter()
+                .map(|cause| (cause.word, cause.weight))
+                .collect(),
+            answer.sentence,
+        )
     }
 
     #[test]
     fn what_is_not_kept_is_not_guessed() {
         let evicted = memory(PodPhase::Failed, Some("Evicted"), None);
-        assert_eq!(told(&evicted).1, [("evicted-memory", 0.5), ("evicted-disk", 0.5)]);
+        assert_eq!(
+            told(&evicted).1,
+            [("evicted-memory", 0.5), ("evicted-disk", 0.5)]
+        );
         let event = |reason: &str, message: &str| Event {
             reason: reason.into(),
             message: message.into(),
@@ -156,7 +233,13 @@ mod tests {
             count: 1,
             version: 0,
         };
-        let said = Memory { events: Some(vec![event("Evicted", "The node was low on resource: memory.")]), ..evicted };
+        let said = Memory {
+            events: Some(vec![event(
+                "Evicted",
+                "The node was low on resource: memory.",
+            )]),
+            ..evicted
+        };
         assert_eq!(told(&said).1, [("evicted-memory", 1.0)]);
         let preempted = Memory {
             events: Some(vec![event("Preempted", "Preempted by pod 7f on node n")]),
@@ -166,15 +249,29 @@ mod tests {
         let unknown = told(&memory(PodPhase::Failed, None, None));
         assert_eq!(
             unknown,
-            (Situation::Unknown, Vec::new(), "t failed, and is deleted since; nothing that was kept tells why".into())
+            (
+                Situation::Unknown,
+                Vec::new(),
+                "t failed, and is deleted since; nothing that was kept tells why".into()
+            )
         );
     }
 
     #[test]
     fn a_job_that_is_tried_again_has_not_failed() {
         let running = memory(PodPhase::Running, None, None);
-        assert_eq!(told(&running), (Situation::Dead, vec![("deleted", 1.0)], "t: it was deleted while it ran".into()));
-        assert_eq!(told(&memory(PodPhase::Pending, None, None)).2, "t: it was deleted before it ran");
+        assert_eq!(
+            told(&running),
+            (
+                Situation::Dead,
+                vec![("deleted", 1.0)],
+                "t: it was deleted while it ran".into()
+            )
+        );
+        assert_eq!(
+            told(&memory(PodPhase::Pending, None, None)).2,
+            "t: it was deleted before it ran"
+        );
         let mut retried = memory(PodPhase::Failed, None, Some("OOMKilled"));
         retried.job.pods.extend(running.job.pods);
         assert_eq!(told(&retried).1, [("deleted", 1.0)]);
@@ -185,6 +282,9 @@ mod tests {
         );
         retried.succeeded = true;
         assert_eq!(told(&retried).0, Situation::Fine);
-        assert_eq!(told(&memory(PodPhase::Succeeded, None, None)).2, "t succeeded, and is deleted since");
+        assert_eq!(
+            told(&memory(PodPhase::Succeeded, None, None)).2,
+            "t succeeded, and is deleted since"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Says what keeps a pod from the devices that it claims (dynamic resource allocation): no class, nobody who offers any, devices
-//! that others hold, or tainted ones. Which devices a selector means is decided in `model/counting/device_demand.rs`.
+//! Says what keeps a pod from the devices that it claims (dynamic resource allocation): no class,
+//! nobody who offers any, devices that others hold, or tainted ones. Which devices a selector means
+//! is decided in `model/counting/device_demand.rs`.
 
 use super::answer::Cause;
 use super::candidates::Candidate;
@@ -13,48 +14,98 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         DeviceClaims::ClassMissing(class) => {
             let told = format!("device class {class}, which it claims, does not exist");
             let cause = Cause::new("device-claim", told, "inventory");
-            Some(cause.helps("choose one that there is", Some("kubectl get deviceclasses".to_owned())))
+            Some(cause.helps(
+                "choose one that there is",
+                Some("kubectl get deviceclasses".to_owned()),
+            ))
         }
         DeviceClaims::TemplateMissing(template) => {
             let namespace = &facts.job.namespace;
             let told = format!("template {template} of its claims does not exist");
             let look = format!("kubectl get resourceclaimtemplates -n {namespace}");
-            Some(Cause::new("device-claim", told, "inventory").helps("see which there are", Some(look)))
+            Some(
+                Cause::new("device-claim", told, "inventory")
+                    .helps("see which there are", Some(look)),
+            )
         }
         DeviceClaims::None | DeviceClaims::NotEvaluated(_) | DeviceClaims::Compared(_) => None,
     }
 }
 
 /// Too few devices of a class on each of these nodes.
-pub(super) fn shortage(facts: &Facts<'_>, pending: &PendingPod, resource: &str, on: &[&Candidate<'_>]) -> Cause {
+pub(super) fn shortage(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    resource: &str,
+    on: &[&Candidate<'_>],
+) -> Cause {
     let class = device_class(resource).unwrap_or(resource);
-    let wanted = u64::try_from(pending.requests.get(resource).copied().unwrap_or(0) / 1000).unwrap_or(0);
-    let of = |one: &&&Candidate<'_>| facts.devices.on_node(class, &one.node.name).unwrap_or_default();
-    let best = on.iter().max_by_key(|one| (of(one).free + of(one).tainted, of(one).free));
-    let (node, room) = best.map_or(("", ClassRoom::default()), |one| (one.node.name.as_str(), of(&one)));
+    let wanted =
+        u64::try_from(pending.requests.get(resource).copied().unwrap_or(0) / 1000).unwrap_or(0);
+    let of = |one: &&&Candidate<'_>| {
+        facts
+            .devices
+            .on_node(class, &one.node.name)
+            .unwrap_or_default()
+    };
+    let best = on
+        .iter()
+        .max_by_key(|one| (of(one).free + of(one).tainted, of(one).free));
+    let (node, room) = best.map_or(("", ClassRoom::default()), |one| {
+        (one.node.name.as_str(), of(&one))
+    });
     let nodes = Some(on.len() as u64);
     let each = format!("{wanted} of device class {class} on one node");
     if room.all == 0 {
-        let cause = Cause::new("device-claim", format!("{each}; no node that qualifies offers one"), "inventory");
-        let cause = cause.helps("see who offers devices", Some("kubectl get resourceslices".to_owned()));
+        let cause = Cause::new(
+            "device-claim",
+            format!("{each}; no node that qualifies offers one"),
+            "inventory",
+        );
+        let cause = cause.helps(
+            "see who offers devices",
+            Some("kubectl get resourceslices".to_owned()),
+        );
         return Cause { nodes, ..cause };
     }
-    if let Some(taint) = room.taint.as_ref().filter(|_| room.free < wanted && room.free + room.tainted >= wanted) {
+    if let Some(taint) = room
+        .taint
+        .as_ref()
+        .filter(|_| room.free < wanted && room.free + room.tainted >= wanted)
+    {
         let (free, tainted) = (room.free, room.tainted);
-        let told =
-            format!("{each}; {node} has {free} free, and {tainted} more are tainted {taint}, which its claim does not tolerate");
-        let look = format!("kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml");
+        let told = format!(
+            "{each}; {node} has {free} free, and {tainted} more are tainted {taint}, which its claim does not tolerate"
+        );
+        let look =
+            format!("kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml");
         let cause = Cause::new("device-taint", told, "inventory");
-        return Cause { nodes, ..cause.helps("have the devices repaired, or tolerate the taint in the claim", Some(look)) };
+        return Cause {
+            nodes,
+            ..cause.helps(
+                "have the devices repaired, or tolerate the taint in the claim",
+                Some(look),
+            )
+        };
     }
     let told = format!("{each}; {node} has {} of {} free", room.free, room.all);
-    let cause = Cause { nodes, ..Cause::new("device-claim", told, "inventory") };
+    let cause = Cause {
+        nodes,
+        ..Cause::new("device-claim", told, "inventory")
+    };
     let alone = |one: &&Candidate<'_>| {
-        one.obstacles.len() == 1 && facts.devices.on_node(class, &one.node.name).is_some_and(|other| other.free >= room.free)
+        one.obstacles.len() == 1
+            && facts
+                .devices
+                .on_node(class, &one.node.name)
+                .is_some_and(|other| other.free >= room.free)
     };
     if room.free == 0 || pending.together > 1 || !on.iter().any(alone) {
         return cause;
     }
     let command = set(facts, &format!("resources.gpu={}", room.free));
-    cause.proven(format!("with gpu: {} it fits now", room.free), Some(command))
+    cause.proven(
+        format!("with gpu: {} it fits now", room.free),
+        Some(command),
+    )
 }

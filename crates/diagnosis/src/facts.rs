@@ -1,4 +1,5 @@
-//! What is known of a job before its causes are looked for. Whatever could not be read is `None`, and no cause rests on it.
+//! What is known of a job before its causes are looked for. Whatever could not be read is `None`,
+//! and no cause rests on it.
 
 use jiff::Timestamp;
 
@@ -42,7 +43,8 @@ pub struct Facts<'f> {
     pub devices: DeviceClaims,
     /// Of the namespace; empty where they may not be listed.
     pub quotas: Vec<QuotaUse>,
-    /// Its queue, where that is one of Volcano's, whose scheduler tells only that the pods are not placed.
+    /// Its queue, where that is one of Volcano's, whose scheduler tells only that the pods are not
+    /// placed.
     pub queue: Option<Queue>,
     /// When the holders of what it waits for began and must end, by NAMESPACE/NAME.
     pub holders: Vec<HolderTime>,
@@ -95,7 +97,8 @@ impl RunningFacts {
         (since > (cadence.seconds * STEPS).max(LEAST)).then_some(since)
     }
 
-    /// Returns the device whose rank the others wait for: the one that neither spins like them nor was silent before.
+    /// Returns the device whose rank the others wait for: the one that neither spins like them nor
+    /// was silent before.
     pub fn waited_for(&self) -> Option<usize> {
         let report = &self.report;
         // A device without samples may spin as well.
@@ -142,7 +145,8 @@ pub struct ClaimFact {
     pub state: ClaimState,
 }
 
-/// Seconds for which the API server keeps events unless it is told otherwise (kube-apiserver, `--event-ttl`).
+/// Seconds for which the API server keeps events unless it is told otherwise (kube-apiserver,
+/// `--event-ttl`).
 pub(super) const EVENTS_KEPT: i64 = 3600;
 
 impl RankAnswers {
@@ -162,9 +166,14 @@ impl Facts<'_> {
     pub(super) fn logs(&self, pod: &Pod, previous: bool) -> String {
         let previous = if previous { " --previous" } else { "" };
         if !self.subject.ours {
-            return format!("kubectl logs {} -n {}{previous}", pod.name, self.job.namespace);
+            return format!(
+                "kubectl logs {} -n {}{previous}",
+                pod.name, self.job.namespace
+            );
         }
-        let rank = pod.rank.map_or(String::new(), |rank| format!(" --rank {rank}"));
+        let rank = pod
+            .rank
+            .map_or(String::new(), |rank| format!(" --rank {rank}"));
         format!("gpuctl logs {}{rank}{previous}", self.full_name())
     }
 
@@ -181,7 +190,10 @@ impl Facts<'_> {
 
     /// Says what of the events was there.
     pub(super) fn events_word(&self) -> &'static str {
-        let age = self.job.created_at.map(|at| self.now.as_second() - at.as_second());
+        let age = self
+            .job
+            .created_at
+            .map(|at| self.now.as_second() - at.as_second());
         match self.events {
             None => "forbidden",
             Some([]) if age.is_some_and(|age| age > EVENTS_KEPT) => "expired",
@@ -192,6 +204,9 @@ impl Facts<'_> {
 
     /// Returns the newest event of one of these reasons.
     pub(super) fn event(&self, reasons: &[&str]) -> Option<&Event> {
-        self.events?.iter().rev().find(|event| reasons.contains(&event.reason.as_str()))
+        self.events?
+            .iter()
+            .rev()
+            .find(|event| reasons.contains(&event.reason.as_str()))
     }
 }

@@ -1,5 +1,7 @@
-//! Finds out why a job waits, why it died, why it hangs or why it is slow. It is a pure function of facts that `observe/why.rs` reads, and
-//! sends no request itself. Where the facts do not decide, it names no cause, or all possible ones with the same weight. docs/why.md explains the words of the causes.
+//! Finds out why a job waits, why it died, why it hangs or why it is slow. It is a pure function of
+//! facts that `observe/why.rs` reads, and sends no request itself. Where the facts do not decide,
+//! it names no cause, or all possible ones with the same weight. docs/why.md explains the words of
+//! the causes.
 #![warn(unreachable_pub)]
 
 mod answer;
@@ -33,7 +35,12 @@ use gpuctl_core::model::{Job, State, Status};
 
 /// Returns true for a job that waits for others to end or to be moved.
 pub fn waits_for_room(answer: &Answer) -> bool {
-    const OTHERS: [&str; 4] = ["fragmented", "gang-incomplete", "peers-waiting", "preemption-pending"];
+    const OTHERS: [&str; 4] = [
+        "fragmented",
+        "gang-incomplete",
+        "peers-waiting",
+        "preemption-pending",
+    ];
     let waits = |cause: &Cause| candidates::is_shortage(cause.word) || OTHERS.contains(&cause.word);
     answer.situation == Situation::Waiting && answer.causes.first().is_some_and(waits)
 }
@@ -48,17 +55,27 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
         Status::Pending => (Situation::Waiting, waiting::causes(facts)),
-        // A service of which some pods serve, or none has ended yet, may still have something to tell.
+        // A service of which some pods serve, or none has ended yet, may still have something to
+        // tell.
         Status::Running => {
             let evicted = evicted(facts);
-            let causes = if evicted.is_empty() { waiting::of_some(facts, &state) } else { evicted };
+            let causes = if evicted.is_empty() {
+                waiting::of_some(facts, &state)
+            } else {
+                evicted
+            };
             match causes.is_empty() {
                 true => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
                 false => (Situation::Waiting, causes),
             }
         }
     };
-    let mut answer = Answer { situation, since: since(job, situation), causes: answer::weighed(causes), ..Answer::default() };
+    let mut answer = Answer {
+        situation,
+        since: since(job, situation),
+        causes: answer::weighed(causes),
+        ..Answer::default()
+    };
     if answer.causes.is_empty() && matches!(situation, Situation::Waiting | Situation::Dead) {
         answer.situation = Situation::Unknown;
     }
@@ -68,23 +85,57 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
     // One pod of several that finds room is not the job, and what is not evaluated may keep it off.
     let unsure = !answer.not_evaluated.is_empty()
         || !facts.subject.ours
-        || facts.pending.as_ref().is_some_and(|pending| u64::from(job.pods_wanted) > pending.together);
+        || facts
+            .pending
+            .as_ref()
+            .is_some_and(|pending| u64::from(job.pods_wanted) > pending.together);
     if unsure {
-        answer.causes.iter_mut().flat_map(|cause| &mut cause.helps).for_each(|help| help.proven = false);
+        answer
+            .causes
+            .iter_mut()
+            .flat_map(|cause| &mut cause.helps)
+            .for_each(|help| help.proven = false);
     }
-    answer.not_evaluated.extend(facts.asked.silent.iter().cloned());
+    answer
+        .not_evaluated
+        .extend(facts.asked.silent.iter().cloned());
     answer.stacks.clone_from(&facts.asked.stacks);
-    if state.status == Status::Running && facts.running.as_ref().is_none_or(|running| running.traces.is_empty()) {
-        answer.not_evaluated.push("what its GPUs do: no metrics".to_owned());
+    if state.status == Status::Running
+        && facts
+            .running
+            .as_ref()
+            .is_none_or(|running| running.traces.is_empty())
+    {
+        answer
+            .not_evaluated
+            .push("what its GPUs do: no metrics".to_owned());
     }
-    if facts.running.as_ref().is_some_and(|running| running.bottlenecks.is_none() && !running.traces.is_empty()) {
-        answer.not_evaluated.push("links, network ports and CPU limits: Prometheus did not answer".to_owned());
+    if facts
+        .running
+        .as_ref()
+        .is_some_and(|running| running.bottlenecks.is_none() && !running.traces.is_empty())
+    {
+        answer
+            .not_evaluated
+            .push("links, network ports and CPU limits: Prometheus did not answer".to_owned());
     }
-    answer.coverage = Coverage { nodes: facts.known_nodes(), events: facts.events_word() };
+    answer.coverage = Coverage {
+        nodes: facts.known_nodes(),
+        events: facts.events_word(),
+    };
     answer.sentence = match running::silence(facts) {
         Some(silence) if answer.situation == Situation::Unknown => {
-            answer.not_evaluated.extend(facts.asked.places().is_empty().then(|| running::unasked(facts)));
-            format!("{} logged {silence}; nothing that was seen tells why", job.name)
+            answer.not_evaluated.extend(
+                facts
+                    .asked
+                    .places()
+                    .is_empty()
+                    .then(|| running::unasked(facts)),
+            );
+            format!(
+                "{} logged {silence}; nothing that was seen tells why",
+                job.name
+            )
         }
         _ => answer::sentence(&job.name, &state, &answer),
     };
@@ -93,19 +144,30 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
 
 /// Returns why nodes evict pods that look as if they ran.
 fn evicted(facts: &Facts<'_>) -> Vec<Cause> {
-    let living = facts.job.current_pods().into_iter().filter(|pod| !pod.ended() && !pod.deleting);
-    living.filter_map(|pod| containers::evicted(facts, pod)).collect()
+    let living = facts
+        .job
+        .current_pods()
+        .into_iter()
+        .filter(|pod| !pod.ended() && !pod.deleting);
+    living
+        .filter_map(|pod| containers::evicted(facts, pod))
+        .collect()
 }
 
 /// Returns since when it is so, as far as the pods tell.
 fn since(job: &Job, situation: Situation) -> Option<jiff::Timestamp> {
     match situation {
         Situation::Waiting => {
-            let waiting =
-                job.current_pods().into_iter().filter(|pod| !pod.ended() && !pod.ready).filter_map(|pod| pod.created_at);
+            let waiting = job
+                .current_pods()
+                .into_iter()
+                .filter(|pod| !pod.ended() && !pod.ready)
+                .filter_map(|pod| pod.created_at);
             waiting.min().or(job.created_at)
         }
-        Situation::Dead => job.finished_at.or_else(|| job.pods.iter().filter_map(|pod| pod.ended_at).min()),
+        Situation::Dead => job
+            .finished_at
+            .or_else(|| job.pods.iter().filter_map(|pod| pod.ended_at).min()),
         _ => job.ended_at().or_else(|| job.started_at()),
     }
 }

@@ -1,4 +1,5 @@
-//! Compares one pod with one node as the scheduler does, and names everything that keeps the pod off it, not only the first.
+//! Compares one pod with one node as the scheduler does, and names everything that keeps the pod
+//! off it, not only the first.
 
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking};
@@ -20,20 +21,41 @@ const FAULTS: [&str; 6] = [
 ];
 
 /// Returns what keeps a pod off a node of which so much is free.
-pub fn keeps_off(rules: &PodRules, requests: &Amounts, node: &Node, free: &Amounts) -> Vec<Obstacle> {
+pub fn keeps_off(
+    rules: &PodRules,
+    requests: &Amounts,
+    node: &Node,
+    free: &Amounts,
+) -> Vec<Obstacle> {
     let mut found = Vec::new();
-    found.extend(rules.off_selector(node).map(|label| ("node-selector", Some(label))));
-    found.extend(rules.not_tolerated(node).map(|taint| (of_taint(&taint.key), Some(taint.key.clone()))));
+    found.extend(
+        rules
+            .off_selector(node)
+            .map(|label| ("node-selector", Some(label))),
+    );
+    found.extend(
+        rules
+            .not_tolerated(node)
+            .map(|taint| (of_taint(&taint.key), Some(taint.key.clone()))),
+    );
     if !node.schedulable {
         found.push(("cordoned", None));
     }
-    found.extend(lacking(requests, free).into_iter().map(|resource| (insufficient(&resource), Some(resource))));
+    found.extend(
+        lacking(requests, free)
+            .into_iter()
+            .map(|resource| (insufficient(&resource), Some(resource))),
+    );
     found
 }
 
 /// Returns the cause that a taint of this key is.
 pub(crate) fn of_taint(key: &str) -> &'static str {
-    if FAULTS.contains(&key) { "node-faulty" } else { "taint" }
+    if FAULTS.contains(&key) {
+        "node-faulty"
+    } else {
+        "taint"
+    }
 }
 
 /// Returns the cause that too little of a resource is.

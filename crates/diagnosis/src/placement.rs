@@ -1,5 +1,6 @@
-//! Why no node takes a pod. Where nodes and all pods may be listed, every node is compared with the pod and every obstacle counted: first
-//! comes the one whose removal alone gives most nodes. Where they may not, the scheduler's sentence is what there is.
+//! Why no node takes a pod. Where nodes and all pods may be listed, every node is compared with the
+//! pod and every obstacle counted: first comes the one whose removal alone gives most nodes. Where
+//! they may not, the scheduler's sentence is what there is.
 
 use std::collections::BTreeMap;
 
@@ -19,50 +20,96 @@ use gpuctl_core::model::{GpuType, Node};
 
 /// Returns why the pod has no node.
 pub(super) fn causes(facts: &Facts<'_>, pending: &PendingPod) -> Vec<Cause> {
-    let told = pending.unscheduled.as_ref().map_or("", |(_, message)| message.as_str());
+    let told = pending
+        .unscheduled
+        .as_ref()
+        .map_or("", |(_, message)| message.as_str());
     let said = reasons(told);
     if let Some(cause) = devices::missing(facts) {
         return vec![cause];
     }
     match (facts.listed(), facts.room) {
-        (Some(nodes), Some(room)) if !nodes.is_empty() => by_nodes(facts, pending, nodes, room, &said),
+        (Some(nodes), Some(room)) if !nodes.is_empty() => {
+            by_nodes(facts, pending, nodes, room, &said)
+        }
         _ => by_words(facts, pending, &said),
     }
 }
 
-fn by_nodes(facts: &Facts<'_>, pending: &PendingPod, nodes: &[Node], room: &Room, said: &[SchedulerReason]) -> Vec<Cause> {
-    let all: Vec<Candidate<'_>> = nodes.iter().filter_map(|node| candidate(pending, node, room)).collect();
-    let off_selector = |one: &Candidate<'_>| one.obstacles.iter().any(|(word, _)| *word == "node-selector");
+fn by_nodes(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    nodes: &[Node],
+    room: &Room,
+    said: &[SchedulerReason],
+) -> Vec<Cause> {
+    let all: Vec<Candidate<'_>> = nodes
+        .iter()
+        .filter_map(|node| candidate(pending, node, room))
+        .collect();
+    let off_selector = |one: &Candidate<'_>| {
+        one.obstacles
+            .iter()
+            .any(|(word, _)| *word == "node-selector")
+    };
     let labelled: Vec<&Candidate<'_>> = all.iter().filter(|one| !off_selector(one)).collect();
     if labelled.is_empty() {
         return vec![no_label(facts, pending, &all, room)];
     }
-    let candidates: Vec<&Candidate<'_>> = labelled.iter().filter(|one| one.large_enough).copied().collect();
+    let candidates: Vec<&Candidate<'_>> = labelled
+        .iter()
+        .filter(|one| one.large_enough)
+        .copied()
+        .collect();
     if candidates.is_empty() {
         return vec![too_large(facts, pending, &labelled)];
     }
     // A node that takes some pods of a gang still lacks room for more of them.
     let open = |one: &&&Candidate<'_>| one.obstacles.iter().all(|(word, _)| is_shortage(word));
-    let takes: u64 = candidates.iter().filter(open).map(|one| one.takes).fold(0, u64::saturating_add);
+    let takes: u64 = candidates
+        .iter()
+        .filter(open)
+        .map(|one| one.takes)
+        .fold(0, u64::saturating_add);
     if takes >= pending.together {
         return beyond(pending, said);
     }
     let mut found = counted(&candidates);
     let known = |word: &str| found.iter().any(|one| one.word == word);
-    if let Some(reason) = said.iter().find(|reason| is_beyond(reason.word) && !known(reason.word)) {
+    if let Some(reason) = said
+        .iter()
+        .find(|reason| is_beyond(reason.word) && !known(reason.word))
+    {
         // These filters come last: the nodes that they rule out passed all others.
         let nodes = usize::try_from(reason.nodes.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        found.push(Counted { word: reason.word, detail: None, alone: nodes, nodes });
+        found.push(Counted {
+            word: reason.word,
+            detail: None,
+            alone: nodes,
+            nodes,
+        });
     }
-    // Without this obstacle the nodes have room for all pods of a gang, and not only for more of them.
+    // Without this obstacle the nodes have room for all pods of a gang, and not only for more of
+    // them.
     let whole = |word: &str| {
-        let left = candidates.iter().filter(|one| one.obstacles.iter().all(|(other, _)| *other == word || is_shortage(other)));
-        !is_shortage(word) && left.map(|one| one.takes).fold(0, u64::saturating_add) >= pending.together
+        let left = candidates.iter().filter(|one| {
+            one.obstacles
+                .iter()
+                .all(|(other, _)| *other == word || is_shortage(other))
+        });
+        !is_shortage(word)
+            && left.map(|one| one.takes).fold(0, u64::saturating_add) >= pending.together
     };
     found.sort_by_key(|one| (pending.together > 1 && !whole(one.word), one.order()));
-    let mut causes: Vec<Cause> = found.iter().map(|one| of_obstacle(facts, pending, one, &candidates, room, said)).collect();
+    let mut causes: Vec<Cause> = found
+        .iter()
+        .map(|one| of_obstacle(facts, pending, one, &candidates, room, said))
+        .collect();
     if takes > 0 && pending.together > 1 {
-        let told = format!("{takes} of {} pods fit now, and they are placed together or not at all", pending.together);
+        let told = format!(
+            "{takes} of {} pods fit now, and they are placed together or not at all",
+            pending.together
+        );
         causes.push(Cause::new("gang-incomplete", told, "inventory"));
     }
     causes.extend(ahead(facts, pending, room));
@@ -77,20 +124,34 @@ fn of_obstacle(
     room: &Room,
     said: &[SchedulerReason],
 ) -> Cause {
-    let on: Vec<&Candidate<'_>> =
-        candidates.iter().filter(|one| one.obstacles.iter().any(|(word, _)| *word == obstacle.word)).copied().collect();
+    let on: Vec<&Candidate<'_>> = candidates
+        .iter()
+        .filter(|one| one.obstacles.iter().any(|(word, _)| *word == obstacle.word))
+        .copied()
+        .collect();
     let names: Vec<&str> = on.iter().map(|one| one.node.name.as_str()).collect();
     let nodes = Some(on.len() as u64);
     let cause = match obstacle.word {
         "insufficient-gpu" => gpus(facts, pending, &on, candidates, room),
-        "device-claim" if obstacle.detail.is_some() => {
-            devices::shortage(facts, pending, obstacle.detail.as_deref().unwrap_or_default(), &on)
+        "device-claim" if obstacle.detail.is_some() => devices::shortage(
+            facts,
+            pending,
+            obstacle.detail.as_deref().unwrap_or_default(),
+            &on,
+        ),
+        word if is_shortage(word) && word != "device-claim" => {
+            machine(facts, pending, obstacle, &on, room)
         }
-        word if is_shortage(word) && word != "device-claim" => machine(facts, pending, obstacle, &on, room),
         "cordoned" => {
             let cause = Cause::new("cordoned", format!("{} cordoned", are(&names)), "inventory");
-            let best = on.iter().find(|one| one.obstacles.len() == 1).or(on.first());
-            let uncordon = format!("kubectl uncordon {}", best.map_or("", |one| one.node.name.as_str()));
+            let best = on
+                .iter()
+                .find(|one| one.obstacles.len() == 1)
+                .or(on.first());
+            let uncordon = format!(
+                "kubectl uncordon {}",
+                best.map_or("", |one| one.node.name.as_str())
+            );
             if obstacle.alone > 0 {
                 cause.proven("it fits there", Some(uncordon))
             } else {
@@ -100,20 +161,35 @@ fn of_obstacle(
         "taint" | "node-faulty" => {
             let taint = obstacle.detail.as_deref().unwrap_or("a taint");
             if obstacle.word == "taint" {
-                let told = format!("{} tainted {taint}, which it does not tolerate", are(&names));
+                let told = format!(
+                    "{} tainted {taint}, which it does not tolerate",
+                    are(&names)
+                );
                 let tolerate = format!("pod.tolerations=[{{key: {taint}, operator: Exists}}]");
                 let command = set(facts, &format!("'{tolerate}'"));
-                Cause::new("taint", told, "inventory").helps("tolerate it, where whoever set it agrees", Some(command))
+                Cause::new("taint", told, "inventory")
+                    .helps("tolerate it, where whoever set it agrees", Some(command))
             } else {
                 let told = format!("{} not well: {taint}", are(&names));
-                Cause::new("node-faulty", told, "inventory")
-                    .helps("see the node", Some(format!("gpuctl describe node {}", names.first().unwrap_or(&""))))
+                Cause::new("node-faulty", told, "inventory").helps(
+                    "see the node",
+                    Some(format!(
+                        "gpuctl describe node {}",
+                        names.first().unwrap_or(&"")
+                    )),
+                )
             }
         }
         word => {
-            let text = said.iter().find(|reason| reason.word == word).map_or(word, |reason| reason.text.as_str());
+            let text = said
+                .iter()
+                .find(|reason| reason.word == word)
+                .map_or(word, |reason| reason.text.as_str());
             return Cause {
-                nodes: said.iter().find(|reason| reason.word == word).and_then(|reason| reason.nodes),
+                nodes: said
+                    .iter()
+                    .find(|reason| reason.word == word)
+                    .and_then(|reason| reason.nodes),
                 ..of_words(pending, word, text)
             };
         }
@@ -134,32 +210,73 @@ fn are(names: &[&str]) -> String {
 /// No node has the labels: the GPU type, or others.
 fn no_label(facts: &Facts<'_>, pending: &PendingPod, all: &[Candidate<'_>], room: &Room) -> Cause {
     let missing = |one: &Candidate<'_>| {
-        one.obstacles.iter().find(|(word, _)| *word == "node-selector").and_then(|(_, label)| label.clone())
+        one.obstacles
+            .iter()
+            .find(|(word, _)| *word == "node-selector")
+            .and_then(|(_, label)| label.clone())
     };
     let is_type = |label: &String| is_type_label(label.split('=').next().unwrap_or(label));
     let labels: Vec<String> = all.iter().filter_map(missing).collect();
     let wanted = facts.job.gpu_type.as_deref();
     // A node of the type that fails on another label shows that the type is there.
-    let in_pool = |one: &&Candidate<'_>| facts.job.pool.as_deref().is_none_or(|pool| one.node.pool() == Some(pool));
-    let asked = |kind: &str| GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());
-    let there =
-        |kind: &str| all.iter().filter(in_pool).any(|one| one.node.gpu_type().is_some_and(|own| own.to_string() == asked(kind)));
+    let in_pool = |one: &&Candidate<'_>| {
+        facts
+            .job
+            .pool
+            .as_deref()
+            .is_none_or(|pool| one.node.pool() == Some(pool))
+    };
+    let asked =
+        |kind: &str| GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());
+    let there = |kind: &str| {
+        all.iter().filter(in_pool).any(|one| {
+            one.node
+                .gpu_type()
+                .is_some_and(|own| own.to_string() == asked(kind))
+        })
+    };
     if let Some(kind) = wanted.filter(|kind| labels.iter().any(is_type) && !there(kind)) {
         let there = other_type(facts, pending, room);
-        let pool = facts.job.pool.as_ref().map_or(String::new(), |pool| format!(" in pool {pool}"));
-        let cause = Cause::new("gpu-type-absent", format!("no node{pool} has GPUs of type {kind}"), "inventory");
+        let pool = facts
+            .job
+            .pool
+            .as_ref()
+            .map_or(String::new(), |pool| format!(" in pool {pool}"));
+        let cause = Cause::new(
+            "gpu-type-absent",
+            format!("no node{pool} has GPUs of type {kind}"),
+            "inventory",
+        );
         let cause = cause.helps("see which types there are", Some("gpuctl free".to_owned()));
         return match there {
             Some((text, command)) => cause.proven(text, Some(command)),
-            None => Cause { nodes: Some(all.len() as u64), ..cause },
+            None => Cause {
+                nodes: Some(all.len() as u64),
+                ..cause
+            },
         };
     }
     let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
-    labels.iter().for_each(|label| *counts.entry(label).or_default() += 1);
-    let label = counts.into_iter().max_by_key(|(_, count)| *count).map_or("the labels", |(label, _)| label.as_str());
-    let cause = Cause::new("node-selector", format!("no node has {label}, which the pod asks for"), "inventory");
-    let cause = Cause { nodes: Some(all.len() as u64), ..cause };
-    cause.helps("see the labels of the nodes", Some("gpuctl get nodes -o wide".to_owned()))
+    labels
+        .iter()
+        .for_each(|label| *counts.entry(label).or_default() += 1);
+    let label = counts
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map_or("the labels", |(label, _)| label.as_str());
+    let cause = Cause::new(
+        "node-selector",
+        format!("no node has {label}, which the pod asks for"),
+        "inventory",
+    );
+    let cause = Cause {
+        nodes: Some(all.len() as u64),
+        ..cause
+    };
+    cause.helps(
+        "see the labels of the nodes",
+        Some("gpuctl get nodes -o wide".to_owned()),
+    )
 }
 
 /// Returns a type of which there is room now.
@@ -167,17 +284,31 @@ fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(S
     let any = pending.rules.without(is_type_label);
     let mut types: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for node in facts.listed()? {
-        let (Some(kind), Some(free)) = (node.gpu_type(), room.free.get(&node.name)) else { continue };
+        let (Some(kind), Some(free)) = (node.gpu_type(), room.free.get(&node.name)) else {
+            continue;
+        };
         if keeps_off(&any, &pending.requests, node, free).is_empty() {
             let found = types.entry(kind.to_string()).or_default();
             found.0 += 1;
-            found.1 += pods_held(&pending.requests, &BTreeMap::from([(node.name.clone(), free.clone())]));
+            found.1 += pods_held(
+                &pending.requests,
+                &BTreeMap::from([(node.name.clone(), free.clone())]),
+            );
         }
     }
-    let fitting = types.into_iter().filter(|(_, (_, takes))| *takes >= pending.together);
+    let fitting = types
+        .into_iter()
+        .filter(|(_, (_, takes))| *takes >= pending.together);
     let (kind, (nodes, _)) = fitting.max_by_key(|(_, (nodes, _))| *nodes)?;
-    let nodes = if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
-    Some((format!("with gpu_type: {kind} it fits on {nodes} now"), set(facts, &format!("resources.gpu_type={kind}"))))
+    let nodes = if nodes == 1 {
+        "1 node".to_owned()
+    } else {
+        format!("{nodes} nodes")
+    };
+    Some((
+        format!("with gpu_type: {kind} it fits on {nodes} now"),
+        set(facts, &format!("resources.gpu_type={kind}")),
+    ))
 }
 
 /// By what is compared here it fits: the scheduler knows more, or has not looked again yet.
@@ -185,7 +316,10 @@ fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
     let known: Vec<Cause> = said
         .iter()
         .filter(|one| is_beyond(one.word))
-        .map(|one| Cause { nodes: one.nodes, ..of_words(pending, one.word, &one.text) })
+        .map(|one| Cause {
+            nodes: one.nodes,
+            ..of_words(pending, one.word, &one.text)
+        })
         .collect();
     if !known.is_empty() {
         return known;
@@ -194,7 +328,13 @@ fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
         .filter(|one| one.word != "node-selector")
         .map(|one| {
             let cause = of_words(pending, one.word, &one.text);
-            Cause { nodes: one.nodes, ..cause.and("there is room by now: the scheduler has not looked again yet", "inventory") }
+            Cause {
+                nodes: one.nodes,
+                ..cause.and(
+                    "there is room by now: the scheduler has not looked again yet",
+                    "inventory",
+                )
+            }
         })
         .collect()
 }
@@ -202,17 +342,29 @@ fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
 /// Pods of higher priority that wait for devices as well, or for which a node is being freed.
 fn ahead(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<Cause> {
     let own = facts.full_name();
-    let before =
-        room.waiting.iter().filter(|one| one.priority > pending.rules.priority() && one.devices > 0 && one.holder != own);
+    let before = room.waiting.iter().filter(|one| {
+        one.priority > pending.rules.priority() && one.devices > 0 && one.holder != own
+    });
     let mut before: Vec<&WaitingPod> = before.collect();
     before.sort_by_key(|one| one.nominated.is_none());
     let first = before.first()?;
-    let more = if before.len() > 1 { format!(" and {} more pods", before.len() - 1) } else { String::new() };
-    let told = format!("{}{more} of higher priority wait for GPUs as well, and come first", first.holder);
+    let more = if before.len() > 1 {
+        format!(" and {} more pods", before.len() - 1)
+    } else {
+        String::new()
+    };
+    let told = format!(
+        "{}{more} of higher priority wait for GPUs as well, and come first",
+        first.holder
+    );
     let cause = Cause::new("priority-lower", told, "inventory");
-    let freed = before.iter().find_map(|one| Some((&one.holder, one.nominated.as_ref()?)));
+    let freed = before
+        .iter()
+        .find_map(|one| Some((&one.holder, one.nominated.as_ref()?)));
     Some(match freed {
-        Some((holder, node)) => cause.and(format!("{node} is being freed for {holder}"), "inventory"),
+        Some((holder, node)) => {
+            cause.and(format!("{node} is being freed for {holder}"), "inventory")
+        }
         None => cause,
     })
 }

@@ -1,4 +1,5 @@
-//! What a queue says of a job that it does not let run. Words of Kueue 0.18 (pkg/scheduler, pkg/controller/core).
+//! What a queue says of a job that it does not let run. Words of Kueue 0.18 (pkg/scheduler,
+//! pkg/controller/core).
 
 use super::answer::Cause;
 use super::facts::Facts;
@@ -18,31 +19,54 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let Some(verdict) = &job.queue_verdict else {
         // Without the verdict a full queue, a stopped one and a missing one look the same.
         let behind = position.filter(|(place, _)| *place > 1);
-        return behind.map(|(_, told)| Cause::new("queue-position", told, "queue")).into_iter().collect();
+        return behind
+            .map(|(_, told)| Cause::new("queue-position", told, "queue"))
+            .into_iter()
+            .collect();
     };
     let message = verdict.message.as_str();
     let has = |words: &[&str]| words.iter().any(|words| message.contains(words));
     let cause = |word| Cause::new(word, format!("queue {queue}: {message}"), "queue");
     if has(&["doesn't exist", "not found", "does not exist"]) {
         let change = super::refused::set(facts, "job.queue=NAME");
-        return vec![cause("queue-missing").helps("choose a queue that there is: gpuctl get queues", Some(change))];
+        return vec![cause("queue-missing").helps(
+            "choose a queue that there is: gpuctl get queues",
+            Some(change),
+        )];
     }
-    if has(&["is inactive", "is stopped", "StopPolicy", "can't admit new workloads"]) {
-        return vec![cause("queue-inactive").helps("whoever runs the queues must start it", Some(look))];
+    if has(&[
+        "is inactive",
+        "is stopped",
+        "StopPolicy",
+        "can't admit new workloads",
+    ]) {
+        return vec![
+            cause("queue-inactive").helps("whoever runs the queues must start it", Some(look)),
+        ];
     }
     if verdict.reason == "AdmissionChecks" {
         return vec![cause("queue-checks").helps("see what the check says", Some(look))];
     }
     if has(&["maximum capacity"]) && !has(&["insufficient unused quota"]) {
-        let never = cause("never-fits").and(format!("queue {queue} could not run it if it were empty"), "queue");
+        let never = cause("never-fits").and(
+            format!("queue {queue} could not run it if it were empty"),
+            "queue",
+        );
         return vec![never.helps("ask for less, or for a larger quota", Some(look))];
     }
-    let quota = cause("queue-quota").helps("others in the queue must end, or the quota must grow", Some(look));
+    let quota = cause("queue-quota").helps(
+        "others in the queue must end, or the quota must grow",
+        Some(look),
+    );
     match position {
-        Some((place, told)) if place > 1 && verdict.reason == "Pending" && has(&["has not looked at it"]) => {
+        Some((place, told))
+            if place > 1 && verdict.reason == "Pending" && has(&["has not looked at it"]) =>
+        {
             vec![Cause::new("queue-position", told, "queue")]
         }
-        Some((place, told)) if place > 1 => vec![quota, Cause::new("queue-position", told, "queue")],
+        Some((place, told)) if place > 1 => {
+            vec![quota, Cause::new("queue-position", told, "queue")]
+        }
         _ => vec![quota],
     }
 }

@@ -1,5 +1,6 @@
-//! What the ranks of a job told themselves: NCCL's RAS subsystem, and the stacks of their processes. It names the rank that the others
-//! wait for where the metrics do not, and adds to what they tell.
+//! What the ranks of a job told themselves: NCCL's RAS subsystem, and the stacks of their
+//! processes. It names the rank that the others wait for where the metrics do not, and adds to what
+//! they tell.
 
 use super::answer::Cause;
 use super::facts::Facts;
@@ -27,51 +28,104 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         0 => state.to_owned(),
         more => format!("and {more} more {states}"),
     };
-    let told = format!("process {} on {} (GPU {}) {state}, says NCCL", first.process, first.node, first.gpus);
+    let told = format!(
+        "process {} on {} (GPU {}) {state}, says NCCL",
+        first.process, first.node, first.gpus
+    );
     let mut cause = Cause::new("rank-missing", told, "ras");
     if !report.dead.is_empty() && !report.missing.is_empty() {
-        cause = cause.and(format!("{} more do not answer", report.missing.len()), "ras");
+        cause = cause.and(
+            format!("{} more do not answer", report.missing.len()),
+            "ras",
+        );
     }
     if !report.missing_ranks.is_empty() {
-        let ranks: Vec<String> = report.missing_ranks.iter().take(NAMED).map(ToString::to_string).collect();
+        let ranks: Vec<String> = report
+            .missing_ranks
+            .iter()
+            .take(NAMED)
+            .map(ToString::to_string)
+            .collect();
         let more = report.missing_ranks.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        cause = cause.and(format!("rank {}{more} of its communicator is missing", ranks.join(", ")), "ras");
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        cause = cause.and(
+            format!(
+                "rank {}{more} of its communicator is missing",
+                ranks.join(", ")
+            ),
+            "ras",
+        );
     }
     if !facts.subject.ours {
         return Some(cause);
     }
-    Some(cause.helps("see what it said last", Some(format!("gpuctl logs {} --first-error", facts.full_name()))))
+    Some(cause.helps(
+        "see what it said last",
+        Some(format!("gpuctl logs {} --first-error", facts.full_name())),
+    ))
 }
 
 /// Returns why a job without progress stands still, as far as its ranks tell.
 pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
     let stacks = facts.asked.places();
-    let ranks = |groups: &[&StackGroup]| groups.iter().map(|group| group.ranks.len()).sum::<usize>();
+    let ranks =
+        |groups: &[&StackGroup]| groups.iter().map(|group| group.ranks.len()).sum::<usize>();
     let all = ranks(&stacks.iter().collect::<Vec<_>>());
     let waits = |group: &&StackGroup| group.in_collective() || group.waits_for_device();
     let (waiting, others): (Vec<&StackGroup>, Vec<&StackGroup>) = stacks.iter().partition(waits);
-    let odd = others.iter().find(|group| group.waits_for_data()).or(others.first());
-    // Most wait, so the few elsewhere are what they wait for. Frames of the interpreter do not tell where one stands.
+    let odd = others
+        .iter()
+        .find(|group| group.waits_for_data())
+        .or(others.first());
+    // Most wait, so the few elsewhere are what they wait for. Frames of the interpreter do not tell
+    // where one stands.
     let few = ranks(&others) <= (all / FEW).max(1) && ranks(&waiting) > ranks(&others);
     let told = match odd {
         Some(odd) if facts.asked.unread == 0 && few && stacks.iter().all(StackGroup::is_python) => {
-            let word = if odd.waits_for_data() { "data-stall" } else { "collective-hang" };
+            let word = if odd.waits_for_data() {
+                "data-stall"
+            } else {
+                "collective-hang"
+            };
             let who = named(odd);
-            let what = if word == "data-stall" { "waits for data" } else { "stands elsewhere" };
-            let device = if waiting.iter().all(|group| group.in_collective()) { "" } else { " or for their GPU" };
-            let told = format!("{} of {all} processes wait in a collective{device}, and {who} {what}", ranks(&waiting));
+            let what = if word == "data-stall" {
+                "waits for data"
+            } else {
+                "stands elsewhere"
+            };
+            let device = if waiting.iter().all(|group| group.in_collective()) {
+                ""
+            } else {
+                " or for their GPU"
+            };
+            let told = format!(
+                "{} of {all} processes wait in a collective{device}, and {who} {what}",
+                ranks(&waiting)
+            );
             Some(Cause::new(word, told, "stacks"))
         }
-        Some(odd) if odd.waits_for_data() && odd.ranks.len() * 2 > all => {
-            Some(Cause::new("data-stall", format!("{} of {all} processes wait for data", odd.ranks.len()), "stacks"))
-        }
+        Some(odd) if odd.waits_for_data() && odd.ranks.len() * 2 > all => Some(Cause::new(
+            "data-stall",
+            format!("{} of {all} processes wait for data", odd.ranks.len()),
+            "stacks",
+        )),
         _ => None,
     };
-    let behind = facts.asked.ras.as_ref().and_then(|report| report.behind.first());
+    let behind = facts
+        .asked
+        .ras
+        .as_ref()
+        .and_then(|report| report.behind.first());
     let found = told.or_else(|| {
         let one = behind?;
-        let process = one.process.as_ref().map(|process| format!(" (process {} on {})", process.process, process.node));
+        let process = one
+            .process
+            .as_ref()
+            .map(|process| format!(" (process {} on {})", process.process, process.node));
         let told = format!(
             "rank {} of its communicator{} has launched {} operations, others {}",
             one.rank,
@@ -93,12 +147,33 @@ pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
     }
     if places.len() > PLACES {
         let more = places.len() - PLACES;
-        cause = cause.and(format!("and {more} more {}", if more == 1 { "place" } else { "places" }), "stacks");
+        cause = cause.and(
+            format!(
+                "and {more} more {}",
+                if more == 1 { "place" } else { "places" }
+            ),
+            "stacks",
+        );
     }
-    let behind = facts.asked.ras.iter().flat_map(|report| &report.behind).take(NAMED);
-    for one in behind.filter(|_| cause.evidence.first().is_none_or(|first| first.seen_in != "ras")).collect::<Vec<_>>() {
-        let told =
-            format!("rank {} of its communicator has launched {} operations, others {}", one.rank, one.operations, one.most);
+    let behind = facts
+        .asked
+        .ras
+        .iter()
+        .flat_map(|report| &report.behind)
+        .take(NAMED);
+    for one in behind
+        .filter(|_| {
+            cause
+                .evidence
+                .first()
+                .is_none_or(|first| first.seen_in != "ras")
+        })
+        .collect::<Vec<_>>()
+    {
+        let told = format!(
+            "rank {} of its communicator has launched {} operations, others {}",
+            one.rank, one.operations, one.most
+        );
         cause = cause.and(told, "ras");
     }
     cause
@@ -114,9 +189,14 @@ fn named(group: &StackGroup) -> String {
 
 /// Returns «rank 12» and `gpu-b-07/gpu-3`.
 pub(super) fn rank_of(job: &Job, trace: &Trace) -> (String, String) {
-    let pod = trace.pods.iter().find_map(|(_, pod)| job.pods.iter().find(|one| one.name == *pod));
+    let pod = trace
+        .pods
+        .iter()
+        .find_map(|(_, pod)| job.pods.iter().find(|one| one.name == *pod));
     let who = match pod {
-        Some(pod) => pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}")),
+        Some(pod) => pod
+            .rank
+            .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}")),
         None => "a pod".to_owned(),
     };
     (who, format!("{}/{}", trace.node, trace.id()))

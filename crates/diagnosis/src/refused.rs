@@ -12,32 +12,59 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
     match RefusalCause::of(message) {
         Some(RefusalCause::QuotaExceeded) => {
             let quota = after(message, "exceeded quota: ").unwrap_or("of the namespace");
-            let numbers = ["requested", "used", "limited"].map(|word| after_words(message, &format!("{word}: ")));
+            let numbers = ["requested", "used", "limited"]
+                .map(|word| after_words(message, &format!("{word}: ")));
             let told = match numbers {
                 [Some(requested), Some(used), Some(limit)] => {
-                    format!("quota {quota} of {namespace} is used up: {used} of {limit} used, the pod requests {requested}")
+                    format!(
+                        "quota {quota} of {namespace} is used up: {used} of {limit} used, the pod requests {requested}"
+                    )
                 }
                 _ => format!("quota {quota} of {namespace} is used up"),
             };
-            found("quota", told).helps("others of the namespace must end, or the quota must grow", Some(jobs_of(namespace)))
+            found("quota", told).helps(
+                "others of the namespace must end, or the quota must grow",
+                Some(jobs_of(namespace)),
+            )
         }
         Some(RefusalCause::QuotaUnset) => {
             let quota = after(message, "failed quota: ").unwrap_or("of the namespace");
             let missing = after_words(message, "must specify ").unwrap_or("more");
-            found("quota", format!("quota {quota} of {namespace} counts what the pod does not set: {missing}"))
-                .helps("set resources.cpu and resources.memory", Some(set(facts, "resources.cpu=8")))
+            found(
+                "quota",
+                format!("quota {quota} of {namespace} counts what the pod does not set: {missing}"),
+            )
+            .helps(
+                "set resources.cpu and resources.memory",
+                Some(set(facts, "resources.cpu=8")),
+            )
         }
         Some(RefusalCause::LimitRange) => {
             let rule = message.rsplit(": ").next().unwrap_or(message);
-            let rule = message.split_once("is forbidden: ").map_or(rule, |(_, rule)| rule);
-            found("limit-range", format!("a LimitRange of {namespace} refuses its pods: {rule}"))
-                .helps("ask for less per pod, or ask who set it", Some(format!("kubectl get limitranges -n {namespace}")))
+            let rule = message
+                .split_once("is forbidden: ")
+                .map_or(rule, |(_, rule)| rule);
+            found(
+                "limit-range",
+                format!("a LimitRange of {namespace} refuses its pods: {rule}"),
+            )
+            .helps(
+                "ask for less per pod, or ask who set it",
+                Some(format!("kubectl get limitranges -n {namespace}")),
+            )
         }
-        Some(RefusalCause::PodSecurity) => found("pod-security", format!("Pod Security refuses its pods: {}", tail(message)))
-            .helps("set `security:` as explained", Some("gpuctl explain security".to_owned())),
-        Some(RefusalCause::WebhookDenied) => {
-            found("webhook-denied", format!("an admission webhook refuses its pods: {}", tail(message)))
-        }
+        Some(RefusalCause::PodSecurity) => found(
+            "pod-security",
+            format!("Pod Security refuses its pods: {}", tail(message)),
+        )
+        .helps(
+            "set `security:` as explained",
+            Some("gpuctl explain security".to_owned()),
+        ),
+        Some(RefusalCause::WebhookDenied) => found(
+            "webhook-denied",
+            format!("an admission webhook refuses its pods: {}", tail(message)),
+        ),
         Some(RefusalCause::WebhookUnreachable) => {
             let webhook = between(message, "failed calling webhook \"", "\"").unwrap_or("unknown");
             found("webhook-down", format!("webhook {webhook} must be asked about pods and does not answer")).helps(
@@ -47,19 +74,35 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
                 )),
             )
         }
-        Some(RefusalCause::PolicyDenied) => found("policy-denied", format!("a policy refuses its pods: {}", tail(message))),
+        Some(RefusalCause::PolicyDenied) => found(
+            "policy-denied",
+            format!("a policy refuses its pods: {}", tail(message)),
+        ),
         Some(RefusalCause::NoServiceAccount) => {
             let account = between(message, "serviceaccount \"", "\"").unwrap_or("of its pods");
-            found("service-account-missing", format!("ServiceAccount {account} of {namespace} does not exist")).helps(
+            found(
+                "service-account-missing",
+                format!("ServiceAccount {account} of {namespace} does not exist"),
+            )
+            .helps(
                 "make it",
-                Some(format!("kubectl create serviceaccount {} -n {namespace}", account.rsplit('/').next().unwrap_or(account))),
+                Some(format!(
+                    "kubectl create serviceaccount {} -n {namespace}",
+                    account.rsplit('/').next().unwrap_or(account)
+                )),
             )
         }
         Some(RefusalCause::NoPriorityClass) => {
             let class = after(message, "no PriorityClass with name ").unwrap_or("of its pods");
-            found("priority-class-missing", format!("PriorityClass {class} does not exist"))
+            found(
+                "priority-class-missing",
+                format!("PriorityClass {class} does not exist"),
+            )
         }
-        _ => found("pods-refused", format!("the API server refuses its pods: {}", tail(message))),
+        _ => found(
+            "pods-refused",
+            format!("the API server refuses its pods: {}", tail(message)),
+        ),
     }
 }
 
@@ -70,16 +113,28 @@ fn jobs_of(namespace: &str) -> String {
 /// Returns the command that submits a job with one field changed.
 pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
     if !facts.subject.ours {
-        return format!("kubectl edit {}/{} -n {}", facts.subject.kind, facts.job.name, facts.job.namespace);
+        return format!(
+            "kubectl edit {}/{} -n {}",
+            facts.subject.kind, facts.job.name, facts.job.namespace
+        );
     }
-    let replace = if facts.job.kind.serves() { "" } else { " --replace" };
+    let replace = if facts.job.kind.serves() {
+        ""
+    } else {
+        " --replace"
+    };
     format!("gpuctl apply -f FILE --set {field}{replace}")
 }
 
 /// Returns the word behind some words.
 fn after<'m>(message: &'m str, words: &str) -> Option<&'m str> {
     let rest = &message[message.find(words)? + words.len()..];
-    Some(rest.split([',', ' ', ':']).next().unwrap_or(rest).trim_end_matches('.'))
+    Some(
+        rest.split([',', ' ', ':'])
+            .next()
+            .unwrap_or(rest)
+            .trim_end_matches('.'),
+    )
 }
 
 /// Returns what stands behind some words up to a comma and a blank.
@@ -95,5 +150,7 @@ fn between<'m>(message: &'m str, start: &str, end: &str) -> Option<&'m str> {
 
 /// Returns the words without the name of the pod in front.
 fn tail(message: &str) -> &str {
-    message.split_once("is forbidden: ").map_or(message, |(_, rest)| rest)
+    message
+        .split_once("is forbidden: ")
+        .map_or(message, |(_, rest)| rest)
 }

@@ -1,4 +1,5 @@
-//! A job that runs: whether it hangs, and which rank the others wait for; or whether a device is slower than its peers, and why.
+//! A job that runs: whether it hangs, and which rank the others wait for; or whether a device is
+//! slower than its peers, and why.
 
 use super::answer::{Cause, Situation};
 use super::facts::{Facts, RunningFacts};
@@ -16,31 +17,50 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     let silence = silence(facts);
     if facts.job.kind == JobKind::Training
         && !moves
-        // A single answer without them may come too late, and a process that was given up may have had no rank any more.
+        // A single answer without them may come too late, and a process that was given up may have
+        // had no rank any more.
         && (stalled.is_some()
             || facts.asked.ras.as_ref().is_some_and(|report| !report.dead.is_empty() && !report.missing_ranks.is_empty()))
         && let Some(missing) = ranks::missing(facts)
     {
-        return Some((Situation::Stuck, vec![with(ranks::with_ranks(facts, missing), silence)]));
+        return Some((
+            Situation::Stuck,
+            vec![with(ranks::with_ranks(facts, missing), silence)],
+        ));
     }
     // A service spins while it waits for requests, and nobody waits for its steps.
     if facts.job.kind == JobKind::Training && !moves && report.sampled > 1 {
         let faulty = report.silent_nodes.first().filter(|_| stalled.is_some());
         if let Some(node) = faulty {
-            let told = format!("nothing was heard of the GPUs of {node} for two minutes, and no rank goes on");
-            let cause =
-                Cause::new("node-frozen", told, "prometheus").helps("see the node", Some(format!("gpuctl describe node {node}")));
+            let told = format!(
+                "nothing was heard of the GPUs of {node} for two minutes, and no rank goes on"
+            );
+            let cause = Cause::new("node-frozen", told, "prometheus")
+                .helps("see the node", Some(format!("gpuctl describe node {node}")));
             return Some((Situation::Stuck, vec![with(cause, silence)]));
         }
         if stalled.is_some() && report.spinning.len() * 2 > report.sampled {
-            return Some((Situation::Stuck, vec![with(ranks::with_ranks(facts, hang(facts, running)), silence)]));
+            return Some((
+                Situation::Stuck,
+                vec![with(
+                    ranks::with_ranks(facts, hang(facts, running)),
+                    silence,
+                )],
+            ));
         }
         if stalled.is_some() && report.idle.len() == report.sampled {
-            let told = format!("its {} GPUs do nothing, and it logs no further step", report.sampled);
+            let told = format!(
+                "its {} GPUs do nothing, and it logs no further step",
+                report.sampled
+            );
             let look = format!("gpuctl logs {} --tail 20", facts.full_name());
             return Some((
                 Situation::Stuck,
-                vec![with(Cause::new("silent", told, "prometheus").helps("see where it stands", Some(look)), silence)],
+                vec![with(
+                    Cause::new("silent", told, "prometheus")
+                        .helps("see where it stands", Some(look)),
+                    silence,
+                )],
             ));
         }
     }
@@ -50,23 +70,41 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     {
         return Some((Situation::Stuck, vec![with(cause, silence)]));
     }
-    let mut slow: Vec<Cause> = report.deviations.iter().filter_map(|one| slower(facts.job, running, one)).collect();
+    let mut slow: Vec<Cause> = report
+        .deviations
+        .iter()
+        .filter_map(|one| slower(facts.job, running, one))
+        .collect();
     // They explain why one differs.
-    let before = slow.iter().position(|cause| cause.word == "straggler").unwrap_or(slow.len());
+    let before = slow
+        .iter()
+        .position(|cause| cause.word == "straggler")
+        .unwrap_or(slow.len());
     slow.splice(before..before, bottlenecks::causes(facts, running));
     (!slow.is_empty()).then_some((Situation::Slow, slow))
 }
 
-/// Returns the situation of a job with nothing the matter: without a step for long it is not known to be fine.
+/// Returns the situation of a job with nothing the matter: without a step for long it is not known
+/// to be fine.
 pub(super) fn quiet(facts: &Facts<'_>) -> Situation {
-    if silence(facts).is_some() { Situation::Unknown } else { Situation::Fine }
+    if silence(facts).is_some() {
+        Situation::Unknown
+    } else {
+        Situation::Fine
+    }
 }
 
 /// Says how long a training has told no step; `None` for what goes on, or tells no steps.
 pub(super) fn silence(facts: &Facts<'_>) -> Option<String> {
-    let running = facts.running.as_ref().filter(|_| facts.job.kind == JobKind::Training)?;
+    let running = facts
+        .running
+        .as_ref()
+        .filter(|_| facts.job.kind == JobKind::Training)?;
     let (seconds, cadence) = (running.stalled(facts.now)?, running.cadence.as_ref()?);
-    Some(format!("no step for {seconds:.0} s; a step takes {:.0} s", cadence.seconds))
+    Some(format!(
+        "no step for {seconds:.0} s; a step takes {:.0} s",
+        cadence.seconds
+    ))
 }
 
 /// Names what would tell more.
@@ -83,28 +121,58 @@ fn with(cause: Cause, silence: Option<String>) -> Cause {
 
 fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     let report = &running.report;
-    let watts = report.spinning_watts.map_or(String::new(), |watts| format!(" at {watts:.0} W"));
-    let told =
-        format!("{} of {} GPUs show full utilization{watts}: they wait in a collective", report.spinning.len(), report.sampled);
+    let watts = report
+        .spinning_watts
+        .map_or(String::new(), |watts| format!(" at {watts:.0} W"));
+    let told = format!(
+        "{} of {} GPUs show full utilization{watts}: they wait in a collective",
+        report.spinning.len(),
+        report.sampled
+    );
     let Some(device) = running.waited_for() else {
-        return Cause::new("collective-hang", told, "prometheus").helps("see where its ranks stand", Some(stacks(facts)));
+        return Cause::new("collective-hang", told, "prometheus")
+            .helps("see where its ranks stand", Some(stacks(facts)));
     };
     let (who, place) = ranks::rank_of(facts.job, &running.traces[device]);
     let mut cause = Cause::new("collective-hang", format!("{told} for {who}"), "prometheus");
-    let last = |quantity| running.traces[device].curve(quantity).last().map(|point| point.value);
-    let numbers = [(last(Quantity::Utilization), "% utilization"), (last(Quantity::Power), "W")];
-    let numbers: Vec<String> = numbers.into_iter().filter_map(|(value, unit)| Some(format!("{:.0} {unit}", value?))).collect();
-    cause = cause.and(format!("differs: {who} on {place}: {}", numbers.join(", ")), "prometheus");
+    let last = |quantity| {
+        running.traces[device]
+            .curve(quantity)
+            .last()
+            .map(|point| point.value)
+    };
+    let numbers = [
+        (last(Quantity::Utilization), "% utilization"),
+        (last(Quantity::Power), "W"),
+    ];
+    let numbers: Vec<String> = numbers
+        .into_iter()
+        .filter_map(|(value, unit)| Some(format!("{:.0} {unit}", value?)))
+        .collect();
+    cause = cause.and(
+        format!("differs: {who} on {place}: {}", numbers.join(", ")),
+        "prometheus",
+    );
     if let Some((at, line)) = &running.last_line {
-        cause = cause.and(format!("its log ends with «{}»", line.trim()), "logs").at(*at);
+        cause = cause
+            .and(format!("its log ends with «{}»", line.trim()), "logs")
+            .at(*at);
     }
-    if facts.asked.places().is_empty() { cause.helps("see where its ranks stand", Some(stacks(facts))) } else { cause }
+    if facts.asked.places().is_empty() {
+        cause.helps("see where its ranks stand", Some(stacks(facts)))
+    } else {
+        cause
+    }
 }
 
 /// Returns the command that asks the ranks.
 fn stacks(facts: &Facts<'_>) -> String {
     let (job, subject) = (facts.job, facts.subject);
-    let name = if subject.ours { facts.full_name() } else { format!("{}/{}/{}", job.namespace, subject.kind, job.name) };
+    let name = if subject.ours {
+        facts.full_name()
+    } else {
+        format!("{}/{}/{}", job.namespace, subject.kind, job.name)
+    };
     format!("gpuctl why {name} --stacks")
 }
 
@@ -118,7 +186,10 @@ fn slower(job: &Job, running: &RunningFacts, one: &Deviation) -> Option<Cause> {
         Quantity::SmActive => ("SM activity", "%"),
         _ => ("power", "W"),
     };
-    let numbers = format!("{name} {:.0} {unit}, its peers {:.0} ({percent:+.0} %)", one.value, one.peers);
+    let numbers = format!(
+        "{name} {:.0} {unit}, its peers {:.0} ({percent:+.0} %)",
+        one.value, one.peers
+    );
     let node = &trace.node;
     let describe = Some(format!("gpuctl describe node {node}"));
     if one.quantity != Quantity::Clock {
@@ -135,5 +206,12 @@ fn slower(job: &Job, running: &RunningFacts, one: &Deviation) -> Option<Cause> {
         Some(ThrottleReason::Slowdown) => ("clock-throttled", ", hardware slowdown"),
         None => ("clock-throttled", ""),
     };
-    Some(Cause::new(word, format!("{who} on {place}: {numbers}{why}"), "prometheus").helps("see its node", describe))
+    Some(
+        Cause::new(
+            word,
+            format!("{who} on {place}: {numbers}{why}"),
+            "prometheus",
+        )
+        .helps("see its node", describe),
+    )
 }

@@ -1,6 +1,7 @@
-//! Reads the sentence by which kube-scheduler tells why a pod has no node: `0/5 nodes are available: 2 Insufficient nvidia.com/gpu, …`.
-//! Each part counts the nodes that the same filter ruled out. The words are those of kubernetes 1.28 to 1.36,
-//! pkg/scheduler/framework/plugins; a part with other words is left out.
+//! Reads the sentence by which kube-scheduler tells why a pod has no node: `0/5 nodes are
+//! available: 2 Insufficient nvidia.com/gpu, …`. Each part counts the nodes that the same filter
+//! ruled out. The words are those of kubernetes 1.28 to 1.36, pkg/scheduler/framework/plugins; a
+//! part with other words is left out.
 
 use super::nodes::{insufficient, of_taint};
 use gpuctl_core::model::facts::state::scheduler_words;
@@ -22,9 +23,15 @@ const PARTS: [(&str, &str); 21] = [
     ("had untolerated taint", "taint"),
     ("didn't match Pod's node affinity", "node-selector"),
     ("didn't satisfy plugin(s) [NodeAffinity]", "node-selector"),
-    ("didn't match PersistentVolume's node affinity", "volume-topology"),
+    (
+        "didn't match PersistentVolume's node affinity",
+        "volume-topology",
+    ),
     ("volume node affinity conflict", "volume-topology"),
-    ("didn't find available persistent volumes", "volume-topology"),
+    (
+        "didn't find available persistent volumes",
+        "volume-topology",
+    ),
     ("no available volume zone", "volume-topology"),
     ("unavailable due to PersistentVolume", "volume-topology"),
     ("exceed max volume count", "volume-topology"),
@@ -44,7 +51,9 @@ const PARTS: [(&str, &str); 21] = [
 /// Returns the parts of the sentence.
 pub(super) fn reasons(message: &str) -> Vec<SchedulerReason> {
     let message = scheduler_words(message);
-    let parts = message.split_once(": ").filter(|(head, _)| head.contains("nodes are available"));
+    let parts = message
+        .split_once(": ")
+        .filter(|(head, _)| head.contains("nodes are available"));
     match parts {
         Some((_, parts)) => split(parts).into_iter().filter_map(part).collect(),
         None => part(message).into_iter().collect(),
@@ -68,18 +77,29 @@ fn split(parts: &str) -> Vec<&str> {
 fn part(text: &str) -> Option<SchedulerReason> {
     let text = text.trim().trim_end_matches('.');
     let (number, words) = text.split_once(' ').unwrap_or((text, ""));
-    let (nodes, words) = number.parse().map_or((None, text), |nodes| (Some(nodes), words));
+    let (nodes, words) = number
+        .parse()
+        .map_or((None, text), |nodes| (Some(nodes), words));
     let reason = |word, detail: Option<&str>| {
-        Some(SchedulerReason { word, nodes, detail: detail.map(ToOwned::to_owned), text: text.to_owned() })
+        Some(SchedulerReason {
+            word,
+            nodes,
+            detail: detail.map(ToOwned::to_owned),
+            text: text.to_owned(),
+        })
     };
     if let Some(resource) = words.strip_prefix("Insufficient ") {
         return reason(insufficient(resource), Some(resource));
     }
-    let (_, word) = PARTS.iter().find(|(words_of_filter, _)| words.contains(words_of_filter))?;
+    let (_, word) = PARTS
+        .iter()
+        .find(|(words_of_filter, _)| words.contains(words_of_filter))?;
     if *word != "taint" {
         return reason(word, None);
     }
-    let taint = words.split_once('{').map(|(_, rest)| rest.trim_end_matches('}'));
+    let taint = words
+        .split_once('{')
+        .map(|(_, rest)| rest.trim_end_matches('}'));
     let key = taint.map(|taint| taint.split(':').next().unwrap_or(taint).trim());
     reason(key.map_or("taint", of_taint), key)
 }
@@ -89,7 +109,10 @@ mod tests {
     use super::*;
 
     fn told(message: &str) -> Vec<(&'static str, Option<u64>, Option<String>)> {
-        reasons(message).into_iter().map(|one| (one.word, one.nodes, one.detail)).collect()
+        reasons(message)
+            .into_iter()
+            .map(|one| (one.word, one.nodes, one.detail))
+            .collect()
     }
 
     #[test]
@@ -99,17 +122,29 @@ mod tests {
                        match Pod's node affinity/selector. preemption: 0/7 nodes are available: 7 Preemption is not helpful.";
         let expected = [
             ("taint", Some(1), Some("example.com/a")),
-            ("node-faulty", Some(1), Some("node.kubernetes.io/unreachable")),
+            (
+                "node-faulty",
+                Some(1),
+                Some("node.kubernetes.io/unreachable"),
+            ),
             ("insufficient-gpu", Some(2), Some("nvidia.com/gpu")),
             ("cordoned", Some(1), None),
             ("node-selector", Some(2), None),
         ];
-        assert_eq!(told(message), expected.map(|(word, nodes, detail)| (word, nodes, detail.map(ToOwned::to_owned))));
         assert_eq!(
-            told("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"),
+            told(message),
+            expected.map(|(word, nodes, detail)| (word, nodes, detail.map(ToOwned::to_owned)))
+        );
+        assert_eq!(
+            told(
+                "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+            ),
             [("claim-pending", None, None)]
         );
-        assert_eq!(told("persistentvolumeclaim \"data\" not found"), [("claim-missing", None, None)]);
+        assert_eq!(
+            told("persistentvolumeclaim \"data\" not found"),
+            [("claim-missing", None, None)]
+        );
         assert_eq!(told("0/1 nodes are available: 1 something new."), []);
         assert_eq!(told(""), []);
     }

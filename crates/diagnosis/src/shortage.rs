@@ -1,4 +1,5 @@
-//! Says of which resource there is too little, who holds it, and with how much less the pod would fit now.
+//! Says of which resource there is too little, who holds it, and with how much less the pod would
+//! fit now.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,12 @@ const NAMED: usize = 3;
 
 fn devices(amounts: &Amounts, pending: &PendingPod) -> i128 {
     let resource = pending.requests.keys().find(|resource| is_device(resource));
-    resource.and_then(|resource| amounts.get(resource)).copied().unwrap_or(0).max(0) / 1000
+    resource
+        .and_then(|resource| amounts.get(resource))
+        .copied()
+        .unwrap_or(0)
+        .max(0)
+        / 1000
 }
 
 /// Too few GPUs: full nodes, or enough in all and not on one.
@@ -33,10 +39,24 @@ pub(super) fn gpus(
 ) -> Cause {
     let wanted = devices(&pending.requests, pending);
     let open = |one: &&&Candidate<'_>| one.obstacles.iter().all(|(word, _)| is_shortage(word));
-    let free_in_all: i128 = on.iter().filter(open).map(|one| devices(one.free, pending)).sum();
-    let most = on.iter().filter(open).map(|one| devices(one.free, pending)).max().unwrap_or(0);
-    let fragmented = most < wanted && free_in_all >= wanted * i128::from(pending.together) && wanted > 1;
-    let kind = facts.job.gpu_type.as_deref().unwrap_or(if wanted == 1 { "GPU" } else { "GPUs" });
+    let free_in_all: i128 = on
+        .iter()
+        .filter(open)
+        .map(|one| devices(one.free, pending))
+        .sum();
+    let most = on
+        .iter()
+        .filter(open)
+        .map(|one| devices(one.free, pending))
+        .max()
+        .unwrap_or(0);
+    let fragmented =
+        most < wanted && free_in_all >= wanted * i128::from(pending.together) && wanted > 1;
+    let kind = facts
+        .job
+        .gpu_type
+        .as_deref()
+        .unwrap_or(if wanted == 1 { "GPU" } else { "GPUs" });
     let each = if pending.together > 1 {
         format!("{} pods × {wanted} {kind}", pending.together)
     } else {
@@ -49,66 +69,151 @@ pub(super) fn gpus(
             "{each}; {}",
             match on {
                 [one] => format!("{} has {} free", one.node.name, devices(one.free, pending)),
-                several if most == 0 => format!("none is free on the {} nodes that qualify", several.len()),
+                several if most == 0 =>
+                    format!("none is free on the {} nodes that qualify", several.len()),
                 several => format!("of {} nodes none has more than {most} free", several.len()),
             }
         )
     };
-    let mut cause = Cause::new(if fragmented { "fragmented" } else { "insufficient-gpu" }, told, "inventory");
+    let mut cause = Cause::new(
+        if fragmented {
+            "fragmented"
+        } else {
+            "insufficient-gpu"
+        },
+        told,
+        "inventory",
+    );
     for one in on.iter().take(NAMED) {
-        let what = format!("{}: {} of {} free", one.node.name, devices(one.free, pending), devices(&one.node.now(), pending));
-        cause.evidence.push(Evidence { what, seen_in: "inventory", at: None });
+        let what = format!(
+            "{}: {} of {} free",
+            one.node.name,
+            devices(one.free, pending),
+            devices(&one.node.now(), pending)
+        );
+        cause.evidence.push(Evidence {
+            what,
+            seen_in: "inventory",
+            at: None,
+        });
     }
     let holders = room.holders(on.iter().map(|one| one.node.name.as_str()));
-    cause.holders = holders.into_iter().take(NAMED).map(|(name, gpus)| holder(facts, name, gpus)).collect();
-    let first = cause.holders.first().and_then(|holder| Some((holder.name.clone(), holder.ends_by?)));
+    cause.holders = holders
+        .into_iter()
+        .take(NAMED)
+        .map(|(name, gpus)| holder(facts, name, gpus))
+        .collect();
+    let first = cause
+        .holders
+        .first()
+        .and_then(|holder| Some((holder.name.clone(), holder.ends_by?)));
     if let Some((name, at)) = first {
-        cause = cause.helps(format!("wait for {name}, which must end by {}", at.round(jiff::Unit::Minute).unwrap_or(at)), None);
+        cause = cause.helps(
+            format!(
+                "wait for {name}, which must end by {}",
+                at.round(jiff::Unit::Minute).unwrap_or(at)
+            ),
+            None,
+        );
     }
     if most > 0 && most < wanted && pending.together <= 1 {
-        let smaller = pending
-            .requests
-            .iter()
-            .map(|(resource, amount)| (resource.clone(), if is_device(resource) { most * 1000 } else { *amount }));
+        let smaller = pending.requests.iter().map(|(resource, amount)| {
+            (
+                resource.clone(),
+                if is_device(resource) {
+                    most * 1000
+                } else {
+                    *amount
+                },
+            )
+        });
         let smaller: Amounts = smaller.collect();
-        let fits = candidates.iter().filter(|one| keeps_off(&pending.rules, &smaller, one.node, one.free).is_empty()).count();
+        let fits = candidates
+            .iter()
+            .filter(|one| keeps_off(&pending.rules, &smaller, one.node, one.free).is_empty())
+            .count();
         if fits > 0 {
-            let nodes = if fits == 1 { "1 node".to_owned() } else { format!("{fits} nodes") };
-            cause = cause
-                .proven(format!("with gpu: {most} it fits on {nodes} now"), Some(set(facts, &format!("resources.gpu={most}"))));
+            let nodes = if fits == 1 {
+                "1 node".to_owned()
+            } else {
+                format!("{fits} nodes")
+            };
+            cause = cause.proven(
+                format!("with gpu: {most} it fits on {nodes} now"),
+                Some(set(facts, &format!("resources.gpu={most}"))),
+            );
         }
     }
     if let Some(told) = lower(pending, on, room) {
         let text = "ask whoever runs them to pause them, or take a PriorityClass that preempts";
-        cause = cause.and(told, "inventory").helps(text, Some("kubectl get priorityclasses".to_owned()));
+        cause = cause
+            .and(told, "inventory")
+            .helps(text, Some("kubectl get priorityclasses".to_owned()));
     }
     match elsewhere(facts, pending, room) {
         Some((text, command)) => cause.proven(text, Some(command)),
-        None if fragmented => cause.helps("see which pods to move", Some(format!("gpuctl free --slots {wanted}"))),
+        None if fragmented => cause.helps(
+            "see which pods to move",
+            Some(format!("gpuctl free --slots {wanted}")),
+        ),
         None => cause,
     }
 }
 
-/// Names pods of lower priority that hold enough, where the pod's own class preempts nobody; otherwise the scheduler ends them itself.
+/// Names pods of lower priority that hold enough, where the pod's own class preempts nobody;
+/// otherwise the scheduler ends them itself.
 fn lower(pending: &PendingPod, on: &[&Candidate<'_>], room: &Room) -> Option<String> {
     if pending.rules.preempts() {
         return None;
     }
-    let open = on.iter().filter(|one| one.obstacles.iter().all(|(word, _)| is_shortage(word)));
-    let load =
-        open.map(|one| (one.node.name.clone(), (one.free.clone(), room.placed.get(&one.node.name).cloned().unwrap_or_default())));
-    let ended = victims(&pending.requests, pending.rules.priority(), pending.together, load.collect())?;
-    let mut names: Vec<&str> = ended.iter().map(|victim| victim.pod.holder.as_str()).collect();
+    let open = on
+        .iter()
+        .filter(|one| one.obstacles.iter().all(|(word, _)| is_shortage(word)));
+    let load = open.map(|one| {
+        (
+            one.node.name.clone(),
+            (
+                one.free.clone(),
+                room.placed.get(&one.node.name).cloned().unwrap_or_default(),
+            ),
+        )
+    });
+    let ended = victims(
+        &pending.requests,
+        pending.rules.priority(),
+        pending.together,
+        load.collect(),
+    )?;
+    let mut names: Vec<&str> = ended
+        .iter()
+        .map(|victim| victim.pod.holder.as_str())
+        .collect();
     names.sort_unstable();
     names.dedup();
-    let more = if names.len() > NAMED { format!(" and {} more", names.len() - NAMED) } else { String::new() };
-    let first = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-    (!names.is_empty()).then(|| format!("of lower priority there: {first}{more}; its PriorityClass preempts nobody"))
+    let more = if names.len() > NAMED {
+        format!(" and {} more", names.len() - NAMED)
+    } else {
+        String::new()
+    };
+    let first = names
+        .iter()
+        .take(NAMED)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
+    (!names.is_empty()).then(|| {
+        format!("of lower priority there: {first}{more}; its PriorityClass preempts nobody")
+    })
 }
 
 fn holder(facts: &Facts<'_>, name: String, gpus: u64) -> HolderTime {
     let known = facts.holders.iter().find(|one| one.name == name);
-    HolderTime { since: known.and_then(|one| one.since), ends_by: known.and_then(|one| one.ends_by), name, gpus }
+    HolderTime {
+        since: known.and_then(|one| one.since),
+        ends_by: known.and_then(|one| one.ends_by),
+        name,
+        gpus,
+    }
 }
 
 /// Returns another pool that has room for all the pods now.
@@ -117,44 +222,84 @@ fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(St
     let anywhere = pending.rules.without(|key| key == POOL_LABEL);
     let mut pools: BTreeMap<&str, (u64, i128)> = BTreeMap::new();
     for node in facts.listed()? {
-        let (Some(pool), Some(free)) = (node.pool(), room.free.get(&node.name)) else { continue };
-        if facts.job.pool.as_deref() == Some(pool) || !keeps_off(&anywhere, &pending.requests, node, free).is_empty() {
+        let (Some(pool), Some(free)) = (node.pool(), room.free.get(&node.name)) else {
+            continue;
+        };
+        if facts.job.pool.as_deref() == Some(pool)
+            || !keeps_off(&anywhere, &pending.requests, node, free).is_empty()
+        {
             continue;
         }
         let found = pools.entry(pool).or_default();
-        found.0 += pods_held(&pending.requests, &BTreeMap::from([(node.name.clone(), free.clone())]));
+        found.0 += pods_held(
+            &pending.requests,
+            &BTreeMap::from([(node.name.clone(), free.clone())]),
+        );
         found.1 += devices(free, pending);
     }
-    let (pool, (_, free)) = pools.into_iter().find(|(_, (takes, _))| *takes >= pending.together)?;
-    Some((format!("pool {pool} has {free} free, and it fits there now"), set(facts, &format!("resources.pool={pool}"))))
+    let (pool, (_, free)) = pools
+        .into_iter()
+        .find(|(_, (takes, _))| *takes >= pending.together)?;
+    Some((
+        format!("pool {pool} has {free} free, and it fits there now"),
+        set(facts, &format!("resources.pool={pool}")),
+    ))
 }
 
 /// Too little CPU, memory, disk, pods or devices of other kinds.
-pub(super) fn machine(facts: &Facts<'_>, pending: &PendingPod, obstacle: &Counted, on: &[&Candidate<'_>], room: &Room) -> Cause {
+pub(super) fn machine(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    obstacle: &Counted,
+    on: &[&Candidate<'_>],
+    room: &Room,
+) -> Cause {
     let resource = obstacle.detail.as_deref().unwrap_or("cpu");
     let wanted = pending.requests.get(resource).copied().unwrap_or(0);
     let free = |one: &&&Candidate<'_>| one.free.get(resource).copied().unwrap_or(0);
     let best = on.iter().max_by_key(free);
     let most = best.map_or(0, |one| free(&one)).max(0);
     let place = best.map_or(String::new(), |one| format!(" ({})", one.node.name));
-    let told =
-        format!("{} of {resource} on one node; at most {} are free{place}", amount(resource, wanted), amount(resource, most));
+    let told = format!(
+        "{} of {resource} on one node; at most {} are free{place}",
+        amount(resource, wanted),
+        amount(resource, most)
+    );
     let mut cause = Cause::new(obstacle.word, told, "inventory");
-    if let Some((name, held)) = room.most_of(resource, on.iter().map(|one| one.node.name.as_str())) {
-        cause = cause.and(format!("{name} requests {} of it there", amount(resource, held)), "inventory");
+    if let Some((name, held)) = room.most_of(resource, on.iter().map(|one| one.node.name.as_str()))
+    {
+        cause = cause.and(
+            format!("{name} requests {} of it there", amount(resource, held)),
+            "inventory",
+        );
     }
     let field = match resource {
         "cpu" => "resources.cpu",
         "memory" => "resources.memory",
         _ => return cause,
     };
-    let smaller: Amounts =
-        pending.requests.iter().map(|(key, amount)| (key.clone(), if key == resource { most } else { *amount })).collect();
-    let fits = on.iter().any(|one| lacking(&smaller, one.free).is_empty() && one.obstacles.len() == 1);
+    let smaller: Amounts = pending
+        .requests
+        .iter()
+        .map(|(key, amount)| (key.clone(), if key == resource { most } else { *amount }))
+        .collect();
+    let fits = on
+        .iter()
+        .any(|one| lacking(&smaller, one.free).is_empty() && one.obstacles.len() == 1);
     if fits && most > 0 {
-        let value = amount(resource, if resource == "cpu" { most / 1000 * 1000 } else { most });
+        let value = amount(
+            resource,
+            if resource == "cpu" {
+                most / 1000 * 1000
+            } else {
+                most
+            },
+        );
         if value != "0" {
-            return cause.proven(format!("with {resource}: {value} it fits now"), Some(set(facts, &format!("{field}={value}"))));
+            return cause.proven(
+                format!("with {resource}: {value} it fits now"),
+                Some(set(facts, &format!("{field}={value}"))),
+            );
         }
     }
     cause
@@ -171,23 +316,51 @@ fn amount(resource: &str, milli: i128) -> String {
 }
 
 /// Every node with the labels is too small.
-pub(super) fn too_large(facts: &Facts<'_>, pending: &PendingPod, labelled: &[&Candidate<'_>]) -> Cause {
-    let short = labelled.iter().flat_map(|one| lacking(&pending.requests, &one.node.most())).next().unwrap_or_default();
-    let most = labelled.iter().map(|one| one.node.most().get(&short).copied().unwrap_or(0)).max().unwrap_or(0);
+pub(super) fn too_large(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    labelled: &[&Candidate<'_>],
+) -> Cause {
+    let short = labelled
+        .iter()
+        .flat_map(|one| lacking(&pending.requests, &one.node.most()))
+        .next()
+        .unwrap_or_default();
+    let most = labelled
+        .iter()
+        .map(|one| one.node.most().get(&short).copied().unwrap_or(0))
+        .max()
+        .unwrap_or(0);
     let wanted = pending.requests.get(&short).copied().unwrap_or(0);
     if device_class(&short).is_some() && most == 0 {
         return super::devices::shortage(facts, pending, &short, labelled);
     }
-    let what = device_class(&short).map_or_else(|| short.clone(), |class| format!("device class {class}"));
-    let told =
-        format!("{} of {what} per pod, and the largest node that qualifies has {}", amount(&short, wanted), amount(&short, most));
-    let cause = Cause { nodes: Some(labelled.len() as u64), ..Cause::new("never-fits", told, "inventory") };
+    let what =
+        device_class(&short).map_or_else(|| short.clone(), |class| format!("device class {class}"));
+    let told = format!(
+        "{} of {what} per pod, and the largest node that qualifies has {}",
+        amount(&short, wanted),
+        amount(&short, most)
+    );
+    let cause = Cause {
+        nodes: Some(labelled.len() as u64),
+        ..Cause::new("never-fits", told, "inventory")
+    };
     match short.as_str() {
         short if (is_device(short) || device_class(short).is_some()) && most > 0 => {
             let text = format!("ask for {} per node, and for more nodes", most / 1000);
-            cause.helps(text, Some(set(facts, &format!("resources.gpu={}", most / 1000))))
+            cause.helps(
+                text,
+                Some(set(facts, &format!("resources.gpu={}", most / 1000))),
+            )
         }
-        "cpu" | "memory" => cause.helps("ask for less", Some(set(facts, &format!("resources.{short}={}", amount(&short, most))))),
+        "cpu" | "memory" => cause.helps(
+            "ask for less",
+            Some(set(
+                facts,
+                &format!("resources.{short}={}", amount(&short, most)),
+            )),
+        ),
         _ => cause,
     }
 }

@@ -1,7 +1,10 @@
-//! Causes that no simulated cluster brings about by itself: words of queues, refusals and ends, as their programs write them.
+//! Causes that no simulated cluster brings about by itself: words of queues, refusals and ends, as
+//! their programs write them.
 
 use super::*;
-use gpuctl_core::model::{Container, ContainerEnd, Event, Nodes, Pod, PodPhase, QueuePosition, QueueVerdict};
+use gpuctl_core::model::{
+    Container, ContainerEnd, Event, Nodes, Pod, PodPhase, QueuePosition, QueueVerdict,
+};
 
 const NOW: &str = "2026-01-31T12:00:00Z";
 
@@ -9,8 +12,16 @@ fn answered(job: &Job, running: Option<RunningFacts>, asked: RankAnswers) -> Ans
     answered_after(&[], job, running, asked)
 }
 
-fn answered_after(events: &[Event], job: &Job, running: Option<RunningFacts>, asked: RankAnswers) -> Answer {
-    let subject = Subject { kind: "training".to_owned(), ours: true };
+fn answered_after(
+    events: &[Event],
+    job: &Job,
+    running: Option<RunningFacts>,
+    asked: RankAnswers,
+) -> Answer {
+    let subject = Subject {
+        kind: "training".to_owned(),
+        ours: true,
+    };
     diagnose(&Facts {
         now: NOW.parse().unwrap(),
         subject: &subject,
@@ -34,20 +45,36 @@ fn answered_after(events: &[Event], job: &Job, running: Option<RunningFacts>, as
 fn told(job: &Job) -> Vec<&'static str> {
     let answer = answered(job, None, RankAnswers::default());
     let sum: f64 = answer.causes.iter().map(|cause| cause.weight).sum();
-    assert!(answer.causes.is_empty() || (0.97..1.03).contains(&sum), "{sum}");
+    assert!(
+        answer.causes.is_empty() || (0.97..1.03).contains(&sum),
+        "{sum}"
+    );
     answer.causes.iter().map(|cause| cause.word).collect()
 }
 
 fn job(pods: Vec<Pod>) -> Job {
-    Job { name: "t".into(), namespace: "a".into(), pods_wanted: 1, pods, ..Job::default() }
+    Job {
+        name: "t".into(),
+        namespace: "a".into(),
+        pods_wanted: 1,
+        pods,
+        ..Job::default()
+    }
 }
 
 /// Words of Kueue 0.18.3.
 #[test]
 fn queues_say_why() {
     let queued = |message: &str, reason: &str, position: Option<u64>| {
-        let verdict = QueueVerdict { reason: reason.into(), message: message.into() };
-        let position = position.map(|place| QueuePosition { in_queue: place, waiting: Some(9), in_cluster_queue: place });
+        let verdict = QueueVerdict {
+            reason: reason.into(),
+            message: message.into(),
+        };
+        let position = position.map(|place| QueuePosition {
+            in_queue: place,
+            waiting: Some(9),
+            in_cluster_queue: place,
+        });
         let queue = Some("research".to_owned());
         told(&Job {
             suspended: true,
@@ -58,39 +85,72 @@ fn queues_say_why() {
             ..job(Vec::new())
         })
     };
-    let quota =
-        "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor gpus, 3 more needed";
+    let quota = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor gpus, 3 more needed";
     assert_eq!(queued(quota, "Pending", Some(1)), ["queue-quota"]);
-    assert_eq!(queued(quota, "Pending", Some(3)), ["queue-quota", "queue-position"]);
-    assert_eq!(queued("LocalQueue nosuch doesn't exist", "Inadmissible", None), ["queue-missing"]);
-    assert_eq!(queued("ClusterQueue research is inactive", "Inadmissible", None), ["queue-inactive"]);
+    assert_eq!(
+        queued(quota, "Pending", Some(3)),
+        ["queue-quota", "queue-position"]
+    );
+    assert_eq!(
+        queued("LocalQueue nosuch doesn't exist", "Inadmissible", None),
+        ["queue-missing"]
+    );
+    assert_eq!(
+        queued("ClusterQueue research is inactive", "Inadmissible", None),
+        ["queue-inactive"]
+    );
     let large = "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor gpus, request > maximum capacity (16 > 8)";
     assert_eq!(queued(large, "Pending", None), ["never-fits"]);
-    assert_eq!(queued("quota is reserved; checks are open: budget is pending", "AdmissionChecks", None), ["queue-checks"]);
+    assert_eq!(
+        queued(
+            "quota is reserved; checks are open: budget is pending",
+            "AdmissionChecks",
+            None
+        ),
+        ["queue-checks"]
+    );
 }
 
 #[test]
 fn refusals_are_told_apart() {
-    let refused = |message: &str| told(&Job { create_failure: Some(message.into()), ..job(Vec::new()) });
+    let refused = |message: &str| {
+        told(&Job {
+            create_failure: Some(message.into()),
+            ..job(Vec::new())
+        })
+    };
     let account = "pods \"t-0-x\" is forbidden: error looking up service account a/robot: serviceaccount \"robot\" not found";
     assert_eq!(refused(account), ["service-account-missing"]);
-    assert_eq!(refused("pods \"t-0-x\" is forbidden: no PriorityClass with name urgent was found"), ["priority-class-missing"]);
     assert_eq!(
-        refused("Internal error occurred: failed calling webhook \"guard.example.com\": connection refused"),
+        refused("pods \"t-0-x\" is forbidden: no PriorityClass with name urgent was found"),
+        ["priority-class-missing"]
+    );
+    assert_eq!(
+        refused(
+            "Internal error occurred: failed calling webhook \"guard.example.com\": connection refused"
+        ),
         ["webhook-down"]
     );
     assert_eq!(refused("something that nobody has seen"), ["pods-refused"]);
 }
 
 fn ended(rank: u32, second: i64, code: i32, reason: &str) -> Pod {
-    let end = ContainerEnd { code, reason: reason.into(), ..ContainerEnd::default() };
+    let end = ContainerEnd {
+        code,
+        reason: reason.into(),
+        ..ContainerEnd::default()
+    };
     Pod {
         name: format!("t-{rank}"),
         rank: Some(rank),
         node: Some("n".into()),
         phase: PodPhase::Failed,
         ended_at: Some(jiff::Timestamp::from_second(second).unwrap()),
-        containers: vec![Container { name: "main".into(), terminated: Some(end), ..Container::default() }],
+        containers: vec![Container {
+            name: "main".into(),
+            terminated: Some(end),
+            ..Container::default()
+        }],
         ..Pod::default()
     }
 }
@@ -98,11 +158,23 @@ fn ended(rank: u32, second: i64, code: i32, reason: &str) -> Pod {
 #[test]
 fn of_several_ranks_the_first_end_counts() {
     let failed = |pods: Vec<Pod>| {
-        let conditions = [("Failed".to_owned(), ("BackoffLimitExceeded".to_owned(), String::new()))].into();
-        Job { pods_wanted: 3, conditions, ..job(pods) }
+        let conditions = [(
+            "Failed".to_owned(),
+            ("BackoffLimitExceeded".to_owned(), String::new()),
+        )]
+        .into();
+        Job {
+            pods_wanted: 3,
+            conditions,
+            ..job(pods)
+        }
     };
     // Rank 1 ran out of memory; its peers lost the connection half a minute later.
-    let pods = vec![ended(0, 134, 1, "Error"), ended(1, 100, 137, "OOMKilled"), ended(2, 135, 1, "Error")];
+    let pods = vec![
+        ended(0, 134, 1, "Error"),
+        ended(1, 100, 137, "OOMKilled"),
+        ended(2, 135, 1, "Error"),
+    ];
     assert_eq!(told(&failed(pods)), ["oom-container"]);
     // Within one second the rank with a reason of its own tells more.
     let pods = vec![ended(0, 100, 1, "Error"), ended(1, 100, 139, "Error")];
@@ -125,74 +197,162 @@ fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
         count: 1,
         version: 0,
     };
-    let message = "The node was low on resource: ephemeral-storage. Container memory-hog was using 28Ki.";
-    let (evicted, begun) = (event("Evicted", message, true), event("Started", "Container started", false));
-    let pod = Pod { phase: PodPhase::Running, ..ended(0, 100, 137, "Error") };
-    let told = |events: &[Event], pods: Vec<Pod>| {
-        let job = Job { pods_wanted: pods.len() as u32, eviction: Some(message.into()), ..job(pods) };
-        let answer = answered_after(events, &job, None, RankAnswers::default());
-        answer.causes.iter().map(|cause| cause.word).collect::<Vec<_>>()
+    let message =
+        "The node was low on resource: ephemeral-storage. Container memory-hog was using 28Ki.";
+    let (evicted, begun) = (
+        event("Evicted", message, true),
+        event("Started", "Container started", false),
+    );
+    let pod = Pod {
+        phase: PodPhase::Running,
+        ..ended(0, 100, 137, "Error")
     };
-    assert_eq!(told(&[begun.clone(), evicted.clone()], vec![pod.clone()]), ["evicted-disk"]);
+    let told = |events: &[Event], pods: Vec<Pod>| {
+        let job = Job {
+            pods_wanted: pods.len() as u32,
+            eviction: Some(message.into()),
+            ..job(pods)
+        };
+        let answer = answered_after(events, &job, None, RankAnswers::default());
+        answer
+            .causes
+            .iter()
+            .map(|cause| cause.word)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&[begun.clone(), evicted.clone()], vec![pod.clone()]),
+        ["evicted-disk"]
+    );
     // It may not even write down that the container has ended.
     let unaware = Pod {
         ready: true,
-        containers: vec![Container { name: "main".into(), running: true, ..Container::default() }],
+        containers: vec![Container {
+            name: "main".into(),
+            running: true,
+            ..Container::default()
+        }],
         ..pod.clone()
     };
-    assert_eq!(told(&[begun.clone(), evicted.clone()], vec![unaware]), ["evicted-disk"]);
-    assert_eq!(told(&[evicted.clone(), begun.clone()], vec![pod.clone()]), Vec::<&str>::new());
+    assert_eq!(
+        told(&[begun.clone(), evicted.clone()], vec![unaware]),
+        ["evicted-disk"]
+    );
+    assert_eq!(
+        told(&[evicted.clone(), begun.clone()], vec![pod.clone()]),
+        Vec::<&str>::new()
+    );
     let by_karpenter = event("Evicted", "Evicted pod: Underutilized", false);
-    assert_eq!(told(&[begun.clone(), by_karpenter], vec![pod.clone()]), Vec::<&str>::new());
+    assert_eq!(
+        told(&[begun.clone(), by_karpenter], vec![pod.clone()]),
+        Vec::<&str>::new()
+    );
     // The other rank does not wait for its disk.
     let waiting = Some(("ContainerCreating".to_owned(), String::new()));
     let other = Pod {
         name: "t-1".into(),
         rank: Some(1),
         node: Some("m".into()),
-        containers: vec![Container { name: "main".into(), waiting, ..Container::default() }],
+        containers: vec![Container {
+            name: "main".into(),
+            waiting,
+            ..Container::default()
+        }],
         ..Pod::default()
     };
-    let pulling = Event { at: NOW.parse().ok(), object: "Pod/t-1".into(), ..event("Pulling", "Pulling image \"i:1\"", false) };
+    let pulling = Event {
+        at: NOW.parse().ok(),
+        object: "Pod/t-1".into(),
+        ..event("Pulling", "Pulling image \"i:1\"", false)
+    };
     assert_eq!(told(&[pulling], vec![other]), ["image-pulling"]);
 }
 
 #[test]
 fn what_runs_or_is_over_has_no_cause() {
-    let pod = Pod { phase: PodPhase::Running, node: Some("n".into()), ready: true, ..Pod::default() };
+    let pod = Pod {
+        phase: PodPhase::Running,
+        node: Some("n".into()),
+        ready: true,
+        ..Pod::default()
+    };
     assert_eq!(told(&job(vec![pod])), Vec::<&str>::new());
     let done = [("Complete".to_owned(), (String::new(), String::new()))].into();
-    assert_eq!(told(&Job { conditions: done, ..job(Vec::new()) }), Vec::<&str>::new());
-    assert_eq!(told(&Job { deleting: true, ..job(Vec::new()) }), ["deleted"]);
-    assert_eq!(told(&Job { suspended: true, ..job(Vec::new()) }), ["paused"]);
+    assert_eq!(
+        told(&Job {
+            conditions: done,
+            ..job(Vec::new())
+        }),
+        Vec::<&str>::new()
+    );
+    assert_eq!(
+        told(&Job {
+            deleting: true,
+            ..job(Vec::new())
+        }),
+        ["deleted"]
+    );
+    assert_eq!(
+        told(&Job {
+            suspended: true,
+            ..job(Vec::new())
+        }),
+        ["paused"]
+    );
 }
 
-/// A training whose log stands still: what its ranks tell decides which of them the others wait for.
+/// A training whose log stands still: what its ranks tell decides which of them the others wait
+/// for.
 #[test]
 fn ranks_tell_what_they_wait_for() {
     use gpuctl_core::stats::logs::progress::Cadence;
     use gpuctl_core::stats::logs::ras::read;
     use gpuctl_core::stats::logs::stacks::StackGroup;
     let told = |silent_for: i64, asked: RankAnswers| {
-        let last = NOW.parse::<jiff::Timestamp>().unwrap() - jiff::SignedDuration::from_secs(silent_for);
-        let running = RunningFacts { cadence: Some(Cadence { last, seconds: 9.0 }), ..RunningFacts::default() };
-        let pod = Pod { phase: PodPhase::Running, ready: true, node: Some("n".into()), ..Pod::default() };
-        let job = Job { kind: gpuctl_core::model::JobKind::Training, ..job(vec![pod]) };
+        let last =
+            NOW.parse::<jiff::Timestamp>().unwrap() - jiff::SignedDuration::from_secs(silent_for);
+        let running = RunningFacts {
+            cadence: Some(Cadence { last, seconds: 9.0 }),
+            ..RunningFacts::default()
+        };
+        let pod = Pod {
+            phase: PodPhase::Running,
+            ready: true,
+            node: Some("n".into()),
+            ..Pod::default()
+        };
+        let job = Job {
+            kind: gpuctl_core::model::JobKind::Training,
+            ..job(vec![pod])
+        };
         let answer = answered(&job, Some(running), asked);
-        (answer.situation, answer.causes.first().map(|cause| cause.word), answer.sentence)
+        (
+            answer.situation,
+            answer.causes.first().map(|cause| cause.word),
+            answer.sentence,
+        )
     };
     let group = |ranks: &[&str], frame: &str| StackGroup {
         ranks: ranks.iter().map(|rank| (*rank).to_owned()).collect(),
         frames: vec![frame.to_owned()],
     };
     let stacks = |odd: &str| RankAnswers {
-        stacks: Some(vec![group(&["rank 0", "rank 2"], "all_reduce (c10d.py:25)"), group(&["rank 1"], odd)]),
+        stacks: Some(vec![
+            group(&["rank 0", "rank 2"], "all_reduce (c10d.py:25)"),
+            group(&["rank 1"], odd),
+        ]),
         ..RankAnswers::default()
     };
     let data = told(1080, stacks("_next_data (dataloader.py:630)"));
     assert_eq!((data.0, data.1), (Situation::Stuck, Some("data-stall")));
-    assert_eq!(data.2, "t hangs: 2 of 3 processes wait in a collective, and rank 1 waits for data");
-    assert_eq!(told(1080, stacks("save (checkpoint.py:3)")).1, Some("collective-hang"));
+    assert_eq!(
+        data.2,
+        "t hangs: 2 of 3 processes wait in a collective, and rank 1 waits for data"
+    );
+    assert_eq!(
+        told(1080, stacks("save (checkpoint.py:3)")).1,
+        Some("collective-hang")
+    );
     // Those that wait may do so in several places, and the odd one may be the first.
     let spread = RankAnswers {
         stacks: Some(vec![
@@ -202,45 +362,90 @@ fn ranks_tell_what_they_wait_for() {
         ]),
         ..RankAnswers::default()
     };
-    assert_eq!(told(1080, spread).2, "t hangs: 2 of 3 processes wait in a collective, and rank 0 stands elsewhere");
+    assert_eq!(
+        told(1080, spread).2,
+        "t hangs: 2 of 3 processes wait in a collective, and rank 0 stands elsewhere"
+    );
     // Several elsewhere may wait for each other, and a function of the interpreter is no place.
     let frames = |odd: &str| RankAnswers {
-        stacks: Some(vec![group(&["0", "1", "2", "3", "4"], "all_reduce (c10d.py:25)"), group(&["5", "6"], odd)]),
+        stacks: Some(vec![
+            group(&["0", "1", "2", "3", "4"], "all_reduce (c10d.py:25)"),
+            group(&["5", "6"], odd),
+        ]),
         ..RankAnswers::default()
     };
-    assert_eq!(told(1080, frames("save (checkpoint.py:3)")).0, Situation::Unknown);
-    assert_eq!(told(1080, stacks("_PyEval_EvalFrameDefault")).0, Situation::Unknown);
+    assert_eq!(
+        told(1080, frames("save (checkpoint.py:3)")).0,
+        Situation::Unknown
+    );
+    assert_eq!(
+        told(1080, stacks("_PyEval_EvalFrameDefault")).0,
+        Situation::Unknown
+    );
     let device = RankAnswers {
         stacks: Some(vec![
-            group(&["rank 0", "rank 2"], "synchronize (torch/cuda/__init__.py:985)"),
+            group(
+                &["rank 0", "rank 2"],
+                "synchronize (torch/cuda/__init__.py:985)",
+            ),
             group(&["rank 1"], "_next_data (dataloader.py:630)"),
         ]),
         ..RankAnswers::default()
     };
     let device = told(1080, device).2;
-    assert_eq!(device, "t hangs: 2 of 3 processes wait in a collective or for their GPU, and rank 1 waits for data");
+    assert_eq!(
+        device,
+        "t hangs: 2 of 3 processes wait in a collective or for their GPU, and rank 1 waits for data"
+    );
     // Where most stand elsewhere, nobody knows whom the one waits for.
     let few = RankAnswers {
-        stacks: Some(vec![group(&["rank 0", "rank 1"], "save (checkpoint.py:3)"), group(&["rank 2"], "all_reduce (c10d.py:25)")]),
+        stacks: Some(vec![
+            group(&["rank 0", "rank 1"], "save (checkpoint.py:3)"),
+            group(&["rank 2"], "all_reduce (c10d.py:25)"),
+        ]),
         ..RankAnswers::default()
     };
     let few = told(1080, few);
     assert_eq!(few.0, Situation::Unknown);
-    assert_eq!(few.2, "t logged no step for 1080 s; a step takes 9 s; nothing that was seen tells why");
+    assert_eq!(
+        few.2,
+        "t logged no step for 1080 s; a step takes 9 s; nothing that was seen tells why"
+    );
     assert_eq!(told(1080, RankAnswers::default()).0, Situation::Unknown);
-    // A rank that did not tell where it stands may be the one; that NCCL did not answer changes nothing.
-    let unread = RankAnswers { unread: 1, ..stacks("save (checkpoint.py:3)") };
+    // A rank that did not tell where it stands may be the one; that NCCL did not answer changes
+    // nothing.
+    let unread = RankAnswers {
+        unread: 1,
+        ..stacks("save (checkpoint.py:3)")
+    };
     assert_eq!(told(1080, unread).0, Situation::Unknown);
     let silent = vec!["RAS of NCCL: t-0 did not answer".to_owned()];
-    assert_eq!(told(1080, RankAnswers { silent, ..stacks("save (checkpoint.py:3)") }).1, Some("collective-hang"));
+    assert_eq!(
+        told(
+            1080,
+            RankAnswers {
+                silent,
+                ..stacks("save (checkpoint.py:3)")
+            }
+        )
+        .1,
+        Some("collective-hang")
+    );
     // One that goes on waits in collectives all the time.
     assert_eq!(told(5, stacks("save (checkpoint.py:3)")).0, Situation::Fine);
-    let ras =
-        |text: &str| RankAnswers { ras: read(&format!("NCCL version 2.27.3 compiled\n\n{text}")), ..RankAnswers::default() };
+    let ras = |text: &str| RankAnswers {
+        ras: read(&format!("NCCL version 2.27.3 compiled\n\n{text}")),
+        ..RankAnswers::default()
+    };
     let behind = "#0-0 (1b) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n  7 ranks have launched up to \
                   operation 64\n  Rank 7 has launched up to operation 60 -- GPU 3 managed by process 1650386 on node node1\n";
     assert_eq!(told(1080, ras(behind)).1, Some("collective-hang"));
-    assert_eq!(told(5, ras(behind)).0, Situation::Fine, "some are always behind while ranks communicate");
-    let dead = "DEAD\n  1 job process is considered dead\n  Process 34 on node 10.0.0.1 managing GPU 5\n";
+    assert_eq!(
+        told(5, ras(behind)).0,
+        Situation::Fine,
+        "some are always behind while ranks communicate"
+    );
+    let dead =
+        "DEAD\n  1 job process is considered dead\n  Process 34 on node 10.0.0.1 managing GPU 5\n";
     assert_eq!(told(1080, ras(dead)).1, Some("rank-missing"));
 }

@@ -1,4 +1,5 @@
-//! Why a job waits: a queue, a refusal, no room, or containers that do not start; in the order in which a pod comes to life.
+//! Why a job waits: a queue, a refusal, no room, or containers that do not start; in the order in
+//! which a pod comes to life.
 
 use super::answer::{Cause, Evidence};
 use super::facts::Facts;
@@ -16,7 +17,12 @@ const OVER_QUOTA: [&str; 2] = ["OverLimit", "NonPreemptibleOverQuota"];
 /// Seconds within which a node that an autoscaler announced is usually there.
 const NODE_COMES_WITHIN: i64 = 900;
 /// What autoscalers say of a pod: cluster-autoscaler and Karpenter.
-const SCALING: [&str; 4] = ["TriggeredScaleUp", "Nominated", "NotTriggerScaleUp", "FailedScaleUp"];
+const SCALING: [&str; 4] = [
+    "TriggeredScaleUp",
+    "Nominated",
+    "NotTriggerScaleUp",
+    "FailedScaleUp",
+];
 
 /// Says who stopped a job that a person can let go again.
 pub(super) fn paused(facts: &Facts<'_>) -> Cause {
@@ -24,19 +30,29 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
     if facts.subject.ours {
         let kind = if job.kind.serves() { "service" } else { "job" };
         let resume = format!("gpuctl resume job {}", facts.full_name());
-        return Cause::new("paused", format!("the {kind} is paused"), "job").helps("let it go on", Some(resume));
+        return Cause::new("paused", format!("the {kind} is paused"), "job")
+            .helps("let it go on", Some(resume));
     }
     let (told, command) = if job.kind.serves() {
         (
             format!("{} has 0 replicas", facts.subject.kind),
-            Some(format!("kubectl scale {}/{} -n {} --replicas 1", facts.subject.kind, job.name, job.namespace)),
+            Some(format!(
+                "kubectl scale {}/{} -n {} --replicas 1",
+                facts.subject.kind, job.name, job.namespace
+            )),
         )
     } else {
         let kind = &facts.subject.kind;
         let patch = "--type merge -p '{\"spec\":{\"suspend\":false}}'";
-        let command = format!("kubectl patch {kind} {} -n {} {patch}", job.name, job.namespace);
+        let command = format!(
+            "kubectl patch {kind} {} -n {} {patch}",
+            job.name, job.namespace
+        );
         // Other kinds have their switch elsewhere.
-        ("it is suspended".to_owned(), Some(command).filter(|_| matches!(kind.as_str(), "job" | "jobset")))
+        (
+            "it is suspended".to_owned(),
+            Some(command).filter(|_| matches!(kind.as_str(), "job" | "jobset")),
+        )
     };
     Cause::new("suspended", told, "job").helps("let it go on", command)
 }
@@ -47,7 +63,11 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     if job.waits_in_queue() {
         return queued::causes(facts);
     }
-    let pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| !pod.deleting).collect();
+    let pods: Vec<&Pod> = job
+        .current_pods()
+        .into_iter()
+        .filter(|pod| !pod.deleting)
+        .collect();
     let mut found: Vec<Cause> = Vec::new();
     let alive: Vec<&&Pod> = pods.iter().filter(|pod| !pod.ended()).collect();
     let lacks = alive.len() + (job.pods_done as usize) < job.pods_wanted as usize;
@@ -57,10 +77,18 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         found.extend(by_quota(facts));
     }
     found.extend(unplaced(facts));
-    let placed: Vec<&&Pod> = alive.iter().copied().filter(|pod| pod.node.is_some()).collect();
+    let placed: Vec<&&Pod> = alive
+        .iter()
+        .copied()
+        .filter(|pod| pod.node.is_some())
+        .collect();
     // What one rank cannot do its peers wait for; each cause is told once.
     found.extend(placed.iter().flat_map(|pod| containers::causes(facts, pod)));
-    if !placed.is_empty() && placed.len() < job.pods_wanted as usize && !job.kind.serves() && !found.is_empty() {
+    if !placed.is_empty()
+        && placed.len() < job.pods_wanted as usize
+        && !job.kind.serves()
+        && !found.is_empty()
+    {
         let told = format!(
             "{} of {} pods have nodes and hold {} GPUs while they wait for the others",
             placed.len(),
@@ -68,8 +96,10 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             job.gpus_held()
         );
         let cause = Cause::new("peers-waiting", told, "pod");
-        found
-            .push(cause.helps("submit it anew so that its pods are placed together", Some("gpuctl explain job.gang".to_owned())));
+        found.push(cause.helps(
+            "submit it anew so that its pods are placed together",
+            Some("gpuctl explain job.gang".to_owned()),
+        ));
     }
     if found.is_empty() {
         found.extend(between_tries(facts, &pods));
@@ -92,15 +122,26 @@ pub(super) fn of_some(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
 
 /// Returns why a pod has no node.
 fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
-    let Some(pending) = &facts.pending else { return Vec::new() };
+    let Some(pending) = &facts.pending else {
+        return Vec::new();
+    };
     let gates = pending.rules.gates();
     if !gates.is_empty() {
-        let told = format!("{} is held back by the scheduling gate {}", pending.name, gates.join(", "));
-        return vec![Cause::new("scheduling-gate", told, "pod").helps("whatever set the gate must remove it", None)];
+        let told = format!(
+            "{} is held back by the scheduling gate {}",
+            pending.name,
+            gates.join(", ")
+        );
+        return vec![
+            Cause::new("scheduling-gate", told, "pod")
+                .helps("whatever set the gate must remove it", None),
+        ];
     }
     let queue = volcano(facts);
     if pending.unscheduled.is_none() {
-        let age = pending.created_at.map_or(0, |at| facts.now.as_second() - at.as_second());
+        let age = pending
+            .created_at
+            .map_or(0, |at| facts.now.as_second() - at.as_second());
         let scheduler = pending.rules.scheduler();
         // Schedulers of queues and gangs set no condition while the pod's group waits.
         if age < LOOKED_AT_WITHIN || pending.together > 1 || facts.job.queue.is_some() {
@@ -110,25 +151,40 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
             }
             return found;
         }
-        let told =
-            format!("scheduler {scheduler} has not looked at {} in {age} s: it does not run, or is far behind", pending.name);
+        let told = format!(
+            "scheduler {scheduler} has not looked at {} in {age} s: it does not run, or is far behind",
+            pending.name
+        );
         let cause = Cause::new("scheduler-absent", told, "pod").at(pending.created_at);
-        return vec![cause.helps("see which schedulers run", Some("kubectl get pods -A | grep -i scheduler".to_owned()))];
+        return vec![cause.helps(
+            "see which schedulers run",
+            Some("kubectl get pods -A | grep -i scheduler".to_owned()),
+        )];
     }
     if let Some(node) = &pending.nominated {
-        let told = format!("pods of lower priority on {node} are being ended to make room for {}", pending.name);
+        let told = format!(
+            "pods of lower priority on {node} are being ended to make room for {}",
+            pending.name
+        );
         return vec![Cause::new("preemption-pending", told, "pod")];
     }
     let mut found = claims(facts);
     // A claim that waits for its first pod does not hold the pod up.
     if found.is_empty() {
-        found = queue.into_iter().chain(placement::causes(facts, pending)).collect();
+        found = queue
+            .into_iter()
+            .chain(placement::causes(facts, pending))
+            .collect();
     }
-    let said = pending.unscheduled.as_ref().map_or("", |(_, message)| message.as_str());
+    let said = pending
+        .unscheduled
+        .as_ref()
+        .map_or("", |(_, message)| message.as_str());
     match &pending.group {
         Some(group) => grouped(group, &mut found),
         None if found.is_empty() && said.starts_with(GROUP_NOT_READY) => {
-            let told = format!("Volcano places its pods together or not at all, and not all fit: {said}");
+            let told =
+                format!("Volcano places its pods together or not at all, and not all fit: {said}");
             found.push(Cause::new("gang-incomplete", told, "scheduler"));
         }
         None => {}
@@ -151,7 +207,14 @@ fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
         found.insert(0, Cause::new("queue-quota", told, "queue"));
     } else if let Some(first) = found.first_mut() {
         // The last lines go first where the answer has to be short.
-        first.evidence.insert(1.min(first.evidence.len()), Evidence { what: told, seen_in: "queue", at: None });
+        first.evidence.insert(
+            1.min(first.evidence.len()),
+            Evidence {
+                what: told,
+                seen_in: "queue",
+                at: None,
+            },
+        );
     } else {
         found.push(Cause::new("gang-incomplete", told, "queue"));
     }
@@ -164,27 +227,47 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
     let look = || Some(format!("gpuctl describe queue {name} -n {}", job.namespace));
     if !queue.active {
         let told = format!("queue {name} of Volcano is not open");
-        return Some(Cause::new("queue-inactive", told, "queue").helps("whoever runs the queues must open it", look()));
+        return Some(
+            Cause::new("queue-inactive", told, "queue")
+                .helps("whoever runs the queues must open it", look()),
+        );
     }
     let wanted = job.gpus().0.saturating_sub(job.gpus_held().0);
     let (quota, used) = (queue.quota?.0, queue.used?.0);
     if wanted > quota {
-        let told = format!("queue {name} of Volcano may use {quota} GPUs, and the job asks for {wanted}");
-        return Some(Cause::new("never-fits", told, "queue").helps("ask for less, or for a larger quota", look()));
+        let told =
+            format!("queue {name} of Volcano may use {quota} GPUs, and the job asks for {wanted}");
+        return Some(
+            Cause::new("never-fits", told, "queue")
+                .helps("ask for less, or for a larger quota", look()),
+        );
     }
-    let told = format!("queue {name} of Volcano uses {used} of {quota} GPUs, and the job asks for {wanted}");
-    let cause = Cause::new("queue-quota", told, "queue").helps("others in the queue must end, or the quota must grow", look());
+    let told = format!(
+        "queue {name} of Volcano uses {used} of {quota} GPUs, and the job asks for {wanted}"
+    );
+    let cause = Cause::new("queue-quota", told, "queue").helps(
+        "others in the queue must end, or the quota must grow",
+        look(),
+    );
     (used + wanted > quota).then_some(cause)
 }
 
-/// Returns the event by which an autoscaler said that it brings a node for the pod, unless that is long ago or it gave up.
+/// Returns the event by which an autoscaler said that it brings a node for the pod, unless that is
+/// long ago or it gave up.
 fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
     let object = format!("Pod/{pod}");
-    let own = facts.events?.iter().rev().filter(|event| event.object == object);
+    let own = facts
+        .events?
+        .iter()
+        .rev()
+        .filter(|event| event.object == object);
     let mut said = own.filter(|event| SCALING.contains(&event.reason.as_str()));
-    let newest = said.next().filter(|event| matches!(event.reason.as_str(), "TriggeredScaleUp" | "Nominated"))?;
+    let newest = said
+        .next()
+        .filter(|event| matches!(event.reason.as_str(), "TriggeredScaleUp" | "Nominated"))?;
     let age = newest.at.map(|at| facts.now.as_second() - at.as_second());
-    age.is_none_or(|age| age < NODE_COMES_WITHIN).then_some(newest)
+    age.is_none_or(|age| age < NODE_COMES_WITHIN)
+        .then_some(newest)
 }
 
 /// Returns what keeps its volume claims from being mounted.
@@ -193,21 +276,45 @@ fn claims(facts: &Facts<'_>) -> Vec<Cause> {
     let cause = |claim: &super::ClaimFact| {
         let name = &claim.name;
         Some(match &claim.state {
-            ClaimState::Missing => {
-                Cause::new("claim-missing", format!("volume claim {name} of {namespace} does not exist"), "inventory")
-                    .helps("see which there are", Some(format!("gpuctl get claims --all -n {namespace}")))
+            ClaimState::Missing => Cause::new(
+                "claim-missing",
+                format!("volume claim {name} of {namespace} does not exist"),
+                "inventory",
+            )
+            .helps(
+                "see which there are",
+                Some(format!("gpuctl get claims --all -n {namespace}")),
+            ),
+            ClaimState::Unbound {
+                class: Some(class),
+                class_exists: Some(false),
+                ..
+            } => {
+                let told = format!(
+                    "volume claim {name} wants storage class {class}, which does not exist"
+                );
+                Cause::new("storage-class-missing", told, "inventory").helps(
+                    "choose one that there is",
+                    Some("kubectl get storageclasses".to_owned()),
+                )
             }
-            ClaimState::Unbound { class: Some(class), class_exists: Some(false), .. } => {
-                let told = format!("volume claim {name} wants storage class {class}, which does not exist");
-                Cause::new("storage-class-missing", told, "inventory")
-                    .helps("choose one that there is", Some("kubectl get storageclasses".to_owned()))
+            ClaimState::Unbound {
+                with_first_pod: true,
+                ..
             }
-            ClaimState::Unbound { with_first_pod: true, .. } | ClaimState::Bound | ClaimState::Unreadable => return None,
+            | ClaimState::Bound
+            | ClaimState::Unreadable => return None,
             ClaimState::Unbound { class, .. } => {
-                let class = class.as_ref().map_or("no storage class".to_owned(), |class| format!("storage class {class}"));
+                let class = class
+                    .as_ref()
+                    .map_or("no storage class".to_owned(), |class| {
+                        format!("storage class {class}")
+                    });
                 let told = format!("volume claim {name} ({class}) has no volume yet");
-                Cause::new("claim-pending", told, "inventory")
-                    .helps("see what its provisioner says", Some(format!("kubectl describe pvc {name} -n {namespace}")))
+                Cause::new("claim-pending", told, "inventory").helps(
+                    "see what its provisioner says",
+                    Some(format!("kubectl describe pvc {name} -n {namespace}")),
+                )
             }
         })
     };
@@ -219,25 +326,40 @@ fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
     let job = facts.job;
     let requests: Amounts = [("cpu", &job.cpu), ("memory", &job.memory)]
         .into_iter()
-        .filter_map(|(resource, text)| Some((resource.to_owned(), quantity::milli(text.as_deref()?)?)))
+        .filter_map(|(resource, text)| {
+            Some((resource.to_owned(), quantity::milli(text.as_deref()?)?))
+        })
         .collect();
     for quota in facts.quotas.iter().filter(|quota| !quota.scoped) {
         let devices = quota
             .hard
             .keys()
-            .filter(|key| gpuctl_core::model::facts::gpu::is_device(key.trim_start_matches("requests.")))
+            .filter(|key| {
+                gpuctl_core::model::facts::gpu::is_device(key.trim_start_matches("requests."))
+            })
             .count();
         for (key, hard) in &quota.hard {
             let resource = key.strip_prefix("requests.").unwrap_or(key);
             let wanted = match resource {
                 "pods" => 1000,
-                // A quota may count several kinds of devices; the job does not tell which of them it requests.
-                resource if gpuctl_core::model::facts::gpu::is_device(resource) && devices > 1 => continue,
-                resource if gpuctl_core::model::facts::gpu::is_device(resource) => i128::from(job.gpus_per_pod.0) * 1000,
+                // A quota may count several kinds of devices; the job does not tell which of them
+                // it requests.
+                resource if gpuctl_core::model::facts::gpu::is_device(resource) && devices > 1 => {
+                    continue;
+                }
+                resource if gpuctl_core::model::facts::gpu::is_device(resource) => {
+                    i128::from(job.gpus_per_pod.0) * 1000
+                }
                 resource => requests.get(resource).copied().unwrap_or(0),
             };
-            let used = quota.used.get(key).and_then(|used| quantity::milli(used)).unwrap_or(0);
-            let Some(limit) = quantity::milli(hard) else { continue };
+            let used = quota
+                .used
+                .get(key)
+                .and_then(|used| quantity::milli(used))
+                .unwrap_or(0);
+            let Some(limit) = quantity::milli(hard) else {
+                continue;
+            };
             if wanted > 0 && used + wanted > limit {
                 let told = format!(
                     "quota {} of {} is used up: {} of {hard} {key} used",
@@ -254,10 +376,21 @@ fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
 
 /// Returns what ended the last try of a job that tries again.
 fn between_tries(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
-    let failed = pods.iter().filter(|pod| pod.phase == PodPhase::Failed).min_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
-    let Some(failed) = failed else { return Vec::new() };
+    let failed = pods
+        .iter()
+        .filter(|pod| pod.phase == PodPhase::Failed)
+        .min_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
+    let Some(failed) = failed else {
+        return Vec::new();
+    };
     let why = dead::of_pod(facts, failed);
-    let what = why.evidence.first().map_or(why.word, |one| one.what.as_str());
+    let what = why
+        .evidence
+        .first()
+        .map_or(why.word, |one| one.what.as_str());
     let told = format!("{what}; it tries again (retries: {})", facts.job.retries);
-    vec![Cause::new("crash-loop", told, "pod").at(failed.ended_at), why]
+    vec![
+        Cause::new("crash-loop", told, "pod").at(failed.ended_at),
+        why,
+    ]
 }

@@ -1,8 +1,9 @@
-//! Caches answers on disk: the hourly rows of closed hours, which never change, what a user was told of a cluster, which kinds it has,
-//! and where its Prometheus is, which its readers believe for some minutes.
+//! Caches answers on disk: the hourly rows of closed hours, which never change, what a user was
+//! told of a cluster, which kinds it has, and where its Prometheus is, which its readers believe
+//! for some minutes.
 //!
-//! Note: a file that is damaged, of another version or of another query counts as missing; several processes may read and
-//! write at the same time.
+//! Note: a file that is damaged, of another version or of another query counts as missing; several
+//! processes may read and write at the same time.
 
 use std::path::PathBuf;
 
@@ -37,7 +38,12 @@ impl Cache {
 
     fn path(&self, question: &str) -> Option<PathBuf> {
         let hash = digest(&SHA256, question.as_bytes());
-        let name: String = hash.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let name: String = hash
+            .as_ref()
+            .iter()
+            .take(16)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         Some(self.0.as_deref()?.join(format!("{name}.json")))
     }
 
@@ -46,12 +52,15 @@ impl Cache {
         let path = self.path(question)?;
         let mut kept: Value = serde_json::from_str(&trust::own_text(&path).ok()?).ok()?;
         let same = kept["version"] == VERSION && kept["question"] == question;
-        same.then(|| kept["answer"].take()).filter(|answer| !answer.is_null())
+        same.then(|| kept["answer"].take())
+            .filter(|answer| !answer.is_null())
     }
 
     /// Keeps an answer. Whoever cannot keep it asks again the next time.
     pub fn put(&self, question: &str, answer: &impl Serialize) {
-        let Some(path) = self.path(question) else { return };
+        let Some(path) = self.path(question) else {
+            return;
+        };
         let kept = json!({"version": VERSION, "question": question, "answer": answer}).to_string();
         let _ = trust::write_own(&path, kept.as_bytes());
     }

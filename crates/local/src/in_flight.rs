@@ -15,8 +15,7 @@ const MOST: usize = 64 << 20;
 /// The longest wait for the turn. The program may not read the response that has it.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Describes a response that waited in vain.
-pub const NO_TURN: &str =
-    "its answer did not fit into memory beside other large answers; ask for less time, or for one namespace";
+pub const NO_TURN: &str = "its answer did not fit into memory beside other large answers; ask for less time, or for one namespace";
 
 static SHARED: AtomicUsize = AtomicUsize::new(0);
 static TURN: Semaphore = Semaphore::const_new(1);
@@ -40,7 +39,9 @@ impl InFlight {
             return true;
         }
         SHARED.fetch_sub(bytes, Ordering::Relaxed);
-        let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, TURN.acquire()).await else { return false };
+        let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, TURN.acquire()).await else {
+            return false;
+        };
         self.turn = Some(turn);
         SHARED.fetch_sub(std::mem::take(&mut self.shared), Ordering::Relaxed);
         true
@@ -66,7 +67,10 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async { tokio::join!(response(), response(), response()) });
     }
 }

@@ -19,7 +19,11 @@ pub async fn output_within(command: &mut Command, most: usize) -> io::Result<Opt
         child.kill().await?;
         return Ok(None);
     }
-    Ok(Some(Output { status: child.wait().await?, stdout, stderr: Vec::new() }))
+    Ok(Some(Output {
+        status: child.wait().await?,
+        stdout,
+        stderr: Vec::new(),
+    }))
 }
 
 #[cfg(all(test, unix))]
@@ -28,14 +32,21 @@ mod tests {
 
     async fn shell(script: &str) -> Option<Output> {
         let mut command = Command::new("sh");
-        output_within(command.args(["-c", script]).stdin(Stdio::null()), 1000).await.unwrap()
+        output_within(command.args(["-c", script]).stdin(Stdio::null()), 1000)
+            .await
+            .unwrap()
     }
 
     #[tokio::test]
     async fn output_has_a_limit() {
         let whole = shell("yes | head -c 1000; exit 3").await.unwrap();
         assert_eq!((whole.stdout.len(), whole.status.code()), (1000, Some(3)));
-        for script in ["yes | head -c 1001", "yes", "yes & wait", "yes | cat; exit 3"] {
+        for script in [
+            "yes | head -c 1001",
+            "yes",
+            "yes & wait",
+            "yes | cat; exit 3",
+        ] {
             assert!(shell(script).await.is_none(), "{script}");
         }
     }

@@ -50,30 +50,62 @@ impl Credentials {
             || !self.headers.is_empty()
     }
 
-    /// Returns the same for the same credentials, and nothing that tells of them: whom one is let in as decides what one sees.
+    /// Returns the same for the same credentials, and nothing that tells of them: whom one is let
+    /// in as decides what one sees.
     pub fn fingerprint(&self) -> String {
         use aws_lc_rs::digest::{SHA256, digest};
-        let account = self.aws_keys.as_ref().map(|keys| &keys.access_key_id).zip(self.aws_region.as_ref());
-        let all = format!("{:?}", (&self.user, &self.token, &self.token_command, &self.identity, &self.headers, account));
-        digest(&SHA256, all.as_bytes()).as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        let account = self
+            .aws_keys
+            .as_ref()
+            .map(|keys| &keys.access_key_id)
+            .zip(self.aws_region.as_ref());
+        let all = format!(
+            "{:?}",
+            (
+                &self.user,
+                &self.token,
+                &self.token_command,
+                &self.identity,
+                &self.headers,
+                account
+            )
+        );
+        digest(&SHA256, all.as_bytes())
+            .as_ref()
+            .iter()
+            .take(16)
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 
     fn headers(&self) -> Result<HeaderMap, HeaderError> {
         let mut map = HeaderMap::new();
         let mut add = |name: &str, value: &str| {
-            let name: HeaderName = name.trim().parse().map_err(|_| HeaderError::Name(name.to_string()))?;
-            let mut value = HeaderValue::from_str(value.trim()).map_err(|_| HeaderError::Value(name.to_string()))?;
+            let name: HeaderName = name
+                .trim()
+                .parse()
+                .map_err(|_| HeaderError::Name(name.to_string()))?;
+            let mut value = HeaderValue::from_str(value.trim())
+                .map_err(|_| HeaderError::Value(name.to_string()))?;
             value.set_sensitive(true);
             map.insert(name, value);
             Ok::<_, HeaderError>(())
         };
         if let Some((user, password)) = &self.user {
-            add(AUTHORIZATION.as_str(), &format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))))?;
+            add(
+                AUTHORIZATION.as_str(),
+                &format!(
+                    "Basic {}",
+                    BASE64_STANDARD.encode(format!("{user}:{password}"))
+                ),
+            )?;
         }
         if let Some(token) = &self.token {
             add(AUTHORIZATION.as_str(), &format!("Bearer {token}"))?;
         }
-        self.headers.iter().try_for_each(|(name, value)| add(name, value))?;
+        self.headers
+            .iter()
+            .try_for_each(|(name, value)| add(name, value))?;
         Ok(map)
     }
 }
@@ -92,10 +124,18 @@ const CONNECT: Duration = Duration::from_secs(5);
 const MOST_REDIRECTS: usize = 5;
 
 impl PrometheusAddress {
-    /// Parses an address. User and password in the URL become credentials and are no part of the address.
+    /// Parses an address. User and password in the URL become credentials and are no part of the
+    /// address.
     pub fn parse(text: &str, mut credentials: Credentials) -> Result<Self, QueryError> {
-        let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-        let bad = |cause: &str| QueryError::BadAddress { url: shown_url(text), cause: cause.to_owned() };
+        let whole = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
+        };
+        let bad = |cause: &str| QueryError::BadAddress {
+            url: shown_url(text),
+            cause: cause.to_owned(),
+        };
         let mut url = Url::parse(&whole).map_err(|error| bad(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(bad("an address begins with http:// or https:// and a host"));
@@ -106,12 +146,26 @@ impl PrometheusAddress {
             let cleared = url.set_username("").and_then(|()| url.set_password(None));
             cleared.map_err(|()| bad("it cannot have a user"))?;
         }
-        if url.scheme() == "http" && url.host_str().is_some_and(|host| Signing::region_of(host).is_some()) {
+        if url.scheme() == "http"
+            && url
+                .host_str()
+                .is_some_and(|host| Signing::region_of(host).is_some())
+        {
             return Err(bad("Amazon's service answers at https:// only"));
         }
-        let region = credentials.aws_region.as_deref().or_else(|| url.host_str().and_then(Signing::region_of));
-        let signing = region.map(|region| Signing { region: region.to_owned(), keys: credentials.aws_keys.clone() });
-        Ok(Self { url, credentials, signing })
+        let region = credentials
+            .aws_region
+            .as_deref()
+            .or_else(|| url.host_str().and_then(Signing::region_of));
+        let signing = region.map(|region| Signing {
+            region: region.to_owned(),
+            keys: credentials.aws_keys.clone(),
+        });
+        Ok(Self {
+            url,
+            credentials,
+            signing,
+        })
     }
 
     /// Returns the same with what commands have to tell first: a token, or keys of AWS.
@@ -141,44 +195,72 @@ impl PrometheusAddress {
     }
 
     pub(super) fn client(&self) -> Result<Client, QueryError> {
-        let bad = |cause: String| QueryError::BadAddress { url: self.shown(), cause };
+        let bad = |cause: String| QueryError::BadAddress {
+            url: self.shown(),
+            cause,
+        };
         let mut builder = ClientBuilder::new()
             .connect_timeout(CONNECT)
-            .default_headers(self.credentials.headers().map_err(|error| bad(error.to_string()))?)
+            .default_headers(
+                self.credentials
+                    .headers()
+                    .map_err(|error| bad(error.to_string()))?,
+            )
             .redirect(Policy::custom(|attempt| {
                 let first = attempt.previous().first();
                 let same = first.is_some_and(|first| {
                     let next = attempt.url();
                     // From http to https the port changes with it.
-                    let upgraded = first.scheme() == "http" && next.scheme() == "https" && first.port().is_none();
-                    let there = first.scheme() == next.scheme() && first.port_or_known_default() == next.port_or_known_default();
-                    first.host_str() == next.host_str() && (there || upgraded && next.port().is_none())
+                    let upgraded = first.scheme() == "http"
+                        && next.scheme() == "https"
+                        && first.port().is_none();
+                    let there = first.scheme() == next.scheme()
+                        && first.port_or_known_default() == next.port_or_known_default();
+                    first.host_str() == next.host_str()
+                        && (there || upgraded && next.port().is_none())
                 });
                 // What is let in here is nobody else's business.
-                if same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
+                if same && attempt.previous().len() <= MOST_REDIRECTS {
+                    attempt.follow()
+                } else {
+                    attempt.stop()
+                }
             }));
         // What is on this machine is no proxy's business.
-        let here = self.url.host_str().is_some_and(|host| host == "localhost" || host.starts_with("127.") || host == "[::1]");
+        let here = self
+            .url
+            .host_str()
+            .is_some_and(|host| host == "localhost" || host.starts_with("127.") || host == "[::1]");
         if here {
             builder = builder.no_proxy();
         }
         if let Some(pem) = &self.credentials.authority {
-            let found = Certificate::from_pem_bundle(pem).map_err(|_| bad("the file holds no certificates".to_owned()))?;
-            builder = found.into_iter().fold(builder, ClientBuilder::add_root_certificate);
+            let found = Certificate::from_pem_bundle(pem)
+                .map_err(|_| bad("the file holds no certificates".to_owned()))?;
+            builder = found
+                .into_iter()
+                .fold(builder, ClientBuilder::add_root_certificate);
         }
         if let Some(pem) = &self.credentials.identity {
-            let own = Identity::from_pem(pem).map_err(|_| bad("the files hold no certificate with its key".to_owned()))?;
+            let own = Identity::from_pem(pem)
+                .map_err(|_| bad("the files hold no certificate with its key".to_owned()))?;
             builder = builder.identity(own);
         }
-        let client = builder.build().map_err(|error| bad(error.without_url().to_string()))?;
-        Client::from(client, self.url.as_str()).map_err(|error| bad(shown_error(&error.to_string())))
+        let client = builder
+            .build()
+            .map_err(|error| bad(error.without_url().to_string()))?;
+        Client::from(client, self.url.as_str())
+            .map_err(|error| bad(shown_error(&error.to_string())))
     }
 }
 
 /// Decodes percent escapes: `p%40ss`.
 fn decoded(text: &str) -> String {
     let pair = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));
-    form_urlencoded::parse(pair.as_bytes()).next().map(|(_, value)| value.into_owned()).unwrap_or_default()
+    form_urlencoded::parse(pair.as_bytes())
+        .next()
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -187,19 +269,40 @@ mod tests {
 
     #[test]
     fn a_password_is_no_part_of_an_address() {
-        let address =
-            PrometheusAddress::parse("https://alice:secret@prom.example.com:9443/base/?x=1", Credentials::default()).unwrap();
+        let address = PrometheusAddress::parse(
+            "https://alice:secret@prom.example.com:9443/base/?x=1",
+            Credentials::default(),
+        )
+        .unwrap();
         assert_eq!(address.shown(), "https://prom.example.com:9443/base");
         let headers = address.credentials.headers().unwrap();
         assert_eq!(headers[AUTHORIZATION], "Basic YWxpY2U6c2VjcmV0");
         assert!(!format!("{headers:?}").contains("YWxp"));
-        let address = PrometheusAddress::parse("https://:p%40ss%2B@prom.example.com", Credentials::default()).unwrap();
+        let address = PrometheusAddress::parse(
+            "https://:p%40ss%2B@prom.example.com",
+            Credentials::default(),
+        )
+        .unwrap();
         assert_eq!(address.shown(), "https://prom.example.com");
-        assert_eq!(address.credentials.user, Some((String::new(), "p@ss+".to_owned())));
-        assert_eq!(PrometheusAddress::parse("10.0.0.1:9090", Credentials::default()).unwrap().shown(), "http://10.0.0.1:9090");
-        for bad in ["ftp://x", "http://", "http://al:secret@ho st", "http://aps-workspaces.eu-west-1.amazonaws.com/workspaces/w"]
-        {
-            let trouble = PrometheusAddress::parse(bad, Credentials::default()).err().unwrap();
+        assert_eq!(
+            address.credentials.user,
+            Some((String::new(), "p@ss+".to_owned()))
+        );
+        assert_eq!(
+            PrometheusAddress::parse("10.0.0.1:9090", Credentials::default())
+                .unwrap()
+                .shown(),
+            "http://10.0.0.1:9090"
+        );
+        for bad in [
+            "ftp://x",
+            "http://",
+            "http://al:secret@ho st",
+            "http://aps-workspaces.eu-west-1.amazonaws.com/workspaces/w",
+        ] {
+            let trouble = PrometheusAddress::parse(bad, Credentials::default())
+                .err()
+                .unwrap();
             assert!(!format!("{trouble:?}").contains("secret"), "{trouble:?}");
         }
     }

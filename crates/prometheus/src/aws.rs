@@ -1,5 +1,6 @@
-//! Signs requests for Amazon's managed Prometheus (SigV4). The signature is computed by AWS' own library; keys come from the
-//! environment or from AWS' own command, which knows profiles, single sign-on and roles. Keys are never shown.
+//! Signs requests for Amazon's managed Prometheus (SigV4). The signature is computed by AWS' own
+//! library; keys come from the environment or from AWS' own command, which knows profiles, single
+//! sign-on and roles. Keys are never shown.
 
 use std::time::SystemTime;
 
@@ -38,7 +39,9 @@ impl Signing {
     /// Returns the region of an address of Amazon's service.
     pub(super) fn region_of(host: &str) -> Option<&str> {
         let host = host.strip_suffix(".cn").unwrap_or(host);
-        let region = host.strip_prefix("aps-workspaces.")?.strip_suffix(".amazonaws.com")?;
+        let region = host
+            .strip_prefix("aps-workspaces.")?
+            .strip_suffix(".amazonaws.com")?;
         (!region.is_empty() && !region.contains('.')).then_some(region)
     }
 
@@ -46,8 +49,11 @@ impl Signing {
     pub(super) async fn with_keys(mut self) -> Result<Self, QueryError> {
         if self.keys.is_none() {
             let failed = |cause: String| QueryError::AwsKeys { cause };
-            let printed = token::printed_by(COMMAND).await.map_err(|cause| failed(format!("`{COMMAND}`: {cause}")))?;
-            let keys = serde_json::from_str(&printed).map_err(|_| failed(format!("`{COMMAND}` printed no keys")))?;
+            let printed = token::printed_by(COMMAND)
+                .await
+                .map_err(|cause| failed(format!("`{COMMAND}`: {cause}")))?;
+            let keys = serde_json::from_str(&printed)
+                .map_err(|_| failed(format!("`{COMMAND}` printed no keys")))?;
             self.keys = Some(keys);
         }
         Ok(self)
@@ -59,7 +65,13 @@ impl Signing {
     )]
     fn signed(&self, server: &str, question: &QueryRequest) -> Result<Request, String> {
         let keys = self.keys.as_ref().ok_or("there are no keys")?;
-        let keys = Credentials::new(&keys.access_key_id, &keys.secret_access_key, keys.session_token.clone(), None, "gpuctl");
+        let keys = Credentials::new(
+            &keys.access_key_id,
+            &keys.secret_access_key,
+            keys.session_token.clone(),
+            None,
+            "gpuctl",
+        );
         let identity = keys.into();
         let parameters = v4::SigningParams::builder()
             .identity(&identity)
@@ -73,12 +85,26 @@ impl Signing {
         // A plus is a space in forms alone, and a signature is about the path.
         let url = format!("{server}/{}", question.path.replace('+', "%20"));
         let body = question.form.clone().unwrap_or_default();
-        let method = if question.form.is_some() { "POST" } else { "GET" };
-        let signable = SignableRequest::new(method, &url, std::iter::empty(), SignableBody::Bytes(body.as_bytes()));
-        let (instructions, _) =
-            sign(signable.map_err(|error| error.to_string())?, &parameters).map_err(|error| error.to_string())?.into_parts();
+        let method = if question.form.is_some() {
+            "POST"
+        } else {
+            "GET"
+        };
+        let signable = SignableRequest::new(
+            method,
+            &url,
+            std::iter::empty(),
+            SignableBody::Bytes(body.as_bytes()),
+        );
+        let (instructions, _) = sign(signable.map_err(|error| error.to_string())?, &parameters)
+            .map_err(|error| error.to_string())?
+            .into_parts();
         let request = http::Request::builder().method(method).uri(&url);
-        let request = if question.form.is_some() { request.header("content-type", FORM) } else { request };
+        let request = if question.form.is_some() {
+            request.header("content-type", FORM)
+        } else {
+            request
+        };
         let mut request = request.body(body).map_err(|error| error.to_string())?;
         instructions.apply_to_request_http1x(&mut request);
         Request::try_from(request).map_err(|error| error.to_string())
@@ -92,7 +118,10 @@ pub(super) fn signing<'a>(client: Client, server: String, signing: Signing) -> A
         let request = signing.signed(&server, &question);
         Box::pin(async move {
             let request = request.map_err(|cause| QueryError::AwsKeys { cause })?;
-            let response = client.execute(request).await.map_err(|error| unreachable(&server, &error))?;
+            let response = client
+                .execute(request)
+                .await
+                .map_err(|error| unreachable(&server, &error))?;
             received(&server, response).await as Result<HttpReply, QueryError>
         })
     })
@@ -104,9 +133,19 @@ mod tests {
 
     #[test]
     fn the_region_is_a_part_of_the_address() {
-        assert_eq!(Signing::region_of("aps-workspaces.eu-west-1.amazonaws.com"), Some("eu-west-1"));
-        assert_eq!(Signing::region_of("aps-workspaces.cn-north-1.amazonaws.com.cn"), Some("cn-north-1"));
-        for other in ["prometheus.example.com", "aps-workspaces..amazonaws.com", "aps-workspaces.x.amazonaws.com.evil.com"] {
+        assert_eq!(
+            Signing::region_of("aps-workspaces.eu-west-1.amazonaws.com"),
+            Some("eu-west-1")
+        );
+        assert_eq!(
+            Signing::region_of("aps-workspaces.cn-north-1.amazonaws.com.cn"),
+            Some("cn-north-1")
+        );
+        for other in [
+            "prometheus.example.com",
+            "aps-workspaces..amazonaws.com",
+            "aps-workspaces.x.amazonaws.com.evil.com",
+        ] {
             assert_eq!(Signing::region_of(other), None, "{other}");
         }
     }

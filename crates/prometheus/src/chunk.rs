@@ -1,8 +1,9 @@
-//! Decodes chunks of samples as Prometheus keeps and sends them: times as differences of differences, values as differences in bits.
-//! It knows no labels. Source: Prometheus, `tsdb/docs/format/chunks.md` ("XOR chunk data").
+//! Decodes chunks of samples as Prometheus keeps and sends them: times as differences of
+//! differences, values as differences in bits. It knows no labels. Source: Prometheus,
+//! `tsdb/docs/format/chunks.md` ("XOR chunk data").
 //!
-//! It is our own code because no crate reads these chunks, and because of what it saves: samples come in a fifth of the bytes and a
-//! quarter of the time (`cargo bench --bench history`).
+//! It is our own code because no crate reads these chunks, and because of what it saves: samples
+//! come in a fifth of the bytes and a quarter of the time (`cargo bench --bench history`).
 
 use gpuctl_core::model::values::series::Point;
 
@@ -35,7 +36,8 @@ impl Bits<'_> {
         while left > 0 {
             let inside = (self.at % 8) as u32;
             let taken = left.min(8 - inside);
-            let byte = u64::from(self.bytes[self.at / 8]) >> (8 - inside - taken) & ((1 << taken) - 1);
+            let byte =
+                u64::from(self.bytes[self.at / 8]) >> (8 - inside - taken) & ((1 << taken) - 1);
             value = value << taken | byte;
             self.at += taken as usize;
             left -= taken;
@@ -70,7 +72,11 @@ impl Bits<'_> {
                 let length = LENGTHS[some - 1];
                 let bits = self.take(length)? as i64;
                 // The highest of all is positive.
-                Some(if bits > 1 << (length - 1) { bits - (1 << length) } else { bits })
+                Some(if bits > 1 << (length - 1) {
+                    bits - (1 << length)
+                } else {
+                    bits
+                })
             }
         }
     }
@@ -92,7 +98,8 @@ impl Bits<'_> {
     }
 }
 
-/// Adds the samples of a chunk between two times, both included, in Unix milliseconds. `None` when it is no such chunk.
+/// Adds the samples of a chunk between two times, both included, in Unix milliseconds. `None` when
+/// it is no such chunk.
 pub(super) fn read(chunk: &[u8], from: i64, to: i64, into: &mut Vec<Point>) -> Option<()> {
     let (count, bytes) = chunk.split_first_chunk::<2>()?;
     let count = u16::from_be_bytes(*count);
@@ -117,7 +124,10 @@ pub(super) fn read(chunk: &[u8], from: i64, to: i64, into: &mut Vec<Point>) -> O
             }
         }
         if (from..=to).contains(&at) && value.bits != END_OF_SERIES {
-            into.push(Point { at, value: f64::from_bits(value.bits) });
+            into.push(Point {
+                at,
+                value: f64::from_bits(value.bits),
+            });
         }
     }
     Some(())
@@ -160,10 +170,20 @@ mod tests {
 
     #[test]
     fn marks_of_ended_series_are_no_samples() {
-        let chunk = written(&[(1000, 1.0), (2000, f64::from_bits(END_OF_SERIES)), (3000, f64::NAN)]);
+        let chunk = written(&[
+            (1000, 1.0),
+            (2000, f64::from_bits(END_OF_SERIES)),
+            (3000, f64::NAN),
+        ]);
         let mut points = Vec::new();
         read(&chunk, 0, 9000, &mut points).unwrap();
-        assert_eq!(points.iter().map(|point| point.at).collect::<Vec<_>>(), [1000, 3000]);
-        assert!(read(&chunk[..chunk.len() - 1], 0, 9000, &mut points).is_none(), "it breaks off");
+        assert_eq!(
+            points.iter().map(|point| point.at).collect::<Vec<_>>(),
+            [1000, 3000]
+        );
+        assert!(
+            read(&chunk[..chunk.len() - 1], 0, 9000, &mut points).is_none(),
+            "it breaks off"
+        );
     }
 }

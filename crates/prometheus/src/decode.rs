@@ -53,10 +53,16 @@ struct Data {
 struct OnePoint(Point);
 
 fn point(seconds: f64, text: &str) -> Point {
-    #[expect(clippy::cast_possible_truncation, reason = "a time in milliseconds fits")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a time in milliseconds fits"
+    )]
     let at = (seconds * 1000.0).round() as i64;
     // What is no number at all is as good as NaN: both are refused later, and counted.
-    Point { at, value: text.parse().unwrap_or(f64::NAN) }
+    Point {
+        at,
+        value: text.parse().unwrap_or(f64::NAN),
+    }
 }
 
 impl<'de> Deserialize<'de> for OnePoint {
@@ -170,7 +176,8 @@ impl<'de> Visitor<'de> for AnyItem {
 }
 
 impl WireSeries {
-    /// As the program knows it; `None` when it names a list that there is not, or that is another's.
+    /// As the program knows it; `None` when it names a list that there is not, or that is
+    /// another's.
     fn series(self, lists: &mut [Option<Vec<Point>>]) -> Option<Series> {
         let mut points = match self.values {
             None => Vec::new(),
@@ -178,7 +185,10 @@ impl WireSeries {
             Some(Points::Here(points)) => points.into_iter().map(|OnePoint(point)| point).collect(),
         };
         points.extend(self.value.map(|OnePoint(point)| point));
-        Some(Series { labels: self.metric, points })
+        Some(Series {
+            labels: self.metric,
+            points,
+        })
     }
 }
 
@@ -204,14 +214,20 @@ impl Envelope {
             WithinWeight(MEMORY).deserialize(&mut json).ok()?;
         }
         let envelope: Self = serde_json::from_str(&rest).ok()?;
-        Some(Self { lists: lists.into_iter().map(Some).collect(), ..envelope })
+        Some(Self {
+            lists: lists.into_iter().map(Some).collect(),
+            ..envelope
+        })
     }
 
     /// Returns what the server says of its own answer.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> + '_ {
-        let partial = self.is_partial.then(|| "the answer is partial: not every store took part".to_owned());
+        let partial = self
+            .is_partial
+            .then(|| "the answer is partial: not every store took part".to_owned());
         let own = self.warnings.iter().flatten().take(MOST_WARNINGS);
-        own.map(|text| excerpt(text, SERVER_MESSAGE).into_owned()).chain(partial)
+        own.map(|text| excerpt(text, SERVER_MESSAGE).into_owned())
+            .chain(partial)
     }
 
     /// Returns the series of a successful answer.
@@ -220,12 +236,16 @@ impl Envelope {
         let answer = data.result.ok_or(DecodeError::NoResult)?;
         match (data.result_type.as_str(), answer.scalar) {
             ("vector" | "matrix", (None, None)) => {
-                let series = answer.series.into_iter().map(|series| series.series(&mut self.lists));
+                let series = answer
+                    .series
+                    .into_iter()
+                    .map(|series| series.series(&mut self.lists));
                 series.collect::<Option<_>>().ok_or(DecodeError::NoList)
             }
-            ("scalar", (Some(seconds), Some(text))) => {
-                Ok(vec![Series { labels: Labels::default(), points: vec![point(seconds, &text)] }])
-            }
+            ("scalar", (Some(seconds), Some(text))) => Ok(vec![Series {
+                labels: Labels::default(),
+                points: vec![point(seconds, &text)],
+            }]),
             (other, _) => Err(DecodeError::Type(other.to_string())),
         }
     }
@@ -274,28 +294,57 @@ mod tests {
         let envelope = Envelope::read(vector).unwrap();
         assert_eq!(envelope.warnings().collect::<Vec<_>>(), ["partial"]);
         let found = envelope.series().unwrap();
-        assert_eq!((found[0].label("gpu"), found[0].label("modelA")), (Some("0"), Some("x")));
-        assert_eq!(found[0].points, [Point { at: 1_700_000_000_500, value: 97.0 }]);
+        assert_eq!(
+            (found[0].label("gpu"), found[0].label("modelA")),
+            (Some("0"), Some("x"))
+        );
+        assert_eq!(
+            found[0].points,
+            [Point {
+                at: 1_700_000_000_500,
+                value: 97.0
+            }]
+        );
         assert!(found[1].points[0].value.is_nan() && found[2].points[0].value.is_infinite());
 
         let matrix = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"],[3,"4"]]}]}}"#;
         let envelope = Envelope::read(matrix).unwrap();
         let point = |at: i64, value: f64| Point { at, value };
-        assert_eq!(envelope.series().unwrap()[0].points, [point(1000, 2.0), point(3000, 4.0)]);
+        assert_eq!(
+            envelope.series().unwrap()[0].points,
+            [point(1000, 2.0), point(3000, 4.0)]
+        );
         // Other servers write with spaces, or times as Python does.
         let spaced = matrix.replace(",[", ", [").replace("[3,", "[3.0000001,");
-        assert_eq!(Envelope::read(&spaced).unwrap().series().unwrap()[0].points, [point(1000, 2.0), point(3000, 4.0)]);
+        assert_eq!(
+            Envelope::read(&spaced).unwrap().series().unwrap()[0].points,
+            [point(1000, 2.0), point(3000, 4.0)]
+        );
         let number = matrix.replace(r#"[[1,"2"],[3,"4"]]"#, "7");
         assert!(Envelope::read(&number).unwrap().series().is_err());
-        let taken = matrix.replace(r#"{"metric":{},"#, r#"{"metric":{},"values":0},{"metric":{},"#);
-        assert!(Envelope::read(&taken).unwrap().series().is_err(), "it is another's");
+        let taken = matrix.replace(
+            r#"{"metric":{},"#,
+            r#"{"metric":{},"values":0},{"metric":{},"#,
+        );
+        assert!(
+            Envelope::read(&taken).unwrap().series().is_err(),
+            "it is another's"
+        );
         let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2.5"]}}"#;
         let envelope = Envelope::read(scalar).unwrap();
         assert_eq!(envelope.series().unwrap()[0].points[0].value, 2.5);
         let partial = r#"{"status":"success","isPartial":true,"warnings":null,"data":{"resultType":"vector","result":[]}}"#;
         let envelope = Envelope::read(partial).unwrap();
-        assert_eq!((envelope.warnings().count(), envelope.series().unwrap().len()), (1, 0));
-        let error = Envelope::read(r#"{"status":"error","errorType":"execution","error":"too many"}"#).unwrap();
+        assert_eq!(
+            (
+                envelope.warnings().count(),
+                envelope.series().unwrap().len()
+            ),
+            (1, 0)
+        );
+        let error =
+            Envelope::read(r#"{"status":"error","errorType":"execution","error":"too many"}"#)
+                .unwrap();
         assert_eq!(error.error_type, "execution");
         assert!(error.series().is_err());
     }

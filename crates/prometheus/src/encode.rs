@@ -11,7 +11,9 @@ pub(crate) fn written(points: &[(i64, f64)]) -> Vec<u8> {
         let Some((earlier, previous)) = before else {
             let mut zigzag = Vec::new();
             put_varint(&mut zigzag, ((at << 1) ^ (at >> 63)) as u64);
-            zigzag.iter().for_each(|byte| text += &format!("{byte:08b}"));
+            zigzag
+                .iter()
+                .for_each(|byte| text += &format!("{byte:08b}"));
             text += &format!("{:064b}", value.to_bits());
             continue;
         };
@@ -19,7 +21,9 @@ pub(crate) fn written(points: &[(i64, f64)]) -> Vec<u8> {
         if number == 1 {
             let mut varint = Vec::new();
             put_varint(&mut varint, now as u64);
-            varint.iter().for_each(|byte| text += &format!("{byte:08b}"));
+            varint
+                .iter()
+                .for_each(|byte| text += &format!("{byte:08b}"));
         } else {
             let change = now - distance;
             text += &match change {
@@ -37,12 +41,18 @@ pub(crate) fn written(points: &[(i64, f64)]) -> Vec<u8> {
             continue;
         }
         let (leading, trailing) = (differs.leading_zeros().min(31), differs.trailing_zeros());
-        if let Some((front, back)) = window.filter(|(front, back)| leading >= *front && trailing >= *back) {
+        if let Some((front, back)) =
+            window.filter(|(front, back)| leading >= *front && trailing >= *back)
+        {
             let length = (64 - front - back) as usize;
             text += &format!("10{:0length$b}", differs >> back);
         } else {
             let length = (64 - leading - trailing) as usize;
-            text += &format!("11{leading:05b}{:06b}{:0length$b}", length % 64, differs >> trailing);
+            text += &format!(
+                "11{leading:05b}{:06b}{:0length$b}",
+                length % 64,
+                differs >> trailing
+            );
             window = Some((leading, trailing));
         }
     }
@@ -50,7 +60,11 @@ pub(crate) fn written(points: &[(i64, f64)]) -> Vec<u8> {
         text.push('0');
     }
     let mut bytes = u16::try_from(points.len()).unwrap().to_be_bytes().to_vec();
-    bytes.extend((0..text.len()).step_by(8).map(|place| u8::from_str_radix(&text[place..place + 8], 2).unwrap()));
+    bytes.extend(
+        (0..text.len())
+            .step_by(8)
+            .map(|place| u8::from_str_radix(&text[place..place + 8], 2).unwrap()),
+    );
     bytes
 }
 

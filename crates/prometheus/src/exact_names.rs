@@ -1,5 +1,6 @@
-//! Tells metrics by their exact names, for stores that take no patterns of names, such as Google's: a query with a pattern becomes one
-//! for each name that the store has. It knows the queries that gpuctl writes: each has one pattern at most, and adds nothing up over names.
+//! Tells metrics by their exact names, for stores that take no patterns of names, such as Google's:
+//! a query with a pattern becomes one for each name that the store has. It knows the queries that
+//! gpuctl writes: each has one pattern at most, and adds nothing up over names.
 
 use std::collections::BTreeMap;
 
@@ -22,24 +23,49 @@ pub(super) fn are_wanted(text: &str) -> bool {
 pub(super) fn listed(reply: &HttpReply) -> Option<Vec<String>> {
     let document: Value = serde_json::from_slice(&reply.body).ok()?;
     let list = document["data"].as_array().filter(|_| reply.code == 200)?;
-    Some(list.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect())
+    Some(
+        list.iter()
+            .filter_map(Value::as_str)
+            .map(ToOwned::to_owned)
+            .collect(),
+    )
 }
 
-/// Returns a query for each of the names that its pattern matches; none when the store has no such metric.
+/// Returns a query for each of the names that its pattern matches; none when the store has no such
+/// metric.
 pub(super) fn queries(query: &str, names: &[String]) -> Vec<String> {
-    let Some(pattern) = patterns(query).next() else { return vec![query.to_owned()] };
+    let Some(pattern) = patterns(query).next() else {
+        return vec![query.to_owned()];
+    };
     // Prometheus' patterns match all of a name.
-    let Ok(matching) = Regex::new(&format!("^(?:{})$", pattern.replace("\\\\", "\\"))) else { return Vec::new() };
-    let of = |name: &String| query.replace(&format!("{PATTERN}{pattern}\""), &format!("__name__=\"{name}\""));
-    names.iter().filter(|name| matching.is_match(name)).map(of).collect()
+    let Ok(matching) = Regex::new(&format!("^(?:{})$", pattern.replace("\\\\", "\\"))) else {
+        return Vec::new();
+    };
+    let of = |name: &String| {
+        query.replace(
+            &format!("{PATTERN}{pattern}\""),
+            &format!("__name__=\"{name}\""),
+        )
+    };
+    names
+        .iter()
+        .filter(|name| matching.is_match(name))
+        .map(of)
+        .collect()
 }
 
 /// Returns a path in whose form each `match[]` with a pattern became one for each name.
 pub(super) fn path(path: &str, names: &[String]) -> String {
-    let Some((place, form)) = path.split_once('?') else { return path.to_owned() };
+    let Some((place, form)) = path.split_once('?') else {
+        return path.to_owned();
+    };
     let mut exact = form_urlencoded::Serializer::new(String::new());
     for (key, value) in form_urlencoded::parse(form.as_bytes()) {
-        let values = if are_wanted(&value) { queries(&value, names) } else { vec![value.into_owned()] };
+        let values = if are_wanted(&value) {
+            queries(&value, names)
+        } else {
+            vec![value.into_owned()]
+        };
         exact.extend_pairs(values.iter().map(|value| (&key, value)));
     }
     format!("{place}?{}", exact.finish())
@@ -51,12 +77,17 @@ pub(super) fn united(answers: Vec<Vec<Series>>) -> Vec<Series> {
     for series in answers.into_iter().flatten() {
         all.entry(series.labels).or_insert(series.points);
     }
-    all.into_iter().map(|(labels, points)| Series { labels, points }).collect()
+    all.into_iter()
+        .map(|(labels, points)| Series { labels, points })
+        .collect()
 }
 
 /// The patterns of names in a query, as they stand between their quotes.
 pub(super) fn patterns(query: &str) -> impl Iterator<Item = &str> {
-    query.split(PATTERN).skip(1).filter_map(|rest| rest.split_once('"').map(|(pattern, _)| pattern))
+    query
+        .split(PATTERN)
+        .skip(1)
+        .filter_map(|rest| rest.split_once('"').map(|(pattern, _)| pattern))
 }
 
 #[cfg(test)]
@@ -64,7 +95,9 @@ mod tests {
     use super::*;
 
     fn names() -> Vec<String> {
-        ["a_total", "b_total", "kube:b", "up"].map(ToOwned::to_owned).to_vec()
+        ["a_total", "b_total", "kube:b", "up"]
+            .map(ToOwned::to_owned)
+            .to_vec()
     }
 
     #[test]
@@ -79,22 +112,37 @@ mod tests {
                 r#"max by (__name__) ({__name__="b_total",x="y"} or {__name__="b_total",z="y"})"#,
             ]
         );
-        assert_eq!(of(r#"{__name__=~"(?i)(.*[_:])?B"}"#), [r#"{__name__="kube:b"}"#]);
-        assert!(of(r#"{__name__=~"none|b"}"#).is_empty(), "all of a name matches");
+        assert_eq!(
+            of(r#"{__name__=~"(?i)(.*[_:])?B"}"#),
+            [r#"{__name__="kube:b"}"#]
+        );
+        assert!(
+            of(r#"{__name__=~"none|b"}"#).is_empty(),
+            "all of a name matches"
+        );
     }
 
     #[test]
     fn a_form_has_each_name() {
         let mut form = form_urlencoded::Serializer::new(String::new());
-        let form = form.append_pair("start", "5").append_pair("match[]", r#"{__name__=~"a_total|b_total"}"#).finish();
+        let form = form
+            .append_pair("start", "5")
+            .append_pair("match[]", r#"{__name__=~"a_total|b_total"}"#)
+            .finish();
         let exact = path(&format!("api/v1/labels?{form}"), &names());
         let (place, exact) = exact.split_once('?').unwrap();
-        let pairs: Vec<(String, String)> = form_urlencoded::parse(exact.as_bytes()).into_owned().collect();
+        let pairs: Vec<(String, String)> = form_urlencoded::parse(exact.as_bytes())
+            .into_owned()
+            .collect();
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(place, "api/v1/labels");
         assert_eq!(
             pairs,
-            [pair("start", "5"), pair("match[]", r#"{__name__="a_total"}"#), pair("match[]", r#"{__name__="b_total"}"#)]
+            [
+                pair("start", "5"),
+                pair("match[]", r#"{__name__="a_total"}"#),
+                pair("match[]", r#"{__name__="b_total"}"#)
+            ]
         );
         assert!(are_wanted(&format!("x?{form}")) && !are_wanted("x?start=5"));
     }

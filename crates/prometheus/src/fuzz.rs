@@ -9,9 +9,14 @@ use gpuctl_core::model::values::series::{Labels, Series};
 
 /// Reads an answer in JSON.
 pub fn answer(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
     if let Some(envelope) = Envelope::read(text) {
-        assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "what is no JSON was read");
+        assert!(
+            serde_json::from_str::<serde_json::Value>(text).is_ok(),
+            "what is no JSON was read"
+        );
         let _ = envelope.warnings().count();
         let _ = envelope.series();
     }
@@ -23,12 +28,23 @@ pub fn chunks(bytes: &[u8]) {
     let (from, to) = (start.millis(), end.millis() - 1);
     let mut points = Vec::new();
     let _ = chunk::read(bytes, from, to, &mut points);
-    assert!(points.iter().all(|point| (from..=to).contains(&point.at)), "a sample outside of the time");
-    let range = SampleRange { query: String::new(), names: String::new(), start, end };
+    assert!(
+        points.iter().all(|point| (from..=to).contains(&point.at)),
+        "a sample outside of the time"
+    );
+    let range = SampleRange {
+        query: String::new(),
+        names: String::new(),
+        start,
+        end,
+    };
     let media = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
     let read: Option<Vec<Series>> = remote_read::series(media, bytes, &range, &Labels::default());
     for series in read.iter().flatten() {
-        assert!(series.points.windows(2).all(|two| two[0].at < two[1].at), "samples out of order");
+        assert!(
+            series.points.windows(2).all(|two| two[0].at < two[1].at),
+            "samples out of order"
+        );
     }
 }
 
@@ -39,7 +55,12 @@ pub fn names(text: &str) {
 
 /// A chunk, and an answer of two frames.
 pub fn chunk_seeds() -> Vec<Vec<u8>> {
-    let chunk = encode::written(&[(1_000, 1.0), (16_000, 1.5), (31_000, f64::NAN), (46_007, -3e9)]);
+    let chunk = encode::written(&[
+        (1_000, 1.0),
+        (16_000, 1.5),
+        (31_000, f64::NAN),
+        (46_007, -3e9),
+    ]);
     let labels = [("__name__", "up"), ("pod", "a")];
     let frame = || encode::frame(&labels, &[(1, chunk.clone())]);
     vec![chunk.clone(), [frame(), frame()].concat()]
@@ -47,6 +68,8 @@ pub fn chunk_seeds() -> Vec<Vec<u8>> {
 
 /// Returns how many samples an answer has.
 pub fn points_in(answer: &str) -> usize {
-    let series = Envelope::read(answer).and_then(|envelope| envelope.series().ok()).expect("an answer");
+    let series = Envelope::read(answer)
+        .and_then(|envelope| envelope.series().ok())
+        .expect("an answer");
     series.iter().map(|series| series.points.len()).sum()
 }

@@ -1,4 +1,5 @@
-//! The Prometheus API: sends queries directly or through a transport of the caller, and reads the answers.
+//! The Prometheus API: sends queries directly or through a transport of the caller, and reads the
+//! answers.
 #![warn(unreachable_pub)]
 
 mod address;
@@ -121,19 +122,26 @@ impl<'a> Prometheus<'a> {
         }
     }
 
-    /// Asks for a path below the API whose parameters may be long, and returns whatever is answered.
+    /// Asks for a path below the API whose parameters may be long, and returns whatever is
+    /// answered.
     pub async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
         if self.wants_exact_names && exact_names::are_wanted(path) {
             let names = self.names.get_or_try_init(|| self.listed_names()).await?;
-            return self.within(self.road.relay(&exact_names::path(path, names))).await;
+            return self
+                .within(self.road.relay(&exact_names::path(path, names)))
+                .await;
         }
         self.within(self.road.relay(path)).await
     }
 
-    /// Tells every metric by its exact name from now on, as stores want it that know no patterns of names.
+    /// Tells every metric by its exact name from now on, as stores want it that know no patterns of
+    /// names.
     #[must_use]
     pub fn by_exact_names(self) -> Self {
-        Self { wants_exact_names: true, ..self }
+        Self {
+            wants_exact_names: true,
+            ..self
+        }
     }
 
     /// Narrows every further query to series with these labels.
@@ -154,7 +162,9 @@ impl<'a> Prometheus<'a> {
 
     /// Returns what the server warned of so far, each once.
     pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.borrow_mut()).into_iter().collect()
+        std::mem::take(&mut *self.warnings.borrow_mut())
+            .into_iter()
+            .collect()
     }
 
     /// Returns the series of a query as of now, by the server's own clock.
@@ -164,11 +174,12 @@ impl<'a> Prometheus<'a> {
 
     /// Returns the series of a query at a time; of a range its samples as they were scraped.
     pub async fn at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
-        self.without_marks(self.all(query, Moment::At(time)).await?).await
+        self.without_marks(self.all(query, Moment::At(time)).await?)
+            .await
     }
 
-    /// Returns samples as they were scraped, of which the caller asks for many stretches: by a query or, where that is served and tells
-    /// the same, by remote read.
+    /// Returns samples as they were scraped, of which the caller asks for many stretches: by a
+    /// query or, where that is served and tells the same, by remote read.
     pub async fn samples(&self, range: &SampleRange) -> Result<Vec<Series>, QueryError> {
         let by_query = || self.at(&range.query, range.end);
         if self.wants_exact_names {
@@ -177,8 +188,10 @@ impl<'a> Prometheus<'a> {
         match self.chunks.next() {
             Way::Query => by_query().await,
             Way::Both => {
-                let (queried, chunks) = join(by_query(), self.chunks_of(range, &Labels::default())).await;
-                self.chunks.judge(queried.as_deref().unwrap_or_default(), chunks.as_deref());
+                let (queried, chunks) =
+                    join(by_query(), self.chunks_of(range, &Labels::default())).await;
+                self.chunks
+                    .judge(queried.as_deref().unwrap_or_default(), chunks.as_deref());
                 queried
             }
             Way::Chunks(added) => {
@@ -193,14 +206,20 @@ impl<'a> Prometheus<'a> {
 
     /// Asks by remote read; `None` where it is not served.
     async fn chunks_of(&self, range: &SampleRange, added: &Labels) -> Option<Vec<Series>> {
-        let asked = self.road.remote_read(remote_read::question(range, &self.matchers));
+        let asked = self
+            .road
+            .remote_read(remote_read::question(range, &self.matchers));
         let reply = self.within(asked).await.ok()??;
-        (reply.code == 200).then(|| remote_read::series(&reply.media, &reply.body, range, added)).flatten()
+        (reply.code == 200)
+            .then(|| remote_read::series(&reply.media, &reply.body, range, added))
+            .flatten()
     }
 
     /// Returns the series of a query over a window, whatever its length.
     pub async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
-        let pieces = stream::iter(window.pieces()).map(|piece| self.all(query, Moment::Within(piece))).buffered(AT_ONCE);
+        let pieces = stream::iter(window.pieces())
+            .map(|piece| self.all(query, Moment::Within(piece)))
+            .buffered(AT_ONCE);
         let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
         Ok(joined(pieces))
     }
@@ -213,7 +232,9 @@ impl<'a> Prometheus<'a> {
         }
         let names = self.names.get_or_try_init(|| self.listed_names()).await?;
         let queries = stream::iter(exact_names::queries(&query, names));
-        let answers = queries.map(async |query| self.once(&query, moment).await).buffered(AT_ONCE);
+        let answers = queries
+            .map(async |query| self.once(&query, moment).await)
+            .buffered(AT_ONCE);
         Ok(exact_names::united(answers.try_collect().await?))
     }
 
@@ -223,18 +244,27 @@ impl<'a> Prometheus<'a> {
 
     /// Returns the names of the metrics that the store has.
     async fn listed_names(&self) -> Result<Vec<String>, QueryError> {
-        let reply = self.within(self.road.relay("api/v1/label/__name__/values")).await?;
+        let reply = self
+            .within(self.road.relay("api/v1/label/__name__/values"))
+            .await?;
         exact_names::listed(&reply).ok_or_else(|| {
-            self.read(&reply).err().unwrap_or_else(|| QueryError::NotPrometheus {
-                server: self.server.clone(),
-                found: "it lists no names of metrics".to_owned(),
-            })
+            self.read(&reply)
+                .err()
+                .unwrap_or_else(|| QueryError::NotPrometheus {
+                    server: self.server.clone(),
+                    found: "it lists no names of metrics".to_owned(),
+                })
         })
     }
 
-    /// Takes away the marks of ended series, which Prometheus leaves out of ranges of samples and VictoriaMetrics returns as NaN.
+    /// Takes away the marks of ended series, which Prometheus leaves out of ranges of samples and
+    /// VictoriaMetrics returns as NaN.
     async fn without_marks(&self, mut found: Vec<Series>) -> Result<Vec<Series>, QueryError> {
-        if !found.iter().flat_map(|series| &series.points).any(|point| point.value.is_nan()) {
+        if !found
+            .iter()
+            .flat_map(|series| &series.points)
+            .any(|point| point.value.is_nan())
+        {
             return Ok(found);
         }
         if self.keeps_marks.get().is_none() {
@@ -247,39 +277,73 @@ impl<'a> Prometheus<'a> {
             self.keeps_marks.set(Some(is_victoria));
         }
         if self.keeps_marks.get() == Some(true) {
-            found.iter_mut().for_each(|series| series.points.retain(|point| !point.value.is_nan()));
+            found
+                .iter_mut()
+                .for_each(|series| series.points.retain(|point| !point.value.is_nan()));
         }
         Ok(found)
     }
 
-    async fn within<T>(&self, reply: impl Future<Output = Result<T, QueryError>>) -> Result<T, QueryError> {
-        let late = || QueryError::TimedOut { server: self.server.clone(), seconds: self.timeout.as_secs() };
-        tokio::time::timeout(self.timeout, reply).await.unwrap_or_else(|_| Err(late()))
+    async fn within<T>(
+        &self,
+        reply: impl Future<Output = Result<T, QueryError>>,
+    ) -> Result<T, QueryError> {
+        let late = || QueryError::TimedOut {
+            server: self.server.clone(),
+            seconds: self.timeout.as_secs(),
+        };
+        tokio::time::timeout(self.timeout, reply)
+            .await
+            .unwrap_or_else(|_| Err(late()))
     }
 
-    /// Series of a reply, by its status first: what stands between us and Prometheus answers in its own ways.
+    /// Series of a reply, by its status first: what stands between us and Prometheus answers in its
+    /// own ways.
     fn read(&self, reply: &HttpReply) -> Result<Vec<Series>, QueryError> {
         let server = || self.server.clone();
         let text = std::str::from_utf8(&reply.body).ok();
         let Some(envelope) = text.and_then(Envelope::read) else {
             let text = String::from_utf8_lossy(&reply.body);
-            let title = text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
-            let first: String = text.lines().next().unwrap_or_default().chars().take(120).collect();
+            let title = text
+                .split_once("<title>")
+                .and_then(|(_, rest)| rest.split_once("</title>"));
+            let first: String = text
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(120)
+                .collect();
             let found = match title {
-                Some((title, _)) => format!("it answers with the web page «{}»", excerpt(title.trim(), TITLE)),
+                Some((title, _)) => format!(
+                    "it answers with the web page «{}»",
+                    excerpt(title.trim(), TITLE)
+                ),
                 None if reply.media.contains("html") => "it answers with a web page".to_owned(),
                 None if first.is_empty() => format!("it answers {} without text", reply.code),
                 None => format!("it answers {}: {first}", reply.code),
             };
             return Err(match reply.code {
-                401 | 403 => QueryError::Forbidden { server: server(), told: found },
-                502..=504 => QueryError::Unreachable { server: server(), cause: found },
-                _ => QueryError::NotPrometheus { server: server(), found },
+                401 | 403 => QueryError::Forbidden {
+                    server: server(),
+                    told: found,
+                },
+                502..=504 => QueryError::Unreachable {
+                    server: server(),
+                    cause: found,
+                },
+                _ => QueryError::NotPrometheus {
+                    server: server(),
+                    found,
+                },
             });
         };
         if envelope.status != "success" {
             if matches!(reply.code, 401 | 403) {
-                return Err(QueryError::Forbidden { server: server(), told: shortened(envelope.error, SERVER_MESSAGE) });
+                return Err(QueryError::Forbidden {
+                    server: server(),
+                    told: shortened(envelope.error, SERVER_MESSAGE),
+                });
             }
             return Err(QueryError::Refused {
                 server: server(),
@@ -289,13 +353,24 @@ impl<'a> Prometheus<'a> {
             });
         }
         self.warnings.borrow_mut().extend(envelope.warnings());
-        envelope.series().map_err(|found| QueryError::NotPrometheus { server: server(), found: found.to_string() })
+        envelope
+            .series()
+            .map_err(|found| QueryError::NotPrometheus {
+                server: server(),
+                found: found.to_string(),
+            })
     }
 }
 
 /// Asks once for a path below an address.
-pub async fn fetch(address: &PrometheusAddress, question: QueryRequest) -> Result<HttpReply, QueryError> {
-    let path = question.form.map_or_else(|| question.path.clone(), |form| format!("{}?{form}", question.path));
+pub async fn fetch(
+    address: &PrometheusAddress,
+    question: QueryRequest,
+) -> Result<HttpReply, QueryError> {
+    let path = question.form.map_or_else(
+        || question.path.clone(),
+        |form| format!("{}?{form}", question.path),
+    );
     // The caller has a time limit of its own.
     Prometheus::straight_to(address, LONG)?.relay(&path).await
 }
@@ -307,9 +382,13 @@ const LONG: Duration = Duration::from_secs(24 * 3600);
 fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {
     let mut all = std::collections::BTreeMap::new();
     for series in pieces.into_iter().flatten() {
-        all.entry(series.labels).or_insert_with(Vec::new).extend(series.points);
+        all.entry(series.labels)
+            .or_insert_with(Vec::new)
+            .extend(series.points);
     }
-    all.into_iter().map(|(labels, points)| Series { labels, points }).collect()
+    all.into_iter()
+        .map(|(labels, points)| Series { labels, points })
+        .collect()
 }
 
 #[cfg(test)]
@@ -318,15 +397,31 @@ mod tests {
 
     #[test]
     fn long_windows_are_asked_for_in_pieces_without_a_gap() {
-        let window = Window { start: UnixSeconds(100), end: UnixSeconds(100 + 25_000 * 15), step: 15 };
+        let window = Window {
+            start: UnixSeconds(100),
+            end: UnixSeconds(100 + 25_000 * 15),
+            step: 15,
+        };
         let pieces = window.pieces();
         assert_eq!(pieces.len(), 3);
-        let points: Vec<i64> =
-            pieces.iter().flat_map(|piece| (piece.start.0..=piece.end.0).step_by(usize::try_from(piece.step).unwrap())).collect();
+        let points: Vec<i64> = pieces
+            .iter()
+            .flat_map(|piece| {
+                (piece.start.0..=piece.end.0).step_by(usize::try_from(piece.step).unwrap())
+            })
+            .collect();
         let whole: Vec<i64> = (window.start.0..=window.end.0).step_by(15).collect();
         assert_eq!(points, whole);
-        assert!(pieces.iter().all(|piece| (piece.end - piece.start) / piece.step < MOST_POINTS));
-        let moment = Window { start: UnixSeconds(5), end: UnixSeconds(5), step: 60 };
+        assert!(
+            pieces
+                .iter()
+                .all(|piece| (piece.end - piece.start) / piece.step < MOST_POINTS)
+        );
+        let moment = Window {
+            start: UnixSeconds(5),
+            end: UnixSeconds(5),
+            step: 60,
+        };
         assert_eq!(moment.pieces(), [moment]);
     }
 }

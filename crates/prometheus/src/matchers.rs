@@ -1,5 +1,5 @@
-//! Narrows queries to the series of one cluster: adds label matchers to every selector of a query. It knows the queries that
-//! gpuctl writes, and a PromQL parser judges what comes out in the tests.
+//! Narrows queries to the series of one cluster: adds label matchers to every selector of a query.
+//! It knows the queries that gpuctl writes, and a PromQL parser judges what comes out in the tests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,9 @@ pub struct Matchers(Vec<(String, String)>);
 pub enum NoMatcher {
     #[error("a matcher is LABEL=VALUE, such as cluster=prod, and not `{0}`")]
     NotAPair(String),
-    #[error("`{0}` would replace the metrics that queries ask for; match a label of the cluster, such as cluster=prod")]
+    #[error(
+        "`{0}` would replace the metrics that queries ask for; match a label of the cluster, such as cluster=prod"
+    )]
     MetricName(String),
 }
 
@@ -36,7 +38,14 @@ const KEYWORDS: [&str; 15] = [
     "inf",
 ];
 /// Those that a list of labels follows.
-const BEFORE_LABELS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
+const BEFORE_LABELS: [&str; 6] = [
+    "by",
+    "without",
+    "on",
+    "ignoring",
+    "group_left",
+    "group_right",
+];
 
 impl Matchers {
     pub fn new(pairs: Vec<(String, String)>) -> Self {
@@ -45,7 +54,11 @@ impl Matchers {
 
     /// Returns what a message about missing data adds: ` with cluster=prod`.
     pub fn suffix(&self) -> String {
-        if self.is_empty() { String::new() } else { format!(" with {self}") }
+        if self.is_empty() {
+            String::new()
+        } else {
+            format!(" with {self}")
+        }
     }
 
     /// Returns the labels with their values.
@@ -62,7 +75,11 @@ impl Matchers {
         if self.is_empty() {
             return query.to_owned();
         }
-        let own: Vec<String> = self.0.iter().map(|(label, value)| format!("{label}={}", quoted(value))).collect();
+        let own: Vec<String> = self
+            .0
+            .iter()
+            .map(|(label, value)| format!("{label}={}", quoted(value)))
+            .collect();
         let own = own.join(",");
         let bytes = query.as_bytes();
         let (mut text, mut at) = (String::with_capacity(query.len() * 2), 0);
@@ -74,7 +91,11 @@ impl Matchers {
                     // Up to the closing brace, outside of texts.
                     let selector = of_braces(rest);
                     let inner = &rest[1..selector];
-                    let inner = inner.strip_suffix('}').unwrap_or(inner).trim().trim_end_matches(',');
+                    let inner = inner
+                        .strip_suffix('}')
+                        .unwrap_or(inner)
+                        .trim()
+                        .trim_end_matches(',');
                     let comma = if inner.is_empty() { "" } else { "," };
                     text.extend(["{", inner, comma, &own, "}"]);
                     at += selector;
@@ -82,18 +103,24 @@ impl Matchers {
                 }
                 b'[' => rest.find(']').map_or(rest.len(), |end| end + 1),
                 // A number may have letters: 1e3, 5m.
-                byte if byte.is_ascii_digit() => {
-                    rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len())
-                }
+                byte if byte.is_ascii_digit() => rest
+                    .find(|c: char| !c.is_ascii_alphanumeric() && c != '.')
+                    .unwrap_or(rest.len()),
                 byte if byte.is_ascii_alphabetic() || matches!(byte, b'_' | b':') => {
-                    let word = rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | ':')).unwrap_or(rest.len());
+                    let word = rest
+                        .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | ':'))
+                        .unwrap_or(rest.len());
                     let (name, after) = rest.split_at(word);
                     let next = after.trim_start();
-                    if BEFORE_LABELS.contains(&name.to_ascii_lowercase().as_str()) && next.starts_with('(') {
+                    if BEFORE_LABELS.contains(&name.to_ascii_lowercase().as_str())
+                        && next.starts_with('(')
+                    {
                         // The list of labels goes over as it is.
                         word + after.find(')').map_or(after.len(), |end| end + 1)
                     } else {
-                        let is_metric = !next.starts_with(['(', '{']) && !is_before_group(name, next) && !is_keyword(name);
+                        let is_metric = !next.starts_with(['(', '{'])
+                            && !is_before_group(name, next)
+                            && !is_keyword(name);
                         text.push_str(name);
                         if is_metric {
                             text.extend(["{", &own, "}"]);
@@ -113,9 +140,22 @@ impl Matchers {
 
 /// An aggregation may have its labels before its argument: `sum by (node) (…)`.
 fn is_before_group(name: &str, next: &str) -> bool {
-    const AGGREGATIONS: [&str; 12] =
-        ["sum", "min", "max", "avg", "group", "count", "stddev", "stdvar", "topk", "bottomk", "quantile", "count_values"];
-    AGGREGATIONS.contains(&name.to_ascii_lowercase().as_str()) && ["by", "without"].iter().any(|word| next.starts_with(word))
+    const AGGREGATIONS: [&str; 12] = [
+        "sum",
+        "min",
+        "max",
+        "avg",
+        "group",
+        "count",
+        "stddev",
+        "stdvar",
+        "topk",
+        "bottomk",
+        "quantile",
+        "count_values",
+    ];
+    AGGREGATIONS.contains(&name.to_ascii_lowercase().as_str())
+        && ["by", "without"].iter().any(|word| next.starts_with(word))
 }
 
 fn is_keyword(name: &str) -> bool {
@@ -128,7 +168,11 @@ fn of_text(rest: &str, quote: u8) -> usize {
     let bytes = rest.as_bytes();
     let mut at = 1;
     while at < bytes.len() && bytes[at] != quote {
-        at += if bytes[at] == b'\\' && quote != b'`' { 2 } else { 1 };
+        at += if bytes[at] == b'\\' && quote != b'`' {
+            2
+        } else {
+            1
+        };
     }
     (at + 1).min(bytes.len())
 }
@@ -147,7 +191,13 @@ fn of_braces(rest: &str) -> usize {
 }
 
 fn quoted(value: &str) -> String {
-    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+    format!(
+        "\"{}\"",
+        value
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    )
 }
 
 impl FromStr for Matchers {
@@ -160,7 +210,10 @@ impl FromStr for Matchers {
         }
         let (label, value) = text.split_once('=').ok_or_else(wrong)?;
         let (label, value) = (label.trim(), value.trim());
-        let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+        let value = value
+            .strip_prefix('"')
+            .and_then(|value| value.strip_suffix('"'))
+            .unwrap_or(value);
         let is_label = |label: &str| {
             !label.is_empty()
                 && !label.starts_with(|c: char| c.is_ascii_digit())
@@ -181,7 +234,11 @@ impl FromIterator<Self> for Matchers {
 
 impl fmt::Display for Matchers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let each: Vec<String> = self.0.iter().map(|(label, value)| format!("{label}={value}")).collect();
+        let each: Vec<String> = self
+            .0
+            .iter()
+            .map(|(label, value)| format!("{label}={value}"))
+            .collect();
         f.write_str(&each.join(","))
     }
 }
@@ -195,38 +252,72 @@ pub mod judge {
 
     /// Counts the selectors of a query, and those among them that have the matcher.
     fn selectors(expression: &Expr, label: &str, value: &str) -> (usize, usize) {
-        let both =
-            |parts: &[&Expr]| parts.iter().map(|part| selectors(part, label, value)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let both = |parts: &[&Expr]| {
+            parts
+                .iter()
+                .map(|part| selectors(part, label, value))
+                .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
+        };
         let of = |found: &promql_parser::parser::VectorSelector| {
-            let has = found.matchers.matchers.iter().any(|one| one.name == label && one.value == value);
+            let has = found
+                .matchers
+                .matchers
+                .iter()
+                .any(|one| one.name == label && one.value == value);
             (1, usize::from(has))
         };
         match expression {
             Expr::VectorSelector(found) => of(found),
             Expr::MatrixSelector(found) => of(&found.vs),
             Expr::Aggregate(found) => {
-                let parts: Vec<&Expr> = std::iter::once(found.expr.as_ref()).chain(found.param.as_deref()).collect();
+                let parts: Vec<&Expr> = std::iter::once(found.expr.as_ref())
+                    .chain(found.param.as_deref())
+                    .collect();
                 both(&parts)
             }
             Expr::Unary(found) => both(&[&found.expr]),
             Expr::Binary(found) => both(&[&found.lhs, &found.rhs]),
             Expr::Paren(found) => both(&[&found.expr]),
             Expr::Subquery(found) => both(&[&found.expr]),
-            Expr::Call(found) => both(&found.args.args.iter().map(AsRef::as_ref).collect::<Vec<_>>()),
+            Expr::Call(found) => both(
+                &found
+                    .args
+                    .args
+                    .iter()
+                    .map(AsRef::as_ref)
+                    .collect::<Vec<_>>(),
+            ),
             _ => (0, 0),
         }
     }
 
-    /// Asserts that a PromQL parser finds the matcher in every selector of a narrowed query, and that metrics can be told exactly in it.
+    /// Asserts that a PromQL parser finds the matcher in every selector of a narrowed query, and
+    /// that metrics can be told exactly in it.
     #[track_caller]
     pub fn holds(query: &str) {
-        let before = selectors(&parse(query).unwrap_or_else(|error| panic!("{error}: {query}")), "cluster", "a\"}b");
-        let narrowed = Matchers::new(vec![("cluster".to_owned(), "a\"}b".to_owned())]).narrowed(query);
-        let after = selectors(&parse(&narrowed).unwrap_or_else(|error| panic!("{error}: {narrowed}")), "cluster", "a\"}b");
-        assert_eq!((after.0, after.1), (before.0, before.0), "{query}\n{narrowed}");
+        let before = selectors(
+            &parse(query).unwrap_or_else(|error| panic!("{error}: {query}")),
+            "cluster",
+            "a\"}b",
+        );
+        let narrowed =
+            Matchers::new(vec![("cluster".to_owned(), "a\"}b".to_owned())]).narrowed(query);
+        let after = selectors(
+            &parse(&narrowed).unwrap_or_else(|error| panic!("{error}: {narrowed}")),
+            "cluster",
+            "a\"}b",
+        );
+        assert_eq!(
+            (after.0, after.1),
+            (before.0, before.0),
+            "{query}\n{narrowed}"
+        );
         let mut patterns: Vec<&str> = super::super::exact_names::patterns(query).collect();
         patterns.dedup();
-        assert!(patterns.len() <= 1, "a store that wants exact names gets one query for each name: {query}");
+        assert!(
+            patterns.len() <= 1,
+            "a store that wants exact names gets one query for each name: {query}"
+        );
     }
 }
 
@@ -247,7 +338,10 @@ mod tests {
             one(r#"sum by (a, b) (rate(x{y="}",}[5m] offset 1ms)) > 1e3"#),
             r#"sum by (a, b) (rate(x{y="}",cluster="prod"}[5m] offset 1ms)) > 1e3"#
         );
-        assert_eq!(one("time() - timestamp(x)"), r#"time() - timestamp(x{cluster="prod"})"#);
+        assert_eq!(
+            one("time() - timestamp(x)"),
+            r#"time() - timestamp(x{cluster="prod"})"#
+        );
         assert_eq!(Matchers::default().narrowed("up"), "up");
     }
 
@@ -279,13 +373,32 @@ mod tests {
     #[test]
     fn matchers_are_read_as_people_write_them() {
         for text in ["cluster=prod", "cluster = \"prod\"", "cluster=\"prod\""] {
-            assert_eq!(text.parse::<Matchers>().unwrap().to_string(), "cluster=prod");
+            assert_eq!(
+                text.parse::<Matchers>().unwrap().to_string(),
+                "cluster=prod"
+            );
         }
-        for text in ["__name__=up", "__name__ = \"up\"", "__name__=~up.*", "{__name__=~\"up\"}", "{__name__=\"up\",a=\"b\"}"] {
+        for text in [
+            "__name__=up",
+            "__name__ = \"up\"",
+            "__name__=~up.*",
+            "{__name__=~\"up\"}",
+            "{__name__=\"up\",a=\"b\"}",
+        ] {
             let error = text.parse::<Matchers>().unwrap_err().to_string();
-            assert!(error.ends_with("match a label of the cluster, such as cluster=prod"), "{error}");
+            assert!(
+                error.ends_with("match a label of the cluster, such as cluster=prod"),
+                "{error}"
+            );
         }
-        for text in ["cluster", "cluster=", "=prod", "2x=y", "cluster=~p.*", "a-b=c"] {
+        for text in [
+            "cluster",
+            "cluster=",
+            "=prod",
+            "2x=y",
+            "cluster=~p.*",
+            "a-b=c",
+        ] {
             assert!(text.parse::<Matchers>().is_err(), "{text}");
         }
     }

@@ -1,8 +1,9 @@
-//! Remote read: encodes the request for samples as Prometheus keeps them, in chunks, and decodes the answer. It sends nothing
-//! itself. Source: Prometheus, "Remote Read API" and `prompb/remote.proto`, `prompb/types.proto`.
+//! Remote read: encodes the request for samples as Prometheus keeps them, in chunks, and decodes
+//! the answer. It sends nothing itself. Source: Prometheus, "Remote Read API" and
+//! `prompb/remote.proto`, `prompb/types.proto`.
 //!
-//! A store is trusted once it answered a query and remote read alike, so that neither what it adds (external labels) nor what it
-//! leaves out changes a number.
+//! A store is trusted once it answered a query and remote read alike, so that neither what it adds
+//! (external labels) nor what it leaves out changes a number.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -93,29 +94,53 @@ impl Trust {
     }
 }
 
-/// Returns the labels that every series of the one answer has more than the same series of the other; `None` when they differ in
-/// anything else.
+/// Returns the labels that every series of the one answer has more than the same series of the
+/// other; `None` when they differ in anything else.
 fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
     let (first, other) = (queried.first()?, chunks.iter());
     let more = |own: &Series, other: &Series| -> Labels {
         let is_more = |(name, _): &(&str, &str)| own.label(name).is_none();
         let pairs = other.labels.iter().filter(is_more);
-        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        pairs
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
     };
     let sizes = |series: &Series| series.labels.iter().count();
-    let same = |other: &&Series| first.labels.iter().all(|(name, value)| other.label(name) == Some(value));
+    let same = |other: &&Series| {
+        first
+            .labels
+            .iter()
+            .all(|(name, value)| other.label(name) == Some(value))
+    };
     // The same series may have different labels added only if it was another one.
-    let added = other.filter(same).min_by_key(|series| sizes(series)).map(|other| more(first, other))?;
-    let bare: BTreeMap<Labels, &[Point]> =
-        chunks.iter().map(|series| (without(&series.labels, &added), series.points.as_slice())).collect();
-    let bits = |points: &[Point]| -> Vec<(i64, u64)> { points.iter().map(|one| (one.at, one.value.to_bits())).collect() };
-    let is_alike = |one: &Series| bare.get(&one.labels).is_some_and(|points| bits(points) == bits(&one.points));
-    (bare.len() == queried.len() && chunks.len() == queried.len() && queried.iter().all(is_alike)).then_some(added)
+    let added = other
+        .filter(same)
+        .min_by_key(|series| sizes(series))
+        .map(|other| more(first, other))?;
+    let bare: BTreeMap<Labels, &[Point]> = chunks
+        .iter()
+        .map(|series| (without(&series.labels, &added), series.points.as_slice()))
+        .collect();
+    let bits = |points: &[Point]| -> Vec<(i64, u64)> {
+        points
+            .iter()
+            .map(|one| (one.at, one.value.to_bits()))
+            .collect()
+    };
+    let is_alike = |one: &Series| {
+        bare.get(&one.labels)
+            .is_some_and(|points| bits(points) == bits(&one.points))
+    };
+    (bare.len() == queried.len() && chunks.len() == queried.len() && queried.iter().all(is_alike))
+        .then_some(added)
 }
 
 fn without(labels: &Labels, added: &Labels) -> Labels {
-    let own = labels.iter().filter(|(name, value)| added.get(name) != Some(value));
-    own.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    let own = labels
+        .iter()
+        .filter(|(name, value)| added.get(name) != Some(value));
+    own.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// Writes the question, compressed as it has to be: Snappy may consist of pieces that are copied.
@@ -127,7 +152,10 @@ pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     put_number(&mut query, 1, range.start.millis() as u64);
     put_number(&mut query, 2, (range.end.millis() - 1) as u64);
     let names = ("__name__", range.names.as_str(), PATTERN);
-    let own = matchers.pairs().iter().map(|(label, value)| (label.as_str(), value.as_str(), 0));
+    let own = matchers
+        .pairs()
+        .iter()
+        .map(|(label, value)| (label.as_str(), value.as_str(), 0));
     for (label, value, how) in std::iter::once(names).chain(own) {
         let mut matcher = Vec::new();
         put_number(&mut matcher, 1, how);
@@ -148,8 +176,14 @@ pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     body
 }
 
-/// Returns the series of an answer without the labels that the store adds; `None` when it is none of chunks that are known here.
-pub(super) fn series(media: &str, body: &[u8], range: &SampleRange, added: &Labels) -> Option<Vec<Series>> {
+/// Returns the series of an answer without the labels that the store adds; `None` when it is none
+/// of chunks that are known here.
+pub(super) fn series(
+    media: &str,
+    body: &[u8],
+    range: &SampleRange,
+    added: &Labels,
+) -> Option<Vec<Series>> {
     if !media.starts_with(CHUNKS) {
         return None;
     }
@@ -162,7 +196,9 @@ pub(super) fn series(media: &str, body: &[u8], range: &SampleRange, added: &Labe
         frames.take(4).ok()?;
         let mut response = Reader::new(frames.take(length).ok()?);
         while let Some(field) = response.field().ok()? {
-            let (1, Scalar::Bytes(one)) = field else { continue };
+            let (1, Scalar::Bytes(one)) = field else {
+                continue;
+            };
             let one = one_series(one, from, to)?;
             match all.last_mut() {
                 // A long series comes in several frames.
@@ -178,7 +214,8 @@ pub(super) fn series(media: &str, body: &[u8], range: &SampleRange, added: &Labe
     // A series whose chunks reach into the time and whose samples do not.
     all.retain(|series| !series.points.is_empty());
     if added.iter().next().is_some() {
-        all.iter_mut().for_each(|series| series.labels = without(&series.labels, added));
+        all.iter_mut()
+            .for_each(|series| series.labels = without(&series.labels, added));
     }
     Some(all)
 }
@@ -189,7 +226,9 @@ fn one_series(message: &[u8], from: i64, to: i64) -> Option<Series> {
     let (mut labels, mut points) = (Vec::new(), Vec::new());
     let mut fields = Reader::new(message);
     while let Some(field) = fields.field().ok()? {
-        let (number, Scalar::Bytes(inner)) = field else { continue };
+        let (number, Scalar::Bytes(inner)) = field else {
+            continue;
+        };
         let mut inner = Reader::new(inner);
         match number {
             1 => {
@@ -220,7 +259,10 @@ fn one_series(message: &[u8], from: i64, to: i64) -> Option<Series> {
             _ => {}
         }
     }
-    Some(Series { labels: labels.into_iter().collect(), points })
+    Some(Series {
+        labels: labels.into_iter().collect(),
+        points,
+    })
 }
 
 #[cfg(test)]
@@ -231,40 +273,98 @@ mod tests {
     use crate::encode::{frame, written};
 
     fn range() -> SampleRange {
-        SampleRange { query: String::new(), names: "a|b".to_owned(), start: UnixSeconds(10), end: UnixSeconds(20) }
+        SampleRange {
+            query: String::new(),
+            names: "a|b".to_owned(),
+            start: UnixSeconds(10),
+            end: UnixSeconds(20),
+        }
     }
 
     fn told(labels: &[(&str, &str)], points: &[(i64, f64)]) -> Series {
-        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Series { labels, points: points.iter().map(|(at, value)| Point { at: *at, value: *value }).collect() }
+        let labels = labels
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        Series {
+            labels,
+            points: points
+                .iter()
+                .map(|(at, value)| Point {
+                    at: *at,
+                    value: *value,
+                })
+                .collect(),
+        }
     }
 
     #[test]
     fn frames_are_put_together() {
         let labels = [("__name__", "a"), ("cluster", "x")];
-        let mut body = frame(&labels, &[(1, written(&[(9_999, 1.0), (10_000, 2.0)])), (1, written(&[(19_999, 3.0)]))]);
+        let mut body = frame(
+            &labels,
+            &[
+                (1, written(&[(9_999, 1.0), (10_000, 2.0)])),
+                (1, written(&[(19_999, 3.0)])),
+            ],
+        );
         body.extend(frame(&labels, &[(1, written(&[(20_000, 4.0)]))]));
-        body.extend(frame(&[("__name__", "b"), ("cluster", "x")], &[(1, written(&[(5, 4.0)]))]));
+        body.extend(frame(
+            &[("__name__", "b"), ("cluster", "x")],
+            &[(1, written(&[(5, 4.0)]))],
+        ));
         let none = Labels::default();
-        let found = series("application/x-streamed-protobuf; proto=x", &body, &range(), &none).unwrap();
+        let found = series(
+            "application/x-streamed-protobuf; proto=x",
+            &body,
+            &range(),
+            &none,
+        )
+        .unwrap();
         assert_eq!(found, [told(&labels, &[(10_000, 2.0), (19_999, 3.0)])]);
-        let added: Labels = [("cluster".to_owned(), "x".to_owned())].into_iter().collect();
+        let added: Labels = [("cluster".to_owned(), "x".to_owned())]
+            .into_iter()
+            .collect();
         let bare = series(CHUNKS, &body, &range(), &added).unwrap();
-        assert_eq!(bare, [told(&[("__name__", "a")], &[(10_000, 2.0), (19_999, 3.0)])]);
+        assert_eq!(
+            bare,
+            [told(&[("__name__", "a")], &[(10_000, 2.0), (19_999, 3.0)])]
+        );
         assert_eq!(series("text/html", &body, &range(), &none), None);
-        assert_eq!(series(CHUNKS, &body[..body.len() - 1], &range(), &none), None, "it breaks off");
+        assert_eq!(
+            series(CHUNKS, &body[..body.len() - 1], &range(), &none),
+            None,
+            "it breaks off"
+        );
         let histogram = frame(&labels, &[(2, written(&[(10_000, 2.0)]))]);
         assert_eq!(series(CHUNKS, &histogram, &range(), &none), None);
-        let twice = frame(&labels, &[(1, written(&[(11_000, 1.0)])), (1, written(&[(11_000, 1.0)]))]);
-        assert_eq!(series(CHUNKS, &twice, &range(), &none), None, "samples overlap");
+        let twice = frame(
+            &labels,
+            &[
+                (1, written(&[(11_000, 1.0)])),
+                (1, written(&[(11_000, 1.0)])),
+            ],
+        );
+        assert_eq!(
+            series(CHUNKS, &twice, &range(), &none),
+            None,
+            "samples overlap"
+        );
     }
 
     #[test]
     fn a_store_is_trusted_that_answers_alike() {
-        let queried =
-            [told(&[("__name__", "a"), ("gpu", "0")], &[(1, 1.0)]), told(&[("__name__", "a"), ("gpu", "1")], &[(1, f64::NAN)])];
+        let queried = [
+            told(&[("__name__", "a"), ("gpu", "0")], &[(1, 1.0)]),
+            told(&[("__name__", "a"), ("gpu", "1")], &[(1, f64::NAN)]),
+        ];
         let with = |more: &[(&str, &str)], value: f64| {
-            let of = |gpu: &'static str, value: f64| told(&[&[("__name__", "a"), ("gpu", gpu)], more].concat(), &[(1, value)]);
+            let of = |gpu: &'static str, value: f64| {
+                told(
+                    &[&[("__name__", "a"), ("gpu", gpu)], more].concat(),
+                    &[(1, value)],
+                )
+            };
             [of("0", value), of("1", f64::NAN)]
         };
         let judged = |chunks: Option<&[Series]>| {
@@ -272,10 +372,18 @@ mod tests {
             for _ in 0..BEFORE_TRIAL {
                 assert!(matches!(trust.next(), Way::Query));
             }
-            assert!(matches!(trust.next(), Way::Both) && matches!(trust.next(), Way::Query), "one is tried at a time");
+            assert!(
+                matches!(trust.next(), Way::Both) && matches!(trust.next(), Way::Query),
+                "one is tried at a time"
+            );
             trust.judge(&queried, chunks);
             match trust.next() {
-                Way::Chunks(added) => Some(added.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()),
+                Way::Chunks(added) => Some(
+                    added
+                        .iter()
+                        .map(|(name, value)| format!("{name}={value}"))
+                        .collect::<Vec<_>>(),
+                ),
                 Way::Query => None,
                 Way::Both => panic!("an answer tells something"),
             }

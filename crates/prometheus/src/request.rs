@@ -1,4 +1,5 @@
-//! A request to a Prometheus and its answer as values, whoever carries them. It knows neither addresses nor PromQL.
+//! A request to a Prometheus and its answer as values, whoever carries them. It knows neither
+//! addresses nor PromQL.
 
 use bytes::Bytes;
 use futures::future::LocalBoxFuture;
@@ -17,7 +18,8 @@ pub struct HttpReply {
     pub body: Bytes,
 }
 
-/// What is asked by a road of the caller's: a path below the API, and its parameters as a form, or as a part of the path.
+/// What is asked by a road of the caller's: a path below the API, and its parameters as a form, or
+/// as a part of the path.
 #[derive(Clone, Debug)]
 pub struct QueryRequest {
     pub path: String,
@@ -25,7 +27,8 @@ pub struct QueryRequest {
 }
 
 /// Asks by a road of the caller's, such as the API server's proxy.
-pub type Ask<'a> = Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
+pub type Ask<'a> =
+    Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
 
 /// Bytes of one answer: more would fill the memory before they are read.
 const LARGEST: usize = 96 << 20;
@@ -36,42 +39,75 @@ const LARGEST_REFUSAL: usize = 8 << 20;
 pub const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Reads a response; one that leads to another host is an error.
-pub(super) async fn received(server: &str, mut response: Response) -> Result<HttpReply, QueryError> {
+pub(super) async fn received(
+    server: &str,
+    mut response: Response,
+) -> Result<HttpReply, QueryError> {
     let code = response.status().as_u16();
-    let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let header = |name: &str| {
+        response
+            .headers()
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+            .to_owned()
+    };
     if (300..400).contains(&code) {
         let to = host_of(&header("location"));
-        return Err(QueryError::Redirected { server: server.to_owned(), to });
+        return Err(QueryError::Redirected {
+            server: server.to_owned(),
+            to,
+        });
     }
     let media = header("content-type");
     let (mut body, mut in_flight) = (Vec::new(), InFlight::default());
-    while let Some(piece) = response.chunk().await.map_err(|error| unreachable(server, &error))? {
+    while let Some(piece) = response
+        .chunk()
+        .await
+        .map_err(|error| unreachable(server, &error))?
+    {
         if code >= 300 && body.len() + piece.len() > LARGEST_REFUSAL {
             break;
         }
         if body.len() + piece.len() > LARGEST {
-            let cause = "its answer is larger than 96 MiB; ask for less time, or for one namespace".to_owned();
-            return Err(QueryError::Unreachable { server: server.to_owned(), cause });
+            let cause = "its answer is larger than 96 MiB; ask for less time, or for one namespace"
+                .to_owned();
+            return Err(QueryError::Unreachable {
+                server: server.to_owned(),
+                cause,
+            });
         }
         if !in_flight.add(piece.len()).await {
-            return Err(QueryError::Unreachable { server: server.to_owned(), cause: NO_TURN.to_owned() });
+            return Err(QueryError::Unreachable {
+                server: server.to_owned(),
+                cause: NO_TURN.to_owned(),
+            });
         }
         body.extend_from_slice(&piece);
     }
-    Ok(HttpReply { code, media, body: body.into() })
+    Ok(HttpReply {
+        code,
+        media,
+        body: body.into(),
+    })
 }
 
-/// The innermost cause tells what happened; the layers above quote the URL, which may hold a password.
+/// The innermost cause tells what happened; the layers above quote the URL, which may hold a
+/// password.
 pub(super) fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryError {
     let mut source = error;
     while let Some(inner) = source.source() {
         source = inner;
     }
-    QueryError::Unreachable { server: server.to_owned(), cause: shown_error(&source.to_string()) }
+    QueryError::Unreachable {
+        server: server.to_owned(),
+        cause: shown_error(&source.to_string()),
+    }
 }
 
 /// Returns the host of an address, without what could be a secret.
 fn host_of(location: &str) -> String {
     let url = Url::parse(location).ok();
-    url.and_then(|url| url.host_str().map(ToOwned::to_owned)).unwrap_or_else(|| "an address that is not told".to_owned())
+    url.and_then(|url| url.host_str().map(ToOwned::to_owned))
+        .unwrap_or_else(|| "an address that is not told".to_owned())
 }

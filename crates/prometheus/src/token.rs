@@ -1,5 +1,5 @@
-//! Gets a short-lived token from a command of the user's, as managed services of clouds want them. Nothing that it prints is ever
-//! shown, for it may be the token.
+//! Gets a short-lived token from a command of the user's, as managed services of clouds want them.
+//! Nothing that it prints is ever shown, for it may be the token.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,7 +16,9 @@ const LARGEST: usize = 64 * 1024;
 
 /// Returns the one word that a command prints.
 pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
-    let token = printed_by(command).await.map_err(|cause| QueryError::TokenCommand { cause })?;
+    let token = printed_by(command)
+        .await
+        .map_err(|cause| QueryError::TokenCommand { cause })?;
     if token.is_empty() || token.contains(char::is_whitespace) {
         let cause = "it printed no token: one word is expected".to_owned();
         return Err(QueryError::TokenCommand { cause });
@@ -24,20 +26,34 @@ pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
     Ok(token)
 }
 
-/// Returns what a command prints, without white space around it; an error says what went wrong, and nothing of what was printed.
+/// Returns what a command prints, without white space around it; an error says what went wrong, and
+/// nothing of what was printed.
 pub(super) async fn printed_by(command: &str) -> Result<String, String> {
-    let (shell, option) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    let (shell, option) = if cfg!(windows) {
+        ("cmd", "/C")
+    } else {
+        ("sh", "-c")
+    };
     let mut program = Command::new(shell);
-    program.args([option, command]).stdin(Stdio::null()).stderr(Stdio::null());
+    program
+        .args([option, command])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
     let output = tokio::time::timeout(LONGEST, output_within(&mut program, LARGEST))
         .await
         .map_err(|_| format!("it did not end within {} s", LONGEST.as_secs()))?
         .map_err(|error| format!("it cannot be started: {error}"))?
         .ok_or_else(|| "it printed too much".to_owned())?;
     if !output.status.success() {
-        return Err(format!("it failed ({}); run it by hand to see why", output.status));
+        return Err(format!(
+            "it failed ({}); run it by hand to see why",
+            output.status
+        ));
     }
-    Ok(String::from_utf8(output.stdout).unwrap_or_default().trim().to_owned())
+    Ok(String::from_utf8(output.stdout)
+        .unwrap_or_default()
+        .trim()
+        .to_owned())
 }
 
 #[cfg(all(test, unix))]
@@ -46,13 +62,21 @@ mod tests {
 
     #[test]
     fn one_word_is_a_token() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let of = |command: &str| runtime.block_on(from_command(command));
         assert_eq!(of("printf 'abc.def\\n'"), Ok("abc.def".to_owned()));
         for command in ["true", "echo two words", "echo secret; exit 3"] {
             let error = of(command).unwrap_err();
             assert!(!format!("{error:?}").contains("secret"), "{error:?}");
         }
-        assert_eq!(of("yes secret"), Err(QueryError::TokenCommand { cause: "it printed too much".to_owned() }));
+        assert_eq!(
+            of("yes secret"),
+            Err(QueryError::TokenCommand {
+                cause: "it printed too much".to_owned()
+            })
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Carries questions to a Prometheus, by its address or by a way of the caller's, and brings back whatever is answered. It knows no
-//! PromQL.
+//! Carries questions to a Prometheus, by its address or by a way of the caller's, and brings back
+//! whatever is answered. It knows no PromQL.
 
 use prometheus_http_query::Client;
 
@@ -21,8 +21,9 @@ pub(super) enum Moment {
     Within(Window),
 }
 
-/// Longer parameters go in the body: a server takes only so much in its address. Through the API server that needs
-/// another right than the rest, so who has not got it tries the address all the same.
+/// Longer parameters go in the body: a server takes only so much in its address. Through the API
+/// server that needs another right than the rest, so who has not got it tries the address all the
+/// same.
 const LONGEST_PATH: usize = 12_000;
 
 impl Road<'_> {
@@ -45,34 +46,63 @@ impl Road<'_> {
         let sent = match moment {
             Moment::Within(Window { start, end, step }) => {
                 let builder = client.query_range(query, start.0, end.0, step as f64);
-                if is_short { builder.get_raw().await } else { builder.post_raw().await }
+                if is_short {
+                    builder.get_raw().await
+                } else {
+                    builder.post_raw().await
+                }
             }
             Moment::Now | Moment::At(_) => {
                 let builder = client.query(query);
-                let builder = if let Moment::At(time) = moment { builder.at(time.0) } else { builder };
-                if is_short { builder.get_raw().await } else { builder.post_raw().await }
+                let builder = if let Moment::At(time) = moment {
+                    builder.at(time.0)
+                } else {
+                    builder
+                };
+                if is_short {
+                    builder.get_raw().await
+                } else {
+                    builder.post_raw().await
+                }
             }
         };
         received(server, sent.map_err(|error| unreachable(server, &error))?).await
     }
 
     /// Asks for chunks of samples; `None` by a road of the caller's, which carries no bytes.
-    pub(super) async fn remote_read(&self, question: Vec<u8>) -> Result<Option<HttpReply>, QueryError> {
-        let Self::Straight { client, server } = self else { return Ok(None) };
-        let request = client.inner().post(format!("{server}/api/v1/read")).body(question);
+    pub(super) async fn remote_read(
+        &self,
+        question: Vec<u8>,
+    ) -> Result<Option<HttpReply>, QueryError> {
+        let Self::Straight { client, server } = self else {
+            return Ok(None);
+        };
+        let request = client
+            .inner()
+            .post(format!("{server}/api/v1/read"))
+            .body(question);
         let request = request
             .header("content-type", remote_read::MEDIA_TYPE)
             .header("content-encoding", "snappy")
             .header("x-prometheus-remote-read-version", "0.1.0");
-        let response = request.send().await.map_err(|error| unreachable(server, &error))?;
+        let response = request
+            .send()
+            .await
+            .map_err(|error| unreachable(server, &error))?;
         received(server, response).await.map(Some)
     }
 
     /// Asks for a path below the API whose parameters may be long.
     pub(super) async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
         let question = match path.split_once('?') {
-            Some((place, form)) if !fits(path) => QueryRequest { path: place.to_owned(), form: Some(form.to_owned()) },
-            _ => QueryRequest { path: path.to_owned(), form: None },
+            Some((place, form)) if !fits(path) => QueryRequest {
+                path: place.to_owned(),
+                form: Some(form.to_owned()),
+            },
+            _ => QueryRequest {
+                path: path.to_owned(),
+                form: None,
+            },
         };
         let (client, server) = match self {
             Self::Straight { client, server } => (client, server),
@@ -81,9 +111,20 @@ impl Road<'_> {
         let url = format!("{server}/{}", question.path);
         let request = match question.form {
             None => client.inner().get(url),
-            Some(form) => client.inner().post(url).header("content-type", FORM).body(form),
+            Some(form) => client
+                .inner()
+                .post(url)
+                .header("content-type", FORM)
+                .body(form),
         };
-        received(server, request.send().await.map_err(|error| unreachable(server, &error))?).await
+        received(
+            server,
+            request
+                .send()
+                .await
+                .map_err(|error| unreachable(server, &error))?,
+        )
+        .await
     }
 }
 
@@ -96,15 +137,31 @@ async fn asked(ask: &Ask<'_>, query: &str, moment: Moment) -> Result<HttpReply, 
     let (verb, times) = match moment {
         Moment::Now => ("query", Vec::new()),
         Moment::At(time) => ("query", vec![("time", time.0)]),
-        Moment::Within(Window { start, end, step }) => ("query_range", vec![("start", start.0), ("end", end.0), ("step", step)]),
+        Moment::Within(Window { start, end, step }) => (
+            "query_range",
+            vec![("start", start.0), ("end", end.0), ("step", step)],
+        ),
     };
-    let times = times.into_iter().map(|(name, value)| (name, value.to_string()));
-    let form = form_urlencoded::Serializer::new(String::new()).append_pair("query", query).extend_pairs(times).finish();
-    let short = QueryRequest { path: format!("api/v1/{verb}?{form}"), form: None };
+    let times = times
+        .into_iter()
+        .map(|(name, value)| (name, value.to_string()));
+    let form = form_urlencoded::Serializer::new(String::new())
+        .append_pair("query", query)
+        .extend_pairs(times)
+        .finish();
+    let short = QueryRequest {
+        path: format!("api/v1/{verb}?{form}"),
+        form: None,
+    };
     if form.len() <= LONGEST_PATH {
         return ask(short).await;
     }
-    match ask(QueryRequest { path: format!("api/v1/{verb}"), form: Some(form) }).await {
+    match ask(QueryRequest {
+        path: format!("api/v1/{verb}"),
+        form: Some(form),
+    })
+    .await
+    {
         Err(QueryError::Forbidden { .. }) => ask(short).await,
         other => other,
     }

@@ -1,5 +1,5 @@
-//! How an answer looks: tables, text, JSON, YAML, CSV. JSON structs are separate from the model, so that an internal change
-//! breaks no script.
+//! How an answer looks: tables, text, JSON, YAML, CSV. JSON structs are separate from the model, so
+//! that an internal change breaks no script.
 #![warn(unreachable_pub)]
 
 pub mod cockpit;
@@ -58,7 +58,8 @@ pub struct TextStyle {
 /// # Panics
 /// Never: our structs have only string keys.
 pub fn json(value: &impl Serialize) -> String {
-    let mut text = format::text::escaped(serde_json::to_string_pretty(value).expect("our structs are JSON"));
+    let mut text =
+        format::text::escaped(serde_json::to_string_pretty(value).expect("our structs are JSON"));
     text.push('\n');
     text
 }
@@ -77,11 +78,13 @@ pub fn json_line(value: &impl Serialize) -> String {
 /// Never: our structs have only string keys.
 pub fn yaml(value: &impl Serialize) -> String {
     let text = serde_saphyr::to_string(value).expect("our structs are YAML");
-    // YAML leaves such characters as they are, also outside of quotes. JSON is YAML, and has them in quotes, where they can be escaped.
+    // YAML leaves such characters as they are, also outside of quotes. JSON is YAML, and has them
+    // in quotes, where they can be escaped.
     match format::text::is_escaped_in(&text) {
-        true => {
-            format::text::escaped_in_yaml(format!("{}\n", serde_json::to_string_pretty(value).expect("our structs are JSON")))
-        }
+        true => format::text::escaped_in_yaml(format!(
+            "{}\n",
+            serde_json::to_string_pretty(value).expect("our structs are JSON")
+        )),
         false => text,
     }
 }

@@ -18,13 +18,14 @@ pub(crate) enum Auth {
 
 /// Check which commands you may use, in this namespace and in all
 ///
-/// Without a command: all of them. With commands: exit code 0 when all are allowed, 5 when one is not.
-/// A verb without a noun stands for all of its nouns; `create`, `apply` and `delete` then stand for jobs, services and
-/// notebooks.
+/// Without a command: all of them. With commands: exit code 0 when all are allowed, 5 when one is
+/// not. A verb without a noun stands for all of its nouns; `create`, `apply` and `delete` then
+/// stand for jobs, services and notebooks.
 ///
-/// `--emit-role` prints roles and bindings for kubectl, and writes nothing. The bindings name the user, group or service
-/// account of the flags. Without one they name you, so that you can send the output to an administrator. Prometheus is
-/// granted by the name of its Service; `--prometheus-service` names one that is not found.
+/// `--emit-role` prints roles and bindings for kubectl, and writes nothing. The bindings name the
+/// user, group or service account of the flags. Without one they name you, so that you can send the
+/// output to an administrator. Prometheus is granted by the name of its Service;
+/// `--prometheus-service` names one that is not found.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl auth check
@@ -83,28 +84,43 @@ pub(crate) struct NamedService {
     pub port: Option<u16>,
 }
 
-/// Accepts any name that identity providers use: the API server knows no rule, but a control character could hide a part
-/// of the role from its reader.
+/// Accepts any name that identity providers use: the API server knows no rule, but a control
+/// character could hide a part of the role from its reader.
 fn subject_name(text: &str) -> Result<String, Expected> {
     let good = !text.trim().is_empty() && !text.chars().any(char::is_control);
-    if good { Ok(text.to_owned()) } else { Err(Expected("a name without control characters")) }
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err(Expected("a name without control characters"))
+    }
 }
 
 fn service_account(text: &str) -> Result<(String, String), Expected> {
     let expected = || Expected("NAMESPACE:NAME, such as team-a:reporter");
     let (namespace, name) = text.split_once(':').ok_or_else(expected)?;
-    Ok((object_name(namespace).map_err(|_| expected())?, object_name(name).map_err(|_| expected())?))
+    Ok((
+        object_name(namespace).map_err(|_| expected())?,
+        object_name(name).map_err(|_| expected())?,
+    ))
 }
 
 fn named_service(text: &str) -> Result<NamedService, Expected> {
-    let expected = || Expected("NAMESPACE/NAME or NAMESPACE/NAME:PORT, such as monitoring/prometheus-operated:9090");
+    let expected = || {
+        Expected(
+            "NAMESPACE/NAME or NAMESPACE/NAME:PORT, such as monitoring/prometheus-operated:9090",
+        )
+    };
     let (namespace, service) = text.split_once('/').ok_or_else(expected)?;
     let (name, port) = match service.split_once(':') {
         Some((name, port)) => (name, Some(port.parse().map_err(|_| expected())?)),
         None => (service, None),
     };
     let valid = |name: &str| object_name(name).map_err(|_| expected());
-    Ok(NamedService { namespace: valid(namespace)?, name: valid(name)?, port })
+    Ok(NamedService {
+        namespace: valid(namespace)?,
+        name: valid(name)?,
+        port,
+    })
 }
 
 /// Words of all commands, for the shell.

@@ -41,17 +41,36 @@ pub(crate) struct OutputParser;
 impl TypedValueParser for OutputParser {
     type Value = ListOutput;
 
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &std::ffi::OsStr) -> Result<ListOutput, clap::Error> {
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<ListOutput, clap::Error> {
         let text = value.to_string_lossy();
-        let usual = ListFormat::from_str(&text, true).ok().map(ListOutput::Usual);
-        let columns = || text.strip_prefix(CUSTOM).and_then(columns).map(ListOutput::Columns);
+        let usual = ListFormat::from_str(&text, true)
+            .ok()
+            .map(ListOutput::Usual);
+        let columns = || {
+            text.strip_prefix(CUSTOM)
+                .and_then(columns)
+                .map(ListOutput::Columns)
+        };
         usual.or_else(columns).ok_or_else(|| {
             let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
             if let Some(arg) = arg {
-                error.insert(ContextKind::InvalidArg, ContextValue::String(arg.to_string()));
+                error.insert(
+                    ContextKind::InvalidArg,
+                    ContextValue::String(arg.to_string()),
+                );
             }
-            error.insert(ContextKind::InvalidValue, ContextValue::String(text.into_owned()));
-            let known = ListFormat::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            error.insert(
+                ContextKind::InvalidValue,
+                ContextValue::String(text.into_owned()),
+            );
+            let known = ListFormat::value_variants()
+                .iter()
+                .filter_map(ValueEnum::to_possible_value);
             let mut known: Vec<String> = known.map(|value| value.get_name().to_owned()).collect();
             known.push(format!("{CUSTOM}TITLE:.field,…"));
             error.insert(ContextKind::ValidValue, ContextValue::Strings(known));
@@ -60,17 +79,30 @@ impl TypedValueParser for OutputParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let custom = PossibleValue::new(CUSTOM).help("columns of your own: TITLE:.field,TITLE:.field");
-        Some(Box::new(ListFormat::value_variants().iter().filter_map(ValueEnum::to_possible_value).chain([custom])))
+        let custom =
+            PossibleValue::new(CUSTOM).help("columns of your own: TITLE:.field,TITLE:.field");
+        Some(Box::new(
+            ListFormat::value_variants()
+                .iter()
+                .filter_map(ValueEnum::to_possible_value)
+                .chain([custom]),
+        ))
     }
 }
 
 pub(crate) fn columns(text: &str) -> Option<Vec<CustomColumn>> {
     let column = |part: &str| {
         let (title, path) = part.split_once(':')?;
-        let path: Vec<String> = path.trim_start_matches('.').split('.').map(ToOwned::to_owned).collect();
+        let path: Vec<String> = path
+            .trim_start_matches('.')
+            .split('.')
+            .map(ToOwned::to_owned)
+            .collect();
         let whole = !title.is_empty() && path.iter().all(|key| !key.is_empty());
-        whole.then(|| CustomColumn { title: title.to_owned(), path })
+        whole.then(|| CustomColumn {
+            title: title.to_owned(),
+            path,
+        })
     };
     text.split(',').map(column).collect()
 }
@@ -82,7 +114,13 @@ mod tests {
     #[test]
     fn columns_are_titles_and_ways() {
         let found = columns("NAME:.jobId,ON:.a.b").unwrap();
-        assert_eq!(found[1], CustomColumn { title: "ON".into(), path: vec!["a".into(), "b".into()] });
+        assert_eq!(
+            found[1],
+            CustomColumn {
+                title: "ON".into(),
+                path: vec!["a".into(), "b".into()]
+            }
+        );
         for bad in ["", "NAME", "NAME:", ":.a", "A:.a,,B:.b", "A:.a..b"] {
             assert_eq!(columns(bad), None, "{bad}");
         }

@@ -26,6 +26,10 @@ pub(crate) struct ContainerArgs {
 impl ContainerArgs {
     /// Returns which pod and container are meant.
     pub(crate) fn choice(&self) -> ContainerChoice<'_> {
-        ContainerChoice { rank: self.rank, pod: self.pod.as_deref(), container: self.container.as_deref() }
+        ContainerChoice {
+            rank: self.rank,
+            pod: self.pod.as_deref(),
+            container: self.container.as_deref(),
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Options of every list: order, page, watch, header, format. A list has all of them or says why not.
+//! Options of every list: order, page, watch, header, format. A list has all of them or says why
+//! not.
 
 use clap::{Args, ValueEnum};
 
@@ -49,16 +50,26 @@ pub(crate) const PAGE_SIZE: u32 = 20;
 pub(crate) const WORKLOADS_PAGE_SIZE: u32 = 10;
 
 impl PageArgs {
-    /// Returns the page that was asked for; `usual` rows are on a page of which only the number was given.
+    /// Returns the page that was asked for; `usual` rows are on a page of which only the number was
+    /// given.
     pub(crate) fn page(&self, usual: u32) -> Page {
-        Page { number: self.page, size: self.page_size, usual }
+        Page {
+            number: self.page,
+            size: self.page_size,
+            usual,
+        }
     }
 }
 
 impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
-    /// Returns what the workflow of lists is told; `page_size` rows are on a page of which only the number was given.
+    /// Returns what the workflow of lists is told; `page_size` rows are on a page of which only the
+    /// number was given.
     pub(crate) fn options(&self, page_size: u32) -> ListOptions {
-        ListOptions { page: self.page.page(page_size), watch: self.watch, ..self.print.options() }
+        ListOptions {
+            page: self.page.page(page_size),
+            watch: self.watch,
+            ..self.print.options()
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use gpuctl_core::error::Error;
 /// Local files of job files
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LocalFileArgs {
-    /// Let `files:` name files in this folder too, as ../data, not only in the folder of the job file; may be repeated
+    /// Let `files:` name files in this folder too, as ../data, not only in the folder of the job
+    /// file; may be repeated
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub allow_files_from: Vec<PathBuf>,
 }

@@ -13,7 +13,8 @@ use super::value::duration;
 /// How jobs are submitted
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SubmitArgs {
-    /// Print the objects without sending them (client), or let the API server validate them too (server)
+    /// Print the objects without sending them (client), or let the API server validate them too
+    /// (server)
     #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub dry_run: Option<DryRun>,
     /// Keep the objects of a document that fails half way
@@ -25,16 +26,20 @@ pub(crate) struct SubmitArgs {
     /// Make pool definitions readable by administrators only
     #[arg(long)]
     pub private: bool,
-    /// Submit jobs although the site's defaults cannot be read; its limits and enforced values then do not apply either
+    /// Submit jobs although the site's defaults cannot be read; its limits and enforced values then
+    /// do not apply either
     #[arg(long)]
     pub ignore_defaults: bool,
-    /// For administrators: mark the namespace gpuctl-system as yours, so that the site's defaults apply to jobs. Look first at who may write there: `gpuctl describe defaults`
+    /// For administrators: mark the namespace gpuctl-system as yours, so that the site's defaults
+    /// apply to jobs. Look first at who may write there: `gpuctl describe defaults`
     #[arg(long)]
     pub trust_namespace: bool,
-    /// Submit jobs that can never run here as it is now: no node or quota is large enough, or what they name does not exist
+    /// Submit jobs that can never run here as it is now: no node or quota is large enough, or what
+    /// they name does not exist
     #[arg(long)]
     pub allow_pending: bool,
-    /// Wait until the jobs are running, or until they are complete; ends at once when they cannot start
+    /// Wait until the jobs are running, or until they are complete; ends at once when they cannot
+    /// start
     #[arg(long, value_parser = goal(), value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "running", conflicts_with = "dry_run")]
     pub wait: Option<WaitGoal>,
     /// Print the log of the training until it ends, and exit with the exit code of its command
@@ -51,15 +56,31 @@ pub(crate) struct SubmitArgs {
 impl SubmitArgs {
     /// Returns true when any of the options was typed.
     pub(crate) fn is_given(&self) -> bool {
-        let flags = self.keep_partial || self.force || self.private || self.allow_pending || self.follow;
+        let flags =
+            self.keep_partial || self.force || self.private || self.allow_pending || self.follow;
         let flags = flags || self.ignore_defaults || self.trust_namespace;
         flags || self.dry_run.is_some() || self.wait.is_some() || self.timeout.is_some()
     }
 
     /// Returns what the workflow is told, with what the verb does about jobs that exist.
     pub(crate) fn options(&self, mode: Mode) -> SubmitOptions {
-        let Self { dry_run, keep_partial, force, private, allow_pending, wait, follow, timeout, only_kind, .. } = *self;
-        let Self { ignore_defaults, trust_namespace, .. } = *self;
+        let Self {
+            dry_run,
+            keep_partial,
+            force,
+            private,
+            allow_pending,
+            wait,
+            follow,
+            timeout,
+            only_kind,
+            ..
+        } = *self;
+        let Self {
+            ignore_defaults,
+            trust_namespace,
+            ..
+        } = *self;
         SubmitOptions {
             mode,
             dry_run,
@@ -78,12 +99,23 @@ impl SubmitArgs {
 }
 
 fn dry_run() -> impl TypedValueParser<Value = DryRun> {
-    PossibleValuesParser::new(["client", "server"]).map(|word| if word == "client" { DryRun::Client } else { DryRun::Server })
+    PossibleValuesParser::new(["client", "server"]).map(|word| {
+        if word == "client" {
+            DryRun::Client
+        } else {
+            DryRun::Server
+        }
+    })
 }
 
 fn goal() -> impl TypedValueParser<Value = WaitGoal> {
-    PossibleValuesParser::new(["running", "complete"])
-        .map(|word| if word == "running" { WaitGoal::Running } else { WaitGoal::Complete })
+    PossibleValuesParser::new(["running", "complete"]).map(|word| {
+        if word == "running" {
+            WaitGoal::Running
+        } else {
+            WaitGoal::Complete
+        }
+    })
 }
 
 fn only_kind() -> impl TypedValueParser<Value = DocumentKind> {

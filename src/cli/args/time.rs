@@ -21,6 +21,10 @@ pub(crate) struct TimeRangeArgs {
 impl TimeRangeArgs {
     /// Returns what was typed, for the workflow to resolve against the clock.
     pub(crate) fn range(&self) -> TimeRange {
-        TimeRange { start: self.start.clone(), end: self.end.clone(), step: self.step.clone() }
+        TimeRange {
+            start: self.start.clone(),
+            end: self.end.clone(),
+            step: self.step.clone(),
+        }
     }
 }

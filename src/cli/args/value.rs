@@ -12,33 +12,50 @@ use gpuctl_core::model::values::selector::Selector;
 #[error("expected {0}")]
 pub(crate) struct Expected(pub &'static str);
 
-/// Returns what Kubernetes' names look like: anything else would only get lost in a URL or a selector.
+/// Returns what Kubernetes' names look like: anything else would only get lost in a URL or a
+/// selector.
 pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let edge = |c: char| c.is_ascii_alphanumeric();
-    let good =
-        text.len() <= 253 && text.bytes().all(plain) && text.starts_with(edge) && text.ends_with(edge) && !text.contains("..");
-    if good { Ok(text.to_owned()) } else { Err(Expected("a name of letters, digits, `-` and `.`")) }
+    let good = text.len() <= 253
+        && text.bytes().all(plain)
+        && text.starts_with(edge)
+        && text.ends_with(edge)
+        && !text.contains("..");
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err(Expected("a name of letters, digits, `-` and `.`"))
+    }
 }
 
 /// Parses `30s`, `5m`, `2d` on the command line.
 pub(crate) fn duration(text: &str) -> Result<Duration, Expected> {
-    gpuctl_core::model::values::quantity::duration(text).ok_or(Expected("a duration such as 30s, 5m or 2h"))
+    gpuctl_core::model::values::quantity::duration(text)
+        .ok_or(Expected("a duration such as 30s, 5m or 2h"))
 }
 
 /// Parses a quantity as Kubernetes writes it, in thousandths of its unit.
 pub(crate) fn thousandths(text: &str) -> Result<u64, Expected> {
-    let amount = gpuctl_core::model::values::quantity::milli(text).and_then(|milli| u64::try_from(milli).ok());
+    let amount = gpuctl_core::model::values::quantity::milli(text)
+        .and_then(|milli| u64::try_from(milli).ok());
     amount.ok_or(Expected("a quantity such as 2, 500m or 16Gi"))
 }
 
 /// Parses a label selector.
 pub(crate) fn selector(text: &str) -> Result<Selector, Expected> {
-    Selector::parse(text).ok_or(Expected("a selector such as team=nlp, tier!=test or zone in (a,b)"))
+    Selector::parse(text).ok_or(Expected(
+        "a selector such as team=nlp, tier!=test or zone in (a,b)",
+    ))
 }
 
 /// Parses `label` or `annotation`.
 pub(crate) fn dimension() -> impl TypedValueParser<Value = Dimension> {
-    PossibleValuesParser::new(["label", "annotation"])
-        .map(|word| if word == "label" { Dimension::Label } else { Dimension::Annotation })
+    PossibleValuesParser::new(["label", "annotation"]).map(|word| {
+        if word == "label" {
+            Dimension::Label
+        } else {
+            Dimension::Annotation
+        }
+    })
 }

@@ -6,8 +6,9 @@ use crate::cli::args::list::ListArgs;
 
 /// List volume claims: size, job, who uses them
 ///
-/// Claims that `size:` made stay when their job is deleted, and so does their data. Lists all namespaces, or the one that -n
-/// names. Kubernetes keeps no record of uses: LAST USE is what pods tell that are still listed.
+/// Claims that `size:` made stay when their job is deleted, and so does their data. Lists all
+/// namespaces, or the one that -n names. Kubernetes keeps no record of uses: LAST USE is what pods
+/// tell that are still listed.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get claims

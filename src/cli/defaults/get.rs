@@ -6,7 +6,8 @@ use crate::cli::args::list::ListArgs;
 
 /// List what this site sets for everybody's jobs, and what it limits
 ///
-/// The nearest scope holds: the job's pool, its kind, all. A file may say otherwise, except where a field is enforced.
+/// The nearest scope holds: the job's pool, its kind, all. A file may say otherwise, except where a
+/// field is enforced.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get defaults

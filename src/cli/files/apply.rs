@@ -9,8 +9,9 @@ use gpuctl_manifest::spec::Override;
 
 /// Apply files: submit what is missing, change what differs
 ///
-/// Replicas, autoscaling, labels and the image of a service change in place. The pods of a training are immutable: apply
-/// prints what differs, and --replace resubmits the job. Sizes set by an autoscaler and pauses are kept.
+/// Replicas, autoscaling, labels and the image of a service change in place. The pods of a training
+/// are immutable: apply prints what differs, and --replace resubmits the job. Sizes set by an
+/// autoscaler and pauses are kept.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl apply -f service.yaml

@@ -10,9 +10,9 @@ use gpuctl_manifest::spec::Override;
 
 /// Submit the jobs, pools, quotas and site defaults that files describe
 ///
-/// Every document is validated before anything is written: first all problems of the YAML, then by the API
-/// server in a dry run of the objects and of a pod. A document whose objects fail half way is
-/// removed again.
+/// Every document is validated before anything is written: first all problems of the YAML, then by
+/// the API server in a dry run of the objects and of a pod. A document whose objects fail half way
+/// is removed again.
 #[derive(Args, Debug)]
 #[command(
     subcommand_negates_reqs = true,
@@ -56,6 +56,8 @@ pub(crate) enum CreateTarget {
 impl Create {
     /// As `auth check` names it; `None` where files decide.
     pub(crate) fn task(&self) -> Option<&'static str> {
-        self.what.as_ref().map(|CreateTarget::Secret(_)| "create secrets")
+        self.what
+            .as_ref()
+            .map(|CreateTarget::Secret(_)| "create secrets")
     }
 }

@@ -7,8 +7,8 @@ use crate::cli::args::value::object_name;
 
 /// Store tokens or a registry login in a Secret
 ///
-/// With --from-env and --from-file a job reads the keys as `env: [{name: HF_TOKEN, secret: NAME}]`; with --registry it
-/// pulls private images by `imagePullSecret: NAME`. No value is ever printed.
+/// With --from-env and --from-file a job reads the keys as `env: [{name: HF_TOKEN, secret: NAME}]`;
+/// with --registry it pulls private images by `imagePullSecret: NAME`. No value is ever printed.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl create secret hub --from-env HF_TOKEN --from-env WANDB_API_KEY
@@ -33,7 +33,12 @@ pub(crate) struct CreateSecret {
     #[arg(long, requires = "registry")]
     pub password_stdin: bool,
     /// Environment variable that holds the registry's password
-    #[arg(long, value_name = "VARIABLE", requires = "registry", conflicts_with = "password_stdin")]
+    #[arg(
+        long,
+        value_name = "VARIABLE",
+        requires = "registry",
+        conflicts_with = "password_stdin"
+    )]
     pub password_env: Option<String>,
     /// Overwrite an existing secret
     #[arg(long)]

@@ -8,9 +8,10 @@ use gpuctl_manifest::spec::Override;
 
 /// Say whether a job fits: now, later, or never on these nodes, and what binds where
 ///
-/// Compares the job's pods with every node as the scheduler does: selectors, taints, cordons, GPUs, CPU, memory, and the namespace's quotas.
-/// Nothing is written. Volumes, device claims and rules about other pods are not compared; where they decide, the answer is «not known». Each
-/// document is judged alone, and as a new job: what an earlier one of its name holds is not free.
+/// Compares the job's pods with every node as the scheduler does: selectors, taints, cordons, GPUs,
+/// CPU, memory, and the namespace's quotas. Nothing is written. Volumes, device claims and rules
+/// about other pods are not compared; where they decide, the answer is «not known». Each document
+/// is judged alone, and as a new job: what an earlier one of its name holds is not free.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 fits now, 8 not now, 9 never here, 1 not known; of several documents the first of 9, 1, 8, 0.

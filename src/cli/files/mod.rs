@@ -16,6 +16,8 @@ use gpuctl_manifest::spec::reference::KINDS;
 /// Kinds as words of the command line.
 pub(crate) fn kinds() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(
-        KINDS.iter().map(|(kind, about)| clap::builder::PossibleValue::new(*kind).help(*about)),
+        KINDS
+            .iter()
+            .map(|(kind, about)| clap::builder::PossibleValue::new(*kind).help(*about)),
     )
 }

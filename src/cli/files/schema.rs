@@ -8,9 +8,10 @@ use gpuctl_view::program::answers;
 
 /// Print the JSON Schema of the specification file, or of the answer of a command
 ///
-/// Draft 2020-12. That of the file accepts what gpuctl accepts, but for rules that compare two values of a file. That of an
-/// answer describes what the command prints with `-o json`: each field, its type, and whether it may be null.
-/// Within a minor version fields are added and none is taken away.
+/// Draft 2020-12. That of the file accepts what gpuctl accepts, but for rules that compare two
+/// values of a file. That of an answer describes what the command prints with `-o json`: each
+/// field, its type, and whether it may be null. Within a minor version fields are added and none is
+/// taken away.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl schema > gpuctl.schema.json

@@ -8,8 +8,8 @@ use gpuctl_manifest::spec::checks::{self};
 
 /// Validate files without a cluster
 ///
-/// Everything at once, with line and column. A finding that is meant is silenced by the comment `# gpuctl: ignore ID` in its
-/// document. Exits with 3 when a file is invalid.
+/// Everything at once, with line and column. A finding that is meant is silenced by the comment `#
+/// gpuctl: ignore ID` in its document. Exits with 3 when a file is invalid.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl validate -f job.yaml

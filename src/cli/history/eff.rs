@@ -8,8 +8,8 @@ use crate::cli::candidates;
 
 /// Show how well a job or workload used its GPUs, also after it was deleted
 ///
-/// GPU-hours held, used and wasted, every device, memory, energy, how long it waited, and what to change. All of it is
-/// from Prometheus' history.
+/// GPU-hours held, used and wasted, every device, memory, energy, how long it waited, and what to
+/// change. All of it is from Prometheus' history.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl eff bert-ft

@@ -11,12 +11,13 @@ use crate::cli::candidates;
 
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
-/// HELD is the time that pods were bound to GPUs, image pulls included. USED is HELD times utilization: an hour at 40 % is 0.4.
-/// WASTED was measured and not used. UNKNOWN was not measured and counts as neither. PARTS are MIG slices and shares, in GPU-hours
-/// by their fraction of a GPU, and COVERED is how much of all that was held is measured.
+/// HELD is the time that pods were bound to GPUs, image pulls included. USED is HELD times
+/// utilization: an hour at 40 % is 0.4. WASTED was measured and not used. UNKNOWN was not measured
+/// and counts as neither. PARTS are MIG slices and shares, in GPU-hours by their fraction of a GPU,
+/// and COVERED is how much of all that was held is measured.
 ///
-/// With --ettr it says what jobs did with their time instead: the effective training time ratio is the part of it, waiting included,
-/// in which they ran and kept what they learned.
+/// With --ettr it says what jobs did with their time instead: the effective training time ratio is
+/// the part of it, waiting included, in which they ran and kept what they learned.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl report
@@ -110,14 +111,20 @@ pub(crate) fn by(text: &str) -> Result<GroupBy, Expected> {
     let label = |key: &str| GroupBy::Label(text.to_owned(), key.to_owned());
     match text.split_once('=') {
         Some(("label", key)) if !key.is_empty() => Ok(label(key)),
-        Some(("annotation", key)) if !key.is_empty() => Ok(GroupBy::Annotation(text.to_owned(), key.to_owned())),
+        Some(("annotation", key)) if !key.is_empty() => {
+            Ok(GroupBy::Annotation(text.to_owned(), key.to_owned()))
+        }
         None => match text {
             "namespace" => Ok(GroupBy::Namespace),
             "team" => Ok(label("team")),
             "user" => Ok(label("gpuctl/user")),
             "pool" => Ok(label("gpuctl/pool")),
-            _ => Err(Expected("namespace, team, user, pool, label=KEY or annotation=KEY")),
+            _ => Err(Expected(
+                "namespace, team, user, pool, label=KEY or annotation=KEY",
+            )),
         },
-        _ => Err(Expected("namespace, team, user, pool, label=KEY or annotation=KEY")),
+        _ => Err(Expected(
+            "namespace, team, user, pool, label=KEY or annotation=KEY",
+        )),
     }
 }

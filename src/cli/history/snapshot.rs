@@ -39,7 +39,8 @@ pub(crate) struct Latest {
   gpuctl snapshot list --start 6h
   gpuctl snapshot list --start yesterday --end today --step 1h --details -o json")]
 pub(crate) struct SnapshotList {
-    /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default: 24h]
+    /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default:
+    /// 24h]
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
     /// End time, in the same formats [default: now]
@@ -72,6 +73,11 @@ pub(crate) enum SnapshotSortKey {
 pub(crate) const STEP: i64 = 300;
 
 pub(crate) fn step(text: &str) -> Result<i64, Expected> {
-    let seconds = text.parse().ok().or_else(|| i64::try_from(quantity::duration(text)?.as_secs()).ok());
-    seconds.filter(|seconds| *seconds > 0 && seconds % STEP == 0).ok_or(Expected("a multiple of 5m"))
+    let seconds = text
+        .parse()
+        .ok()
+        .or_else(|| i64::try_from(quantity::duration(text)?.as_secs()).ok());
+    seconds
+        .filter(|seconds| *seconds > 0 && seconds % STEP == 0)
+        .ok_or(Expected("a multiple of 5m"))
 }

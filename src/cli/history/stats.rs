@@ -22,7 +22,8 @@ pub(crate) enum StatsCommand {
 /// Which hours of which clusters
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HourArgs {
-    /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default: 24h]
+    /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default:
+    /// 24h]
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
     /// End time, in the same formats [default: now]
@@ -31,7 +32,8 @@ pub(crate) struct HourArgs {
     /// Context of the kubeconfig to query
     #[arg(long, value_name = "NAME", conflicts_with = "all_contexts", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
-    /// Query every context of the kubeconfig; a cluster that does not answer is skipped with a warning
+    /// Query every context of the kubeconfig; a cluster that does not answer is skipped with a
+    /// warning
     #[arg(long)]
     pub all_contexts: bool,
     /// Do not use the cache of closed hours
@@ -48,8 +50,8 @@ pub(crate) struct HourArgs {
 
 /// Hourly statistics of the cluster or its namespaces
 ///
-/// Utilization covers GPUs held by a pod: an hour has twelve five-minute means. An hour without data
-/// is listed with empty cells; the current hour is marked.
+/// Utilization covers GPUs held by a pod: an hour has twelve five-minute means. An hour without
+/// data is listed with empty cells; the current hour is marked.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl stats cluster
@@ -62,7 +64,8 @@ pub(crate) struct HourStatsArgs {
 
 /// Hourly statistics by the value of a label or annotation of pods
 ///
-/// Requires kube-state-metrics with --metric-labels-allowlist=pods=[*] and --metric-annotations-allowlist=pods=[*].
+/// Requires kube-state-metrics with --metric-labels-allowlist=pods=[*] and
+/// --metric-annotations-allowlist=pods=[*].
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl stats labels --dimension-type label --dimension-key team --start 7d -o json")]

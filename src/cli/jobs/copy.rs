@@ -8,9 +8,9 @@ use crate::cli::candidates;
 
 /// Copy files into a job or out of it
 ///
-/// One of the two is JOB:PATH or NAMESPACE/JOB:PATH. A folder is copied with all that is in it. Out of a job, links that
-/// lead out of the folder are left out, and only a whole copy is put into place; into a job a file is whole or absent, a
-/// folder grows in place. The image needs `tar`.
+/// One of the two is JOB:PATH or NAMESPACE/JOB:PATH. A folder is copied with all that is in it. Out
+/// of a job, links that lead out of the folder are left out, and only a whole copy is put into
+/// place; into a job a file is whole or absent, a folder grows in place. The image needs `tar`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl cp qwen2-7b-sft:/output/checkpoint-100 ./checkpoint-100

@@ -12,7 +12,9 @@ use crate::deploy::delete::DeleteOptions;
 
 /// Delete jobs, pools, quotas and the site's defaults
 ///
-/// Waits until the pods have ended, because only then their GPUs are free. Claims created by `size:` are kept with their data, and named; --purge deletes them too, after a question on a terminal.
+/// Waits until the pods have ended, because only then their GPUs are free. Claims created by
+/// `size:` are kept with their data, and named; --purge deletes them too, after a question on a
+/// terminal.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -99,7 +101,8 @@ pub(crate) struct DeleteArgs {
     /// Skip the grace period of the containers; delete a pool even if jobs use it
     #[arg(long)]
     pub force: bool,
-    /// Also delete the job's volume claims and their data; for quotas, also the empty namespaces that gpuctl created
+    /// Also delete the job's volume claims and their data; for quotas, also the empty namespaces
+    /// that gpuctl created
     #[arg(long)]
     pub purge: bool,
     /// Do not ask before data is deleted
@@ -125,7 +128,23 @@ pub(crate) struct DeleteArgs {
 impl DeleteArgs {
     /// Returns what the workflow is told of a job.
     pub(crate) fn of_job(&self) -> DeleteOptions {
-        let Self { force, purge, yes, no_wait, ignore_not_found, timeout, .. } = *self;
-        DeleteOptions { force, purge, yes, no_wait, ignore_not_found, timeout, only_uid: None }
+        let Self {
+            force,
+            purge,
+            yes,
+            no_wait,
+            ignore_not_found,
+            timeout,
+            ..
+        } = *self;
+        DeleteOptions {
+            force,
+            purge,
+            yes,
+            no_wait,
+            ignore_not_found,
+            timeout,
+            only_uid: None,
+        }
     }
 }

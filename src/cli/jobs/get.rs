@@ -42,7 +42,8 @@ pub(crate) struct GetJobs {
     /// Do not read logs for the PROGRESS column
     #[arg(long)]
     pub no_progress: bool,
-    /// Show all workloads at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span before now such as 2h
+    /// Show all workloads at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span
+    /// before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]

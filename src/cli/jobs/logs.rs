@@ -12,8 +12,8 @@ use crate::cli::candidates;
 
 /// Print the logs of a job, all pods merged by time
 ///
-/// With -f the logs are followed until the job ends, across restarts and broken connections, without losing or repeating a
-/// line; pods that appear later join.
+/// With -f the logs are followed until the job ends, across restarts and broken connections,
+/// without losing or repeating a line; pods that appear later join.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl logs qwen2-7b-sft -f
@@ -45,7 +45,8 @@ pub(crate) struct Logs {
     /// Container to read instead of the job's own
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Print only the earliest error over all pods, with the 30 lines before it; looks at the last 20,000 lines of each
+    /// Print only the earliest error over all pods, with the 30 lines before it; looks at the last
+    /// 20,000 lines of each
     #[arg(long, conflicts_with_all = ["follow", "grep", "tail", "timestamps", "raw"])]
     pub first_error: bool,
     /// Prefix each line with its timestamp

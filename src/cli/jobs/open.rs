@@ -8,9 +8,9 @@ use crate::cli::candidates;
 
 /// Open a notebook or service on this machine
 ///
-/// Forwards a local port and prints the URL; connections go on with the next pod when one is replaced. It ends with
-/// Ctrl-C. A port that is free is chosen, the job's own if possible. The token of a notebook is printed only with
-/// --show-token.
+/// Forwards a local port and prints the URL; connections go on with the next pod when one is
+/// replaced. It ends with Ctrl-C. A port that is free is chosen, the job's own if possible. The
+/// token of a notebook is printed only with --show-token.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl open data-prep --show-token
@@ -35,7 +35,8 @@ pub(crate) struct Open {
     /// Print the URL including the notebook's token
     #[arg(long)]
     pub show_token: bool,
-    /// Open the URL in a browser; with --show-token other users of this machine may see it while the browser starts
+    /// Open the URL in a browser; with --show-token other users of this machine may see it while
+    /// the browser starts
     #[arg(long)]
     pub browser: bool,
     /// Output format

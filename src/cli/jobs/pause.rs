@@ -11,8 +11,8 @@ use crate::cli::candidates;
 pub(crate) enum Pause {
     /// Pause a job: its pods end; files, claims and addresses are kept
     ///
-    /// On resume the command of a training restarts: it continues only if it loads a checkpoint. Whatever a pod kept in memory or in its own
-    /// folders is lost, its log included.
+    /// On resume the command of a training restarts: it continues only if it loads a checkpoint.
+    /// Whatever a pod kept in memory or in its own folders is lost, its log included.
     #[command(
         visible_alias = "jobs",
         after_help = "Examples:

@@ -11,9 +11,10 @@ use crate::cli::candidates;
 pub(crate) enum Restart {
     /// Restart the pods of a job, and free a job whose node is dead
     ///
-    /// Pods of a training and of a notebook are evicted, which costs no retry; with `job.restart: rank`, a rank that fails because its peer
-    /// is gone costs its own. The pods of a service are replaced one after the other. A pod on a node that does not answer is taken away by
-    /// force: its containers may still run there.
+    /// Pods of a training and of a notebook are evicted, which costs no retry; with `job.restart:
+    /// rank`, a rank that fails because its peer is gone costs its own. The pods of a service are
+    /// replaced one after the other. A pod on a node that does not answer is taken away by force:
+    /// its containers may still run there.
     #[command(
         visible_alias = "jobs",
         after_help = "Examples:

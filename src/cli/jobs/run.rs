@@ -79,5 +79,6 @@ pub(crate) enum RunFormat {
 
 pub(crate) fn variable(text: &str) -> Result<(String, String), Expected> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    pair.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or(Expected("a name and a value, such as LR=0.1"))
+    pair.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or(Expected("a name and a value, such as LR=0.1"))
 }

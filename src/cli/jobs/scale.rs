@@ -8,7 +8,8 @@ use crate::cli::candidates;
 
 /// Set the number of replicas of a service
 ///
-/// With 0 the service is paused and its GPUs are freed. An autoscaler may change any other number again.
+/// With 0 the service is paused and its GPUs are freed. An autoscaler may change any other number
+/// again.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl scale llama3-8b 4

@@ -8,10 +8,11 @@ use crate::cli::candidates;
 
 /// Say why a job waits, died, hangs or is slow: causes with evidence, and commands that help
 ///
-/// Looks at the job, its pods, events, queue, quotas and volumes, and compares its pods with every node as the scheduler does; of a job that
-/// runs it compares what its GPUs did in the last ten minutes. The first
-/// cause is the one whose removal alone would change most. What cannot be told from what is seen is `unknown`. Of a job
-/// that is deleted it tells what kube-state-metrics kept in Prometheus. docs/why.md explains each cause.
+/// Looks at the job, its pods, events, queue, quotas and volumes, and compares its pods with every
+/// node as the scheduler does; of a job that runs it compares what its GPUs did in the last ten
+/// minutes. The first cause is the one whose removal alone would change most. What cannot be told
+/// from what is seen is `unknown`. Of a job that is deleted it tells what kube-state-metrics kept
+/// in Prometheus. docs/why.md explains each cause.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl why llama3-8b
@@ -26,12 +27,15 @@ pub(crate) struct Why {
     /// Every job that waits or died, those with most GPUs first
     #[arg(long)]
     pub all: bool,
-    /// Ask NCCL (2.24 and later) in the job which of its ranks answer: a question to port 28028 of a pod, of three at most
+    /// Ask NCCL (2.24 and later) in the job which of its ranks answer: a question to port 28028 of
+    /// a pod, of three at most
     ///
-    /// RAS collects from every rank for some seconds. It is meant for jobs that run; one that is crashing may be disturbed by it.
+    /// RAS collects from every rank for some seconds. It is meant for jobs that run; one that is
+    /// crashing may be disturbed by it.
     #[arg(long, conflicts_with = "all")]
     pub ras: bool,
-    /// Read where each rank stands, with py-spy or gdb of its image; this stops each process for a moment
+    /// Read where each rank stands, with py-spy or gdb of its image; this stops each process for a
+    /// moment
     #[arg(long, conflicts_with = "all")]
     pub stacks: bool,
     /// Output format

@@ -6,8 +6,9 @@ use crate::cli::args::list::PrintArgs;
 
 /// List GPUs whose counters contradict «healthy», the worst first
 ///
-/// Faults (XID, row remapping), uncorrected and corrected memory errors and repeated PCIe transfers within a day, heat, use without a pod, and
-/// devices that have fallen silent. A GPU that is not listed has none of these as far as its exporter tells.
+/// Faults (XID, row remapping), uncorrected and corrected memory errors and repeated PCIe transfers
+/// within a day, heat, use without a pod, and devices that have fallen silent. A GPU that is not
+/// listed has none of these as far as its exporter tells.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get health

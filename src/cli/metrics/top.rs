@@ -9,9 +9,10 @@ use gpuctl_view::workloads::top::TopOrder;
 
 /// Watch jobs, nodes, GPUs and queues, and step into them
 ///
-/// A cockpit on a terminal: lists that live, a heat map, filters, `why`, logs and a shell of what is selected; `?` shows
-/// the keys. Jobs are all workloads that hold GPUs or wait for them. In a pipe, and with --once or --plain, it is a table of
-/// nodes, of workloads that hold GPUs, or of GPUs.
+/// A cockpit on a terminal: lists that live, a heat map, filters, `why`, logs and a shell of what
+/// is selected; `?` shows the keys. Jobs are all workloads that hold GPUs or wait for them. In a
+/// pipe, and with --once or --plain, it is a table of nodes, of workloads that hold GPUs, or of
+/// GPUs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl top

@@ -7,12 +7,14 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::value;
 use crate::cli::candidates;
 
-/// Show which free GPUs can be used: blocks per node, the largest gang, what is stranded and by whom
+/// Show which free GPUs can be used: blocks per node, the largest gang, what is stranded and by
+/// whom
 ///
-/// Counts whole GPUs, by type. A free GPU is stranded where its node is cordoned or tainted (as faulty ones are), and where no CPU or memory is
-/// left for it.
-/// BLOCKS tells on how many nodes how many GPUs are free; the largest gang is the most GPUs in equal blocks. A job of more GPUs than a node
-/// has takes whole nodes. The scheduler knows more: quotas, selectors, volumes and other limits of a job are not looked at here.
+/// Counts whole GPUs, by type. A free GPU is stranded where its node is cordoned or tainted (as
+/// faulty ones are), and where no CPU or memory is left for it. BLOCKS tells on how many nodes how
+/// many GPUs are free; the largest gang is the most GPUs in equal blocks. A job of more GPUs than a
+/// node has takes whole nodes. The scheduler knows more: quotas, selectors, volumes and other
+/// limits of a job are not looked at here.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl free

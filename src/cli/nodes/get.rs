@@ -10,7 +10,8 @@ use gpuctl_core::model::values::selector::Selector;
 
 /// List nodes, their GPUs, and how many of them are free
 ///
-/// Whole devices and slices (MIG, shares) are counted apart. A pod holds its GPUs from the moment it is scheduled until it ends.
+/// Whole devices and slices (MIG, shares) are counted apart. A pod holds its GPUs from the moment
+/// it is scheduled until it ends.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get nodes
@@ -41,10 +42,12 @@ pub(crate) struct GetNodes {
     /// List the values of this label
     #[arg(long, value_name = "KEY")]
     pub label: Option<String>,
-    /// Show the nodes at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span before now such as 2h
+    /// Show the nodes at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span before
+    /// now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
-    /// Show on which nodes jobs failed first, per hour of use, since this time: RFC 3339, Unix seconds, a span before now such as 30d
+    /// Show on which nodes jobs failed first, per hour of use, since this time: RFC 3339, Unix
+    /// seconds, a span before now such as 30d
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "at", "sort_by", "watch"])]
     pub blame: Option<String>,
     #[command(flatten)]

@@ -11,7 +11,8 @@ use crate::cli::candidates;
 pub(crate) enum Label {
     /// Set or remove a label of nodes
     ///
-    /// A label with another value is left alone unless --overwrite. Kubernetes' own labels and the pool's need --force.
+    /// A label with another value is left alone unless --overwrite. Kubernetes' own labels and the
+    /// pool's need --force.
     #[command(
         visible_alias = "nodes",
         after_help = "Examples:

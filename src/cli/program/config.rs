@@ -47,5 +47,7 @@ pub(crate) struct Set {
 }
 
 pub(crate) fn keys() -> Vec<CompletionCandidate> {
-    KEYS.iter().map(|key| CompletionCandidate::new(key.name).help(Some(key.meaning.into()))).collect()
+    KEYS.iter()
+        .map(|key| CompletionCandidate::new(key.name).help(Some(key.meaning.into())))
+        .collect()
 }

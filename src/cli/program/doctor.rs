@@ -6,24 +6,29 @@ use crate::cli::args::format::OneFormat;
 
 /// Check the cluster, Prometheus, and the GPU programs of every node, each with what repairs it
 ///
-/// Of each node with GPUs it names the first broken link: driver, container toolkit, device plugin, feature discovery, exporter, scrape.
+/// Of each node with GPUs it names the first broken link: driver, container toolkit, device plugin,
+/// feature discovery, exporter, scrape.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 when the cluster answers, also without Prometheus; 6 when it does not.
+#[command(
+    after_help = "Exit codes: 0 when the cluster answers, also without Prometheus; 6 when it does not.
 
 Examples:
   gpuctl doctor
   gpuctl doctor -o json
   gpuctl doctor --bundle cluster.gpuctl && gpuctl --replay cluster.gpuctl why --all
   gpuctl doctor --adapter-rules > rules.yaml
-  gpuctl doctor --recording-rules > gpuctl-rules.yml")]
+  gpuctl doctor --recording-rules > gpuctl-rules.yml"
+)]
 pub(crate) struct Doctor {
     /// Print rules for prometheus-adapter that serve GPU utilization and memory to autoscaling
     #[arg(long, conflicts_with = "output")]
     pub adapter_rules: bool,
-    /// Print recording rules for Prometheus, which spare it work where thousands of GPUs are asked about
+    /// Print recording rules for Prometheus, which spare it work where thousands of GPUs are asked
+    /// about
     #[arg(long, conflicts_with_all = ["output", "adapter_rules"])]
     pub recording_rules: bool,
-    /// Write what reading commands ask for into one file, known forms of secrets redacted; --replay FILE answers from it
+    /// Write what reading commands ask for into one file, known forms of secrets redacted; --replay
+    /// FILE answers from it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["adapter_rules", "recording_rules"])]
     pub bundle: Option<std::path::PathBuf>,
     /// Output format

@@ -4,9 +4,11 @@ use clap::{Args, ValueEnum};
 
 /// Answer agents over the Model Context Protocol, on stdin and stdout
 ///
-/// The tools ask what people ask: why a job waits, what is free, who holds what. Text of the cluster is fenced by a random marker
-/// and split into pages of at most 2 KB; values of environment variables and credentials are masked. Nothing is changed without
-/// --allow-writes, and then only after the same call has shown the change and the agent has confirmed it with the word of that answer.
+/// The tools ask what people ask: why a job waits, what is free, who holds what. Text of the
+/// cluster is fenced by a random marker and split into pages of at most 2 KB; values of environment
+/// variables and credentials are masked. Nothing is changed without --allow-writes, and then only
+/// after the same call has shown the change and the agent has confirmed it with the word of that
+/// answer.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   claude mcp add gpuctl -- gpuctl mcp

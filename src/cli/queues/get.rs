@@ -6,9 +6,10 @@ use crate::cli::args::list::ListArgs;
 
 /// List queues of Kueue and Volcano: quota, usage, how many jobs run and wait
 ///
-/// Lists all namespaces, or the one that -n names. QUOTA and BORROWED are those of the ClusterQueue, which several queues may
-/// share; USED is what the jobs of this queue use; UTIL is the mean utilization of the GPUs that gpuctl's jobs in it hold now.
-/// Volcano's queues are in no namespace.
+/// Lists all namespaces, or the one that -n names. QUOTA and BORROWED are those of the
+/// ClusterQueue, which several queues may share; USED is what the jobs of this queue use; UTIL is
+/// the mean utilization of the GPUs that gpuctl's jobs in it hold now. Volcano's queues are in no
+/// namespace.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get queues
@@ -19,7 +20,8 @@ use crate::cli::args::list::ListArgs;
 pub(crate) struct GetQueues {
     #[command(flatten)]
     pub list: ListArgs<QueueSortKey>,
-    /// List who was preempted for whom instead, as far as Kueue's conditions and the scheduler's events still tell
+    /// List who was preempted for whom instead, as far as Kueue's conditions and the scheduler's
+    /// events still tell
     #[arg(long, conflicts_with = "sort_by")]
     pub preemptions: bool,
 }

@@ -14,9 +14,10 @@ use gpuctl_view::Format;
 
 /// Score the utilization of every held GPU: idle, low, normal, high or unknown
 ///
-/// score = 0.5·utilization + 0.2·memory copy + 0.2·memory used + 0.1·power, each the mean over the window in percent of what
-/// the GPU's capacity. Below 10 is idle, below 20 low, above 70 high. A GPU with less than half of the expected samples is unknown,
-/// never idle; the weight of a term without data is spread over the others, and the term is named.
+/// score = 0.5·utilization + 0.2·memory copy + 0.2·memory used + 0.1·power, each the mean over the
+/// window in percent of what the GPU's capacity. Below 10 is idle, below 20 low, above 70 high. A
+/// GPU with less than half of the expected samples is unknown, never idle; the weight of a term
+/// without data is spread over the others, and the term is named.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl score
@@ -41,16 +42,19 @@ pub(crate) struct ScoreArgs {
     pub sort_by: Option<ScoreSortKey>,
     #[command(flatten)]
     pub page: PageArgs,
-    /// Repeat the analysis until SIGTERM, every 5m unless an interval is given; a changed config file is reloaded
+    /// Repeat the analysis until SIGTERM, every 5m unless an interval is given; a changed config
+    /// file is reloaded
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "INTERVAL", value_parser = seconds)]
     pub watch: Option<Option<Duration>>,
     /// Serve /metrics, /health, /results, /results/low and /results/stats at this address
     #[arg(long, value_name = "HOST:PORT", requires = "watch")]
     pub listen: Option<String>,
-    /// Answer requests whose `Host` is this name; addresses, names without a dot and names of Services always work. Repeatable
+    /// Answer requests whose `Host` is this name; addresses, names without a dot and names of
+    /// Services always work. Repeatable
     #[arg(long, value_name = "NAME", requires = "watch")]
     pub allow_host: Vec<String>,
-    /// Write the output of `-o prometheus` to a file atomically, for node-exporter's textfile collector
+    /// Write the output of `-o prometheus` to a file atomically, for node-exporter's textfile
+    /// collector
     #[arg(long, value_name = "PATH")]
     pub textfile: Option<PathBuf>,
     /// Omit the header row
@@ -103,6 +107,13 @@ pub(crate) enum ScoreSortKey {
 
 /// Parses `5m`, or seconds as the variable INTERVAL has them.
 pub(crate) fn seconds(text: &str) -> Result<Duration, Expected> {
-    let span = text.parse().map(Duration::from_secs).or_else(|_| duration(text))?;
-    if span.is_zero() { Err(Expected("more than no time")) } else { Ok(span) }
+    let span = text
+        .parse()
+        .map(Duration::from_secs)
+        .or_else(|_| duration(text))?;
+    if span.is_zero() {
+        Err(Expected("more than no time"))
+    } else {
+        Ok(span)
+    }
 }

@@ -56,7 +56,12 @@ pub(crate) struct OutboundArgs {
     #[arg(long, num_args = 0..=1, value_name = "URL", value_parser = url, help_heading = "Message options")]
     pub notify: Option<Option<String>>,
     /// Format of the message; auto derives it from the host
-    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Message options")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        help_heading = "Message options"
+    )]
     pub notify_format: Option<RobotName>,
     /// Local hours in which nothing is sent, such as 22:00-08:00
     #[arg(long, value_name = "HOURS", value_parser = hours, help_heading = "Message options")]
@@ -68,7 +73,12 @@ pub(crate) struct OutboundArgs {
     #[arg(long, value_name = "URL", value_parser = url, help_heading = "Control options")]
     pub control_api: Option<String>,
     /// Post low GPUs (idle ones included), or only idle ones [default: idle]
-    #[arg(long, value_enum, value_name = "STATUS", help_heading = "Control options")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "STATUS",
+        help_heading = "Control options"
+    )]
     pub control_status: Option<ControlStatus>,
     /// Also post GPUs of pods that serve requests (vLLM, SGLang, TGI, Triton)
     #[arg(long, help_heading = "Control options")]
@@ -98,12 +108,19 @@ pub(crate) enum ControlStatus {
 
 pub(crate) fn points(text: &str) -> Result<f64, Expected> {
     let number: f64 = text.parse().map_err(|_| Expected("a number of 0 to 100"))?;
-    if (0.0..=100.0).contains(&number) { Ok(number) } else { Err(Expected("a number of 0 to 100")) }
+    if (0.0..=100.0).contains(&number) {
+        Ok(number)
+    } else {
+        Err(Expected("a number of 0 to 100"))
+    }
 }
 
 pub(crate) fn four(text: &str) -> Result<[f64; 4], Expected> {
     let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
-    numbers.ok().and_then(|numbers| numbers.try_into().ok()).ok_or(Expected("four numbers such as 0.5,0.2,0.2,0.1"))
+    numbers
+        .ok()
+        .and_then(|numbers| numbers.try_into().ok())
+        .ok_or(Expected("four numbers such as 0.5,0.2,0.2,0.1"))
 }
 
 pub(crate) fn url(text: &str) -> Result<String, Expected> {

@@ -13,8 +13,13 @@ pub(crate) async fn run(args: &DescribeDefaults, context: &Context) -> Result<Ex
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let (site, kept) = stored(connection.site_defaults().await?)?.ok_or_else(none)?;
-    let origin = defaults::Origin { user: kept.user.as_deref(), created_at: kept.created_at };
+    let origin = defaults::Origin {
+        user: kept.user.as_deref(),
+        created_at: kept.created_at,
+    };
     let text = document(args.output.into(), &defaults::whole(&site, &origin));
-    context.terminal.print(&text.unwrap_or_else(|| defaults::text(&site, &origin)))?;
+    context
+        .terminal
+        .print(&text.unwrap_or_else(|| defaults::text(&site, &origin)))?;
     Ok(ExitCode::SUCCESS)
 }

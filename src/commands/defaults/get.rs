@@ -22,9 +22,17 @@ pub(crate) async fn run(args: &GetDefaults, context: &Context) -> Result<ExitCod
         }
         let total = rows.len();
         let rows = options.page.of(rows);
-        let table = |format, headers| defaults::table(&rows, format, headers, context.terminal.look());
-        let listing = Listing::new(&options, &defaults::list(&rows, total), "items", defaults::names(&rows), table);
-        Ok(listing.none("this site has no defaults; `gpuctl init defaults` prints a file to begin with"))
+        let table =
+            |format, headers| defaults::table(&rows, format, headers, context.terminal.look());
+        let listing = Listing::new(
+            &options,
+            &defaults::list(&rows, total),
+            "items",
+            defaults::names(&rows),
+            table,
+        );
+        Ok(listing
+            .none("this site has no defaults; `gpuctl init defaults` prints a file to begin with"))
     })
     .await
 }

@@ -16,6 +16,15 @@ pub(crate) async fn run(args: &Apply, context: &Context) -> Result<ExitCode, Err
         Err(unreadable) => return unreadable.refuse(args.output.into(), context),
     };
     inputs.warn(context);
-    let mode = Mode::Apply { force_conflicts: args.force_conflicts, replace: args.replace };
-    submit::submit(named(inputs.documents, false)?, &args.submit.options(mode), args.output.into(), context).await
+    let mode = Mode::Apply {
+        force_conflicts: args.force_conflicts,
+        replace: args.replace,
+    };
+    submit::submit(
+        named(inputs.documents, false)?,
+        &args.submit.options(mode),
+        args.output.into(),
+        context,
+    )
+    .await
 }

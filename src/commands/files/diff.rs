@@ -1,4 +1,5 @@
-//! `gpuctl diff`: prints what `apply` would change, as the API server's dry run tells it. It writes nothing.
+//! `gpuctl diff`: prints what `apply` would change, as the API server's dry run tells it. It writes
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -28,16 +29,28 @@ use gpuctl_view::{Format, document};
 pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let Planned { connection, shared, plans } = planned(&args.files, &args.sets, &args.local.access()?, context).await?;
+    let Planned {
+        connection,
+        shared,
+        plans,
+    } = planned(&args.files, &args.sets, &args.local.access()?, context).await?;
     let mut found = Vec::new();
     for input in &shared {
         found.extend(of_shared(&connection, &input.document, context).await?);
     }
-    let files = plans.iter().flat_map(|plan| local_files::lines(&plan.input.attached.files));
+    let files = plans
+        .iter()
+        .flat_map(|plan| local_files::lines(&plan.input.attached.files));
     files.for_each(|line| context.terminal.report(&line));
-    let names: Vec<String> = plans.iter().map(|plan| plan.job_name().to_owned()).collect();
+    let names: Vec<String> = plans
+        .iter()
+        .map(|plan| plan.job_name().to_owned())
+        .collect();
     let mut warned = Warned::default();
-    let mut jobs = SideBySide::new(plans.into_iter().map(|plan| of_job(&connection, plan)), AT_ONCE);
+    let mut jobs = SideBySide::new(
+        plans.into_iter().map(|plan| of_job(&connection, plan)),
+        AT_ONCE,
+    );
     for name in &names {
         let Some(job) = jobs.next().await else { break };
         let (differences, warnings) = job?;
@@ -46,13 +59,29 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     }
     drop(jobs);
     warned.tell(names.len(), context);
-    let answer = document(format, &found.iter().filter(|one| !one.is_of_file()).map(Difference::document).collect::<Vec<_>>());
-    context.terminal.print(&answer.unwrap_or_else(|| text(&found, context.terminal.look())))?;
-    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
+    let answer = document(
+        format,
+        &found
+            .iter()
+            .filter(|one| !one.is_of_file())
+            .map(Difference::document)
+            .collect::<Vec<_>>(),
+    );
+    context
+        .terminal
+        .print(&answer.unwrap_or_else(|| text(&found, context.terminal.look())))?;
+    Ok(if found.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(ErrorKind::Request.exit_code())
+    })
 }
 
 /// Returns the differences, and warnings.
-async fn of_job(connection: &Connection, mut plan: Plan) -> Result<(Vec<Difference>, Vec<String>), Error> {
+async fn of_job(
+    connection: &Connection,
+    mut plan: Plan,
+) -> Result<(Vec<Difference>, Vec<String>), Error> {
     let space = plan.target.namespace.clone();
     let mut warnings = Vec::new();
     let Some(live) = connection.live_owner(&plan.rendered).await? else {
@@ -62,36 +91,63 @@ async fn of_job(connection: &Connection, mut plan: Plan) -> Result<(Vec<Differen
             match connection.live(object).await? {
                 Some(live) if object.kept => drop(live),
                 Some(_) => {
-                    warnings
-                        .push(format!("{} in {space} exists and does not belong to this job: `apply` refuses", label(object)));
+                    warnings.push(format!(
+                        "{} in {space} exists and does not belong to this job: `apply` refuses",
+                        label(object)
+                    ));
                 }
                 None => found.push(new(object, &masks)),
             }
         }
         return Ok((found, warnings));
     };
-    let effects =
-        compare(&mut plan, &live, Comparison { dry_run: true, ..Comparison::default() }, &mut warnings, connection).await?;
+    let effects = compare(
+        &mut plan,
+        &live,
+        Comparison {
+            dry_run: true,
+            ..Comparison::default()
+        },
+        &mut warnings,
+        connection,
+    )
+    .await?;
     if let Some(error) = lost_companion(&effects, &plan) {
         return Err(error);
     }
     let masks = masks(&plan.rendered, &live);
     let mut found = Vec::new();
-    let name = format!("{}/{}", plan.input.document.kind(), plan.input.document.name());
+    let name = format!(
+        "{}/{}",
+        plan.input.document.kind(),
+        plan.input.document.name()
+    );
     for (object, effect) in &effects.objects {
         match effect {
             Effect::Fixed { .. } if effects.same_source => {}
             Effect::Fixed { .. } => {
-                warnings.push(format!("{name} cannot be changed in place: `gpuctl apply --replace` submits it anew"));
+                warnings.push(format!(
+                    "{name} cannot be changed in place: `gpuctl apply --replace` submits it anew"
+                ));
                 found.extend(of_effect(object, effect, &masks));
             }
-            effect => found.extend(foreseen(connection, object, effect, &masks, &mut warnings).await?),
+            effect => {
+                found.extend(foreseen(connection, object, effect, &masks, &mut warnings).await?);
+            }
         }
     }
-    found.extend(effects.stale.iter().map(|one| Difference::gone(&space, &one.label())));
+    found.extend(
+        effects
+            .stale
+            .iter()
+            .map(|one| Difference::gone(&space, &one.label())),
+    );
     let (before, after) = sources(&plan.rendered, &live);
     if !found.is_empty() && !before.is_empty() && before != after {
-        found.insert(0, Difference::of_file(&space, &name, masked(&before), masked(&after)));
+        found.insert(
+            0,
+            Difference::of_file(&space, &name, masked(&before), masked(&after)),
+        );
     }
     Ok((found, warnings))
 }
@@ -104,39 +160,65 @@ async fn foreseen(
     masks: &Masks,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Difference>, Error> {
-    let Effect::Conflict(fields) = effect else { return Ok(of_effect(object, effect, masks)) };
+    let Effect::Conflict(fields) = effect else {
+        return Ok(of_effect(object, effect, masks));
+    };
     for one in fields {
         let told = format!("{} {}: {}", label(object), one.field, one.message);
         warnings.push(format!("{told}; `apply --force-conflicts` takes it over"));
     }
-    Ok(of_effect(object, &connection.effect(object, true).await?, masks))
+    Ok(of_effect(
+        object,
+        &connection.effect(object, true).await?,
+        masks,
+    ))
 }
 
 fn new(object: &Object, masks: &Masks) -> Difference {
-    Difference::new(object.namespace().unwrap_or_default(), &label(object), &masks.wanted(&object.body))
+    Difference::new(
+        object.namespace().unwrap_or_default(),
+        &label(object),
+        &masks.wanted(&object.body),
+    )
 }
 
 fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Difference> {
     let space = object.namespace().unwrap_or_default();
     match effect {
         Effect::Made => Some(new(object, masks)),
-        Effect::Changed { live, wanted } => {
-            Some(Difference::changed(space, &label(object), &masks.live(live), &masks.wanted(wanted)))
-        }
-        Effect::Fixed { live, wanted } => {
-            Some(Difference::fixed(space, &label(object), &masks.live(live), &masks.wanted(wanted)))
-        }
-        Effect::Repaired(repair) => {
-            Some(Difference::changed(space, &label(object), &masks.live(&repair.live), &masks.wanted(&repair.wanted)))
-        }
+        Effect::Changed { live, wanted } => Some(Difference::changed(
+            space,
+            &label(object),
+            &masks.live(live),
+            &masks.wanted(wanted),
+        )),
+        Effect::Fixed { live, wanted } => Some(Difference::fixed(
+            space,
+            &label(object),
+            &masks.live(live),
+            &masks.wanted(wanted),
+        )),
+        Effect::Repaired(repair) => Some(Difference::changed(
+            space,
+            &label(object),
+            &masks.live(&repair.live),
+            &masks.wanted(&repair.wanted),
+        )),
         Effect::Nothing | Effect::Conflict(_) => None,
     }
 }
 
 /// Pools by what is written down of them, quotas by their objects.
-async fn of_shared(connection: &Connection, document: &Document, context: &Context) -> Result<Vec<Difference>, Error> {
+async fn of_shared(
+    connection: &Connection,
+    document: &Document,
+    context: &Context,
+) -> Result<Vec<Difference>, Error> {
     match document {
-        Document::Pool(pool) => Ok(of_pool(connection, pool, context).await?.into_iter().collect()),
+        Document::Pool(pool) => Ok(of_pool(connection, pool, context)
+            .await?
+            .into_iter()
+            .collect()),
         Document::Quota(quota) => {
             let mut found = Vec::new();
             let described = quotas::objects(connection, quota, context).await?;
@@ -152,14 +234,29 @@ async fn of_shared(connection: &Connection, document: &Document, context: &Conte
                         true => {
                             let effect = connection.effect(&object, false).await?;
                             let mut warnings = Vec::new();
-                            found.extend(foreseen(connection, &object, &effect, &Masks::default(), &mut warnings).await?);
-                            warnings.iter().for_each(|warning| context.terminal.warn(warning));
+                            found.extend(
+                                foreseen(
+                                    connection,
+                                    &object,
+                                    &effect,
+                                    &Masks::default(),
+                                    &mut warnings,
+                                )
+                                .await?,
+                            );
+                            warnings
+                                .iter()
+                                .for_each(|warning| context.terminal.warn(warning));
                         }
                         false => found.push(new(&object, &Masks::default())),
                     }
                 }
             }
-            found.extend(stale.iter().map(|part| Difference::gone(&part.namespace, &part.label())));
+            found.extend(
+                stale
+                    .iter()
+                    .map(|part| Difference::gone(&part.namespace, &part.label())),
+            );
             Ok(found)
         }
         Document::Defaults(site) => {
@@ -176,9 +273,17 @@ async fn of_shared(connection: &Connection, document: &Document, context: &Conte
 
 /// Returns the difference of two site's defaults, secrets masked; that one has changed is told.
 fn of_defaults(label: &str, live: &Value, wanted: &Value) -> Difference {
-    let text = |body: &Value| body["data"][DEFAULTS_FILE].as_str().unwrap_or_default().to_owned();
+    let text = |body: &Value| {
+        body["data"][DEFAULTS_FILE]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     let (before, after) = (text(live), text(wanted));
-    let mut told = [json!({DEFAULTS_FILE: masked(&before)}), json!({DEFAULTS_FILE: masked(&after)})];
+    let mut told = [
+        json!({DEFAULTS_FILE: masked(&before)}),
+        json!({DEFAULTS_FILE: masked(&after)}),
+    ];
     if told[0] == told[1] {
         (told[0]["secrets"], told[1]["secrets"]) = ("*** (before)".into(), "*** (after)".into());
     }
@@ -188,23 +293,45 @@ fn of_defaults(label: &str, live: &Value, wanted: &Value) -> Difference {
 /// Labels by node.
 type LabelsByNode = BTreeMap<String, BTreeMap<String, String>>;
 
-async fn of_pool(connection: &Connection, pool: &Pool, context: &Context) -> Result<Option<Difference>, Error> {
+async fn of_pool(
+    connection: &Connection,
+    pool: &Pool,
+    context: &Context,
+) -> Result<Option<Difference>, Error> {
     let mut planned = match pools::plan(connection, pool, false).await {
         Ok(planned) => planned,
         // What `apply` would refuse is a difference all the same.
         Err(error) if matches!(error.kind, ErrorKind::Request | ErrorKind::Access) => {
-            context.terminal.warn(&format!("`apply` refuses pool `{}`: {error}", pool.name.value));
-            pools::Planned::without_nodes(pool, connection.pool(&pool.name.value).await?.map(|known| known.pool))
+            context.terminal.warn(&format!(
+                "`apply` refuses pool `{}`: {error}",
+                pool.name.value
+            ));
+            pools::Planned::without_nodes(
+                pool,
+                connection
+                    .pool(&pool.name.value)
+                    .await?
+                    .map(|known| known.pool),
+            )
         }
         Err(error) => return Err(error),
     };
     for node in planned.missing {
-        context.terminal.warn(&format!("there is no node {node}: `apply` refuses"));
+        context
+            .terminal
+            .warn(&format!("there is no node {node}: `apply` refuses"));
         planned.wanted.labels.insert(node, BTreeMap::new());
     }
     let nodes = |pool: &PoolDefinition| -> LabelsByNode {
-        let values = |set: &BTreeMap<String, Noted>| set.iter().map(|(key, noted)| (key.clone(), noted.value.clone())).collect();
-        pool.labels.iter().map(|(node, set)| (node.clone(), values(set))).collect()
+        let values = |set: &BTreeMap<String, Noted>| {
+            set.iter()
+                .map(|(key, noted)| (key.clone(), noted.value.clone()))
+                .collect()
+        };
+        pool.labels
+            .iter()
+            .map(|(node, set)| (node.clone(), values(set)))
+            .collect()
     };
     let told = |pool: &PoolDefinition, nodes: LabelsByNode| {
         json!({
@@ -214,7 +341,11 @@ async fn of_pool(connection: &Connection, pool: &Pool, context: &Context) -> Res
     };
     let name = format!("pool/{}", pool.name.value);
     let Some(before) = planned.before else {
-        return Ok(Some(Difference::new("", &name, &told(&planned.wanted, nodes(&planned.wanted)))));
+        return Ok(Some(Difference::new(
+            "",
+            &name,
+            &told(&planned.wanted, nodes(&planned.wanted)),
+        )));
     };
     let after = before.changed_to(&planned.wanted);
     // What is written down of a node and what it has are two things.
@@ -228,8 +359,14 @@ async fn of_pool(connection: &Connection, pool: &Pool, context: &Context) -> Res
     let mut wanted = nodes(&after);
     for taint in planned.taints {
         let key = format!("taint {POOL_LABEL}");
-        there.entry(taint.node.clone()).or_default().extend(taint.before.map(|pool| (key.clone(), pool)));
-        wanted.entry(taint.node).or_default().extend(taint.wanted.map(|pool| (key, pool)));
+        there
+            .entry(taint.node.clone())
+            .or_default()
+            .extend(taint.before.map(|pool| (key.clone(), pool)));
+        wanted
+            .entry(taint.node)
+            .or_default()
+            .extend(taint.wanted.map(|pool| (key, pool)));
     }
     let (live, wanted) = (told(&before, there), told(&after, wanted));
     Ok((live != wanted).then(|| Difference::changed("", &name, &live, &wanted)))

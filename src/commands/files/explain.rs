@@ -15,23 +15,37 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let found = reference::find(&args.field).map_err(|(part, known)| {
-        let error = Error::new(ErrorName::FieldNotFound, format!("there is no field `{part}` in `{}`", args.field));
+        let error = Error::new(
+            ErrorName::FieldNotFound,
+            format!("there is no field `{part}` in `{}`", args.field),
+        );
         match (nearest(&part, &known), known.is_empty()) {
             (Some(near), _) => error.hint(format!("did you mean `{near}`?")),
             // A field is often known by its own name alone.
-            _ if let Some(path) = reference::paths().iter().find(|path| path.rsplit('.').next() == Some(args.field.as_str())) => {
+            _ if let Some(path) = reference::paths()
+                .iter()
+                .find(|path| path.rsplit('.').next() == Some(args.field.as_str())) =>
+            {
                 error.hint(format!("did you mean `{path}`?"))
             }
             (None, false) => error.hint(format!("known values: {}", known.join(", "))),
             (None, true) => error.hint("the part before it has no fields"),
         }
     })?;
-    let here = if args.server { Some(of_site(&args.field, context).await?) } else { None };
+    let here = if args.server {
+        Some(of_site(&args.field, context).await?)
+    } else {
+        None
+    };
     let mut answer = reference::document(&args.field, found);
     answer.defaults = here.as_ref().map(|rows| defaults::list(rows, rows.len()));
     let text = document(format, &answer);
-    let site = here.as_ref().map_or_else(String::new, |rows| defaults::below(rows));
-    context.terminal.print(&text.unwrap_or_else(|| format!("{}{site}", reference::explained(&args.field, found))))?;
+    let site = here
+        .as_ref()
+        .map_or_else(String::new, |rows| defaults::below(rows));
+    context.terminal.print(
+        &text.unwrap_or_else(|| format!("{}{site}", reference::explained(&args.field, found))),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -41,5 +55,8 @@ async fn of_site(field: &str, context: &Context) -> Result<Vec<DefaultRow>, Erro
     let found = stored(connection.site_defaults().await?)?;
     let rows = found.map_or_else(Vec::new, |(site, _)| site.rows());
     let last = field.rsplit('.').next().unwrap_or(field);
-    Ok(rows.into_iter().filter(|row| scope_names(row.field).contains(&last)).collect())
+    Ok(rows
+        .into_iter()
+        .filter(|row| scope_names(row.field).contains(&last))
+        .collect())
 }

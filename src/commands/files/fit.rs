@@ -16,7 +16,9 @@ use gpuctl_view::{Format, document};
 pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let Planned { connection, plans, .. } = planned(&args.files, &args.sets, &args.local.access()?, context).await?;
+    let Planned {
+        connection, plans, ..
+    } = planned(&args.files, &args.sets, &args.local.access()?, context).await?;
     if plans.is_empty() {
         context.terminal.report("no job in these files");
     }
@@ -26,7 +28,8 @@ pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error
         let start = match fit.verdict {
             // Starts of the past were not bound to one value of a label.
             FitVerdict::NotNow if args.by.is_none() => {
-                let past = starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0).await?;
+                let past = starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
+                    .await?;
                 StartForecast::bounded(past, fit.room_by, context.now())
             }
             _ => None,
@@ -39,10 +42,15 @@ pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error
             start,
         });
     }
-    context
-        .terminal
-        .print(&document(format, &items(&rows)).unwrap_or_else(|| text(&rows, args.by.as_deref().unwrap_or_default())))?;
-    let worst = rows.iter().map(|row| row.fit.verdict).max().unwrap_or(FitVerdict::Now);
+    context.terminal.print(
+        &document(format, &items(&rows))
+            .unwrap_or_else(|| text(&rows, args.by.as_deref().unwrap_or_default())),
+    )?;
+    let worst = rows
+        .iter()
+        .map(|row| row.fit.verdict)
+        .max()
+        .unwrap_or(FitVerdict::Now);
     Ok(ExitCode::from(match worst {
         FitVerdict::Now => 0,
         FitVerdict::NotNow => 8,

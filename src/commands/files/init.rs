@@ -10,8 +10,13 @@ use gpuctl_manifest::spec::preset;
 use gpuctl_view::files::reference;
 
 pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Error> {
-    let preset = args.preset.as_deref().and_then(preset::file).map(ToOwned::to_owned);
-    let text = preset.unwrap_or_else(|| reference::starter(args.kind.as_deref().unwrap_or("training")));
+    let preset = args
+        .preset
+        .as_deref()
+        .and_then(preset::file)
+        .map(ToOwned::to_owned);
+    let text =
+        preset.unwrap_or_else(|| reference::starter(args.kind.as_deref().unwrap_or("training")));
     let Some(path) = &args.output else {
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
@@ -22,9 +27,14 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
         false => files::create(path, text.as_bytes()),
     };
     if !written.map_err(|told| Error::new(ErrorName::FileNotWritten, told))? {
-        let error = Error::new(ErrorName::AlreadyExists, format!("there is a file `{shown}` already"));
+        let error = Error::new(
+            ErrorName::AlreadyExists,
+            format!("there is a file `{shown}` already"),
+        );
         return Err(error.hint("--force overwrites it"));
     }
-    context.terminal.note(&format!("{shown} is written; gpuctl validate -f {shown}"));
+    context
+        .terminal
+        .note(&format!("{shown} is written; gpuctl validate -f {shown}"));
     Ok(ExitCode::SUCCESS)
 }

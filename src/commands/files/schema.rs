@@ -16,10 +16,14 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
     let found = match args.output.as_deref() {
         None => schema(args.kind.as_deref()),
         Some(name)
-            if args.lines && !answers::commands().any(|command| command.replace(' ', "-") == name && is_watched(command)) =>
+            if args.lines
+                && !answers::commands()
+                    .any(|command| command.replace(' ', "-") == name && is_watched(command)) =>
         {
             let message = format!("`{name}` has no lines: its command has no `--watch`");
-            return Err(Error::usage(message).hint(format!("`gpuctl schema --output {name}` has its whole answer")));
+            return Err(Error::usage(message).hint(format!(
+                "`gpuctl schema --output {name}` has its whole answer"
+            )));
         }
         Some(name) if args.lines => answers::line(name).expect("clap knows the names"),
         Some(name) => answers::schema(name).expect("clap knows the names"),
@@ -31,8 +35,14 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
 /// Returns true for a command that has `--watch`.
 fn is_watched(command: &str) -> bool {
     let cli = Cli::command();
-    let found = command.split(' ').try_fold(&cli, |at, word| at.find_subcommand(word));
-    found.is_some_and(|command| command.get_arguments().any(|argument| argument.get_id() == "watch"))
+    let found = command
+        .split(' ')
+        .try_fold(&cli, |at, word| at.find_subcommand(word));
+    found.is_some_and(|command| {
+        command
+            .get_arguments()
+            .any(|argument| argument.get_id() == "watch")
+    })
 }
 
 #[cfg(test)]
@@ -46,9 +56,15 @@ mod tests {
 
     /// Returns the words of every command that has `-o json`, joined by `-`.
     fn with_json(command: &Command, words: &[&str], found: &mut BTreeSet<String>) {
-        let formats =
-            command.get_arguments().filter(|argument| argument.get_id() == "output").flat_map(clap::Arg::get_possible_values);
-        if words != ["schema"] && formats.into_iter().any(|format| format.get_name() == "json") {
+        let formats = command
+            .get_arguments()
+            .filter(|argument| argument.get_id() == "output")
+            .flat_map(clap::Arg::get_possible_values);
+        if words != ["schema"]
+            && formats
+                .into_iter()
+                .any(|format| format.get_name() == "json")
+        {
             found.insert(words.join("-"));
         }
         for below in command.get_subcommands() {
@@ -63,30 +79,59 @@ mod tests {
         let names: BTreeSet<String> = answers::names().collect();
         let without: Vec<_> = commands.difference(&names).collect();
         let of_nothing: Vec<_> = names.difference(&commands).collect();
-        assert!(without.is_empty() && of_nothing.is_empty(), "without a schema: {without:?}, without a command: {of_nothing:?}");
+        assert!(
+            without.is_empty() && of_nothing.is_empty(),
+            "without a schema: {without:?}, without a command: {of_nothing:?}"
+        );
     }
 
     #[test]
     fn lines_of_watches_have_the_shape_of_any_row_that_options_choose() {
-        let watched: BTreeSet<&str> = answers::commands().filter(|command| super::is_watched(command)).collect();
-        assert!(watched.contains("get jobs") && watched.contains("score") && !watched.contains("version"), "{watched:?}");
+        let watched: BTreeSet<&str> = answers::commands()
+            .filter(|command| super::is_watched(command))
+            .collect();
+        assert!(
+            watched.contains("get jobs")
+                && watched.contains("score")
+                && !watched.contains("version"),
+            "{watched:?}"
+        );
         for command in watched {
             let line = answers::line(&command.replace(' ', "-")).expect("it has an answer");
-            jsonschema::draft202012::new(&line).unwrap_or_else(|error| panic!("{command}: {error}"));
+            jsonschema::draft202012::new(&line)
+                .unwrap_or_else(|error| panic!("{command}: {error}"));
         }
         let line = answers::line("get-nodes").expect("it has an answer");
-        let rows: Vec<&str> = line["anyOf"].as_array().expect("a list").iter().filter_map(|row| row["$ref"].as_str()).collect();
-        assert!(rows.contains(&"#/$defs/NodeItem") && rows.contains(&"#/$defs/DetailItem"), "{rows:?}");
+        let rows: Vec<&str> = line["anyOf"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|row| row["$ref"].as_str())
+            .collect();
+        assert!(
+            rows.contains(&"#/$defs/NodeItem") && rows.contains(&"#/$defs/DetailItem"),
+            "{rows:?}"
+        );
         let label = serde_json::json!({"deleted": "yes"});
-        let only = serde_json::json!({"$schema": line["$schema"], "properties": line["properties"]});
-        assert!(!jsonschema::draft202012::new(&only).expect("a schema is valid").is_valid(&label));
+        let only =
+            serde_json::json!({"$schema": line["$schema"], "properties": line["properties"]});
+        assert!(
+            !jsonschema::draft202012::new(&only)
+                .expect("a schema is valid")
+                .is_valid(&label)
+        );
     }
 
     #[test]
     fn descriptions_name_no_document_that_users_do_not_have() {
         for name in answers::names() {
-            let schema = answers::schema(&name).expect("the name is one of ours").to_string();
-            assert!(!schema.contains("contract's") && !schema.contains("document's"), "{name}");
+            let schema = answers::schema(&name)
+                .expect("the name is one of ours")
+                .to_string();
+            assert!(
+                !schema.contains("contract's") && !schema.contains("document's"),
+                "{name}"
+            );
         }
     }
 }

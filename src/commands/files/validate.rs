@@ -1,4 +1,5 @@
-//! `gpuctl validate`: reports what is wrong with files, without a cluster or with `--server`. It writes nothing.
+//! `gpuctl validate`: reports what is wrong with files, without a cluster or with `--server`. It
+//! writes nothing.
 
 use std::process::ExitCode;
 
@@ -25,7 +26,8 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     if let Some(check) = args.explain.as_deref().and_then(by_id) {
-        let text = document(format, &validated::check_document(check)).unwrap_or_else(|| validated::explained(check));
+        let text = document(format, &validated::check_document(check))
+            .unwrap_or_else(|| validated::explained(check));
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -42,27 +44,57 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     }
     let (errors, warnings) = validated::counted(&files);
     let answer = document(format, &validated::document(&files, args.strict));
-    context.terminal.print(&answer.unwrap_or_else(|| validated::text(&files, context.terminal.look())))?;
+    context
+        .terminal
+        .print(&answer.unwrap_or_else(|| validated::text(&files, context.terminal.look())))?;
     let bad = errors > 0 || (args.strict && warnings > 0);
-    Ok(if bad { ExitCode::from(ErrorKind::Specification.exit_code()) } else { ExitCode::SUCCESS })
+    Ok(if bad {
+        ExitCode::from(ErrorKind::Specification.exit_code())
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// Returns what can be known of a file by itself.
-fn look(name: &str, access: &FileAccess, context: &Context) -> Result<(Validated, Vec<InputDocument>), Error> {
+fn look(
+    name: &str,
+    access: &FileAccess,
+    context: &Context,
+) -> Result<(Validated, Vec<InputDocument>), Error> {
     let mut one = match inputs::read(&[name.to_owned()], &[], access) {
         Ok(found) => found,
         Err(unreadable) => {
             let error = unreadable.tell(context);
-            let Some(problems) = error.problems else { return Err(error) };
-            return Ok((Validated { problems: *problems, documents: Vec::new(), files: Vec::new() }, Vec::new()));
+            let Some(problems) = error.problems else {
+                return Err(error);
+            };
+            return Ok((
+                Validated {
+                    problems: *problems,
+                    documents: Vec::new(),
+                    files: Vec::new(),
+                },
+                Vec::new(),
+            ));
         }
     };
     let Some(first) = one.documents.first() else {
-        return Err(Error::new(ErrorName::InvalidSpecification, format!("`{name}` has no document")));
+        return Err(Error::new(
+            ErrorName::InvalidSpecification,
+            format!("`{name}` has no document"),
+        ));
     };
     let (file, text) = (first.file.clone(), first.text.clone());
-    let documents: Vec<Document> = one.documents.iter().map(|input| input.document.clone()).collect();
-    let mut list: Vec<Problem> = one.warnings.drain(..).flat_map(|problems| problems.list).collect();
+    let documents: Vec<Document> = one
+        .documents
+        .iter()
+        .map(|input| input.document.clone())
+        .collect();
+    let mut list: Vec<Problem> = one
+        .warnings
+        .drain(..)
+        .flat_map(|problems| problems.list)
+        .collect();
     let silent = silenced(&text);
     list.retain(|problem| !silent.iter().any(|id| id == problem.id));
     list.extend(checks::found(&text, &documents));
@@ -73,51 +105,128 @@ fn look(name: &str, access: &FileAccess, context: &Context) -> Result<(Validated
         }
     }
     list.sort_by_key(|problem| (problem.at, problem.message.clone()));
-    let named = documents.iter().map(|document| (document.kind(), document.name().to_owned())).collect();
-    let files = one.documents.iter().flat_map(|input| input.attached.files.clone()).collect();
-    Ok((Validated { problems: Problems { file, text, list }, documents: named, files }, one.documents))
+    let named = documents
+        .iter()
+        .map(|document| (document.kind(), document.name().to_owned()))
+        .collect();
+    let files = one
+        .documents
+        .iter()
+        .flat_map(|input| input.attached.files.clone())
+        .collect();
+    Ok((
+        Validated {
+            problems: Problems { file, text, list },
+            documents: named,
+            files,
+        },
+        one.documents,
+    ))
 }
 
 /// Returns an error as a problem of its file, at its place where it has one.
 fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
-    let at = error.problems.as_ref().and_then(|problems| problems.list.first()).map(|problem| problem.at);
+    let at = error
+        .problems
+        .as_ref()
+        .and_then(|problems| problems.list.first())
+        .map(|problem| problem.at);
     let message = match &error.problems {
-        Some(problems) => problems.list.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),
+        Some(problems) => problems
+            .list
+            .iter()
+            .map(|problem| problem.message.clone())
+            .collect::<Vec<_>>()
+            .join("; "),
         None => error.to_string(),
     };
-    let notes = error.problems.iter().flat_map(|problems| problems.list.iter().map(|problem| problem.note.clone()));
-    let note = notes.chain(error.hints.clone()).filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ");
-    Problem { at: at.unwrap_or_default(), severity, message, note, id }
+    let notes = error
+        .problems
+        .iter()
+        .flat_map(|problems| problems.list.iter().map(|problem| problem.note.clone()));
+    let note = notes
+        .chain(error.hints.clone())
+        .filter(|note| !note.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ");
+    Problem {
+        at: at.unwrap_or_default(),
+        severity,
+        message,
+        note,
+        id,
+    }
 }
 
 /// Asks the cluster about documents that are valid by themselves.
-async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Context) -> Result<(), Error> {
+async fn ask(
+    inputs: Vec<InputDocument>,
+    files: &mut [Validated],
+    context: &Context,
+) -> Result<(), Error> {
     let connection = context.connect().await?;
     let mut facts = PlanningFacts::of(&connection).await?;
-    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) = inputs.into_iter().partition(|input| job(input).is_none());
+    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
+        inputs.into_iter().partition(|input| job(input).is_none());
     facts.foresee(&shared);
     let mut add = |file: &str, name: &str, mut problem: Problem| {
-        let Some(of) = files.iter_mut().find(|of| of.problems.file == file) else { return };
-        if silenced(&of.problems.text).iter().any(|id| id == problem.id && problem.severity == Severity::Warning) {
+        let Some(of) = files.iter_mut().find(|of| of.problems.file == file) else {
+            return;
+        };
+        if silenced(&of.problems.text)
+            .iter()
+            .any(|id| id == problem.id && problem.severity == Severity::Warning)
+        {
             return;
         }
         if of.documents.len() > 1 {
             problem.message = format!("{name}: {}", problem.message);
         }
         if problem.at == FilePosition::default() {
-            problem.at = FilePosition { line: 1, column: 1, width: 1 };
+            problem.at = FilePosition {
+                line: 1,
+                column: 1,
+                width: 1,
+            };
         }
         of.problems.list.push(problem);
     };
-    let mode = Mode::Apply { force_conflicts: true, replace: true };
-    for (input, FailedDocument { document: DocumentName { name, .. }, error }) in
-        shared::refusals(&shared, &SubmitOptions { mode, ..SubmitOptions::default() }, context).await?
+    let mode = Mode::Apply {
+        force_conflicts: true,
+        replace: true,
+    };
+    for (
+        input,
+        FailedDocument {
+            document: DocumentName { name, .. },
+            error,
+        },
+    ) in shared::refusals(
+        &shared,
+        &SubmitOptions {
+            mode,
+            ..SubmitOptions::default()
+        },
+        context,
+    )
+    .await?
     {
-        add(&input.file, &name, of_error(&error, "cluster", Severity::Error));
+        add(
+            &input.file,
+            &name,
+            of_error(&error, "cluster", Severity::Error),
+        );
     }
-    let how = SubmitOptions { mode, dry_run: Some(DryRun::Server), ..SubmitOptions::default() };
+    let how = SubmitOptions {
+        mode,
+        dry_run: Some(DryRun::Server),
+        ..SubmitOptions::default()
+    };
     let mut judging = Judging::new(&how, &facts, &connection);
-    let named: Vec<(String, String)> = jobs.iter().map(|input| (input.file.clone(), input.document.name().to_owned())).collect();
+    let named: Vec<(String, String)> = jobs
+        .iter()
+        .map(|input| (input.file.clone(), input.document.name().to_owned()))
+        .collect();
     if jobs.is_empty() {
         return Ok(());
     }
@@ -126,25 +235,37 @@ async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Cont
         Err(error) if error.kind == ErrorKind::Unreachable => return Err(error),
         // What is known without the cluster is still told.
         Err(error) => {
-            named.iter().for_each(|(file, name)| add(file, name, of_error(&error, "cluster", Severity::Error)));
+            named.iter().for_each(|(file, name)| {
+                add(file, name, of_error(&error, "cluster", Severity::Error));
+            });
             return Ok(());
         }
     };
-    planned.iter().flatten().for_each(|plan| judging.foresee(plan));
+    planned
+        .iter()
+        .flatten()
+        .for_each(|plan| judging.foresee(plan));
     let there = Namesakes::of(&connection, planned.iter().flatten()).await;
-    let asked = named.into_iter().zip(planned).map(async |((file, name), plan)| {
-        let judged = match plan {
-            Ok(plan) => judging.judge(plan, 0, &there).await,
-            Err(error) => Err(error),
-        };
-        (file, name, judged)
-    });
+    let asked = named
+        .into_iter()
+        .zip(planned)
+        .map(async |((file, name), plan)| {
+            let judged = match plan {
+                Ok(plan) => judging.judge(plan, 0, &there).await,
+                Err(error) => Err(error),
+            };
+            (file, name, judged)
+        });
     let mut answers = SideBySide::new(asked, AT_ONCE);
     while let Some((file, name, judged)) = answers.next().await {
         match judged {
             Ok(judged) => {
                 for warning in judged.warnings {
-                    add(&file, &name, Problem::warning(FilePosition::default(), warning, "").of("cluster-note"));
+                    add(
+                        &file,
+                        &name,
+                        Problem::warning(FilePosition::default(), warning, "").of("cluster-note"),
+                    );
                 }
             }
             Err(error) if matches!(error.kind, ErrorKind::Unreachable) => return Err(error),

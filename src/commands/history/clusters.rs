@@ -10,5 +10,10 @@ use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &GetClusters, context: &Context) -> Result<ExitCode, Error> {
     let (contexts, _) = Connection::contexts(&context.access)?;
-    print(&contexts, args.output.into(), "no context is configured", context)
+    print(
+        &contexts,
+        args.output.into(),
+        "no context is configured",
+        context,
+    )
 }

@@ -1,9 +1,12 @@
-//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list what statistics can be grouped by.
+//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list what statistics
+//! can be grouped by.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::cli::history::dimensions::{GetDimensionKeys, GetDimensionValues, GetNamespaces, LookbackArgs};
+use crate::cli::history::dimensions::{
+    GetDimensionKeys, GetDimensionValues, GetNamespaces, LookbackArgs,
+};
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters};
 use crate::observe::hourly::{Dimension, NONE_SERVED};
@@ -15,54 +18,107 @@ use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::kube_state::About;
 
 pub(crate) async fn namespaces(args: &GetNamespaces, context: &Context) -> Result<ExitCode, Error> {
-    let found = pods(&args.back, context, async |_, namespaces, _, _| Ok(namespaces)).await?;
-    print(&found.into_iter().collect::<Vec<_>>(), args.back.output.into(), "no pod requested GPUs", context)
+    let found = pods(&args.back, context, async |_, namespaces, _, _| {
+        Ok(namespaces)
+    })
+    .await?;
+    print(
+        &found.into_iter().collect::<Vec<_>>(),
+        args.back.output.into(),
+        "no pod requested GPUs",
+        context,
+    )
 }
 
 pub(crate) async fn keys(args: &GetDimensionKeys, context: &Context) -> Result<ExitCode, Error> {
     let named = names(&args.back, args.kind, context).await?;
     let keys: BTreeSet<String> = named.into_iter().map(|(key, _)| key).collect();
-    print(&keys.into_iter().collect::<Vec<_>>(), args.back.output.into(), NONE_SERVED, context)
+    print(
+        &keys.into_iter().collect::<Vec<_>>(),
+        args.back.output.into(),
+        NONE_SERVED,
+        context,
+    )
 }
 
-pub(crate) async fn values(args: &GetDimensionValues, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn values(
+    args: &GetDimensionValues,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     let written = kube_state::written(&args.key);
     let named = names(&args.back, args.kind, context).await?;
-    let values: BTreeSet<String> = named.into_iter().filter(|(key, _)| *key == written).map(|(_, value)| value).collect();
-    print(&values.into_iter().collect::<Vec<_>>(), args.back.output.into(), NONE_SERVED, context)
+    let values: BTreeSet<String> = named
+        .into_iter()
+        .filter(|(key, _)| *key == written)
+        .map(|(_, value)| value)
+        .collect();
+    print(
+        &values.into_iter().collect::<Vec<_>>(),
+        args.back.output.into(),
+        NONE_SERVED,
+        context,
+    )
 }
 
 /// Ten years in seconds.
 const LONGEST: i64 = 315_360_000;
 
 /// Keys with values of pods that requested GPUs.
-pub(crate) async fn names(back: &LookbackArgs, kind: Dimension, context: &Context) -> Result<BTreeSet<(String, String)>, Error> {
+pub(crate) async fn names(
+    back: &LookbackArgs,
+    kind: Dimension,
+    context: &Context,
+) -> Result<BTreeSet<(String, String)>, Error> {
     let (what, before) = match kind {
         Dimension::Label => (About::Labels, "label_"),
         Dimension::Annotation => (About::Annotations, "annotation_"),
     };
-    pods(back, context, async |past, _, pods, (label, seconds, end)| {
-        let found = past.about(what, &pods, &label, seconds, end).await?;
-        Ok(found.iter().flat_map(|series| kube_state::names(series, before)).collect())
-    })
+    pods(
+        back,
+        context,
+        async |past, _, pods, (label, seconds, end)| {
+            let found = past.about(what, &pods, &label, seconds, end).await?;
+            Ok(found
+                .iter()
+                .flat_map(|series| kube_state::names(series, before))
+                .collect())
+        },
+    )
     .await
 }
 
-/// Asks about pods that requested GPUs lately: their namespaces, their names, and where and when to ask for more.
+/// Asks about pods that requested GPUs lately: their namespaces, their names, and where and when to
+/// ask for more.
 async fn pods<T>(
     back: &LookbackArgs,
     context: &Context,
-    ask: impl AsyncFnOnce(&ClusterHistory<'_>, BTreeSet<String>, BTreeSet<String>, (String, i64, UnixSeconds)) -> Result<T, Error>,
+    ask: impl AsyncFnOnce(
+        &ClusterHistory<'_>,
+        BTreeSet<String>,
+        BTreeSet<String>,
+        (String, i64, UnixSeconds),
+    ) -> Result<T, Error>,
 ) -> Result<T, Error> {
     context.terminal.set_format(back.output.into());
     let (cluster, access) = clusters(back.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let seconds = i64::try_from(back.start.as_secs()).unwrap_or(i64::MAX).clamp(60, LONGEST);
+    let seconds = i64::try_from(back.start.as_secs())
+        .unwrap_or(i64::MAX)
+        .clamp(60, LONGEST);
     let end = UnixSeconds::from(context.now());
     let past = ClusterHistory::of(cluster, context, &connection, end - seconds).await?;
-    let answer = past.prometheus.at(&kube_state::holders(seconds), end).await?;
+    let answer = past
+        .prometheus
+        .at(&kube_state::holders(seconds), end)
+        .await?;
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let of = |name: &str| answer.iter().filter_map(|series| kube_state::label(series, name)).map(ToOwned::to_owned).collect();
+    let of = |name: &str| {
+        answer
+            .iter()
+            .filter_map(|series| kube_state::label(series, name))
+            .map(ToOwned::to_owned)
+            .collect()
+    };
     let label = kube_state::label_name(&answer, "pod");
     ask(&past, of("namespace"), of("pod"), (label, seconds, end)).await
 }

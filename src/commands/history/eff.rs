@@ -41,30 +41,61 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let meant = meant(args, &connection).await;
     // The last look is at the end: each tells of the time since the one before.
     let looks = (end - start + STEP - 1) / STEP;
-    let window = Window { start: end - looks * STEP, end, step: STEP };
-    let seen = past.prometheus.range(&kube_state::lives(&meant.name), window).await?;
-    let ours = |series: &&gpuctl_core::model::Series| {
-        meant.namespace.as_deref().is_none_or(|own| kube_state::label(series, "namespace") == Some(own))
+    let window = Window {
+        start: end - looks * STEP,
+        end,
+        step: STEP,
     };
-    let points = || seen.iter().filter(ours).flat_map(|series| &series.points).map(|point| UnixSeconds(point.at / 1000));
-    let (Some(first), Some(last)) = (points().min(), points().max()) else { return Err(meant.nowhere(&args.start)) };
+    let seen = past
+        .prometheus
+        .range(&kube_state::lives(&meant.name), window)
+        .await?;
+    let ours = |series: &&gpuctl_core::model::Series| {
+        meant
+            .namespace
+            .as_deref()
+            .is_none_or(|own| kube_state::label(series, "namespace") == Some(own))
+    };
+    let points = || {
+        seen.iter()
+            .filter(ours)
+            .flat_map(|series| &series.points)
+            .map(|point| UnixSeconds(point.at / 1000))
+    };
+    let (Some(first), Some(last)) = (points().min(), points().max()) else {
+        return Err(meant.nowhere(&args.start));
+    };
     // It began and ended between two looks.
     let pieces = pieces((first - STEP).max(start), (last + STEP).min(end));
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
-    let want = HistoryScope { memory: true, power: true, names: false };
+    let want = HistoryScope {
+        memory: true,
+        power: true,
+        names: false,
+    };
     let one = async |(from, to): (UnixSeconds, UnixSeconds)| {
         let looked = try_join(past.look(from, to, want), past.servers(from, to)).await?;
         bar.inc(1);
         Ok::<_, Error>(looked)
     };
     let mut looked = SideBySide::new(pieces.into_iter().map(one), AT_ONCE);
-    let (mut account, mut works, mut tops) = (GpuHours::default(), Works::new(), BTreeSet::<TopOwner>::new());
+    let (mut account, mut works, mut tops) = (
+        GpuHours::default(),
+        Works::new(),
+        BTreeSet::<TopOwner>::new(),
+    );
     let (mut most, mut pods, mut serving) = (0, BTreeSet::new(), None::<ServingHours>);
     let (mut wait, mut life, mut dropped) = (Wait::default(), None::<(i64, i64)>, 0);
     while let Some(found) = looked.next().await {
         let ((ledger, usage), servers) = found?;
         let is_meant = |tenure: &Allocation| meant.is(&tenure.top);
-        tops.extend(ledger.tenures.iter().filter(|tenure| is_meant(tenure)).map(|tenure| tenure.top.clone()));
+        tops.extend(
+            ledger
+                .tenures
+                .iter()
+                .filter(|tenure| is_meant(tenure))
+                .map(|tenure| tenure.top.clone()),
+        );
         account.add(GpuHours::of(&ledger, &usage, is_meant));
         add_work(&mut works, &ledger, &usage, is_meant);
         if let Some(own) = servers.hours(&ledger, is_meant) {
@@ -75,14 +106,21 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
         dropped += usage.dropped;
         let own = || ledger.tenures.iter().filter(|tenure| is_meant(tenure));
         pods.extend(own().map(|tenure| tenure.pod.clone()));
-        let held = |slot: usize| own().filter(|tenure| tenure.held[slot]).map(Allocation::units).sum::<u64>();
+        let held = |slot: usize| {
+            own()
+                .filter(|tenure| tenure.held[slot])
+                .map(Allocation::units)
+                .sum::<u64>()
+        };
         most = (0..ledger.observed.len()).map(held).fold(most, u64::max);
     }
     drop(looked);
     bar.finish_and_clear();
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
     let mut tops = tops.into_iter();
-    let (Some(top), other) = (tops.next(), tops.next()) else { return Err(meant.nowhere(&args.start)) };
+    let (Some(top), other) = (tops.next(), tops.next()) else {
+        return Err(meant.nowhere(&args.start));
+    };
     if let Some(other) = other {
         let error = Error::usage(format!(
             "`{}` is several: {} {}/{}, {} {}/{}",
@@ -91,7 +129,10 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
         return Err(error.hint("NAMESPACE/NAME, or -n NAMESPACE"));
     }
     let limit = usage_limit(&works);
-    let spread = Spread { most, pods: pods.len() };
+    let spread = Spread {
+        most,
+        pods: pods.len(),
+    };
     let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).unwrap_or_default();
     let answer = Efficiency {
         top,
@@ -104,9 +145,10 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
         works,
         dropped,
     };
-    context
-        .terminal
-        .print(&document(format, &view::document(&answer)).unwrap_or_else(|| view::text(&answer, context.terminal.look())))?;
+    context.terminal.print(
+        &document(format, &view::document(&answer))
+            .unwrap_or_else(|| view::text(&answer, context.terminal.look())),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -120,33 +162,60 @@ struct Meant {
 impl Meant {
     fn is(&self, top: &TopOwner) -> bool {
         top.name == self.name
-            && self.namespace.as_ref().is_none_or(|namespace| *namespace == top.namespace)
+            && self
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| *namespace == top.namespace)
             && self.kind.as_ref().is_none_or(|kind| *kind == top.kind)
     }
 
     fn nowhere(&self, start: &str) -> Error {
-        let place = self.namespace.as_ref().map_or(String::new(), |namespace| format!(" in {namespace}"));
+        let place = self
+            .namespace
+            .as_ref()
+            .map_or(String::new(), |namespace| format!(" in {namespace}"));
         let error = Error::new(
             ErrorName::NotFound,
-            format!("`{}`{place} held no GPU since {start}, as far as Prometheus knows", self.name),
+            format!(
+                "`{}`{place} held no GPU since {start}, as far as Prometheus knows",
+                self.name
+            ),
         );
         error.hint("--start 30d looks further back; `gpuctl stats workloads` lists what there was")
     }
 }
 
 async fn meant(args: &Eff, connection: &Connection) -> Meant {
-    let own = connection.namespace_is_explicit.then(|| connection.namespace.clone());
+    let own = connection
+        .namespace_is_explicit
+        .then(|| connection.namespace.clone());
     if let Some((namespace, name)) = args.name.split_once('/') {
-        return Meant { namespace: Some(namespace.to_owned()), kind: None, name: name.to_owned() };
+        return Meant {
+            namespace: Some(namespace.to_owned()),
+            kind: None,
+            name: name.to_owned(),
+        };
     }
-    let is_uid = args.name.len() == 36 && args.name.bytes().filter(|byte| *byte == b'-').count() == 4;
+    let is_uid =
+        args.name.len() == 36 && args.name.bytes().filter(|byte| *byte == b'-').count() == 4;
     if is_uid {
-        let found = uids(connection, UnixSeconds::NEVER).await.into_iter().find(|(_, uid)| *uid == args.name);
+        let found = uids(connection, UnixSeconds::NEVER)
+            .await
+            .into_iter()
+            .find(|(_, uid)| *uid == args.name);
         if let Some(((namespace, kind, name), _)) = found {
-            return Meant { namespace: Some(namespace), kind: Some(kind), name };
+            return Meant {
+                namespace: Some(namespace),
+                kind: Some(kind),
+                name,
+            };
         }
     }
-    Meant { namespace: own, kind: None, name: args.name.clone() }
+    Meant {
+        namespace: own,
+        kind: None,
+        name: args.name.clone(),
+    }
 }
 
 /// Time from the first request to the first device.
@@ -158,7 +227,11 @@ struct Wait {
 
 impl Wait {
     fn add(&mut self, ledger: &AllocationHistory, is_meant: impl Fn(&Allocation) -> bool) {
-        let own: Vec<&Allocation> = ledger.tenures.iter().filter(|tenure| is_meant(tenure)).collect();
+        let own: Vec<&Allocation> = ledger
+            .tenures
+            .iter()
+            .filter(|tenure| is_meant(tenure))
+            .collect();
         for slot in 0..ledger.observed.len() {
             if own.iter().any(|tenure| tenure.held[slot]) {
                 self.over = true;
@@ -171,19 +244,34 @@ impl Wait {
 }
 
 /// Returns the first and the last slot in which it held a GPU, in Unix milliseconds.
-fn spanned(life: Option<(i64, i64)>, ledger: &AllocationHistory, is_meant: impl Fn(&Allocation) -> bool) -> Option<(i64, i64)> {
-    let own: Vec<&Allocation> = ledger.tenures.iter().filter(|tenure| is_meant(tenure)).collect();
+fn spanned(
+    life: Option<(i64, i64)>,
+    ledger: &AllocationHistory,
+    is_meant: impl Fn(&Allocation) -> bool,
+) -> Option<(i64, i64)> {
+    let own: Vec<&Allocation> = ledger
+        .tenures
+        .iter()
+        .filter(|tenure| is_meant(tenure))
+        .collect();
     let held = |slot: &usize| own.iter().any(|tenure| tenure.held[*slot]);
     let slots: Vec<usize> = (0..ledger.observed.len()).filter(held).collect();
-    let (Some(first), Some(last)) = (slots.first(), slots.last()) else { return life };
-    let time = |slot: usize| ledger.stretch.start + i64::try_from(slot).unwrap_or(i64::MAX) * ledger.slot;
+    let (Some(first), Some(last)) = (slots.first(), slots.last()) else {
+        return life;
+    };
+    let time =
+        |slot: usize| ledger.stretch.start + i64::try_from(slot).unwrap_or(i64::MAX) * ledger.slot;
     let (from, to) = (time(*first), time(last + 1).min(ledger.stretch.end));
     Some(life.map_or((from, to), |(begin, _)| (begin, to)))
 }
 
 /// Returns what its devices may draw, when they are all of one model that is known.
 fn usage_limit(works: &Works) -> Option<Watts> {
-    let mut limits = works.values().map(|work| work.model.as_deref().and_then(gpuctl_core::stats::exporters::limits::watts));
+    let mut limits = works.values().map(|work| {
+        work.model
+            .as_deref()
+            .and_then(gpuctl_core::stats::exporters::limits::watts)
+    });
     let first = limits.next()??;
     limits.all(|limit| limit == Some(first)).then_some(first)
 }

@@ -1,4 +1,5 @@
-//! `gpuctl snapshot`: prints who held which GPUs at one time or at many, from kube-state-metrics alone.
+//! `gpuctl snapshot`: prints who held which GPUs at one time or at many, from kube-state-metrics
+//! alone.
 
 use std::process::ExitCode;
 
@@ -39,30 +40,53 @@ async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
     let connection = Connection::open(&access).await?;
     let now = UnixSeconds::from(context.now());
     let past = ClusterHistory::of(cluster, context, &connection, now - LATEST).await?;
-    let want = HistoryScope { names: args.annotation.is_some(), ..HistoryScope::default() };
+    let want = HistoryScope {
+        names: args.annotation.is_some(),
+        ..HistoryScope::default()
+    };
     let annotation = args.annotation.as_deref().map(kube_state::written);
     let uids = uids(&connection, now).await;
-    let details = Details { uids: &uids, annotation: annotation.as_deref() };
+    let details = Details {
+        uids: &uids,
+        annotation: annotation.as_deref(),
+    };
     let mut found = None;
     // A cluster that is younger than the last five minutes has none there.
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
         let (ledger, usage) = past.look(time - STEP, time, want).await?;
         if ledger.looks() > 0 {
-            let at = At { cluster: &past.cluster, time: time.timestamp(), ledger: &ledger, usage: &usage };
+            let at = At {
+                cluster: &past.cluster,
+                time: time.timestamp(),
+                ledger: &ledger,
+                usage: &usage,
+            };
             found = Some(view::snapshot(&at, Some(details), true));
             break;
         }
     }
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let Some(found) = found else { return Err(silent(&past)) };
-    context.terminal.print(&document(format, &found).unwrap_or_else(|| view::text(&found, context.terminal.look())))?;
+    let Some(found) = found else {
+        return Err(silent(&past));
+    };
+    context.terminal.print(
+        &document(format, &found).unwrap_or_else(|| view::text(&found, context.terminal.look())),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the error for a time without kube-state-metrics: nobody knows who held what.
 fn silent(past: &ClusterHistory<'_>) -> Error {
-    let error = Error::new(ErrorName::NoHistory, format!("Prometheus at {} has no data about pods", past.prometheus.server));
-    error.hint("it has to scrape kube-state-metrics; `gpuctl get nodes` shows the present without it")
+    let error = Error::new(
+        ErrorName::NoHistory,
+        format!(
+            "Prometheus at {} has no data about pods",
+            past.prometheus.server
+        ),
+    );
+    error.hint(
+        "it has to scrape kube-state-metrics; `gpuctl get nodes` shows the present without it",
+    )
 }
 
 async fn list(args: &SnapshotList, context: &Context) -> Result<ExitCode, Error> {
@@ -72,7 +96,9 @@ async fn list(args: &SnapshotList, context: &Context) -> Result<ExitCode, Error>
         let mut rows = read(args, context).await?;
         match args.list.sort_by {
             None | Some(SnapshotSortKey::Time) => {}
-            Some(SnapshotSortKey::Held) => rows.sort_by_key(|row| std::cmp::Reverse(row.allocated())),
+            Some(SnapshotSortKey::Held) => {
+                rows.sort_by_key(|row| std::cmp::Reverse(row.allocated()));
+            }
         }
         let rows = options.page.of(rows);
         let names = rows.iter().map(view::Snapshot::name).collect();
@@ -89,29 +115,50 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection, start).await?;
-    let uids = if args.details { uids(&connection, start).await } else { Uids::new() };
+    let uids = if args.details {
+        uids(&connection, start).await
+    } else {
+        Uids::new()
+    };
     let annotation = args.annotation.as_deref().map(kube_state::written);
-    let details = args.details.then_some(Details { uids: &uids, annotation: annotation.as_deref() });
+    let details = args.details.then_some(Details {
+        uids: &uids,
+        annotation: annotation.as_deref(),
+    });
     let times: Vec<UnixSeconds> = (start.spans_of(args.step)..=last.spans_of(args.step))
         .map(|number| UnixSeconds(number * args.step))
         .filter(|time| (start..=last).contains(time))
         .collect();
-    // What is asked for together: a snapshot looks back, so one on the hour belongs to the hour before.
+    // What is asked for together: a snapshot looks back, so one on the hour belongs to the hour
+    // before.
     let hour = |time: &UnixSeconds| (*time - 1).spans_of(HOUR);
-    let groups: Vec<Vec<UnixSeconds>> = times.chunk_by(|a, b| hour(a) == hour(b)).map(<[_]>::to_vec).collect();
+    let groups: Vec<Vec<UnixSeconds>> = times
+        .chunk_by(|a, b| hour(a) == hour(b))
+        .map(<[_]>::to_vec)
+        .collect();
     let bar = context.terminal.progress(groups.len() as u64, "hours");
-    let want = HistoryScope { names: args.annotation.is_some(), ..HistoryScope::default() };
+    let want = HistoryScope {
+        names: args.annotation.is_some(),
+        ..HistoryScope::default()
+    };
     let of_group = async |times: Vec<UnixSeconds>| {
         let (first, last) = (times[0] - STEP, times[times.len() - 1]);
         let (ledger, usage) = past.look(first, last, want).await?;
         bar.inc(1);
         let one = |time: &UnixSeconds| {
-            let at = At { cluster: &past.cluster, time: time.timestamp(), ledger: &ledger, usage: &usage };
+            let at = At {
+                cluster: &past.cluster,
+                time: time.timestamp(),
+                ledger: &ledger,
+                usage: &usage,
+            };
             view::snapshot(&at, details, false)
         };
         Ok::<_, Error>(times.iter().map(one).collect::<Vec<_>>())
     };
-    let found = SideBySide::new(groups.into_iter().map(of_group), AT_ONCE).all_or_error().await;
+    let found = SideBySide::new(groups.into_iter().map(of_group), AT_ONCE)
+        .all_or_error()
+        .await;
     bar.finish_and_clear();
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
     Ok(found?.into_iter().flatten().collect())

@@ -1,11 +1,14 @@
-//! `gpuctl stats`: prints hourly rows of the cluster, its namespaces, the values of a label, or its workloads.
+//! `gpuctl stats`: prints hourly rows of the cluster, its namespaces, the values of a label, or its
+//! workloads.
 
 use std::process::ExitCode;
 
 use jiff::Timestamp;
 
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::history::stats::{Direction, HourArgs, StatsCommand, StatsSortKey, WorkloadStatsArgs};
+use crate::cli::history::stats::{
+    Direction, HourArgs, StatsCommand, StatsSortKey, WorkloadStatsArgs,
+};
 use crate::context::Context;
 use crate::observe::history::clusters;
 use crate::observe::hourly::{NONE_SERVED, RowQuery, of_cluster};
@@ -22,14 +25,42 @@ const HOUR: i64 = 3600;
 
 pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCode, Error> {
     let (hours, question) = match args {
-        StatsCommand::Cluster(of) => (&of.hours, RowQuery { kind: RowKind::Cluster, namespace: None, dimension: None }),
-        StatsCommand::Namespaces(of) => (&of.hours, RowQuery { kind: RowKind::Namespaces, namespace: None, dimension: None }),
+        StatsCommand::Cluster(of) => (
+            &of.hours,
+            RowQuery {
+                kind: RowKind::Cluster,
+                namespace: None,
+                dimension: None,
+            },
+        ),
+        StatsCommand::Namespaces(of) => (
+            &of.hours,
+            RowQuery {
+                kind: RowKind::Namespaces,
+                namespace: None,
+                dimension: None,
+            },
+        ),
         StatsCommand::Labels(of) => {
             let dimension = Some((of.dimension_type, of.dimension_key.as_str()));
             let namespace = context.access.namespace.as_deref();
-            (&of.hours, RowQuery { kind: RowKind::Labels, namespace, dimension })
+            (
+                &of.hours,
+                RowQuery {
+                    kind: RowKind::Labels,
+                    namespace,
+                    dimension,
+                },
+            )
         }
-        StatsCommand::Workloads(of) => (&of.hours, RowQuery { kind: RowKind::Workloads, namespace: None, dimension: None }),
+        StatsCommand::Workloads(of) => (
+            &of.hours,
+            RowQuery {
+                kind: RowKind::Workloads,
+                namespace: None,
+                dimension: None,
+            },
+        ),
     };
     let options = hours.options();
     context.terminal.set_format(options.format);
@@ -38,10 +69,21 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
     let chosen = clusters(hours.cluster.as_deref(), hours.all_contexts, context)?;
     let (mut rows, mut failed, several) = (Vec::new(), None, chosen.len() > 1);
     for (cluster, access) in chosen {
-        match of_cluster(&question, cluster.clone(), &access, (first, last, now), hours.no_cache, context).await {
+        match of_cluster(
+            &question,
+            cluster.clone(),
+            &access,
+            (first, last, now),
+            hours.no_cache,
+            context,
+        )
+        .await
+        {
             Ok(found) => rows.extend(found),
             Err(error) if several => {
-                context.terminal.warn(&format!("{cluster} is skipped: {error}"));
+                context
+                    .terminal
+                    .warn(&format!("{cluster} is skipped: {error}"));
                 failed = Some(error);
             }
             Err(error) => return Err(error),
@@ -51,10 +93,15 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
         return Err(error);
     }
     if context.access.namespace.is_some() {
-        rows.retain(|row| row.namespace().is_none_or(|own| Some(own) == context.access.namespace.as_deref()));
+        rows.retain(|row| {
+            row.namespace()
+                .is_none_or(|own| Some(own) == context.access.namespace.as_deref())
+        });
     }
     if let StatsCommand::Labels(of) = args {
-        rows.retain(|row| of.dimension_value.is_none() || of.dimension_value.as_deref() == row.dimension_value());
+        rows.retain(|row| {
+            of.dimension_value.is_none() || of.dimension_value.as_deref() == row.dimension_value()
+        });
     }
     let descending = match args {
         StatsCommand::Workloads(of) => {
@@ -63,19 +110,38 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
         }
         _ => false,
     };
-    sort(&mut rows, hours.sort_by.unwrap_or(StatsSortKey::Time), descending);
+    sort(
+        &mut rows,
+        hours.sort_by.unwrap_or(StatsSortKey::Time),
+        descending,
+    );
     list::run(&options, context, async |_: Round<'_>| {
-        let none = if question.kind == RowKind::Labels { NONE_SERVED } else { "no GPU was requested in these hours" };
+        let none = if question.kind == RowKind::Labels {
+            NONE_SERVED
+        } else {
+            "no GPU was requested in these hours"
+        };
         let rows = std::mem::take(&mut rows);
         let listing = match args {
             StatsCommand::Workloads(_) => page(rows, &options, context),
             _ => {
-                let curve_wanted = question.kind == RowKind::Cluster && options.format == Format::Table;
-                let curve =
-                    if curve_wanted { view::curve(&rows, first, last.min(now), context.terminal.look()) } else { String::new() };
+                let curve_wanted =
+                    question.kind == RowKind::Cluster && options.format == Format::Table;
+                let curve = if curve_wanted {
+                    view::curve(&rows, first, last.min(now), context.terminal.look())
+                } else {
+                    String::new()
+                };
                 let rows = options.page.of(rows);
                 Listing::new(&options, &rows, "", names(&rows), |format, headers| {
-                    curve + &view::table(question.kind, &rows, format, headers, context.terminal.look())
+                    curve
+                        + &view::table(
+                            question.kind,
+                            &rows,
+                            format,
+                            headers,
+                            context.terminal.look(),
+                        )
                 })
             }
         };
@@ -86,26 +152,62 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
 
 /// Returns `HOUR NAME` of each row, which no two rows of a cluster share.
 fn names(rows: &[HourlyRow]) -> Vec<String> {
-    rows.iter().map(|row| format!("{} {}", row.hour(), row.name())).collect()
+    rows.iter()
+        .map(|row| format!("{} {}", row.hour(), row.name()))
+        .collect()
 }
 
 /// Returns the document's page of workloads: the first one of 20 rows when none was asked for.
 fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listing {
     let total = rows.len();
     // A program gets everything unless it asks for a page.
-    let whole = options.page.number.is_none() && options.page.size.is_none() && !context.terminal.out_is_terminal();
-    let usual = if whole { u32::try_from(total).unwrap_or(u32::MAX).max(PAGE_SIZE) } else { PAGE_SIZE };
-    let (number, size) = (options.page.number.unwrap_or(1) as usize, options.page.size.unwrap_or(usual) as usize);
-    let data = Page { number: Some(options.page.number.unwrap_or(1)), usual, ..options.page }.of(rows);
+    let whole = options.page.number.is_none()
+        && options.page.size.is_none()
+        && !context.terminal.out_is_terminal();
+    let usual = if whole {
+        u32::try_from(total).unwrap_or(u32::MAX).max(PAGE_SIZE)
+    } else {
+        PAGE_SIZE
+    };
+    let (number, size) = (
+        options.page.number.unwrap_or(1) as usize,
+        options.page.size.unwrap_or(usual) as usize,
+    );
+    let data = Page {
+        number: Some(options.page.number.unwrap_or(1)),
+        usual,
+        ..options.page
+    }
+    .of(rows);
     let (shown, pages) = (data.len(), total.div_ceil(size));
-    let page = view::RowPage { total, page: number, page_size: size, total_pages: pages, data };
+    let page = view::RowPage {
+        total,
+        page: number,
+        page_size: size,
+        total_pages: pages,
+        data,
+    };
     if shown < total {
         let range = format!("page {number} of {pages}, {shown} of {total} rows");
-        context.terminal.announce(&format!("{range}; --page and --page-size show others"));
+        context
+            .terminal
+            .announce(&format!("{range}; --page and --page-size show others"));
     }
-    Listing::new(options, &page, "data", names(&page.data), |format, headers| {
-        view::table(RowKind::Workloads, &page.data, format, headers, context.terminal.look())
-    })
+    Listing::new(
+        options,
+        &page,
+        "data",
+        names(&page.data),
+        |format, headers| {
+            view::table(
+                RowKind::Workloads,
+                &page.data,
+                format,
+                headers,
+                context.terminal.look(),
+            )
+        },
+    )
 }
 
 fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
@@ -114,19 +216,28 @@ fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
         StatsSortKey::Time if descending => rows.sort_by_key(|row| std::cmp::Reverse(row.hour())),
         StatsSortKey::Time => {}
         StatsSortKey::Name => rows.sort_by(|a, b| a.name().cmp(b.name())),
-        StatsSortKey::Held => rows.sort_by(|a, b| b.allocated().unwrap_or(-1.0).total_cmp(&a.allocated().unwrap_or(-1.0))),
-        StatsSortKey::Utilization => rows.sort_by(|a, b| match (a.avg_utilization(), b.avg_utilization()) {
-            (Some(a), Some(b)) if descending => b.0.total_cmp(&a.0),
-            (Some(a), Some(b)) => a.0.total_cmp(&b.0),
-            // Unknown comes last, whatever the direction.
-            (a, b) => a.is_none().cmp(&b.is_none()),
+        StatsSortKey::Held => rows.sort_by(|a, b| {
+            b.allocated()
+                .unwrap_or(-1.0)
+                .total_cmp(&a.allocated().unwrap_or(-1.0))
         }),
+        StatsSortKey::Utilization => {
+            rows.sort_by(|a, b| match (a.avg_utilization(), b.avg_utilization()) {
+                (Some(a), Some(b)) if descending => b.0.total_cmp(&a.0),
+                (Some(a), Some(b)) => a.0.total_cmp(&b.0),
+                // Unknown comes last, whatever the direction.
+                (a, b) => a.is_none().cmp(&b.is_none()),
+            });
+        }
     }
 }
 
 impl HourArgs {
     fn options(&self) -> ListOptions {
-        ListOptions { page: self.page.page(PAGE_SIZE), ..self.print.options() }
+        ListOptions {
+            page: self.page.page(PAGE_SIZE),
+            ..self.print.options()
+        }
     }
 
     /// Returns the first hour that begins at or after the start, and the end.
@@ -139,15 +250,27 @@ impl HourArgs {
 
 impl WorkloadStatsArgs {
     fn is_meant(&self, row: &HourlyRow) -> bool {
-        let HourlyRow::Workload(row) = row else { return false };
-        self.workload_name.as_ref().is_none_or(|name| row.workload_name == *name)
-            && self.workload_type.as_ref().is_none_or(|kind| row.workload_type.eq_ignore_ascii_case(kind))
+        let HourlyRow::Workload(row) = row else {
+            return false;
+        };
+        self.workload_name
+            .as_ref()
+            .is_none_or(|name| row.workload_name == *name)
+            && self
+                .workload_type
+                .as_ref()
+                .is_none_or(|kind| row.workload_type.eq_ignore_ascii_case(kind))
     }
 
-    /// Returns true when the order descends: by default the newest hour and the lowest utilization come first.
+    /// Returns true when the order descends: by default the newest hour and the lowest utilization
+    /// come first.
     fn is_descending(&self) -> bool {
         let by_utilization = self.hours.sort_by == Some(StatsSortKey::Utilization);
-        let usual = if by_utilization { Direction::Asc } else { Direction::Desc };
+        let usual = if by_utilization {
+            Direction::Asc
+        } else {
+            Direction::Desc
+        };
         self.order_direction.unwrap_or(usual) == Direction::Desc
     }
 }

@@ -14,7 +14,12 @@ pub(crate) async fn run(args: &Who, context: &Context) -> Result<ExitCode, Error
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let (node, device) = &args.gpu;
-    let found = look(args.at.as_deref(), context, |then| view::device(then, node, device.index)).await?;
-    context.terminal.print(&document(format, &found).unwrap_or_else(|| view::sentence(&found)))?;
+    let found = look(args.at.as_deref(), context, |then| {
+        view::device(then, node, device.index)
+    })
+    .await?;
+    context
+        .terminal
+        .print(&document(format, &found).unwrap_or_else(|| view::sentence(&found)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,5 +11,15 @@ pub(crate) async fn run(args: &Attach, context: &Context) -> Result<ExitCode, Er
     context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.note("Ctrl-C detaches; the job continues");
     // The containers of jobs have neither a terminal nor stdin that could be joined.
-    within(&args.target.name, args.target.choice(), None, Wants { stdin: false, tty: false }, context).await
+    within(
+        &args.target.name,
+        args.target.choice(),
+        None,
+        Wants {
+            stdin: false,
+            tty: false,
+        },
+        context,
+    )
+    .await
 }

@@ -66,20 +66,43 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
             return Err(Error::usage("source and destination are both in a job")
                 .hint("copy to this machine first, or write the local path as `./NAME`"));
         }
-        (None, None) => return Err(Error::usage("neither source nor destination is in a job").hint("gpuctl cp JOB:/path ./path")),
+        (None, None) => {
+            return Err(Error::usage("neither source nor destination is in a job")
+                .hint("gpuctl cp JOB:/path ./path"));
+        }
     };
     if path.is_empty() {
         return Err(Error::usage(format!("`{job}:` has no path")).hint(format!("{job}:/workspace")));
     }
     let connection = context.connect().await?;
     let job = lookup::job(&connection, job, Purpose::Change).await?;
-    let choice = ContainerChoice { rank: args.rank, pod: args.pod.as_deref(), container: args.container.as_deref() };
+    let choice = ContainerChoice {
+        rank: args.rank,
+        pod: args.pod.as_deref(),
+        container: args.container.as_deref(),
+    };
     let pod = pod(&job, choice)?;
-    let container = choice.container.unwrap_or_else(|| pod.own_container()).to_owned();
-    let inside = Inside { connection: &connection, namespace: &job.namespace, pod, container: &container, context };
-    let copied = if download { inside.download(path, &args.to).await? } else { inside.upload(&args.from, path).await? };
+    let container = choice
+        .container
+        .unwrap_or_else(|| pod.own_container())
+        .to_owned();
+    let inside = Inside {
+        connection: &connection,
+        namespace: &job.namespace,
+        pod,
+        container: &container,
+        context,
+    };
+    let copied = if download {
+        inside.download(path, &args.to).await?
+    } else {
+        inside.upload(&args.from, path).await?
+    };
     let skipped = &copied.skipped;
-    skipped.first.iter().for_each(|one| context.terminal.warn(&format!("left out {one}")));
+    skipped
+        .first
+        .iter()
+        .for_each(|one| context.terminal.warn(&format!("left out {one}")));
     let unnamed = skipped.count - skipped.first.len() as u64;
     if unnamed > 0 {
         context.terminal.warn(&format!("left out {unnamed} more"));
@@ -93,8 +116,14 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
         skipped: copied.skipped.first,
         skipped_count: copied.skipped.count,
     };
-    context.terminal.print(&document(args.output.into(), &answer).unwrap_or_else(|| copied::text(&answer)))?;
-    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
+    context
+        .terminal
+        .print(&document(args.output.into(), &answer).unwrap_or_else(|| copied::text(&answer)))?;
+    Ok(if whole {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(ErrorKind::Request.exit_code())
+    })
 }
 
 struct Inside<'a> {
@@ -106,7 +135,8 @@ struct Inside<'a> {
 }
 
 impl Inside<'_> {
-    /// Runs a command; what it says as an error comes back with its end. A `sink` that takes no more ends it.
+    /// Runs a command; what it says as an error comes back with its end. A `sink` that takes no
+    /// more ends it.
     async fn command(
         &self,
         command: &[&str],
@@ -135,7 +165,11 @@ impl Inside<'_> {
             stdin: input.is_some(),
             tty: false,
         };
-        let session = self.connection.start(&call).await.map_err(|failure| from_node(failure, self.pod))?;
+        let session = self
+            .connection
+            .start(&call)
+            .await
+            .map_err(|failure| from_node(failure, self.pod))?;
         let input = input.unwrap_or_else(|| mpsc::channel(1).1);
         let ending = session
             .run_slowly(input, async |stream, bytes: &[u8]| match stream {
@@ -161,7 +195,8 @@ impl Inside<'_> {
         let spinner = self.context.terminal.spinner();
         let mut bytes = 0;
         let command = ["tar", "cf", "-", "-C", folder, name.as_str()];
-        let spinner_message = |bytes| spinner.set_message(format!("{path}: {}", copied::size(bytes)));
+        let spinner_message =
+            |bytes| spinner.set_message(format!("{path}: {}", copied::size(bytes)));
         let ended = {
             let mut running = pin!(self.command(&command, None, async move |piece: &[u8]| {
                 bytes += piece.len() as u64;
@@ -184,44 +219,82 @@ impl Inside<'_> {
             }
         };
         spinner.finish_and_clear();
-        let failed = || Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied"));
-        let Some((ended, staged)) = ended else { return Err(unpacking.abort().await) };
+        let failed = || {
+            Error::new(
+                ErrorName::CopyFailed,
+                format!("`{path}` could not be copied"),
+            )
+        };
+        let Some((ended, staged)) = ended else {
+            return Err(unpacking.abort().await);
+        };
         let (ending, said) = match ended {
             Some(ended) => ended?,
             None => (SessionEnd::Unread, String::new()),
         };
         let complaint = ContainerComplaint::of_tar(&said);
         match (ending, staged) {
-            (SessionEnd::Exit(0), Ok(staged)) => {
-                unpacking.place(staged, &to, signal).await?.map_err(|error| failed().cause(error.to_string()))
-            }
+            (SessionEnd::Exit(0), Ok(staged)) => unpacking
+                .place(staged, &to, signal)
+                .await?
+                .map_err(|error| failed().cause(error.to_string())),
             // tar says so of a file that was written to meanwhile, as checkpoints and logs are.
             (SessionEnd::Exit(1), Ok(staged)) if complaint == Some(ContainerComplaint::Changed) => {
-                self.context.terminal.warn(&format!("the file changed while it was copied: {said}"));
-                unpacking.place(staged, &to, signal).await?.map_err(|error| failed().cause(error.to_string()))
+                self.context
+                    .terminal
+                    .warn(&format!("the file changed while it was copied: {said}"));
+                unpacking
+                    .place(staged, &to, signal)
+                    .await?
+                    .map_err(|error| failed().cause(error.to_string()))
             }
-            (_, Err(error)) if !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other) => {
+            (_, Err(error))
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::Other
+                ) =>
+            {
                 Err(failed().cause(error.to_string()))
             }
             (SessionEnd::Exit(_), Err(_)) if complaint == Some(ContainerComplaint::NoFile) => {
-                Err(Error::new(ErrorName::FileNotFound, format!("there is no `{path}` in the job")).cause(said))
+                Err(Error::new(
+                    ErrorName::FileNotFound,
+                    format!("there is no `{path}` in the job"),
+                )
+                .cause(said))
             }
             (SessionEnd::Exit(0), Err(error)) => Err(failed().cause(error.to_string())),
-            (SessionEnd::Unread, Ok(_)) => Err(failed().cause("tar in the container did not exit after its archive")),
+            (SessionEnd::Unread, Ok(_)) => {
+                Err(failed().cause("tar in the container did not exit after its archive"))
+            }
             (ending, _) => Err(of_tar(ending, said, path)),
         }
     }
 
     async fn upload(&self, from: &str, path: &str) -> Result<Copied, Error> {
         let missing = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => Error::new(ErrorName::FileNotFound, format!("there is no `{from}` here")),
-            _ => Error::new(ErrorName::CopyFailed, format!("`{from}` could not be copied")).cause(error.to_string()),
+            io::ErrorKind::NotFound => Error::new(
+                ErrorName::FileNotFound,
+                format!("there is no `{from}` here"),
+            ),
+            _ => Error::new(
+                ErrorName::CopyFailed,
+                format!("`{from}` could not be copied"),
+            )
+            .cause(error.to_string()),
         };
         let file = is_file(from).map_err(missing)?;
         let own_name = Path::new(from).file_name().and_then(|name| name.to_str());
-        let is_folder = self.command(&["test", "-d", path], None, async |_| true).await?.0 == SessionEnd::Exit(0);
+        let is_folder = self
+            .command(&["test", "-d", path], None, async |_| true)
+            .await?
+            .0
+            == SessionEnd::Exit(0);
         if !is_folder && path.ends_with('/') {
-            return Err(Error::new(ErrorName::FileNotFound, format!("there is no folder `{path}` in {}", self.pod.name)));
+            return Err(Error::new(
+                ErrorName::FileNotFound,
+                format!("there is no folder `{path}` in {}", self.pod.name),
+            ));
         }
         let (folder, name) = match (is_folder, own_name) {
             (true, Some(name)) => (path.trim_end_matches('/'), name),
@@ -233,7 +306,11 @@ impl Inside<'_> {
         };
         let folder = if folder.is_empty() { "/" } else { folder };
         // A file takes its name only when it is whole; a folder grows in place.
-        let arriving = if file { format!(".gpuctl-cp-{}", suffix()) } else { name.to_owned() };
+        let arriving = if file {
+            format!(".gpuctl-cp-{}", suffix())
+        } else {
+            name.to_owned()
+        };
         let (temporary, place) = (format!("{folder}/{arriving}"), format!("{folder}/{name}"));
         let (sent, is_interrupted) = tokio::select! {
             sent = self.send(from, folder, &arriving, path) => (sent, false),
@@ -245,9 +322,15 @@ impl Inside<'_> {
                 Err(_) => ["rm", "-f", "--", &temporary].to_vec(),
             };
             let within = if is_interrupted { CLEANUP } else { LAST_WORDS };
-            let moved = tokio::time::timeout(within, self.command(&last, None, async |_| true)).await;
+            let moved =
+                tokio::time::timeout(within, self.command(&last, None, async |_| true)).await;
             if sent.is_ok() {
-                let lost = || Error::new(ErrorName::ConnectionLost, "lost the connection while copying");
+                let lost = || {
+                    Error::new(
+                        ErrorName::ConnectionLost,
+                        "lost the connection while copying",
+                    )
+                };
                 let (ending, said) = moved.map_err(|_| lost())??;
                 if ending != SessionEnd::Exit(0) {
                     return Err(of_tar(ending, said, path));
@@ -258,22 +341,41 @@ impl Inside<'_> {
     }
 
     /// Sends the archive to a tar that unpacks it in `folder`.
-    async fn send(&self, from: &str, folder: &str, name: &str, path: &str) -> Result<Copied, Error> {
+    async fn send(
+        &self,
+        from: &str,
+        folder: &str,
+        name: &str,
+        path: &str,
+    ) -> Result<Copied, Error> {
         let (sender, receiver) = mpsc::channel(PIECES);
         let (source, inside) = (from.to_owned(), name.to_owned());
         let (done, mut packed) = oneshot::channel();
         let (open, taken) = (sender.clone(), Arc::new(AtomicU64::new(0)));
         let counter = Arc::clone(&taken);
         std::thread::spawn(move || {
-            let sink = io::BufWriter::with_capacity(64 << 10, Sink { sender, taken: counter });
+            let sink = io::BufWriter::with_capacity(
+                64 << 10,
+                Sink {
+                    sender,
+                    taken: counter,
+                },
+            );
             let _ = done.send(pack(Path::new(&source), &inside, sink));
         });
         let extracting = ["tar", "xmf", "-", "-C", folder];
         let said = RefCell::default();
-        let mut running = pin!(self.command_saying(&extracting, Some(receiver), async |_| true, &said));
-        let failed = || Error::new(ErrorName::CopyFailed, format!("`{from}` could not be copied"));
+        let mut running =
+            pin!(self.command_saying(&extracting, Some(receiver), async |_| true, &said));
+        let failed = || {
+            Error::new(
+                ErrorName::CopyFailed,
+                format!("`{from}` could not be copied"),
+            )
+        };
         let (ended, packed) = tokio::select! {
-            // containerd goes on reading nothing when the command has ended, and tells its end only when all is read.
+            // containerd goes on reading nothing when the command has ended, and tells its end only
+            // when all is read.
             () = stalled(&taken, &said) => (Ok(SessionEnd::Exit(TAR_FAILED)), None),
             // It read no further: its own words say why, unless it had all.
             ended = &mut running => (ended, tokio::time::timeout(LAST_WORDS, &mut packed).await.ok()),
@@ -281,7 +383,8 @@ impl Inside<'_> {
                 if let Ok(Err(error)) = packed {
                     return Err(failed().cause(error.to_string()));
                 }
-                // Old servers end the process with its input, so tar gets a moment to end by itself.
+                // Old servers end the process with its input, so tar gets a moment to end by
+                // itself.
                 let ended = tokio::time::timeout(LAST_WORDS, &mut running).await;
                 drop(open);
                 (match ended { Ok(ended) => ended, Err(_) => running.await }, Some(packed))
@@ -289,8 +392,14 @@ impl Inside<'_> {
         };
         match (ended?, words(&said)) {
             (SessionEnd::Exit(0), _) => {}
-            (SessionEnd::Exit(_), said) if ContainerComplaint::of_tar(&said) == Some(ContainerComplaint::NoFile) => {
-                return Err(Error::new(ErrorName::FileNotFound, format!("there is no `{path}` in the job")).cause(said));
+            (SessionEnd::Exit(_), said)
+                if ContainerComplaint::of_tar(&said) == Some(ContainerComplaint::NoFile) =>
+            {
+                return Err(Error::new(
+                    ErrorName::FileNotFound,
+                    format!("there is no `{path}` in the job"),
+                )
+                .cause(said));
             }
             (ending, said) => return Err(of_tar(ending, said, path)),
         }
@@ -307,7 +416,8 @@ fn words(said: &RefCell<Vec<u8>>) -> String {
     String::from_utf8_lossy(&said.borrow()).trim().to_owned()
 }
 
-/// Ends when the command has complained and takes nothing more. A warning of tar's alone is no reason to stop.
+/// Ends when the command has complained and takes nothing more. A warning of tar's alone is no
+/// reason to stop.
 async fn stalled(taken: &AtomicU64, said: &RefCell<Vec<u8>>) {
     let mut before = None;
     loop {
@@ -323,24 +433,45 @@ async fn stalled(taken: &AtomicU64, said: &RefCell<Vec<u8>>) {
 /// Returns the folder of a path in a container, and the last part, which may not climb.
 fn parts(path: &str) -> Result<(&str, &str), Error> {
     let trimmed = path.trim_end_matches('/');
-    let (folder, name) =
-        trimmed.rsplit_once('/').map_or((".", trimmed), |(folder, name)| (if folder.is_empty() { "/" } else { folder }, name));
+    let (folder, name) = trimmed
+        .rsplit_once('/')
+        .map_or((".", trimmed), |(folder, name)| {
+            (if folder.is_empty() { "/" } else { folder }, name)
+        });
     if name.is_empty() || name == "." || name == ".." {
-        return Err(Error::usage(format!("`{path}` ends in no file or folder name")).hint("name one: JOB:/path/NAME"));
+        return Err(
+            Error::usage(format!("`{path}` ends in no file or folder name"))
+                .hint("name one: JOB:/path/NAME"),
+        );
     }
     Ok((folder, name))
 }
 
 /// Returns what the command in the container came to.
 fn of_tar(ending: SessionEnd, said: String, path: &str) -> Error {
-    let failed = |cause: String| Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied")).cause(cause);
+    let failed = |cause: String| {
+        Error::new(
+            ErrorName::CopyFailed,
+            format!("`{path}` could not be copied"),
+        )
+        .cause(cause)
+    };
     match ending {
-        SessionEnd::Exit(code) => failed(if said.is_empty() { format!("tar ended with exit code {code}") } else { said }),
-        SessionEnd::Refused(why) if ContainerComplaint::of_runtime(&why) == Some(ContainerComplaint::NoProgram) => {
+        SessionEnd::Exit(code) => failed(if said.is_empty() {
+            format!("tar ended with exit code {code}")
+        } else {
+            said
+        }),
+        SessionEnd::Refused(why)
+            if ContainerComplaint::of_runtime(&why) == Some(ContainerComplaint::NoProgram) =>
+        {
             failed(why).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
         }
         SessionEnd::Refused(why) => failed(why),
-        SessionEnd::Unread | SessionEnd::Broken => Error::new(ErrorName::ConnectionLost, "lost the connection while copying"),
+        SessionEnd::Unread | SessionEnd::Broken => Error::new(
+            ErrorName::ConnectionLost,
+            "lost the connection while copying",
+        ),
     }
 }
 
@@ -351,7 +482,10 @@ mod tests {
     #[test]
     fn which_side_is_the_job() {
         assert_eq!(remote("a:/x"), Some(("a", "/x")));
-        assert_eq!(remote("ns/a:x/y"), Some(("ns", "")).map(|_| ("ns/a", "x/y")));
+        assert_eq!(
+            remote("ns/a:x/y"),
+            Some(("ns", "")).map(|_| ("ns/a", "x/y"))
+        );
         for local in ["./a:b", "/tmp/a:b", "a", "x/y/z:1", ":x"] {
             assert_eq!(remote(local), None, "{local}");
         }

@@ -1,4 +1,5 @@
-//! `gpuctl delete`: deletes jobs, pools and quotas by name or by file. Only what gpuctl made is deleted.
+//! `gpuctl delete`: deletes jobs, pools and quotas by name or by file. Only what gpuctl made is
+//! deleted.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -39,37 +40,78 @@ impl DeleteItem {
 
 pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
     let (items, how) = match &args.what {
-        Some(DeleteTarget::Job(names)) => (names.names.iter().cloned().map(DeleteItem::Job).collect(), &names.options),
-        Some(DeleteTarget::Pool(names)) => (names.names.iter().cloned().map(DeleteItem::Pool).collect(), &names.options),
+        Some(DeleteTarget::Job(names)) => (
+            names.names.iter().cloned().map(DeleteItem::Job).collect(),
+            &names.options,
+        ),
+        Some(DeleteTarget::Pool(names)) => (
+            names.names.iter().cloned().map(DeleteItem::Pool).collect(),
+            &names.options,
+        ),
         Some(DeleteTarget::Defaults(args)) => (vec![DeleteItem::Defaults], &args.options),
-        Some(DeleteTarget::Quota(names)) => (names.names.iter().cloned().map(DeleteItem::Quota).collect(), &names.options),
+        Some(DeleteTarget::Quota(names)) => (
+            names.names.iter().cloned().map(DeleteItem::Quota).collect(),
+            &names.options,
+        ),
         None => (Vec::new(), &args.options),
     };
     let format: Format = how.output.into();
     context.terminal.set_format(format);
     if args.what.is_none() && args.files.is_empty() {
-        return Err(Error::usage("nothing to delete was given").hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
+        return Err(Error::usage("nothing to delete was given")
+            .hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
     }
-    let items = if args.what.is_some() { items } else { items_in(&args.files, context)? };
+    let items = if args.what.is_some() {
+        items
+    } else {
+        items_in(&args.files, context)?
+    };
     for item in &items {
-        let DeleteItem::Job(name) = item else { continue };
+        let DeleteItem::Job(name) = item else {
+            continue;
+        };
         let (namespace, job) = lookup::split(name)?;
-        if let (Some(namespace), Some(given)) =
-            (namespace, context.access.namespace.as_deref().filter(|given| Some(*given) != namespace))
-        {
-            let message = format!("`{job}` is in namespace `{namespace}`, and `-n {given}` says another");
+        if let (Some(namespace), Some(given)) = (
+            namespace,
+            context
+                .access
+                .namespace
+                .as_deref()
+                .filter(|given| Some(*given) != namespace),
+        ) {
+            let message =
+                format!("`{job}` is in namespace `{namespace}`, and `-n {given}` says another");
             return Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"));
         }
     }
     let connection = context.connect().await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     let mut answers = Vec::new();
-    let only_uid = if let Some(DeleteTarget::Job(names)) = &args.what { names.only_uid.clone() } else { None };
-    let of_job = DeleteOptions { only_uid, ..how.of_job() };
+    let only_uid = if let Some(DeleteTarget::Job(names)) = &args.what {
+        names.only_uid.clone()
+    } else {
+        None
+    };
+    let of_job = DeleteOptions {
+        only_uid,
+        ..how.of_job()
+    };
     // Questions are asked one after the other.
     let at_once = if of_job.may_ask(context) { 1 } else { AT_ONCE };
-    let jobs = items.iter().filter_map(|item| if let DeleteItem::Job(name) = item { Some(name) } else { None });
-    let beginning = jobs.map(async |name| (name, begin(&connection, name, &of_job, context).await, Instant::now()));
+    let jobs = items.iter().filter_map(|item| {
+        if let DeleteItem::Job(name) = item {
+            Some(name)
+        } else {
+            None
+        }
+    });
+    let beginning = jobs.map(async |name| {
+        (
+            name,
+            begin(&connection, name, &of_job, context).await,
+            Instant::now(),
+        )
+    });
     let mut beginning = SideBySide::new(beginning, at_once);
     while let Some((name, begun, at)) = beginning.next().await {
         match begun {
@@ -81,7 +123,10 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
             }
         }
     }
-    for item in items.iter().filter(|item| !matches!(item, DeleteItem::Job(_))) {
+    for item in items
+        .iter()
+        .filter(|item| !matches!(item, DeleteItem::Job(_)))
+    {
         match shared(&connection, item, how, context).await {
             Ok(answer) => answers.extend(answer),
             Err(error) if items.len() == 1 => return Err(error),
@@ -92,14 +137,20 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
         }
     }
     if !format.is_document() {
-        answers.iter().try_for_each(|answer| context.terminal.print(&deleted::text(answer)))?;
+        answers
+            .iter()
+            .try_for_each(|answer| context.terminal.print(&deleted::text(answer)))?;
     }
     let many = done.len() > 1;
     let progress = context.terminal.progress(done.len() as u64, "jobs");
     progress.tick();
     let ending = done.into_iter().map(async |(begun, start)| {
         // The progress bar shows all of several jobs.
-        let line = if many { ProgressBar::hidden() } else { context.terminal.spinner() };
+        let line = if many {
+            ProgressBar::hidden()
+        } else {
+            context.terminal.spinner()
+        };
         let ended = end(&connection, &begun, start, &of_job, line, context).await;
         (begun, ended)
     });
@@ -127,12 +178,17 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
         _ => document(format, &deleted::batch(&answers, &failed)),
     };
     context.terminal.print(&text.unwrap_or_default())?;
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
+    Ok(if failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(ErrorKind::Request.exit_code())
+    })
 }
 
 /// Returns what files describe, last first.
 fn items_in(files: &[String], context: &Context) -> Result<Vec<DeleteItem>, Error> {
-    let inputs = inputs::read(files, &[], &FileAccess::Unread).map_err(|unreadable| unreadable.tell(context))?;
+    let inputs = inputs::read(files, &[], &FileAccess::Unread)
+        .map_err(|unreadable| unreadable.tell(context))?;
     let item = |document: &Document| match document {
         Document::Job(job) => DeleteItem::Job(match &job.namespace {
             Some(space) => format!("{}/{}", space.value, job.name.value),
@@ -143,8 +199,12 @@ fn items_in(files: &[String], context: &Context) -> Result<Vec<DeleteItem>, Erro
         Document::Defaults(_) => DeleteItem::Defaults,
     };
     // Jobs before the pools and quotas that they are in.
-    let (jobs, shared): (Vec<DeleteItem>, Vec<DeleteItem>) =
-        inputs.documents.iter().rev().map(|input| item(&input.document)).partition(|item| matches!(item, DeleteItem::Job(_)));
+    let (jobs, shared): (Vec<DeleteItem>, Vec<DeleteItem>) = inputs
+        .documents
+        .iter()
+        .rev()
+        .map(|input| item(&input.document))
+        .partition(|item| matches!(item, DeleteItem::Job(_)));
     Ok(jobs.into_iter().chain(shared).collect())
 }
 
@@ -157,14 +217,22 @@ async fn shared(
 ) -> Result<Option<Deleted>, Error> {
     let message = match item {
         DeleteItem::Pool(name) => {
-            let ending =
-                pools::PoolDeletion { force: how.force, keep_labels: how.keep_labels, ignore_not_found: how.ignore_not_found };
+            let ending = pools::PoolDeletion {
+                force: how.force,
+                keep_labels: how.keep_labels,
+                ignore_not_found: how.ignore_not_found,
+            };
             pools::delete(connection, name, ending, context).await?
         }
-        DeleteItem::Quota(name) => quotas::delete(connection, name, how.purge, how.ignore_not_found, context).await?,
+        DeleteItem::Quota(name) => {
+            quotas::delete(connection, name, how.purge, how.ignore_not_found, context).await?
+        }
         DeleteItem::Defaults => defaults::delete(connection, how.ignore_not_found).await?,
         DeleteItem::Job(_) => None,
     };
-    let answer = |message| Deleted { name: Some(item.name().to_owned()), ..Deleted::new("deleted", message) };
+    let answer = |message| Deleted {
+        name: Some(item.name().to_owned()),
+        ..Deleted::new("deleted", message)
+    };
     Ok(message.map(answer))
 }

@@ -1,4 +1,5 @@
-//! `gpuctl describe job`: reads what is known about one job, several reads at a time, and prints it.
+//! `gpuctl describe job`: reads what is known about one job, several reads at a time, and prints
+//! it.
 
 use std::process::ExitCode;
 
@@ -29,7 +30,11 @@ use gpuctl_view::jobs::describe::JobWork;
 pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let purpose = if args.to_delete { Purpose::Change } else { Purpose::Read };
+    let purpose = if args.to_delete {
+        Purpose::Change
+    } else {
+        Purpose::Read
+    };
     let mut job = lookup::job(&connection, &args.name, purpose).await?;
     // Mask secrets in every format, because scripts print and store the output.
     job.source = job.source.map(|source| masked(&source));
@@ -41,30 +46,64 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         }
         let lines = tail(&connection, &job).await;
         let lines = || lines.iter().map(|line| line.text.as_str());
-        (progress::percent(lines()).filter(|_| running), training::throughput(lines()))
+        (
+            progress::percent(lines()).filter(|_| running),
+            training::throughput(lines()),
+        )
     };
     let cells = OptionalMetrics::new(context, &connection);
-    let work = async { if job.gpus_held() > GpuCount::ZERO { work(&cells, &job, context).await } else { Ok(None) } };
+    let work = async {
+        if job.gpus_held() > GpuCount::ZERO {
+            work(&cells, &job, context).await
+        } else {
+            Ok(None)
+        }
+    };
     let reached = async {
         if !job.kind.serves() {
             return Ok((Vec::new(), None));
         }
-        let (addresses, autoscaler) = join(connection.addresses(&job), connection.autoscaler(&job)).await;
+        let (addresses, autoscaler) =
+            join(connection.addresses(&job), connection.autoscaler(&job)).await;
         Ok::<_, Failure>((addresses?, autoscaler?))
     };
-    let last = async { if state.status == Status::Failed { connection.last_lines(&job, 5).await } else { Vec::new() } };
-    let (((progress, throughput), last_lines), events, objects, reached, work) =
-        join5(join(said, last), connection.job_events(&job), connection.objects_of(&job), reached, work).await;
+    let last = async {
+        if state.status == Status::Failed {
+            connection.last_lines(&job, 5).await
+        } else {
+            Vec::new()
+        }
+    };
+    let (((progress, throughput), last_lines), events, objects, reached, work) = join5(
+        join(said, last),
+        connection.job_events(&job),
+        connection.objects_of(&job),
+        reached,
+        work,
+    )
+    .await;
     let events = match events {
         Err(failure) if failure.is_forbidden() => {
-            context.terminal.lack("you may not list events: none are shown");
+            context
+                .terminal
+                .lack("you may not list events: none are shown");
             Vec::new()
         }
         other => other?,
     };
     let (objects, (addresses, autoscaler), work) = (objects?, reached?, work?);
-    let description =
-        describe::Description { job, state, progress, events, objects, addresses, autoscaler, throughput, work, last_lines };
+    let description = describe::Description {
+        job,
+        state,
+        progress,
+        events,
+        objects,
+        addresses,
+        autoscaler,
+        throughput,
+        work,
+        last_lines,
+    };
     let text = document(args.output.into(), &describe::document(&description))
         .unwrap_or_else(|| describe::text(&description, context.terminal.look(), context.now()));
     context.terminal.print(&text)?;
@@ -88,14 +127,34 @@ const STEP: i64 = 60;
 const SHORTEST: i64 = 300;
 
 /// Returns what the job's devices do now, and did in the last hour.
-async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Result<Option<JobWork>, Error> {
+async fn work(
+    cells: &OptionalMetrics<'_>,
+    job: &Job,
+    context: &Context,
+) -> Result<Option<JobWork>, Error> {
     let now = context.now();
     // A job of some seconds gets no axis of an hour.
-    let lived = job.started_at().map_or(0, |at| now.as_second() - at.as_second()).clamp(0, HOUR);
+    let lived = job
+        .started_at()
+        .map_or(0, |at| now.as_second() - at.as_second())
+        .clamp(0, HOUR);
     let span = lived.clamp(SHORTEST, HOUR);
-    let step = if span < HOUR { (span / 60).max(15) } else { STEP };
-    let window = Window { start: UnixSeconds::from(now) - span, end: now.into(), step };
-    let current: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
+    let step = if span < HOUR {
+        (span / 60).max(15)
+    } else {
+        STEP
+    };
+    let window = Window {
+        start: UnixSeconds::from(now) - span,
+        end: now.into(),
+        step,
+    };
+    let current: Vec<&str> = job
+        .pods
+        .iter()
+        .filter(|pod| pod.holds())
+        .map(|pod| pod.name.as_str())
+        .collect();
     let pods = Pods::named(&job.namespace, current);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
     let asked = cells.optional(async |prometheus| {
@@ -103,19 +162,32 @@ async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Resu
         let (moment, series) = join(moment, prometheus.range(&curves, window)).await;
         Ok((moment?, series?))
     });
-    let Some((moment, series)) = asked.await? else { return Ok(None) };
+    let Some((moment, series)) = asked.await? else {
+        return Ok(None);
+    };
     let readings = live::of_jobs(&moment, std::iter::once(job));
     let alive = |at: Option<jiff::Timestamp>| at.map(jiff::Timestamp::as_millisecond);
     let lifetimes: Lifetimes = job
         .pods
         .iter()
-        .map(|pod| ((job.namespace.clone(), pod.name.clone()), (alive(pod.started_at.or(pod.created_at)), None)))
+        .map(|pod| {
+            (
+                (job.namespace.clone(), pod.name.clone()),
+                (alive(pod.started_at.or(pod.created_at)), None),
+            )
+        })
         .collect();
     let history = history::read(&series, &ApiFacts::default(), &lifetimes);
-    let note = history::unused(&history, usize::try_from(lived / step).unwrap_or(0)).filter(|_| lived >= 10 * STEP);
+    let note = history::unused(&history, usize::try_from(lived / step).unwrap_or(0))
+        .filter(|_| lived >= 10 * STEP);
     Ok(Some(JobWork {
         figures: live::figures_of(&readings, job),
-        curve: history::mean(history.traces.iter().map(|trace| trace.curve(Quantity::Utilization))),
+        curve: history::mean(
+            history
+                .traces
+                .iter()
+                .map(|trace| trace.curve(Quantity::Utilization)),
+        ),
         readings,
         from: window.start.millis(),
         to: window.end.millis(),

@@ -18,8 +18,12 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
-    let wanted = Wanted { kind: Some(job.kind), ..Wanted::one(&job.namespace, &job.name) };
-    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
+    let wanted = Wanted {
+        kind: Some(job.kind),
+        ..Wanted::one(&job.namespace, &job.name)
+    };
+    let patience =
+        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     if args.watch {
         context.must_change("omit `--watch`")?;
     }
@@ -30,22 +34,42 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
         let mut found = patience.ask(|| connection.job_events(&job)).await?;
         found.retain(|event| event.warning || !args.warnings);
         if first && found.is_empty() {
-            context.terminal.note("no events; clusters keep them for about an hour");
+            context
+                .terminal
+                .note("no events; clusters keep them for about an hour");
         }
         if !args.watch {
             return list::run(&options, context, async |_: Round<'_>| {
-                let names = found.iter().map(|event| format!("{} {}", event.object, event.reason)).collect();
+                let names = found
+                    .iter()
+                    .map(|event| format!("{} {}", event.object, event.reason))
+                    .collect();
                 let (look, now) = (context.terminal.look(), context.now());
                 let table = |format, headers| match format {
-                    Format::Table if context.terminal.out_is_terminal() => events::listing(&found, &job.name, look, now),
+                    Format::Table if context.terminal.out_is_terminal() => {
+                        events::listing(&found, &job.name, look, now)
+                    }
                     _ => events::table(&found, format, headers, look, now),
                 };
-                Ok(Listing::new(&options, &events::list(&found), "items", names, table))
+                Ok(Listing::new(
+                    &options,
+                    &events::list(&found),
+                    "items",
+                    names,
+                    table,
+                ))
             })
             .await;
         }
         context.terminal.stream()?;
-        found.retain(|event| seen.insert((event.at, event.object.clone(), event.message.clone(), event.count)));
+        found.retain(|event| {
+            seen.insert((
+                event.at,
+                event.object.clone(),
+                event.message.clone(),
+                event.count,
+            ))
+        });
         for event in &found {
             let line = match format.is_document() {
                 true => format!("{}\n", json_line(&events::event_document(event))),

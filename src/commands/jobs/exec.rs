@@ -10,8 +10,22 @@ use gpuctl_core::error::Error;
 pub(crate) async fn run(args: &Exec, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;
     let shell = args.command.is_empty();
-    let command = if shell { SHELL.map(ToOwned::to_owned).to_vec() } else { args.command.clone() };
+    let command = if shell {
+        SHELL.map(ToOwned::to_owned).to_vec()
+    } else {
+        args.command.clone()
+    };
     let person = context.terminal.in_is_terminal();
-    let wants = Wants { stdin: args.stdin || shell, tty: args.tty || (shell && person) };
-    within(&args.target.name, args.target.choice(), Some(&command), wants, context).await
+    let wants = Wants {
+        stdin: args.stdin || shell,
+        tty: args.tty || (shell && person),
+    };
+    within(
+        &args.target.name,
+        args.target.choice(),
+        Some(&command),
+        wants,
+        context,
+    )
+    .await
 }

@@ -33,35 +33,63 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     let user = match args.mine {
         false => None,
         true => Some(connection.user().await?.ok_or_else(|| {
-            Error::new(ErrorName::UserUnknown, "the API server does not report your user name").hint("omit `--mine`")
+            Error::new(
+                ErrorName::UserUnknown,
+                "the API server does not report your user name",
+            )
+            .hint("omit `--mine`")
         })?),
     };
     let wanted = Wanted {
-        namespace: connection.namespace_is_explicit.then(|| connection.namespace.clone()).or_else(|| named_namespace(args)),
+        namespace: connection
+            .namespace_is_explicit
+            .then(|| connection.namespace.clone())
+            .or_else(|| named_namespace(args)),
         names: Vec::new(),
-        kind: args.kind.as_deref().and_then(|kind| kind.parse::<JobKind>().ok()),
+        kind: args
+            .kind
+            .as_deref()
+            .and_then(|kind| kind.parse::<JobKind>().ok()),
         pool: args.pool.clone(),
         user,
     };
     let cells = OptionalMetrics::new(context, &connection).with_exporters(options.watch);
     // Names have no cells.
-    let quantities: &[Quantity] = if options.format == Format::Name { &[] } else { &OF_JOBS };
+    let quantities: &[Quantity] = if options.format == Format::Name {
+        &[]
+    } else {
+        &OF_JOBS
+    };
     let mut bell = connection.doorbell_of_jobs(wanted.namespace.as_deref());
     list::run_after(
         &options,
         context,
         async || bell.news(None).await,
         async |round: Round<'_>| {
-            let (selection, moment) = join(round.ask(|| connection.jobs(&wanted)), cells.now(quantities)).await;
+            let (selection, moment) = join(
+                round.ask(|| connection.jobs(&wanted)),
+                cells.now(quantities),
+            )
+            .await;
             let (selection, moment) = (selection?, moment?);
-            let nodes = selection.jobs.iter().flat_map(|job| &job.pods).filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
-            let moment = cells.or_exporters(moment, nodes.filter_map(|pod| pod.node.clone()).collect()).await;
+            let nodes = selection
+                .jobs
+                .iter()
+                .flat_map(|job| &job.pods)
+                .filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
+            let moment = cells
+                .or_exporters(moment, nodes.filter_map(|pod| pod.node.clone()).collect())
+                .await;
             let readings = moment.map(|moment| live::of_jobs(&moment, selection.jobs.iter()));
             if round.first {
                 warn_of(&selection, context);
             }
             if round.first {
-                for name in args.names.iter().filter(|name| !selection.jobs.iter().any(|job| is_called(job, name))) {
+                for name in args
+                    .names
+                    .iter()
+                    .filter(|name| !selection.jobs.iter().any(|job| is_called(job, name)))
+                {
                     // Names the ones that exist.
                     lookup::job(&connection, name, Purpose::Read).await?;
                 }
@@ -69,19 +97,52 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
             let found = chosen(args, selection.jobs, &wanted);
             let total = found.len();
             let found = options.page.of(found);
-            let progress = if args.no_progress { BTreeMap::new() } else { progress_of(&connection, &found).await };
+            let progress = if args.no_progress {
+                BTreeMap::new()
+            } else {
+                progress_of(&connection, &found).await
+            };
             let row = |(index, (job, state)): (usize, (Job, State))| {
-                let figures = readings.as_ref().map(|readings| live::figures_of(readings, &job));
-                JobRow { job, state, progress: progress.get(&index).copied(), figures }
+                let figures = readings
+                    .as_ref()
+                    .map(|readings| live::figures_of(readings, &job));
+                JobRow {
+                    job,
+                    state,
+                    progress: progress.get(&index).copied(),
+                    figures,
+                }
             };
             let rows: Vec<JobRow> = found.into_iter().enumerate().map(row).collect();
             let coverage = readings.as_ref().map(Coverage::from);
-            let table = |format, headers| jobs::table(&rows, format, headers, context.terminal.look(), context.now());
-            let listing = Listing::new(&options, &jobs::list(&rows, total, coverage), "items", jobs::names(&rows), table);
-            let waiting = rows.iter().find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
-            let hint =
-                |JobRow { job, .. }: &JobRow| format!("{} waits; gpuctl describe job {}/{}", job.name, job.namespace, job.name);
-            Ok(listing.none("no jobs found").hints(waiting.map(hint).into_iter().collect()))
+            let table = |format, headers| {
+                jobs::table(
+                    &rows,
+                    format,
+                    headers,
+                    context.terminal.look(),
+                    context.now(),
+                )
+            };
+            let listing = Listing::new(
+                &options,
+                &jobs::list(&rows, total, coverage),
+                "items",
+                jobs::names(&rows),
+                table,
+            );
+            let waiting = rows
+                .iter()
+                .find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
+            let hint = |JobRow { job, .. }: &JobRow| {
+                format!(
+                    "{} waits; gpuctl describe job {}/{}",
+                    job.name, job.namespace, job.name
+                )
+            };
+            Ok(listing
+                .none("no jobs found")
+                .hints(waiting.map(hint).into_iter().collect()))
         },
     )
     .await
@@ -90,19 +151,28 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
 /// Warns of the jobs that the user may not list.
 fn warn_of(selection: &Selection, context: &Context) {
     if let Some(namespace) = &selection.narrowed_to {
-        context.terminal.lack(&format!("you may not list jobs of all namespaces; only `{namespace}` is shown"));
+        context.terminal.lack(&format!(
+            "you may not list jobs of all namespaces; only `{namespace}` is shown"
+        ));
     }
     if !selection.unreadable.is_empty() {
         let kinds = selection.unreadable.join("s and ");
-        context.terminal.lack(&format!("you may not list every kind of job: {kinds}s are not shown"));
+        context.terminal.lack(&format!(
+            "you may not list every kind of job: {kinds}s are not shown"
+        ));
     }
 }
 
 /// Returns the namespace that all names have in front, where they have one.
 fn named_namespace(args: &GetJobs) -> Option<String> {
-    let mut spaces = args.names.iter().map(|name| name.split_once('/').map(|(namespace, _)| namespace));
+    let mut spaces = args
+        .names
+        .iter()
+        .map(|name| name.split_once('/').map(|(namespace, _)| namespace));
     let first = spaces.next()??;
-    spaces.all(|space| space == Some(first)).then(|| first.to_owned())
+    spaces
+        .all(|space| space == Some(first))
+        .then(|| first.to_owned())
 }
 
 /// Returns true for the job that `name` means: NAME in any namespace, or NAMESPACE/NAME.
@@ -115,7 +185,10 @@ fn is_called(job: &Job, name: &str) -> bool {
 
 /// Returns the jobs that the filters leave, in order.
 fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &Wanted) -> Vec<(Job, State)> {
-    let status = args.status.as_deref().and_then(|status| status.parse::<Status>().ok());
+    let status = args
+        .status
+        .as_deref()
+        .and_then(|status| status.parse::<Status>().ok());
     let mut found: Vec<(Job, State)> = jobs
         .into_iter()
         .map(|job| {
@@ -124,8 +197,14 @@ fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &Wanted) -> Vec<(Job, State)> 
         })
         // Labels cannot hold every name, so two users may share one.
         .filter(|(job, _)| wanted.user.is_none() || job.user == wanted.user)
-        .filter(|(job, _)| args.names.is_empty() || args.names.iter().any(|name| is_called(job, name)))
-        .filter(|(job, _)| args.selector.as_ref().is_none_or(|selector| selector.matches(&job.labels)))
+        .filter(|(job, _)| {
+            args.names.is_empty() || args.names.iter().any(|name| is_called(job, name))
+        })
+        .filter(|(job, _)| {
+            args.selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(&job.labels))
+        })
         .filter(|(_, state)| status.is_none_or(|status| state.status == status))
         .collect();
     match args.list.sort_by {

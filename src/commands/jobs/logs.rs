@@ -11,7 +11,9 @@ use crate::context::Context;
 use crate::inside::choice::from_node;
 use crate::lookup::{self, Purpose};
 use crate::observe::first_error::first_error;
-use gpuctl_cluster::{Connection, Failure, LogEvent, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container};
+use gpuctl_cluster::{
+    Connection, Failure, LogEvent, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container,
+};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
 use gpuctl_view::format::text;
@@ -35,20 +37,28 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
         return follow(args, &connection, &job, context).await;
     }
     let pods = chosen(args, &job)?;
-    let query = LogQuery { most_bytes: Some(MOST_LOG_BYTES / pods.len().max(1)), ..query(args, &job) };
+    let query = LogQuery {
+        most_bytes: Some(MOST_LOG_BYTES / pods.len().max(1)),
+        ..query(args, &job)
+    };
     if args.first_error {
         return first(&connection, &job, &pods, &query, format, context).await;
     }
     let most = args.tail as usize;
     let wanted = |line: &LogLine| matches(args, &line.text);
-    let reads = pods.iter().map(|pod| connection.matching_log(&job.namespace, &pod.name, &query, most, wanted));
+    let reads = pods
+        .iter()
+        .map(|pod| connection.matching_log(&job.namespace, &pod.name, &query, most, wanted));
     let answers = SideBySide::new(reads, AT_ONCE).all().await;
     let (mut lines, mut silent, mut broken) = (Vec::new(), None, Vec::new());
     for (pod, answer) in pods.iter().zip(answers) {
         match answer {
             Ok(read) => {
                 if read.is_cut {
-                    context.terminal.warn(&format!("the log of {} is too long: older lines are left out", pod.name));
+                    context.terminal.warn(&format!(
+                        "the log of {} is too long: older lines are left out",
+                        pod.name
+                    ));
                 }
                 if read.has_surplus {
                     let name = &pod.name;
@@ -64,7 +74,9 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
                     text: line.text,
                 }));
             }
-            Err(failure) if names_no_container(&failure) => return Err(no_container(&query.container, &job)),
+            Err(failure) if names_no_container(&failure) => {
+                return Err(no_container(&query.container, &job));
+            }
             // A container that has not begun has no log.
             Err(failure) if matches!(failure.code(), Some(400 | 404)) => silent = Some(failure),
             // One node that does not answer must not hide what the other ranks say.
@@ -78,7 +90,9 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
         return Err(from_node(failure, pod));
     }
     for (pod, failure) in broken {
-        context.terminal.warn(&format!("no log of {}: {failure}", pod.name));
+        context
+            .terminal
+            .warn(&format!("no log of {}: {failure}", pod.name));
     }
     lines.sort_by_key(|line| line.at);
     lines.drain(..lines.len().saturating_sub(args.tail as usize));
@@ -105,22 +119,43 @@ async fn first(
         return Err(from_node(failure, pod));
     }
     for (name, failure) in &found.unread {
-        context.terminal.warn(&format!("no log of {name}: {failure}"));
+        context
+            .terminal
+            .warn(&format!("no log of {name}: {failure}"));
     }
-    let line = found.first.as_ref().map(|first| FirstErrorLine::new(&first.pod, &first.error, first.same, first.others));
+    let line = found
+        .first
+        .as_ref()
+        .map(|first| FirstErrorLine::new(&first.pod, &first.error, first.same, first.others));
     if line.is_none() {
-        context.terminal.report(&format!("no line of {} looks like an error", text::count(found.read as u64, "pod")));
+        context.terminal.report(&format!(
+            "no line of {} looks like an error",
+            text::count(found.read as u64, "pod")
+        ));
     }
-    let told = line.as_ref().map_or(String::new(), |line| view::jobs::first_error::text(line, context.terminal.look()));
-    let answer = document(format, &FirstErrorItem { pods_read: found.read, pods: pods.len(), first: line });
+    let told = line.as_ref().map_or(String::new(), |line| {
+        view::jobs::first_error::text(line, context.terminal.look())
+    });
+    let answer = document(
+        format,
+        &FirstErrorItem {
+            pods_read: found.read,
+            pods: pods.len(),
+            first: line,
+        },
+    );
     context.terminal.print(&answer.unwrap_or(told))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn no_container(name: &str, job: &Job) -> Error {
-    let names: Vec<&str> =
-        job.pods.first().map_or_else(Vec::new, |pod| pod.containers.iter().map(|one| one.name.as_str()).collect());
-    let error = Error::new(ErrorName::ContainerNotFound, format!("job `{}` has no container `{name}`", job.name));
+    let names: Vec<&str> = job.pods.first().map_or_else(Vec::new, |pod| {
+        pod.containers.iter().map(|one| one.name.as_str()).collect()
+    });
+    let error = Error::new(
+        ErrorName::ContainerNotFound,
+        format!("job `{}` has no container `{name}`", job.name),
+    );
     error.hint(format!("available: {}", names.join(", ")))
 }
 
@@ -129,7 +164,11 @@ fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     let current = job.current_pods();
     let mut pods: Vec<Pod> = if args.previous && !job.kind.serves() {
         let earlier = |pod: &&Pod| {
-            let mut tries: Vec<&Pod> = job.pods.iter().filter(|other| other.rank == pod.rank).collect();
+            let mut tries: Vec<&Pod> = job
+                .pods
+                .iter()
+                .filter(|other| other.rank == pod.rank)
+                .collect();
             tries.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
             tries.iter().rev().nth(1).map(|pod| (*pod).clone())
         };
@@ -143,8 +182,10 @@ fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     let only = Only::of(args, job);
     pods.retain(|pod| only.wants(pod));
     if pods.is_empty() && any {
-        let what =
-            args.rank.map_or_else(|| format!("pod `{}`", args.pod.clone().unwrap_or_default()), |rank| format!("rank {rank}"));
+        let what = args.rank.map_or_else(
+            || format!("pod `{}`", args.pod.clone().unwrap_or_default()),
+            |rank| format!("rank {rank}"),
+        );
         let names: Vec<String> = {
             let label = |(index, pod): (usize, &&Pod)| match (args.rank, pod.rank) {
                 (_, Some(rank)) => rank.to_string(),
@@ -153,11 +194,17 @@ fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
             };
             job.current_pods().iter().enumerate().map(label).collect()
         };
-        let error = Error::new(ErrorName::PodNotFound, format!("job `{}` has no {what}", job.name));
+        let error = Error::new(
+            ErrorName::PodNotFound,
+            format!("job `{}` has no {what}", job.name),
+        );
         return Err(error.hint(format!("available: {}", names.join(", "))));
     }
     if pods.is_empty() && args.previous {
-        let error = Error::new(ErrorName::NoPreviousTry, format!("no pod of job `{}` had an earlier attempt", job.name));
+        let error = Error::new(
+            ErrorName::NoPreviousTry,
+            format!("no pod of job `{}` had an earlier attempt", job.name),
+        );
         return Err(error.hint(format!("gpuctl logs {}/{}", job.namespace, job.name)));
     }
     Ok(pods)
@@ -173,22 +220,42 @@ struct Only {
 impl Only {
     fn of(args: &Logs, job: &Job) -> Self {
         if !job.kind.serves() || args.rank.is_none() {
-            return Self { pod: args.pod.clone(), rank: args.rank };
+            return Self {
+                pod: args.pod.clone(),
+                rank: args.rank,
+            };
         }
-        let mut names: Vec<&str> = job.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
+        let mut names: Vec<&str> = job
+            .pods
+            .iter()
+            .filter(|pod| !pod.ended())
+            .map(|pod| pod.name.as_str())
+            .collect();
         names.sort_unstable();
         // A number that no pod has matches none.
-        let name = args.rank.and_then(|rank| names.get(rank as usize)).copied().unwrap_or_default();
-        Self { pod: Some(name.to_owned()), rank: None }
+        let name = args
+            .rank
+            .and_then(|rank| names.get(rank as usize))
+            .copied()
+            .unwrap_or_default();
+        Self {
+            pod: Some(name.to_owned()),
+            rank: None,
+        }
     }
 
     fn wants(&self, pod: &Pod) -> bool {
-        self.rank.is_none_or(|rank| pod.rank == Some(rank)) && self.pod.as_ref().is_none_or(|name| &pod.name == name)
+        self.rank.is_none_or(|rank| pod.rank == Some(rank))
+            && self.pod.as_ref().is_none_or(|name| &pod.name == name)
     }
 }
 
 fn query(args: &Logs, job: &Job) -> LogQuery {
-    let own = job.pods.iter().find(|pod| !pod.containers.is_empty()).map_or(OWN_CONTAINER, Pod::own_container);
+    let own = job
+        .pods
+        .iter()
+        .find(|pod| !pod.containers.is_empty())
+        .map_or(OWN_CONTAINER, Pod::own_container);
     LogQuery {
         container: args.container.clone().unwrap_or_else(|| own.to_owned()),
         tail: args.grep.is_none().then_some(args.tail),
@@ -200,25 +267,47 @@ fn query(args: &Logs, job: &Job) -> LogQuery {
 }
 
 fn matches(args: &Logs, line: &str) -> bool {
-    args.grep.as_ref().is_none_or(|pattern| pattern.is_match(line))
+    args.grep
+        .as_ref()
+        .is_none_or(|pattern| pattern.is_match(line))
 }
 
-fn print(args: &Logs, lines: &[PodLogLine], several: bool, format: Format, context: &Context) -> Result<(), Error> {
+fn print(
+    args: &Logs,
+    lines: &[PodLogLine],
+    several: bool,
+    format: Format,
+    context: &Context,
+) -> Result<(), Error> {
     if let Some(text) = document(format, &logs::document(lines)) {
         return context.terminal.print(&text);
     }
-    let prefix = Prefix { rank: several, timestamps: args.timestamps };
-    let text: String = lines.iter().map(|line| logs::text(line, prefix, context.terminal.look(), args.raw)).collect();
+    let prefix = Prefix {
+        rank: several,
+        timestamps: args.timestamps,
+    };
+    let text: String = lines
+        .iter()
+        .map(|line| logs::text(line, prefix, context.terminal.look(), args.raw))
+        .collect();
     said(args, &text, context)
 }
 
 /// Prints lines: only those that are asked for as they are may steer a terminal.
 fn said(args: &Logs, text: &str, context: &Context) -> Result<(), Error> {
-    if args.raw { context.terminal.print_raw(text) } else { context.terminal.print(text) }
+    if args.raw {
+        context.terminal.print_raw(text)
+    } else {
+        context.terminal.print(text)
+    }
 }
 
 fn never_started(job: &Job) -> bool {
-    let ends = job.current_pods().into_iter().flat_map(|pod| &pod.containers).filter_map(|one| one.terminated.as_ref());
+    let ends = job
+        .current_pods()
+        .into_iter()
+        .flat_map(|pod| &pod.containers)
+        .filter_map(|one| one.terminated.as_ref());
     ends.into_iter().any(ContainerEnd::never_started)
 }
 
@@ -227,18 +316,34 @@ fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
     match failure {
         // A container that never started has an empty log, and no error says so.
         _ if state.status == Status::Failed && never_started(job) => {
-            context.terminal.note(&format!("no log: {}", state.message.unwrap_or_default()));
+            context
+                .terminal
+                .note(&format!("no log: {}", state.message.unwrap_or_default()));
         }
-        Some(failure) if job.pods.iter().any(Pod::ended) => context.terminal.note(&format!("no log: {failure}")),
+        Some(failure) if job.pods.iter().any(Pod::ended) => {
+            context.terminal.note(&format!("no log: {failure}"));
+        }
         _ if state.status == Status::Pending || failure.is_some() => {
-            let why = state.message.as_ref().map_or(String::new(), |message| format!(": {message}"));
-            context.terminal.note(&format!("no log yet: {} is {}{why}", job.name, text::state(&state)));
+            let why = state
+                .message
+                .as_ref()
+                .map_or(String::new(), |message| format!(": {message}"));
+            context.terminal.note(&format!(
+                "no log yet: {} is {}{why}",
+                job.name,
+                text::state(&state)
+            ));
         }
         _ => {}
     }
 }
 
-async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Context) -> Result<ExitCode, Error> {
+async fn follow(
+    args: &Logs,
+    connection: &Connection,
+    job: &Job,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     context.terminal.stream()?;
     let query = query(args, job);
     let only = Only::of(args, job);
@@ -248,7 +353,8 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Conte
     };
     let look = context.terminal.look();
     let failed = RefCell::new(None);
-    // Lines that came together are written together: one system call for each is dearer than the line.
+    // Lines that came together are written together: one system call for each is dearer than the
+    // line.
     let (unwritten, news) = (RefCell::new(String::new()), Notify::new());
     let write = || {
         let text = unwritten.take();
@@ -260,7 +366,13 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Conte
     };
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => {
-            let line = PodLogLine { pod, rank, container: query.container.clone(), at: line.at, text: line.text };
+            let line = PodLogLine {
+                pod,
+                rank,
+                container: query.container.clone(),
+                at: line.at,
+                text: line.text,
+            };
             if !matches(args, &line.text) {
                 return;
             }
@@ -292,8 +404,13 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Conte
         never = writing => never,
     };
     write();
-    let state = followed
-        .map_err(|failure| if names_no_container(&failure) { no_container(&query.container, job) } else { failure.into() })?;
+    let state = followed.map_err(|failure| {
+        if names_no_container(&failure) {
+            no_container(&query.container, job)
+        } else {
+            failure.into()
+        }
+    })?;
     if let Some(error) = failed.take() {
         return Err(error);
     }

@@ -27,7 +27,10 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     let state = State::of(&job);
     let full = format!("{}/{}", job.namespace, job.name);
     if state.status.is_final() {
-        let error = Error::new(ErrorName::NotRunning, format!("job `{}` has {}", job.name, state.status));
+        let error = Error::new(
+            ErrorName::NotRunning,
+            format!("job `{}` has {}", job.name, state.status),
+        );
         return Err(error.hint(format!("gpuctl logs {full}")));
     }
     if state.status == Status::Paused {
@@ -40,33 +43,61 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     };
     let route = route(args, &job, port)?;
     // Rights that are missing show before an address is printed.
-    connection.try_route(&route, &job).await.or_else(|failure| if failure.is_transient() { Ok(false) } else { Err(failure) })?;
+    connection
+        .try_route(&route, &job)
+        .await
+        .or_else(|failure| {
+            if failure.is_transient() {
+                Ok(false)
+            } else {
+                Err(failure)
+            }
+        })?;
     let listener = listen(args.local_port, port).await?;
-    let local = listener.local_addr().map_err(|error| taken(port, &error))?.port();
+    let local = listener
+        .local_addr()
+        .map_err(|error| taken(port, &error))?
+        .port();
     let token = token(&job).filter(|_| args.target_port.is_none_or(|port| Some(port) == job.port));
-    let opened = Opened::new(&job, local, port, token.as_deref().filter(|_| args.show_token));
+    let opened = Opened::new(
+        &job,
+        local,
+        port,
+        token.as_deref().filter(|_| args.show_token),
+    );
     // Whoever has read the address may end it at once.
     let ended_from_outside = platform::ended_from_outside();
     context.terminal.stream()?;
-    context.terminal.print(&document(args.output.into(), &opened).unwrap_or_else(|| opened::text(&opened)))?;
+    context
+        .terminal
+        .print(&document(args.output.into(), &opened).unwrap_or_else(|| opened::text(&opened)))?;
     if token.is_some() && !args.show_token {
-        context.terminal.note("the notebook asks for a token; `--show-token` prints it");
+        context
+            .terminal
+            .note("the notebook asks for a token; `--show-token` prints it");
     }
     if token.is_none() && args.show_token {
-        let note =
-            format!("its token is not in its file: see `gpuctl logs {full} --grep token`, or the secret that it comes from");
+        let note = format!(
+            "its token is not in its file: see `gpuctl logs {full} --grep token`, or the secret that it comes from"
+        );
         context.terminal.note(&note);
     }
     if args.browser
         && let Err(error) = open::that_detached(&opened.url)
     {
-        context.terminal.warn(&format!("cannot start a browser: {error}"));
+        context
+            .terminal
+            .warn(&format!("cannot start a browser: {error}"));
     }
     context.terminal.note("Ctrl-C ends it");
     let sink = RefCell::new(|event: RouteEvent| match event {
-        RouteEvent::Pod(pod) => context.terminal.note(&format!("── {pod} takes connections ──")),
+        RouteEvent::Pod(pod) => context
+            .terminal
+            .note(&format!("── {pod} takes connections ──")),
         RouteEvent::Waiting(why) => context.terminal.note(&format!("── {} ──", why.trim_end())),
-        RouteEvent::Failed(why) => context.terminal.warn(&format!("a connection failed: {why}")),
+        RouteEvent::Failed(why) => context
+            .terminal
+            .warn(&format!("a connection failed: {why}")),
     });
     let gone = tokio::select! {
         ended = connection.serve(&route, &listener, &sink) => ended?,
@@ -77,23 +108,41 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     };
     match gone.filter(|state| state.status.is_final()) {
         Some(state) => {
-            context.terminal.note(&format!("── {} {} ──", job.name, text::state(&state)));
+            context
+                .terminal
+                .note(&format!("── {} {} ──", job.name, text::state(&state)));
             Ok(ExitCode::SUCCESS)
         }
-        None => Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted in the meantime", job.name))),
+        None => Err(Error::new(
+            ErrorName::NotFound,
+            format!("job `{}` was deleted in the meantime", job.name),
+        )),
     }
 }
 
 /// Returns the way to the pod that is meant; a service's pods are told by number too.
 fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
-    let choice = ContainerChoice { rank: args.rank, pod: args.pod.as_deref(), container: None };
-    let mut route =
-        Route { namespace: job.namespace.clone(), job: job.name.clone(), kind: job.kind, pod: None, rank: None, port };
+    let choice = ContainerChoice {
+        rank: args.rank,
+        pod: args.pod.as_deref(),
+        container: None,
+    };
+    let mut route = Route {
+        namespace: job.namespace.clone(),
+        job: job.name.clone(),
+        kind: job.kind,
+        pod: None,
+        rank: None,
+        port,
+    };
     if args.pod.is_some() || args.rank.is_some() {
         let pod = pod(job, choice)?;
         // A rank is found again in another pod; a pod is itself.
-        (route.pod, route.rank) =
-            if pod.rank.is_some() && args.pod.is_none() { (None, pod.rank) } else { (Some(pod.name.clone()), None) };
+        (route.pod, route.rank) = if pod.rank.is_some() && args.pod.is_none() {
+            (None, pod.rank)
+        } else {
+            (Some(pod.name.clone()), None)
+        };
     }
     Ok(route)
 }
@@ -112,7 +161,9 @@ async fn listen(asked: Option<u16>, own: u16) -> Result<TcpListener, Error> {
 
 fn taken(port: u16, error: &std::io::Error) -> Error {
     let message = format!("cannot listen on port {port} of this machine");
-    Error::new(ErrorName::PortTaken, message).cause(error.to_string()).hint("omit `--local-port` to use a free port")
+    Error::new(ErrorName::PortTaken, message)
+        .cause(error.to_string())
+        .hint("omit `--local-port` to use a free port")
 }
 
 fn token(job: &Job) -> Option<String> {

@@ -15,11 +15,19 @@ pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Err
     let job = changeable(&connection, &args.name).await?;
     let state = State::of(&job);
     if state.status == Status::Paused {
-        let change = Change { status: "paused", before: 0, after: 0, message: "paused already".to_owned() };
+        let change = Change {
+            status: "paused",
+            before: 0,
+            after: 0,
+            message: "paused already".to_owned(),
+        };
         return answer(&job, change, args.output.into(), context);
     }
     if state.status.is_final() {
-        let error = Error::new(ErrorName::NotRunning, format!("job `{}` has {}", job.name, state.status));
+        let error = Error::new(
+            ErrorName::NotRunning,
+            format!("job `{}` has {}", job.name, state.status),
+        );
         return Err(error.hint(format!("gpuctl delete job {}/{}", job.namespace, job.name)));
     }
     if job.kind.serves() {
@@ -34,8 +42,16 @@ pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Err
         GpuCount(1) => "; 1 GPU becomes free".to_owned(),
         many => format!("; {many} GPUs become free"),
     };
-    let lost =
-        if job.kind.serves() { "" } else { "; on resume the command restarts; it continues only if it loads a checkpoint" };
-    let change = Change { status: "paused", before: job.replicas(), after: 0, message: format!("paused{freed}{lost}") };
+    let lost = if job.kind.serves() {
+        ""
+    } else {
+        "; on resume the command restarts; it continues only if it loads a checkpoint"
+    };
+    let change = Change {
+        status: "paused",
+        before: job.replicas(),
+        after: 0,
+        message: format!("paused{freed}{lost}"),
+    };
     answer(&job, change, args.output.into(), context)
 }

@@ -1,4 +1,5 @@
-//! `gpuctl restart`: gives a job new pods. Those of trainings and notebooks are evicted, for evictions are no failures.
+//! `gpuctl restart`: gives a job new pods. Those of trainings and notebooks are evicted, for
+//! evictions are no failures.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -18,8 +19,15 @@ pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, E
     let full = format!("{}/{}", job.namespace, job.name);
     let state = State::of(&job);
     if state.status == Status::Paused || state.status.is_final() {
-        let error = Error::new(ErrorName::NotRunning, format!("job `{}` is {}", job.name, state.status));
-        let verb = if state.status == Status::Paused { "resume job" } else { "describe job" };
+        let error = Error::new(
+            ErrorName::NotRunning,
+            format!("job `{}` is {}", job.name, state.status),
+        );
+        let verb = if state.status == Status::Paused {
+            "resume job"
+        } else {
+            "describe job"
+        };
         return Err(error.hint(format!("gpuctl {verb} {full}")));
     }
     let pods = chosen(&job, args)?;
@@ -32,7 +40,11 @@ pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, E
             let before: Vec<&str> = pods[..index].iter().map(|pod| pod.name.as_str()).collect();
             evicted.map_err(|failure| {
                 let error = Error::from(failure);
-                if before.is_empty() { error } else { error.cause(format!("evicted before that: {}", before.join(", "))) }
+                if before.is_empty() {
+                    error
+                } else {
+                    error.cause(format!("evicted before that: {}", before.join(", ")))
+                }
             })?;
         }
     }
@@ -47,30 +59,54 @@ pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, E
             .warn(&format!("{nodes} did not answer: containers of job `{}` may still run there and write its files", job.name));
     }
     let message = match (job.kind, args.rank) {
-        (JobKind::Training, Some(rank)) => format!("rank {rank} gets a new pod; the eviction costs no retry"),
+        (JobKind::Training, Some(rank)) => {
+            format!("rank {rank} gets a new pod; the eviction costs no retry")
+        }
         (JobKind::Training, None) => format!(
             "replacing {}; evictions cost no retry, and the command continues only if it loads a checkpoint",
             count(pods.len() as u64, "pod")
         ),
         (JobKind::Notebook, _) => "replacing its pod; what was only in memory is lost".to_owned(),
-        _ => format!("replacing {}, one after the other", count(job.pods_wanted.into(), "pod")),
+        _ => format!(
+            "replacing {}, one after the other",
+            count(job.pods_wanted.into(), "pod")
+        ),
     };
-    let change = Change { status: "restarting", before: job.pods_wanted, after: job.pods_wanted, message };
+    let change = Change {
+        status: "restarting",
+        before: job.pods_wanted,
+        after: job.pods_wanted,
+        message,
+    };
     answer(&job, change, args.output.into(), context)
 }
 
 /// Returns the pods that are to go.
 fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
-    let pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| !pod.ended()).collect();
+    let pods: Vec<&Pod> = job
+        .current_pods()
+        .into_iter()
+        .filter(|pod| !pod.ended())
+        .collect();
     let none = |what: String| {
         let error = Error::new(ErrorName::NotRunning, format!("{what} has no pod now"));
-        error.hint(format!("gpuctl describe job {}/{}", job.namespace, job.name))
+        error.hint(format!(
+            "gpuctl describe job {}/{}",
+            job.namespace, job.name
+        ))
     };
     let Some(rank) = args.rank else {
-        return if pods.is_empty() { Err(none(format!("job `{}`", job.name))) } else { Ok(pods) };
+        return if pods.is_empty() {
+            Err(none(format!("job `{}`", job.name)))
+        } else {
+            Ok(pods)
+        };
     };
     if job.kind != JobKind::Training {
-        return Err(Error::usage(format!("`{}` is no training: it has no ranks", job.name)).hint("omit `--rank`"));
+        return Err(
+            Error::usage(format!("`{}` is no training: it has no ranks", job.name))
+                .hint("omit `--rank`"),
+        );
     }
     if rank >= job.pods_wanted {
         let ranks = match job.pods_wanted {
@@ -78,9 +114,22 @@ fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
             1 => "rank 0 only".to_owned(),
             pods => format!("ranks 0 to {}", pods - 1),
         };
-        let error = Error::new(ErrorName::NotFound, format!("job `{}` has {ranks}, not {rank}", job.name));
-        return Err(error.hint(format!("gpuctl describe job {}/{}", job.namespace, job.name)));
+        let error = Error::new(
+            ErrorName::NotFound,
+            format!("job `{}` has {ranks}, not {rank}", job.name),
+        );
+        return Err(error.hint(format!(
+            "gpuctl describe job {}/{}",
+            job.namespace, job.name
+        )));
     }
-    let found: Vec<&Pod> = pods.into_iter().filter(|pod| pod.rank == Some(rank)).collect();
-    if found.is_empty() { Err(none(format!("rank {rank} of job `{}`", job.name))) } else { Ok(found) }
+    let found: Vec<&Pod> = pods
+        .into_iter()
+        .filter(|pod| pod.rank == Some(rank))
+        .collect();
+    if found.is_empty() {
+        Err(none(format!("rank {rank} of job `{}`", job.name)))
+    } else {
+        Ok(found)
+    }
 }

@@ -17,7 +17,12 @@ pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Er
     let leaves = args.anywhere && job.pinned.is_some();
     if State::of(&job).status != Status::Paused && !leaves && !job.held {
         let size = job.replicas();
-        let change = Change { status: "resumed", before: size, after: size, message: "it was not paused".to_owned() };
+        let change = Change {
+            status: "resumed",
+            before: size,
+            after: size,
+            message: "it was not paused".to_owned(),
+        };
         return answer(&job, change, args.output.into(), context);
     }
     if job.queued && !job.kind.serves() {
@@ -25,7 +30,12 @@ pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Er
         let message = "resumed: it runs when its queue admits it".to_owned();
         return answer(
             &job,
-            Change { status: "resumed", before: 0, after: job.replicas(), message },
+            Change {
+                status: "resumed",
+                before: 0,
+                after: job.replicas(),
+                message,
+            },
             args.output.into(),
             context,
         );
@@ -36,6 +46,19 @@ pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Er
         Some(_) => " on any node".to_owned(),
         None => String::new(),
     };
-    let message = format!("resumed with {}{place}", count(job.pods_wanted.into(), "pod"));
-    answer(&job, Change { status: "resumed", before: 0, after: job.replicas(), message }, args.output.into(), context)
+    let message = format!(
+        "resumed with {}{place}",
+        count(job.pods_wanted.into(), "pod")
+    );
+    answer(
+        &job,
+        Change {
+            status: "resumed",
+            before: 0,
+            after: job.replicas(),
+            message,
+        },
+        args.output.into(),
+        context,
+    )
 }

@@ -1,5 +1,5 @@
-//! `gpuctl run`: submits a job without a file. The flags become the YAML that they stand for, which is then read like any
-//! other.
+//! `gpuctl run`: submits a job without a file. The flags become the YAML that they stand for, which
+//! is then read like any other.
 
 use std::process::ExitCode;
 
@@ -29,7 +29,9 @@ pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error
     let parsed = spec::parse(FILE, &text)?;
     context.terminal.warn_about(&parsed.warnings);
     let secrets = plain_secrets(FILE, &text, &parsed.documents);
-    secrets.iter().for_each(|problems| context.terminal.warn_about(problems));
+    secrets
+        .iter()
+        .for_each(|problems| context.terminal.warn_about(problems));
     if args.output == RunFormat::Spec {
         if args.submit.dry_run != Some(DryRun::Client) {
             return Err(Error::usage("`-o spec` only prints").hint("add `--dry-run=client`"));
@@ -41,14 +43,30 @@ pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error
     let input = |document| {
         // The user named each file on the command line.
         let attached = attach(&document, FILE, &FileAccess::Any, &mut problems);
-        InputDocument { document, file: FILE.to_owned(), text: text.clone(), attached }
+        InputDocument {
+            document,
+            file: FILE.to_owned(),
+            text: text.clone(),
+            attached,
+        }
     };
     let documents = parsed.documents.into_iter().map(input).collect();
     if !problems.is_empty() {
-        return Err(Problems { file: FILE.to_owned(), text, list: problems }.into());
+        return Err(Problems {
+            file: FILE.to_owned(),
+            text,
+            list: problems,
+        }
+        .into());
     }
     let documents = named(documents, args.generate_name)?;
-    submit::submit(documents, &args.submit.options(Mode::default()), format, context).await
+    submit::submit(
+        documents,
+        &args.submit.options(Mode::default()),
+        format,
+        context,
+    )
+    .await
 }
 
 /// The file name in errors about the YAML that `run` makes of its flags.
@@ -60,20 +78,37 @@ fn specification(args: &Run) -> Value {
     put(&mut job, "priority", args.priority.as_ref());
     put(&mut job, "retries", args.retries);
     let mut environment = Map::from_iter([("image".to_owned(), json!(args.image))]);
-    put(&mut environment, "command", Some(&args.command).filter(|command| !command.is_empty()));
-    put(&mut environment, "workingDir", Some("/workspace").filter(|_| !args.file.is_empty()));
-    let plain = args.env.iter().map(|(name, value)| json!({"name": name, "value": value}));
-    let secret = args.env_secret.iter().map(|(name, secret)| json!({"name": name, "secret": secret}));
+    put(
+        &mut environment,
+        "command",
+        Some(&args.command).filter(|command| !command.is_empty()),
+    );
+    put(
+        &mut environment,
+        "workingDir",
+        Some("/workspace").filter(|_| !args.file.is_empty()),
+    );
+    let plain = args
+        .env
+        .iter()
+        .map(|(name, value)| json!({"name": name, "value": value}));
+    let secret = args
+        .env_secret
+        .iter()
+        .map(|(name, secret)| json!({"name": name, "secret": secret}));
     let variables: Vec<Value> = plain.chain(secret).collect();
-    put(&mut environment, "env", Some(variables).filter(|list| !list.is_empty()));
+    put(
+        &mut environment,
+        "env",
+        Some(variables).filter(|list| !list.is_empty()),
+    );
     let mut resources = Map::from_iter([("gpu".to_owned(), json!(args.gpus))]);
     put(&mut resources, "gpu-type", args.gpu_type.as_ref());
     put(&mut resources, "pool", args.pool.as_ref());
     put(&mut resources, "node_count", args.node_count);
     put(&mut resources, "cpu", args.cpu.as_ref());
     put(&mut resources, "memory", args.memory.as_ref());
-    let mut document =
-        json!({"kind": "training", "version": "v0.1", "job": job, "environment": environment, "resources": resources});
+    let mut document = json!({"kind": "training", "version": "v0.1", "job": job, "environment": environment, "resources": resources});
     if !args.file.is_empty() {
         document["files"] = json!(args.file);
     }

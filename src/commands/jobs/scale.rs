@@ -17,12 +17,22 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
     let full = format!("{}/{}", job.namespace, job.name);
     match job.kind {
         JobKind::Training => {
-            let error =
-                Error::new(ErrorName::NotScalable, format!("`{}` is a training: its ranks are fixed when it begins", job.name));
-            return Err(error.hint(format!("`gpuctl pause job {full}`, or submit it anew with another `resources.node_count`")));
+            let error = Error::new(
+                ErrorName::NotScalable,
+                format!(
+                    "`{}` is a training: its ranks are fixed when it begins",
+                    job.name
+                ),
+            );
+            return Err(error.hint(format!(
+                "`gpuctl pause job {full}`, or submit it anew with another `resources.node_count`"
+            )));
         }
         JobKind::Notebook if wanted > 1 => {
-            let error = Error::new(ErrorName::NotScalable, format!("`{}` is a notebook: it is one pod", job.name));
+            let error = Error::new(
+                ErrorName::NotScalable,
+                format!("`{}` is a notebook: it is one pod", job.name),
+            );
             return Err(error.hint("submit a second notebook under another name"));
         }
         _ => {}
@@ -44,6 +54,11 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
         (before, 0) => format!("paused; it had {}", count(before.into(), "replica")),
         (before, after) => format!("scaled from {before} to {}", count(after.into(), "replica")),
     };
-    let change = Change { status: if wanted == 0 { "paused" } else { "scaled" }, before, after: wanted, message };
+    let change = Change {
+        status: if wanted == 0 { "paused" } else { "scaled" },
+        before,
+        after: wanted,
+        message,
+    };
     answer(&job, change, args.output.into(), context)
 }

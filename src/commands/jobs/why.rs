@@ -17,42 +17,86 @@ use gpuctl_view::{Format, document};
 pub(crate) async fn run(args: &Why, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let questions = Questions { ras: args.ras, stacks: args.stacks };
+    let questions = Questions {
+        ras: args.ras,
+        stacks: args.stacks,
+    };
     if questions.ras || questions.stacks {
         context.must_change("omit `--ras` and `--stacks`")?;
     }
     let connection = context.connect().await?;
-    let Some(name) = &args.name else { return all(&connection, format, context).await };
+    let Some(name) = &args.name else {
+        return all(&connection, format, context).await;
+    };
     let found = match why::subject(&connection, name).await {
-        Ok((subject, job)) => why::found(&connection, subject, job, None, questions, context).await?,
-        Err(error) if error.kind == ErrorKind::NotFound => deleted::found(context, &connection, name).await.ok_or(error)?,
+        Ok((subject, job)) => {
+            why::found(&connection, subject, job, None, questions, context).await?
+        }
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            deleted::found(context, &connection, name)
+                .await
+                .ok_or(error)?
+        }
         Err(error) => return Err(error),
     };
     let row = row(&found);
     let answer = document(format, &item(&row));
-    context.terminal.print(&answer.unwrap_or_else(|| text(&row, context.terminal.look(), context.now())))?;
+    context
+        .terminal
+        .print(&answer.unwrap_or_else(|| text(&row, context.terminal.look(), context.now())))?;
     if found.answer.coverage.events == "forbidden" {
-        context.terminal.lack("you may not list events: what only they tell is missing");
+        context
+            .terminal
+            .lack("you may not list events: what only they tell is missing");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn all(connection: &Connection, format: Format, context: &Context) -> Result<ExitCode, Error> {
-    let namespace = connection.namespace_is_explicit.then(|| connection.namespace.clone());
-    let selection = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await?;
+async fn all(
+    connection: &Connection,
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let namespace = connection
+        .namespace_is_explicit
+        .then(|| connection.namespace.clone());
+    let selection = connection
+        .jobs(&Wanted {
+            namespace,
+            ..Wanted::default()
+        })
+        .await?;
     if let Some(unseen) = selection.unseen() {
         context.terminal.lack(&unseen);
     }
-    let mut jobs: Vec<Job> = selection.jobs.into_iter().filter(has_something_to_tell).collect();
-    jobs.sort_by_key(|job| (std::cmp::Reverse(job.gpus()), job.namespace.clone(), job.name.clone()));
+    let mut jobs: Vec<Job> = selection
+        .jobs
+        .into_iter()
+        .filter(has_something_to_tell)
+        .collect();
+    jobs.sort_by_key(|job| {
+        (
+            std::cmp::Reverse(job.gpus()),
+            job.namespace.clone(),
+            job.name.clone(),
+        )
+    });
     let mut found = why::all(connection, jobs, context).await?;
     found.retain(|one| one.answer.situation != Situation::Fine);
     let rows: Vec<WhyRow<'_>> = found.iter().map(row).collect();
     if rows.is_empty() {
         context.terminal.report("no job waits or died");
     }
-    let answer = document(format, &WhyList { total: rows.len(), items: rows.iter().map(item).collect() });
-    context.terminal.print(&answer.unwrap_or_else(|| lines(&rows, context.terminal.look())))?;
+    let answer = document(
+        format,
+        &WhyList {
+            total: rows.len(),
+            items: rows.iter().map(item).collect(),
+        },
+    );
+    context
+        .terminal
+        .print(&answer.unwrap_or_else(|| lines(&rows, context.terminal.look())))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -67,5 +111,10 @@ fn has_something_to_tell(job: &Job) -> bool {
 }
 
 fn row(found: &Found) -> WhyRow<'_> {
-    WhyRow { name: &found.job.name, namespace: &found.job.namespace, kind: &found.subject.kind, answer: &found.answer }
+    WhyRow {
+        name: &found.job.name,
+        namespace: &found.job.namespace,
+        kind: &found.subject.kind,
+        answer: &found.answer,
+    }
 }

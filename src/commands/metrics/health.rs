@@ -1,4 +1,5 @@
-//! `gpuctl get health`: lists devices whose counters contradict «healthy». Without Prometheus it fails.
+//! `gpuctl get health`: lists devices whose counters contradict «healthy». Without Prometheus it
+//! fails.
 
 use std::process::ExitCode;
 
@@ -21,7 +22,13 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     let asked = async {
-        let prometheus = metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await?;
+        let prometheus = metrics::find(
+            context,
+            &connection,
+            context.access.request_timeout,
+            StoreUse::Devices,
+        )
+        .await?;
         let grown = async { Ok::<_, Error>(prometheus.now(&growth()).await?) };
         let answer = try_join(live::read(&prometheus, &OF_DEVICES, None), grown).await?;
         metrics::tell_warnings(context, &prometheus);
@@ -33,12 +40,17 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     let readings = devices::read(&moment, &stock.inventory, &facts);
     let found = findings(&readings.devices, &grown, &facts);
     if readings.devices.is_empty() {
-        context.terminal.warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
+        context
+            .terminal
+            .warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
     }
     list::run(&options, context, async |_: Round<'_>| {
         let table = |format, headers| view::table(&found, format, headers, context.terminal.look());
         let answer = view::list(&found, Coverage::from(&readings));
-        Ok(Listing::new(&options, &answer, "items", view::names(&found), table).none("no GPU's counters contradict «healthy»"))
+        Ok(
+            Listing::new(&options, &answer, "items", view::names(&found), table)
+                .none("no GPU's counters contradict «healthy»"),
+        )
     })
     .await
 }

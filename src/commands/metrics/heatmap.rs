@@ -23,15 +23,25 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     let top = usize::try_from(args.top).unwrap_or(usize::MAX);
-    let grid =
-        |seen: &Seen| heatmap::grid(&seen.readings.devices, &seen.inventory.hosts, args.metric.into(), context.terminal.look());
-    let value = |seen: &Seen| heatmap::document(&seen.readings.devices, Coverage::from(&seen.readings), top);
+    let grid = |seen: &Seen| {
+        heatmap::grid(
+            &seen.readings.devices,
+            &seen.inventory.hosts,
+            args.metric.into(),
+            context.terminal.look(),
+        )
+    };
+    let value = |seen: &Seen| {
+        heatmap::document(&seen.readings.devices, Coverage::from(&seen.readings), top)
+    };
     if !args.watch {
         let seen = look(&connection, true, context).await?;
         let text = document(format, &value(&seen)).unwrap_or_else(|| grid(&seen));
         context.terminal.print(&text)?;
         if seen.readings.devices.is_empty() {
-            context.terminal.warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
+            context
+                .terminal
+                .warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -41,7 +51,10 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
     };
     watch(format, pause, context, async |first, _| {
         let seen = look(&connection, first, context).await?;
-        Ok(WatchFrame::new(grid(&seen), std::iter::once(("heatmap".to_owned(), value(&seen)))))
+        Ok(WatchFrame::new(
+            grid(&seen),
+            std::iter::once(("heatmap".to_owned(), value(&seen))),
+        ))
     })
     .await
 }
@@ -54,7 +67,13 @@ struct Seen {
 
 async fn look(connection: &Connection, warns: bool, context: &Context) -> Result<Seen, Error> {
     let moment = async {
-        let prometheus = metrics::find(context, connection, context.access.request_timeout, StoreUse::Devices).await?;
+        let prometheus = metrics::find(
+            context,
+            connection,
+            context.access.request_timeout,
+            StoreUse::Devices,
+        )
+        .await?;
         let moment = live::read(&prometheus, &OF_DEVICES, None).await?;
         if warns {
             metrics::tell_warnings(context, &prometheus);
@@ -69,6 +88,13 @@ async fn look(connection: &Connection, warns: bool, context: &Context) -> Result
         Err(failure) if failure.is_forbidden() => Default::default(),
         Err(failure) => return Err(failure.into()),
     };
-    let readings = devices::read(&moment, &inventory, &ApiFacts::of(&inventory, consumers.as_ref()));
-    Ok(Seen { readings, inventory })
+    let readings = devices::read(
+        &moment,
+        &inventory,
+        &ApiFacts::of(&inventory, consumers.as_ref()),
+    );
+    Ok(Seen {
+        readings,
+        inventory,
+    })
 }

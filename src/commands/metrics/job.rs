@@ -28,13 +28,25 @@ pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode
     let created = UnixSeconds::from(found.created_at.unwrap_or(now));
     let started = found.started_at().map(UnixSeconds::from);
     let end = found.ended_at().unwrap_or(now);
-    let named = args.range.range().window(now, (created.timestamp(), end), None)?;
+    let named = args
+        .range
+        .range()
+        .window(now, (created.timestamp(), end), None)?;
     let prometheus = curves::store(context, &connection, named.start).await?;
-    let pods = Pods::of_job(&found.namespace, &found.name, found.kind, found.pods.iter().map(|pod| pod.name.as_str()));
+    let pods = Pods::of_job(
+        &found.namespace,
+        &found.name,
+        found.kind,
+        found.pods.iter().map(|pod| pod.name.as_str()),
+    );
     // A pod that was replaced began before those that are there.
     let first = match args.range.start {
         Some(_) => started,
-        None => curves::first_start(&prometheus, &pods, created, now.into()).await.into_iter().chain(started).min(),
+        None => curves::first_start(&prometheus, &pods, created, now.into())
+            .await
+            .into_iter()
+            .chain(started)
+            .min(),
     };
     let begin = first.unwrap_or(created).timestamp();
     let window = args.range.range().window(now, (begin, end), None)?;
@@ -42,12 +54,19 @@ pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode
     let lifetimes = lifetimes(&found);
     let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);
     let speakers = speakers(&found);
-    let (curves, told) = join(curves, training_telemetry::by_logs(&connection, &speakers, window, now.into())).await;
+    let (curves, told) = join(
+        curves,
+        training_telemetry::by_logs(&connection, &speakers, window, now.into()),
+    )
+    .await;
     let (history, exposed) = curves?;
     let mut told = training_telemetry::with_exposed(told, &exposed);
-    let throughput = [(Measure::TokensPerSecond, "tokens/sec"), (Measure::SamplesPerSecond, "samples/sec")]
-        .into_iter()
-        .find_map(|(measure, unit)| Some((told.remove(&measure)?, unit)));
+    let throughput = [
+        (Measure::TokensPerSecond, "tokens/sec"),
+        (Measure::SamplesPerSecond, "samples/sec"),
+    ]
+    .into_iter()
+    .find_map(|(measure, unit)| Some((told.remove(&measure)?, unit)));
     let (throughput, throughput_unit) = throughput.unzip();
     let curves = JobCurves {
         history: &history,

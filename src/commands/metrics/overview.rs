@@ -1,4 +1,5 @@
-//! `gpuctl get overview`: prints the inventory, what its devices measure, storage and network in one answer.
+//! `gpuctl get overview`: prints the inventory, what its devices measure, storage and network in
+//! one answer.
 
 use std::process::ExitCode;
 
@@ -25,7 +26,8 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
     let cells = OptionalMetrics::new(context, &connection);
     if !args.watch {
         let overview = look(&connection, &cells, true, context).await?;
-        let text = document(format, &overview).unwrap_or_else(|| overview::text(&overview, context.terminal.look()));
+        let text = document(format, &overview)
+            .unwrap_or_else(|| overview::text(&overview, context.terminal.look()));
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -34,13 +36,21 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
     watch(format, pause, context, async |first, _| {
         let overview = look(&connection, &cells, first, context).await?;
         let text = overview::text(&overview, context.terminal.look());
-        Ok(WatchFrame::new(text, std::iter::once(("overview".to_owned(), overview))))
+        Ok(WatchFrame::new(
+            text,
+            std::iter::once(("overview".to_owned(), overview)),
+        ))
     })
     .await
 }
 
 /// Reads everything once; `warns` says what may not be seen.
-async fn look(connection: &Connection, cells: &OptionalMetrics<'_>, warns: bool, context: &Context) -> Result<Overview, Error> {
+async fn look(
+    connection: &Connection,
+    cells: &OptionalMetrics<'_>,
+    warns: bool,
+    context: &Context,
+) -> Result<Overview, Error> {
     let machines = node_exporter::query();
     let asked = cells.optional(async |prometheus| {
         let moment = live::of_overview(prometheus);
@@ -57,7 +67,9 @@ async fn look(connection: &Connection, cells: &OptionalMetrics<'_>, warns: bool,
     Ok(overview::document(&OverviewSource {
         inventory: &stock.inventory,
         consumers: stock.consumers.as_ref(),
-        machines: machines.map(|answer| node_exporter::read(&answer)).unwrap_or_default(),
+        machines: machines
+            .map(|answer| node_exporter::read(&answer))
+            .unwrap_or_default(),
         coverage: readings.as_ref().map(Coverage::from),
     }))
 }

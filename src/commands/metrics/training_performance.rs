@@ -1,4 +1,5 @@
-//! `gpuctl get training-performance`: prints the loss, throughput and learning rate that a training reports.
+//! `gpuctl get training-performance`: prints the loss, throughput and learning rate that a training
+//! reports.
 
 use std::process::ExitCode;
 
@@ -25,27 +26,46 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     let exposed = async {
         let prometheus = curves::store(context, &connection, window.start).await?;
         let pods = pods_of(workload);
-        let asked =
-            async { if pods.names.is_empty() { Ok(Vec::new()) } else { prometheus.range(&query::exposed(&pods), window).await } };
+        let asked = async {
+            if pods.names.is_empty() {
+                Ok(Vec::new())
+            } else {
+                prometheus.range(&query::exposed(&pods), window).await
+            }
+        };
         let series = asked.await?;
         metrics::tell_warnings(context, &prometheus);
         Ok::<_, Error>(series)
     };
     let speakers = speakers_of(workload);
-    let (exposed, told) = join(exposed, training_telemetry::by_logs(&connection, &speakers, window, now.into())).await;
+    let (exposed, told) = join(
+        exposed,
+        training_telemetry::by_logs(&connection, &speakers, window, now.into()),
+    )
+    .await;
     let exposed = match exposed {
         Err(error) if !told.is_empty() && !context.require_metrics => {
-            context.terminal.warn(&format!("{error}; what follows is what the logs tell alone"));
+            context.terminal.warn(&format!(
+                "{error}; what follows is what the logs tell alone"
+            ));
             Vec::new()
         }
         other => other?,
     };
     let told: TrainingCurves = training_telemetry::with_exposed(told, &exposed);
-    let text = document(args.output.into(), &view::performance(&told))
-        .unwrap_or_else(|| view::performance_text(&told, window.start.millis(), window.end.millis(), context.terminal.look()));
+    let text = document(args.output.into(), &view::performance(&told)).unwrap_or_else(|| {
+        view::performance_text(
+            &told,
+            window.start.millis(),
+            window.end.millis(),
+            context.terminal.look(),
+        )
+    });
     context.terminal.print(&text)?;
     if told.is_empty() {
-        context.terminal.note("no known training metrics or log lines were found in this time");
+        context
+            .terminal
+            .note("no known training metrics or log lines were found in this time");
     }
     Ok(ExitCode::SUCCESS)
 }

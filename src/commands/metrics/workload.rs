@@ -1,4 +1,5 @@
-//! `gpuctl get metrics workload`: prints the curves of the GPUs of a workload. Without Prometheus it fails.
+//! `gpuctl get metrics workload`: prints the curves of the GPUs of a workload. Without Prometheus
+//! it fails.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -23,24 +24,54 @@ const WORKLOAD_STEP: i64 = 60;
 pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let now = context.now();
-    let window = args.range.range().window_of_an_hour(now, Some(WORKLOAD_STEP))?;
+    let window = args
+        .range
+        .range()
+        .window_of_an_hour(now, Some(WORKLOAD_STEP))?;
     let connection = context.connect().await?;
     let found = workloads::read_once(context, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
-    let quantities = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal, Quantity::Power];
+    let quantities = [
+        Quantity::Utilization,
+        Quantity::MemoryUsed,
+        Quantity::MemoryFree,
+        Quantity::MemoryTotal,
+        Quantity::Power,
+    ];
     let prometheus = curves::store(context, &connection, window.start).await?;
-    let pods =
-        curves::with_former(&prometheus, pods_of(workload), &owners_below(&found.forest.branch(&workload.top)), window).await?;
-    // What was told of a name before its pod began was of the pod that it replaced, as long as the workload existed.
+    let pods = curves::with_former(
+        &prometheus,
+        pods_of(workload),
+        &owners_below(&found.forest.branch(&workload.top)),
+        window,
+    )
+    .await?;
+    // What was told of a name before its pod began was of the pod that it replaced, as long as the
+    // workload existed.
     let since = |pod: &WorkPod| milliseconds(workload.top.created_at.or(pod.created_at));
-    let lifetimes = workload.pods.iter().map(|pod| (pod.key(), (since(pod), milliseconds(pod.ended_at)))).collect();
+    let lifetimes = workload
+        .pods
+        .iter()
+        .map(|pod| (pod.key(), (since(pod), milliseconds(pod.ended_at))))
+        .collect();
     let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);
     let speakers = speakers_of(workload);
-    let (curves, told) = join(curves, training_telemetry::by_logs(&connection, &speakers, window, now.into())).await;
+    let (curves, told) = join(
+        curves,
+        training_telemetry::by_logs(&connection, &speakers, window, now.into()),
+    )
+    .await;
     let (history, exposed) = curves?;
     let told = training_telemetry::with_exposed(told, &exposed);
-    let text = document(args.output.into(), &view::workload(&history, &told))
-        .unwrap_or_else(|| view::workload_text(&history, window.start.millis(), window.end.millis(), context.terminal.look()));
+    let text =
+        document(args.output.into(), &view::workload(&history, &told)).unwrap_or_else(|| {
+            view::workload_text(
+                &history,
+                window.start.millis(),
+                window.end.millis(),
+                context.terminal.look(),
+            )
+        });
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -51,7 +82,10 @@ fn owners_below(branch: &Branch) -> BTreeMap<String, Vec<String>> {
     let mut open = vec![branch];
     while let Some(branch) = open.pop() {
         if branch.kind != "Pod" {
-            owners.entry(branch.kind.clone()).or_default().push(branch.name.clone());
+            owners
+                .entry(branch.kind.clone())
+                .or_default()
+                .push(branch.name.clone());
         }
         open.extend(&branch.children);
     }

@@ -15,10 +15,14 @@ use gpuctl_view::nodes::describe as node;
 pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let (stock, _) = OptionalMetrics::new(context, &connection).stock(&OF_DEVICES).await?;
+    let (stock, _) = OptionalMetrics::new(context, &connection)
+        .stock(&OF_DEVICES)
+        .await?;
     warn_of(&stock, context);
     let host = lookup::node(&stock, &args.name)?;
     let text = document(args.output.into(), &node::document(host));
-    context.terminal.print(&text.unwrap_or_else(|| node::text(host, context.terminal.look(), context.now())))?;
+    context
+        .terminal
+        .print(&text.unwrap_or_else(|| node::text(host, context.terminal.look(), context.now())))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -15,9 +15,27 @@ pub(crate) async fn run(args: &Drain, context: &Context) -> Result<ExitCode, Err
     let connection = context.connect().await?;
     let pods = plan(&connection, &args.node).await?;
     list::run(&options, context, async |_: Round<'_>| {
-        let names = pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
-        let table = |format, headers| view::table(&pods, format, headers, context.terminal.look(), context.now());
-        Ok(Listing::new(&options, &view::plan(&args.node, &pods), "items", names, table).none("no pod would end"))
+        let names = pods
+            .iter()
+            .map(|pod| format!("{}/{}", pod.namespace, pod.name))
+            .collect();
+        let table = |format, headers| {
+            view::table(
+                &pods,
+                format,
+                headers,
+                context.terminal.look(),
+                context.now(),
+            )
+        };
+        Ok(Listing::new(
+            &options,
+            &view::plan(&args.node, &pods),
+            "items",
+            names,
+            table,
+        )
+        .none("no pod would end"))
     })
     .await
 }

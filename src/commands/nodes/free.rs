@@ -17,16 +17,36 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
     let connection = context.connect().await?;
     let stock = connection.stock().await?.listed()?;
     warn_of(&stock, context);
-    let beside = BesideGpu { cpu_milli: args.cpu, memory_bytes: args.memory / 1000 };
+    let beside = BesideGpu {
+        cpu_milli: args.cpu,
+        memory_bytes: args.memory / 1000,
+    };
     let chosen = |host: &NodeUsage| {
-        args.pool.as_deref().is_none_or(|pool| host.details.node.pool() == Some(pool))
-            && wanted.as_ref().is_none_or(|wanted| host.gpu_type().is_some_and(|kind| wanted.matches(&kind)))
+        args.pool
+            .as_deref()
+            .is_none_or(|pool| host.details.node.pool() == Some(pool))
+            && wanted
+                .as_ref()
+                .is_none_or(|wanted| host.gpu_type().is_some_and(|kind| wanted.matches(&kind)))
     };
     let none = Consumers::default();
     let consumers = stock.consumers.as_ref().unwrap_or(&none);
-    let Some(groups) = free_gpus(&stock.inventory, consumers, beside, args.by.as_deref(), chosen) else {
-        let what = if stock.consumers.is_some() { "resourceclaims" } else { "the pods of all namespaces" };
-        let error = Error::new(ErrorName::Forbidden, format!("what is free is not known: you may not list {what}"));
+    let Some(groups) = free_gpus(
+        &stock.inventory,
+        consumers,
+        beside,
+        args.by.as_deref(),
+        chosen,
+    ) else {
+        let what = if stock.consumers.is_some() {
+            "resourceclaims"
+        } else {
+            "the pods of all namespaces"
+        };
+        let error = Error::new(
+            ErrorName::Forbidden,
+            format!("what is free is not known: you may not list {what}"),
+        );
         return Err(error.hint("gpuctl auth check free --emit-role"));
     };
     if groups.is_empty() {
@@ -37,13 +57,18 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
         Format::Table => None,
         format => document(format, &free::answer(&groups, args.slots)),
     };
-    context.terminal.print(&text.unwrap_or_else(|| free::text(&groups, args.slots, context.terminal.look())))?;
+    context
+        .terminal
+        .print(&text.unwrap_or_else(|| free::text(&groups, args.slots, context.terminal.look())))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn gpu_type(text: &str) -> Result<GpuType, Error> {
     GpuType::parse(text).ok_or_else(|| {
-        let error = Error::new(ErrorName::reported(ErrorKind::Usage, "InvalidGpuType"), format!("`{text}` is no GPU type"));
+        let error = Error::new(
+            ErrorName::reported(ErrorKind::Usage, "InvalidGpuType"),
+            format!("`{text}` is no GPU type"),
+        );
         error.hint("such as a100-80g; `gpuctl get nodes` shows the types that there are")
     })
 }

@@ -40,21 +40,43 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         _ if args.gpu_detail => &OF_DEVICES,
         _ => &OF_NODES,
     };
-    let key = args.label.as_deref().or(args.gpu_type.as_deref().filter(|text| is_key(text)));
+    let key = args
+        .label
+        .as_deref()
+        .or(args.gpu_type.as_deref().filter(|text| is_key(text)));
     let kept = Kept::new(options.watch);
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let (stock, moment) = join(kept.or(round.fresh, round.ask(|| connection.stock())), cells.now(quantities)).await;
+        let (stock, moment) = join(
+            kept.or(round.fresh, round.ask(|| connection.stock())),
+            cells.now(quantities),
+        )
+        .await;
         let (mut stock, moment) = (stock?, moment?);
-        let shown = options.page.of(chosen(args, &stock.inventory.hosts)?).into_iter().filter(|host| host.has_gpus());
-        let moment = cells.or_exporters(moment, shown.map(|host| host.name().to_owned()).collect()).await;
-        let coverage = cells.measure(&mut stock, moment.as_ref()).as_ref().map(Coverage::from);
+        let shown = options
+            .page
+            .of(chosen(args, &stock.inventory.hosts)?)
+            .into_iter()
+            .filter(|host| host.has_gpus());
+        let moment = cells
+            .or_exporters(moment, shown.map(|host| host.name().to_owned()).collect())
+            .await;
+        let coverage = cells
+            .measure(&mut stock, moment.as_ref())
+            .as_ref()
+            .map(Coverage::from);
         // The health of published nodes is unknown, so none can be chosen by it.
-        let stock = if args.status.is_some() { stock.listed()? } else { stock };
+        let stock = if args.status.is_some() {
+            stock.listed()?
+        } else {
+            stock
+        };
         if round.first {
             warn_of(&stock, context);
-            args.names.iter().try_for_each(|name| lookup::node(&stock, name).map(|_| ()))?;
+            args.names
+                .iter()
+                .try_for_each(|name| lookup::node(&stock, name).map(|_| ()))?;
         }
         let found = chosen(args, &stock.inventory.hosts)?;
         let total = found.len();
@@ -62,25 +84,49 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         let (names, look) = (nodes::names(&found), context.terminal.look());
         let listing = if let Some(key) = key {
             let hosts: Vec<&NodeDetails> = found.iter().map(|host| &host.details).collect();
-            let table = |format, headers| labels::of_nodes_table(&hosts, key, format, headers, look);
-            Listing::new(&options, &labels::of_nodes(&hosts, key, total), "items", names, table)
+            let table =
+                |format, headers| labels::of_nodes_table(&hosts, key, format, headers, look);
+            Listing::new(
+                &options,
+                &labels::of_nodes(&hosts, key, total),
+                "items",
+                names,
+                table,
+            )
         } else if args.gpu_detail {
             let table = |format, headers| node_table::detail_table(&found, format, headers, look);
-            Listing::new(&options, &nodes::details(&found, total, coverage), "items", names, table)
+            Listing::new(
+                &options,
+                &nodes::details(&found, total, coverage),
+                "items",
+                names,
+                table,
+            )
         } else {
             let table = |format, headers| {
                 let footer = context.terminal.out_is_terminal() && format != Format::Csv;
-                let footer = if footer { node_table::footer(&found) } else { String::new() };
+                let footer = if footer {
+                    node_table::footer(&found)
+                } else {
+                    String::new()
+                };
                 node_table::table(&found, format, headers, look, context.now()) + &footer
             };
-            Listing::new(&options, &nodes::list(&found, total, coverage), "items", names, table)
+            Listing::new(
+                &options,
+                &nodes::list(&found, total, coverage),
+                "items",
+                names,
+                table,
+            )
         };
         Ok(listing.none("no nodes found"))
     })
     .await
 }
 
-/// Tells a label's key from a GPU type: `nvidia.com/gpu-type` is a key, `nvidia.com/a100-80g` a type.
+/// Tells a label's key from a GPU type: `nvidia.com/gpu-type` is a key, `nvidia.com/a100-80g` a
+/// type.
 fn is_key(text: &str) -> bool {
     is_type_label(text)
 }
@@ -91,16 +137,28 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsa
         None => None,
         Some(text) => {
             let kind = GpuType::parse(text);
-            Some(kind.ok_or_else(|| Error::usage(format!("`{text}` is not a known GPU type")).hint("such as a100-80g"))?)
+            Some(kind.ok_or_else(|| {
+                Error::usage(format!("`{text}` is not a known GPU type")).hint("such as a100-80g")
+            })?)
         }
     };
-    let status = NodeHealth::ALL.into_iter().find(|health| Some(health.word()) == args.status.as_deref());
+    let status = NodeHealth::ALL
+        .into_iter()
+        .find(|health| Some(health.word()) == args.status.as_deref());
     let typed = |host: &NodeUsage, kind: &GpuType| host.kinds().iter().any(|own| own.matches(kind));
     let mut found: Vec<&NodeUsage> = hosts
         .iter()
         .filter(|host| args.names.is_empty() || args.names.iter().any(|name| name == host.name()))
-        .filter(|host| args.selector.as_ref().is_none_or(|selector| selector.matches(&host.details.node.labels)))
-        .filter(|host| args.pool.as_deref().is_none_or(|pool| host.details.node.pool() == Some(pool)))
+        .filter(|host| {
+            args.selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(&host.details.node.labels))
+        })
+        .filter(|host| {
+            args.pool
+                .as_deref()
+                .is_none_or(|pool| host.details.node.pool() == Some(pool))
+        })
         .filter(|host| status.is_none_or(|status| host.health == status))
         .filter(|host| kind.as_ref().is_none_or(|kind| typed(host, kind)))
         .collect();
@@ -110,7 +168,9 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsa
         Some(NodeSortKey::Gpus) => found.sort_by_key(|host| std::cmp::Reverse(host.gpus.total)),
         Some(NodeSortKey::Free) => found.sort_by_key(|host| std::cmp::Reverse(host.gpus.free())),
         Some(NodeSortKey::Type) => found.sort_by_key(|host| host.gpu_type()),
-        Some(NodeSortKey::Age) => found.sort_by_key(|host| std::cmp::Reverse(host.details.created_at)),
+        Some(NodeSortKey::Age) => {
+            found.sort_by_key(|host| std::cmp::Reverse(host.details.created_at));
+        }
     }
     Ok(found)
 }

@@ -35,10 +35,20 @@ pub(crate) async fn run(label: &Label, context: &Context) -> Result<ExitCode, Er
                     context.terminal.print(&format!("{node}: {message}\n"))?;
                 }
                 if let ([_], true) = (nodes, format.is_document()) {
-                    let item = value.map(|value| LabelItem { key: key.to_owned(), value: value.to_owned() });
+                    let item = value.map(|value| LabelItem {
+                        key: key.to_owned(),
+                        value: value.to_owned(),
+                    });
                     let label_key = item.is_none().then_some(key);
-                    let answer = Labelled { node_name: node, label: item, label_key, message };
-                    context.terminal.print(&document(format, &answer).unwrap_or_default())?;
+                    let answer = Labelled {
+                        node_name: node,
+                        label: item,
+                        label_key,
+                        message,
+                    };
+                    context
+                        .terminal
+                        .print(&document(format, &answer).unwrap_or_default())?;
                 }
                 done.push(node.clone());
             }
@@ -54,14 +64,22 @@ pub(crate) async fn run(label: &Label, context: &Context) -> Result<ExitCode, Er
     }
     if nodes.len() > 1 {
         let message = format!("{} of {} nodes done", done.len(), nodes.len());
-        context.terminal.print(&document(format, &labels::batch(None, &done, &failed, message)).unwrap_or_default())?;
+        context.terminal.print(
+            &document(format, &labels::batch(None, &done, &failed, message)).unwrap_or_default(),
+        )?;
     }
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
+    Ok(if failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(ErrorKind::Request.exit_code())
+    })
 }
 
 /// Returns the key, and the value to set. What is no label is refused before anything is written.
 fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
-    let (key, value) = word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)));
+    let (key, value) = word
+        .split_once('=')
+        .map_or((word, None), |(key, value)| (key, Some(value)));
     if args.delete == value.is_some() {
         let hint = if args.delete {
             format!("--delete takes the key alone: {key}")
@@ -71,10 +89,16 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
                 None => format!("{word}=VALUE, or --delete"),
             }
         };
-        return Err(Error::usage(format!("`{word}` says {} value", if args.delete { "a" } else { "no" })).hint(hint));
+        return Err(Error::usage(format!(
+            "`{word}` says {} value",
+            if args.delete { "a" } else { "no" }
+        ))
+        .hint(hint));
     }
-    let invalid =
-        |message: String| Error::new(ErrorName::InvalidLabel, message).hint("letters, digits, `-`, `_`, `.`, at most 63");
+    let invalid = |message: String| {
+        Error::new(ErrorName::InvalidLabel, message)
+            .hint("letters, digits, `-`, `_`, `.`, at most 63")
+    };
     if !is_label_key(key) {
         return Err(invalid(format!("`{key}` is no key of a label")));
     }
@@ -84,27 +108,54 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     let own = prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io");
     if key == POOL_LABEL && !args.force {
-        let error = Error::new(ErrorName::ProtectedLabel, format!("`{key}` sets the pool of a node"));
-        return Err(error.hint("`gpuctl add node NODE --pool POOL`, `gpuctl remove node NODE --pool POOL`, or --force"));
+        let error = Error::new(
+            ErrorName::ProtectedLabel,
+            format!("`{key}` sets the pool of a node"),
+        );
+        return Err(error.hint(
+            "`gpuctl add node NODE --pool POOL`, `gpuctl remove node NODE --pool POOL`, or --force",
+        ));
     }
     if own && !args.force {
-        let error = Error::new(ErrorName::ProtectedLabel, format!("`{key}` belongs to Kubernetes"));
+        let error = Error::new(
+            ErrorName::ProtectedLabel,
+            format!("`{key}` belongs to Kubernetes"),
+        );
         return Err(error.hint("--force writes it anyway"));
     }
     Ok((key, value))
 }
 
-async fn one(connection: &Connection, node: &str, key: &str, value: Option<&str>, overwrite: bool) -> Result<String, Error> {
-    let over = if overwrite || value.is_none() { LabelOverwrite::Anything } else { LabelOverwrite::Only(None) };
+async fn one(
+    connection: &Connection,
+    node: &str,
+    key: &str,
+    value: Option<&str>,
+    overwrite: bool,
+) -> Result<String, Error> {
+    let over = if overwrite || value.is_none() {
+        LabelOverwrite::Anything
+    } else {
+        LabelOverwrite::Only(None)
+    };
     match connection.set_label(node, key, value, over).await? {
         Labelling::Done if value.is_none() => Ok(format!("{key} taken away")),
         Labelling::Done => Ok(format!("{key}={} set", value.unwrap_or_default())),
-        Labelling::Unchanged => Ok(format!("{key}={} was set already", value.unwrap_or_default())),
+        Labelling::Unchanged => Ok(format!(
+            "{key}={} was set already",
+            value.unwrap_or_default()
+        )),
         Labelling::NoNode => Err(lookup::missing_node(node, &[])),
-        Labelling::NoLabel => Err(Error::new(ErrorName::LabelNotFound, format!("node `{node}` has no label `{key}`"))),
+        Labelling::NoLabel => Err(Error::new(
+            ErrorName::LabelNotFound,
+            format!("node `{node}` has no label `{key}`"),
+        )),
         Labelling::Conflict(there) => {
             let there = there.unwrap_or_default();
-            let error = Error::new(ErrorName::LabelConflict, format!("node `{node}` has {key}={there} already"));
+            let error = Error::new(
+                ErrorName::LabelConflict,
+                format!("node `{node}` has {key}={there} already"),
+            );
             Err(error.hint("--overwrite replaces it"))
         }
     }

@@ -28,51 +28,93 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
         let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
         let pause = async || bell.news(None).await;
         return list::run_after(&options, context, pause, async |round: Round<'_>| {
-            let stock = kept.or(round.fresh, round.ask(|| connection.stock())).await?;
+            let stock = kept
+                .or(round.fresh, round.ask(|| connection.stock()))
+                .await?;
             if stock.unreadable.contains(&"nodes") && round.first {
-                context.terminal.lack("you may not list nodes: only published labels are shown");
+                context
+                    .terminal
+                    .lack("you may not list nodes: only published labels are shown");
             }
-            let mut hosts: Vec<&NodeDetails> = stock.inventory.hosts.iter().map(|host| &host.details).collect();
+            let mut hosts: Vec<&NodeDetails> = stock
+                .inventory
+                .hosts
+                .iter()
+                .map(|host| &host.details)
+                .collect();
             match args.list.sort_by {
                 None | Some(LabelSortKey::Name) => {}
-                Some(LabelSortKey::Pool) => hosts.sort_by_key(|host| host.node.pool().map(ToOwned::to_owned)),
-                Some(LabelSortKey::Type) => hosts.sort_by_key(|host| host.node.gpu_type().map(|kind| kind.to_string())),
+                Some(LabelSortKey::Pool) => {
+                    hosts.sort_by_key(|host| host.node.pool().map(ToOwned::to_owned));
+                }
+                Some(LabelSortKey::Type) => {
+                    hosts.sort_by_key(|host| host.node.gpu_type().map(|kind| kind.to_string()));
+                }
             }
             let total = hosts.len();
             let hosts = options.page.of(hosts);
             let names = hosts.iter().map(|host| host.node.name.clone()).collect();
-            let table = |format, headers| labels::of_gpus_table(&hosts, format, headers, context.terminal.look());
-            let listing = Listing::new(&options, &labels::of_gpus(&hosts, total), "items", names, table);
+            let table = |format, headers| {
+                labels::of_gpus_table(&hosts, format, headers, context.terminal.look())
+            };
+            let listing = Listing::new(
+                &options,
+                &labels::of_gpus(&hosts, total),
+                "items",
+                names,
+                table,
+            );
             Ok(listing.none("no nodes found"))
         })
         .await;
     };
-    let Some((host, _)) = connection.host(name).await? else { return Err(lookup::missing_node(name, &[])) };
+    let Some((host, _)) = connection.host(name).await? else {
+        return Err(lookup::missing_node(name, &[]));
+    };
     let Some(value) = host.node.labels.get(&args.key) else {
-        let error = Error::new(ErrorName::LabelNotFound, format!("node `{name}` has no label `{}`", args.key));
+        let error = Error::new(
+            ErrorName::LabelNotFound,
+            format!("node `{name}` has no label `{}`", args.key),
+        );
         return Err(error.hint(format!("gpuctl describe node {name}")));
     };
-    let text = document(format, &labels::timed(&host, &args.key, value)).unwrap_or_else(|| format!("{value}\n"));
+    let text = document(format, &labels::timed(&host, &args.key, value))
+        .unwrap_or_else(|| format!("{value}\n"));
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Lists the values that `resources.gpu-type` can have here.
-async fn types(options: &ListOptions, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
+async fn types(
+    options: &ListOptions,
+    connection: &Connection,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     let kept = Kept::new(options.watch);
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(options, context, pause, async |round: Round<'_>| {
-        let stock = kept.or(round.fresh, round.ask(|| connection.stock())).await?;
+        let stock = kept
+            .or(round.fresh, round.ask(|| connection.stock()))
+            .await?;
         if stock.unreadable.contains(&"nodes") && round.first {
-            context.terminal.lack("you may not list nodes: only published ones are counted");
+            context
+                .terminal
+                .lack("you may not list nodes: only published ones are counted");
         }
         let items = gpu_types::items(&stock.inventory.hosts);
         let total = items.len();
         let items = options.page.of(items);
         let names = items.iter().map(|item| item.gpu_type.clone()).collect();
-        let table = |format, headers| gpu_types::table(&items, format, headers, context.terminal.look());
-        let listing = Listing::new(options, &gpu_types::list(&items, total), "items", names, table);
+        let table =
+            |format, headers| gpu_types::table(&items, format, headers, context.terminal.look());
+        let listing = Listing::new(
+            options,
+            &gpu_types::list(&items, total),
+            "items",
+            names,
+            table,
+        );
         Ok(listing.none("no node has GPUs of a known type"))
     })
     .await

@@ -26,6 +26,8 @@ pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCo
     };
     warn_of(&seen, context);
     let text = document(args.output.into(), &pools::document(&pool));
-    context.terminal.print(&text.unwrap_or_else(|| pools::text(&pool, context.terminal.look())))?;
+    context
+        .terminal
+        .print(&text.unwrap_or_else(|| pools::text(&pool, context.terminal.look())))?;
     Ok(ExitCode::SUCCESS)
 }

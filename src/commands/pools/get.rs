@@ -28,13 +28,21 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let (seen, moment) = join(kept.or(round.fresh, round.ask(|| look(&connection, None))), cells.now(&OF_NODES)).await;
+        let (seen, moment) = join(
+            kept.or(round.fresh, round.ask(|| look(&connection, None))),
+            cells.now(&OF_NODES),
+        )
+        .await;
         let (mut seen, moment) = (seen?, moment?);
         let coverage = seen.measure(&cells, moment.as_ref());
         if round.first {
             warn_of(&seen, context);
         }
-        if let Some(name) = args.names.iter().find(|name| round.first && !seen.pools.iter().any(|pool| pool.name == **name)) {
+        if let Some(name) = args
+            .names
+            .iter()
+            .find(|name| round.first && !seen.pools.iter().any(|pool| pool.name == **name))
+        {
             return Err(missing(name, &seen.stock.inventory, &connection).await);
         }
         let mut found = seen.pools;
@@ -42,9 +50,20 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
         sort(&mut found, args.list.sort_by);
         let total = found.len();
         let found = options.page.of(found);
-        let table = |format, headers| pools::table(&found, format, headers, context.terminal.look());
-        let listing = Listing::new(&options, &pools::list(&found, total, coverage), "items", pools::names(&found), table);
-        let hints = if total == 0 { vec!["gpuctl create -f pool.yaml makes one".to_owned()] } else { Vec::new() };
+        let table =
+            |format, headers| pools::table(&found, format, headers, context.terminal.look());
+        let listing = Listing::new(
+            &options,
+            &pools::list(&found, total, coverage),
+            "items",
+            pools::names(&found),
+            table,
+        );
+        let hints = if total == 0 {
+            vec!["gpuctl create -f pool.yaml makes one".to_owned()]
+        } else {
+            Vec::new()
+        };
         Ok(listing.none("no pools found").hints(hints))
     })
     .await

@@ -38,10 +38,20 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     if known.is_none() && adding {
         // A pool that so far was labels only.
         pools::tell_home(connection.ensure_home(false).await?, false, context);
-        connection.add_pool(&PoolDefinition { name: args.pool.clone(), ..PoolDefinition::default() }).await?;
+        connection
+            .add_pool(&PoolDefinition {
+                name: args.pool.clone(),
+                ..PoolDefinition::default()
+            })
+            .await?;
     }
-    let definition =
-        known.map_or_else(|| PoolDefinition { name: args.pool.clone(), ..PoolDefinition::default() }, |known| known.pool);
+    let definition = known.map_or_else(
+        || PoolDefinition {
+            name: args.pool.clone(),
+            ..PoolDefinition::default()
+        },
+        |known| known.pool,
+    );
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for node in &args.nodes {
         let result = match find(&stock.inventory, node) {
@@ -56,7 +66,9 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
             Ok(()) => {
                 let verb = if adding { "is in" } else { "is out of" };
                 if !format.is_document() {
-                    context.terminal.print(&format!("{node} {verb} pool {}\n", args.pool))?;
+                    context
+                        .terminal
+                        .print(&format!("{node} {verb} pool {}\n", args.pool))?;
                 }
                 done.push(node.clone());
             }
@@ -68,7 +80,13 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     }
     pools::publish(&connection, true, context).await;
     let message = format!("{} of {} nodes done", done.len(), args.nodes.len());
-    context.terminal.print(&document(format, &labels::batch(Some(&args.pool), &done, &failed, message)).unwrap_or_default())?;
+    context.terminal.print(
+        &document(
+            format,
+            &labels::batch(Some(&args.pool), &done, &failed, message),
+        )
+        .unwrap_or_default(),
+    )?;
     Ok(match failed.first() {
         None => ExitCode::SUCCESS,
         Some((_, error)) if args.nodes.len() == 1 => ExitCode::from(error.kind.exit_code()),
@@ -76,39 +94,108 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     })
 }
 
-async fn put_in(connection: &Connection, host: &NodeUsage, pool: &PoolDefinition, force: bool) -> Result<(), Error> {
+async fn put_in(
+    connection: &Connection,
+    host: &NodeUsage,
+    pool: &PoolDefinition,
+    force: bool,
+) -> Result<(), Error> {
     fits(host, pool, None, force)?;
-    let (node, set) = (host.name().to_owned(), taken_over(connection, host, &pool.name).await?);
+    let (node, set) = (
+        host.name().to_owned(),
+        taken_over(connection, host, &pool.name).await?,
+    );
     // Written down first: a label without a note would outlive the pool.
-    connection.change_pool(&pool.name, |pool| pool.labels.entry(node.clone()).or_default().extend(set.clone())).await?;
-    let over = if force { LabelOverwrite::Anything } else { LabelOverwrite::Only(host.details.node.pool()) };
+    connection
+        .change_pool(&pool.name, |pool| {
+            pool.labels
+                .entry(node.clone())
+                .or_default()
+                .extend(set.clone());
+        })
+        .await?;
+    let over = if force {
+        LabelOverwrite::Anything
+    } else {
+        LabelOverwrite::Only(host.details.node.pool())
+    };
     if let Err(error) = set_label(connection, &node, POOL_LABEL, &pool.name, over).await {
-        let wanted = PoolDefinition { labels: [(node, set)].into(), ..PoolDefinition::default() };
-        return Err(match connection.change_pool(&pool.name, |known| *known = known.changed_back(&wanted, pool)).await {
-            Ok(_) => error,
-            Err(_) => error.cause(format!("pool `{}` still lists it", pool.name)),
-        });
+        let wanted = PoolDefinition {
+            labels: [(node, set)].into(),
+            ..PoolDefinition::default()
+        };
+        return Err(
+            match connection
+                .change_pool(&pool.name, |known| {
+                    *known = known.changed_back(&wanted, pool);
+                })
+                .await
+            {
+                Ok(_) => error,
+                Err(_) => error.cause(format!("pool `{}` still lists it", pool.name)),
+            },
+        );
     }
     // The taint of the pool that it leaves goes, that of the one that it comes into is set.
     let before = taken_by(&host.details.node).map(ToOwned::to_owned);
-    let taint = TaintChange { node: host.name().to_owned(), wanted: pool.exclusive.then(|| pool.name.clone()), before };
+    let taint = TaintChange {
+        node: host.name().to_owned(),
+        wanted: pool.exclusive.then(|| pool.name.clone()),
+        before,
+    };
     leave_other(connection, host, &pool.name).await?;
-    if taint.wanted == taint.before { Ok(()) } else { pool_taints::write(connection, &taint, false).await }
+    if taint.wanted == taint.before {
+        Ok(())
+    } else {
+        pool_taints::write(connection, &taint, false).await
+    }
 }
 
-async fn take_out(connection: &Connection, host: &NodeUsage, pool: &str, context: &Context) -> Result<(), Error> {
+async fn take_out(
+    connection: &Connection,
+    host: &NodeUsage,
+    pool: &str,
+    context: &Context,
+) -> Result<(), Error> {
     let node = host.name();
-    let mut set = connection.pool(pool).await?.and_then(|mut known| known.pool.labels.remove(node)).unwrap_or_default();
+    let mut set = connection
+        .pool(pool)
+        .await?
+        .and_then(|mut known| known.pool.labels.remove(node))
+        .unwrap_or_default();
     // What an earlier try left half done is finished.
     if host.details.node.pool() != Some(pool) && set.is_empty() {
-        let place = host.details.node.pool().map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
-        return Err(Error::new(ErrorName::NotInPool, format!("node `{node}` is in {place}")));
+        let place = host
+            .details
+            .node
+            .pool()
+            .map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
+        return Err(Error::new(
+            ErrorName::NotInPool,
+            format!("node `{node}` is in {place}"),
+        ));
     }
     if taken_by(&host.details.node) == Some(pool) {
         pool_taints::leave(connection, node, pool).await?;
     }
-    set.insert(POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
-    pool_labels::leave(connection, &context.terminal, pool, &host.details.node, &set, &mut BTreeSet::new()).await?;
-    connection.change_pool(pool, |pool| drop(pool.labels.remove(node))).await?;
+    set.insert(
+        POOL_LABEL.to_owned(),
+        Noted {
+            value: pool.to_owned(),
+            before: None,
+        },
+    );
+    pool_labels::leave(
+        connection,
+        &context.terminal,
+        pool,
+        &host.details.node,
+        &set,
+        &mut BTreeSet::new(),
+    )
+    .await?;
+    connection
+        .change_pool(pool, |pool| drop(pool.labels.remove(node)))
+        .await?;
     Ok(())
 }

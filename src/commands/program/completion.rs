@@ -23,7 +23,8 @@ impl Shell {
     }
 }
 
-/// Returns the script that registers gpuctl with `shell`; the candidates come from the program itself.
+/// Returns the script that registers gpuctl with `shell`; the candidates come from the program
+/// itself.
 pub(crate) fn script(shell: Shell) -> std::io::Result<String> {
     let completer: &dyn EnvCompleter = match shell {
         Shell::Bash => &Bash,
@@ -38,7 +39,8 @@ pub(crate) fn script(shell: Shell) -> std::io::Result<String> {
 }
 
 pub(crate) async fn run(args: &Completion, context: &Context) -> Result<ExitCode, Error> {
-    let script = script(args.shell).map_err(|error| Error::new(ErrorName::CompletionFailed, error.to_string()))?;
+    let script = script(args.shell)
+        .map_err(|error| Error::new(ErrorName::CompletionFailed, error.to_string()))?;
     context.terminal.print(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,5 @@
-//! `gpuctl config`: prints each setting with its value and origin, and changes settings in the config file.
+//! `gpuctl config`: prints each setting with its value and origin, and changes settings in the
+//! config file.
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -25,7 +26,11 @@ fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
     let format = args.output.into();
     context.terminal.set_format(format);
     let config = context.config()?;
-    config.file.unknown().iter().for_each(|unknown| context.terminal.warn(unknown));
+    config
+        .file
+        .unknown()
+        .iter()
+        .for_each(|unknown| context.terminal.warn(unknown));
     let file = config.file.path().map(|path| path.display().to_string());
     // What is wrong is told, and does not hide the rest.
     let wrong = Cell::new(false);
@@ -45,8 +50,14 @@ fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
             Origin::Default => "default".to_owned(),
         };
         // A variable holds what the file keeps in a file of its own.
-        let secret = key.secret || (key.name.ends_with("_file") && origin.starts_with("environment"));
-        Setting { name: key.name, value, origin, secret }
+        let secret =
+            key.secret || (key.name.ends_with("_file") && origin.starts_with("environment"));
+        Setting {
+            name: key.name,
+            value,
+            origin,
+            secret,
+        }
     };
     let settings: Vec<Setting> = KEYS.iter().map(setting).collect();
     let document = document(format, &view::nested(&settings, args.show_origin));
@@ -56,10 +67,19 @@ fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
     });
     context.terminal.print(&text)?;
     if file.is_none() {
-        let place = usual().map_or_else(|| "in no config folder".to_owned(), |path| format!("at {}", path.display()));
-        context.terminal.hint(&format!("there is no config file {place}: gpuctl config set KEY VALUE makes one"));
+        let place = usual().map_or_else(
+            || "in no config folder".to_owned(),
+            |path| format!("at {}", path.display()),
+        );
+        context.terminal.hint(&format!(
+            "there is no config file {place}: gpuctl config set KEY VALUE makes one"
+        ));
     }
-    Ok(if wrong.get() { ExitCode::from(ErrorKind::Usage.exit_code()) } else { ExitCode::SUCCESS })
+    Ok(if wrong.get() {
+        ExitCode::from(ErrorKind::Usage.exit_code())
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
@@ -72,32 +92,70 @@ fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
         });
     };
     if key.kind == Wants::Map {
-        return Err(Error::usage(format!("`{}` holds several names; edit the file by hand", key.name)));
+        return Err(Error::usage(format!(
+            "`{}` holds several names; edit the file by hand",
+            key.name
+        )));
     }
-    let typed = if args.value == "-" { stdin()? } else { args.value.clone() };
+    let typed = if args.value == "-" {
+        stdin()?
+    } else {
+        args.value.clone()
+    };
     // Nothing takes a setting back.
-    let value = if typed.is_empty() { Some(Value::String(String::new())) } else { key.kind.parse(&typed) };
+    let value = if typed.is_empty() {
+        Some(Value::String(String::new()))
+    } else {
+        key.kind.parse(&typed)
+    };
     let value = value.ok_or_else(|| {
-        let shown = if key.secret { String::new() } else { format!("`{typed}` ") };
-        Error::usage(format!("{shown}is not valid for `{}`: expected {}", key.name, key.kind.wants()))
+        let shown = if key.secret {
+            String::new()
+        } else {
+            format!("`{typed}` ")
+        };
+        Error::usage(format!(
+            "{shown}is not valid for `{}`: expected {}",
+            key.name,
+            key.kind.wants()
+        ))
     })?;
     let path = set(context.config_file(), key, &value).map_err(Error::usage)?;
     let (_, origin) = context.config()?.find(key).map_err(Error::usage)?;
-    let setting = Setting { name: key.name, value, origin: format!("file {}", path.display()), secret: key.secret };
-    let text = format!("{} set to {} in {}\n", key.name, setting.shown(), path.display());
-    context.terminal.print(&document(args.output.into(), &view::one(&setting)).unwrap_or(text))?;
+    let setting = Setting {
+        name: key.name,
+        value,
+        origin: format!("file {}", path.display()),
+        secret: key.secret,
+    };
+    let text = format!(
+        "{} set to {} in {}\n",
+        key.name,
+        setting.shown(),
+        path.display()
+    );
+    context
+        .terminal
+        .print(&document(args.output.into(), &view::one(&setting)).unwrap_or(text))?;
     if let Origin::Environment(variable) = origin {
-        context.terminal.warn(&format!("{variable} in the environment takes precedence"));
+        context
+            .terminal
+            .warn(&format!("{variable} in the environment takes precedence"));
     }
     if key.secret
         && let [variable, ..] = key.variables
     {
-        context.terminal.hint(&format!("{variable} in the environment keeps it out of files"));
+        context.terminal.hint(&format!(
+            "{variable} in the environment keeps it out of files"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn stdin() -> Result<String, Error> {
     let text = String::from_utf8(inputs::bytes("-")?);
-    Ok(text.map_err(|_| Error::usage("stdin is not text"))?.trim().to_owned())
+    Ok(text
+        .map_err(|_| Error::usage("stdin is not text"))?
+        .trim()
+        .to_owned())
 }

@@ -21,15 +21,27 @@ pub(crate) fn pages() -> std::io::Result<Vec<(String, String)>> {
     Ok(pages)
 }
 
-fn add(name: &str, command: &clap::Command, pages: &mut Vec<(String, String)>) -> std::io::Result<()> {
-    let page = Page::new(command.clone().name(name.to_owned()).display_name(name)).title(name).date("");
+fn add(
+    name: &str,
+    command: &clap::Command,
+    pages: &mut Vec<(String, String)>,
+) -> std::io::Result<()> {
+    let page = Page::new(command.clone().name(name.to_owned()).display_name(name))
+        .title(name)
+        .date("");
     let mut text = Vec::new();
     page.render(&mut text)?;
     if pages.is_empty() {
         exit_codes().to_writer(&mut text)?;
     }
-    pages.push((format!("{name}.1"), String::from_utf8_lossy(&text).into_owned()));
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+    pages.push((
+        format!("{name}.1"),
+        String::from_utf8_lossy(&text).into_owned(),
+    ));
+    for sub in command
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+    {
         add(&format!("{name}-{}", sub.get_name()), sub, pages)?;
     }
     Ok(())
@@ -38,7 +50,8 @@ fn add(name: &str, command: &clap::Command, pages: &mut Vec<(String, String)>) -
 fn exit_codes() -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
-    let codes = std::iter::once((0, "done")).chain(ErrorKind::ALL.map(|kind| (kind.exit_code(), kind.sentence())));
+    let codes = std::iter::once((0, "done"))
+        .chain(ErrorKind::ALL.map(|kind| (kind.exit_code(), kind.sentence())));
     for (code, sentence) in codes {
         roff.control("TP", []);
         roff.text([roman(code.to_string())]);
@@ -48,17 +61,23 @@ fn exit_codes() -> Roff {
 }
 
 pub(crate) async fn run(args: &Man, context: &Context) -> Result<ExitCode, Error> {
-    let failed =
-        |error: std::io::Error| Error::new(ErrorName::ManFailed, "cannot write the manual pages").cause(error.to_string());
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorName::ManFailed, "cannot write the manual pages").cause(error.to_string())
+    };
     let pages = pages().map_err(failed)?;
     match &args.dir {
         None => context.terminal.print(&pages[0].1)?,
         Some(dir) => {
             for (name, text) in &pages {
-                let written = files::replace(&dir.join(name), text.as_bytes(), files::Purpose::Public);
+                let written =
+                    files::replace(&dir.join(name), text.as_bytes(), files::Purpose::Public);
                 written.map_err(|error| Error::new(ErrorName::ManFailed, error))?;
             }
-            context.terminal.note(&format!("{} pages written to {}", pages.len(), dir.display()));
+            context.terminal.note(&format!(
+                "{} pages written to {}",
+                pages.len(),
+                dir.display()
+            ));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -10,16 +10,27 @@ use gpuctl_cluster::{Connection, ReadOnly};
 use gpuctl_core::error::{Error, ErrorName};
 
 pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error> {
-    if let Some(by) = context.read_only().filter(|_| !args.allow_writes.is_empty()) {
+    if let Some(by) = context
+        .read_only()
+        .filter(|_| !args.allow_writes.is_empty())
+    {
         return Err(contradiction(by));
     }
     if context.terminal.in_is_terminal() {
-        context.terminal.note("waiting for an agent on stdin; `gpuctl mcp --help` shows how one is told of it");
+        context
+            .terminal
+            .note("waiting for an agent on stdin; `gpuctl mcp --help` shows how one is told of it");
     }
     context.terminal.stream()?;
-    let CarriedOptions { mut cluster, namespace } = CarriedOptions::of(std::env::args_os().collect());
+    let CarriedOptions {
+        mut cluster,
+        namespace,
+    } = CarriedOptions::of(std::env::args_os().collect());
     let mut access = context.access.clone();
-    if let Some(current) = context.current_context().filter(|_| access.context.is_none()) {
+    if let Some(current) = context
+        .current_context()
+        .filter(|_| access.context.is_none())
+    {
         // The context in the kubeconfig can change between calls.
         cluster.push(format!("--context={current}").into());
         access.context = Some(current);
@@ -37,10 +48,16 @@ fn contradiction(by: ReadOnly) -> Error {
     let contradicts = || Error::usage("`--allow-writes` contradicts the read-only mode");
     match by {
         ReadOnly::Flag => contradicts().hint("omit one"),
-        ReadOnly::Environment => contradicts().cause(by).hint("omit `--allow-writes`, or unset GPUCTL_READ_ONLY"),
-        ReadOnly::File => contradicts().cause(by).hint("omit `--allow-writes`, or change this setting with `gpuctl config set`"),
+        ReadOnly::Environment => contradicts()
+            .cause(by)
+            .hint("omit `--allow-writes`, or unset GPUCTL_READ_ONLY"),
+        ReadOnly::File => contradicts()
+            .cause(by)
+            .hint("omit `--allow-writes`, or change this setting with `gpuctl config set`"),
         ReadOnly::Unclear(why) => {
-            let error = Error::usage("cannot tell whether the read-only mode allows `--allow-writes`").cause(why);
+            let error =
+                Error::usage("cannot tell whether the read-only mode allows `--allow-writes`")
+                    .cause(why);
             error.hint("`gpuctl config view` shows what is wrong")
         }
     }
@@ -69,9 +86,15 @@ mod tests {
         let causes = |by| contradiction(by).causes;
         assert!(causes(ReadOnly::Flag).is_empty());
         assert_eq!(causes(ReadOnly::Environment), ["GPUCTL_READ_ONLY is set"]);
-        assert_eq!(causes(ReadOnly::File), ["the config file has `safety.read_only`"]);
+        assert_eq!(
+            causes(ReadOnly::File),
+            ["the config file has `safety.read_only`"]
+        );
         let unclear = contradiction(ReadOnly::Unclear("line 3 is not TOML".to_owned()));
         assert_eq!(unclear.causes, ["line 3 is not TOML"]);
-        assert!(unclear.message.starts_with("cannot tell whether") && unclear.hints.iter().all(|hint| hint != "omit one"));
+        assert!(
+            unclear.message.starts_with("cannot tell whether")
+                && unclear.hints.iter().all(|hint| hint != "omit one")
+        );
     }
 }

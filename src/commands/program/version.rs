@@ -15,9 +15,19 @@ pub(crate) async fn run(args: &Version, context: &Context) -> Result<ExitCode, E
     let own_version = env!("CARGO_PKG_VERSION");
     // A broken config file is no reason to keep the version secret.
     let config = context.config().unwrap_or_default();
-    let value = |key: &str| config.find(SettingKey::named(key)).map(|(value, _)| value).unwrap_or_default();
-    let interval = config.duration("scheduler.interval").map(|interval| interval.as_secs()).ok();
-    let url = context.flag("prometheus.url").unwrap_or_else(|| value("prometheus.url"));
+    let value = |key: &str| {
+        config
+            .find(SettingKey::named(key))
+            .map(|(value, _)| value)
+            .unwrap_or_default()
+    };
+    let interval = config
+        .duration("scheduler.interval")
+        .map(|interval| interval.as_secs())
+        .ok();
+    let url = context
+        .flag("prometheus.url")
+        .unwrap_or_else(|| value("prometheus.url"));
     let url = url.as_str().map(without_credentials);
     let answer = version::Version {
         service: "gpuctl",
@@ -27,9 +37,14 @@ pub(crate) async fn run(args: &Version, context: &Context) -> Result<ExitCode, E
             prometheus_metrics: true,
             control_api: value("control.enabled"),
         },
-        config: version::Configured { prometheus_url: url.as_deref(), threshold: value("thresholds.low_utilization"), interval },
+        config: version::Configured {
+            prometheus_url: url.as_deref(),
+            threshold: value("thresholds.low_utilization"),
+            interval,
+        },
     };
-    let text = document(args.output.into(), &answer).unwrap_or_else(|| format!("gpuctl {own_version}\n"));
+    let text =
+        document(args.output.into(), &answer).unwrap_or_else(|| format!("gpuctl {own_version}\n"));
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -16,41 +16,81 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let served = super::served(&connection).await?;
-    let (space, name) = args.name.split_once('/').map_or((None, args.name.as_str()), |(space, name)| (Some(space), name));
+    let (space, name) = args
+        .name
+        .split_once('/')
+        .map_or((None, args.name.as_str()), |(space, name)| {
+            (Some(space), name)
+        });
     let namespace = space.unwrap_or(&connection.namespace);
     let (queues, unseen) = connection.queues(&served, Some(namespace)).await?;
     for system in unseen {
-        context.terminal.lack(&format!("you may not list queues of {}", system.name()));
+        context
+            .terminal
+            .lack(&format!("you may not list queues of {}", system.name()));
     }
-    let meant = |queue: &&Queue| queue.name == name && (space.is_none() || queue.namespace.as_deref() == space);
+    let meant = |queue: &&Queue| {
+        queue.name == name && (space.is_none() || queue.namespace.as_deref() == space)
+    };
     let mut found = queues.iter().filter(meant);
     let Some(queue) = found.next() else {
         let there: Vec<String> = queues.iter().map(queues::name).collect();
-        let there = if there.is_empty() { "there are none".to_owned() } else { format!("there are {}", there.join(", ")) };
+        let there = if there.is_empty() {
+            "there are none".to_owned()
+        } else {
+            format!("there are {}", there.join(", "))
+        };
         let message = format!("queue `{name}` does not exist in namespace `{namespace}`; {there}");
-        return Err(Error::new(ErrorName::reported(ErrorKind::NotFound, "QueueNotFound"), message).hint("gpuctl get queues"));
+        return Err(Error::new(
+            ErrorName::reported(ErrorKind::NotFound, "QueueNotFound"),
+            message,
+        )
+        .hint("gpuctl get queues"));
     };
     if let Some(other) = found.next() {
-        let message = format!("queue `{name}` exists in {} and in {}", queue.system.name(), other.system.name());
-        let error = Error::new(ErrorName::reported(ErrorKind::Usage, "QueueAmbiguous"), message);
-        return Err(error.hint(format!("that of Kueue: gpuctl describe queue {namespace}/{name}")));
+        let message = format!(
+            "queue `{name}` exists in {} and in {}",
+            queue.system.name(),
+            other.system.name()
+        );
+        let error = Error::new(
+            ErrorName::reported(ErrorKind::Usage, "QueueAmbiguous"),
+            message,
+        );
+        return Err(error.hint(format!(
+            "that of Kueue: gpuctl describe queue {namespace}/{name}"
+        )));
     }
-    let wanted = Wanted { namespace: queue.namespace.clone(), ..Wanted::default() };
+    let wanted = Wanted {
+        namespace: queue.namespace.clone(),
+        ..Wanted::default()
+    };
     let selection = connection.jobs(&wanted).await?;
     if let Some(unseen) = selection.unseen() {
         context.terminal.lack(&unseen);
     }
-    let jobs = selection.jobs.into_iter().filter(|job| job.is_in(queue)).map(|job| (State::of(&job), job));
+    let jobs = selection
+        .jobs
+        .into_iter()
+        .filter(|job| job.is_in(queue))
+        .map(|job| (State::of(&job), job));
     let mut jobs: Vec<(State, Job)> = jobs.filter(|(state, _)| !state.status.is_final()).collect();
     // Those that run come first, then those that wait, the oldest first.
     jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));
-    let moment = OptionalMetrics::new(context, &connection).now(&OF_JOBS).await?;
+    let moment = OptionalMetrics::new(context, &connection)
+        .now(&OF_JOBS)
+        .await?;
     let figures = moment.map(|moment| {
         let readings = live::of_jobs(&moment, jobs.iter().map(|(_, job)| job));
         live::figures_of_all(&readings, jobs.iter().map(|(_, job)| job))
     });
-    let text = document(args.output.into(), &queues::description(queue, figures, &jobs));
+    let text = document(
+        args.output.into(),
+        &queues::description(queue, figures, &jobs),
+    );
     let look = context.terminal.look();
-    context.terminal.print(&text.unwrap_or_else(|| queues::text(queue, figures, &jobs, look, context.now())))?;
+    context
+        .terminal
+        .print(&text.unwrap_or_else(|| queues::text(queue, figures, &jobs, look, context.now())))?;
     Ok(ExitCode::SUCCESS)
 }

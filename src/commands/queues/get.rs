@@ -28,34 +28,54 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
     }
     let connection = context.connect().await?;
     let served = super::served(&connection).await?;
-    let named = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
+    let named = connection
+        .namespace_is_explicit
+        .then_some(connection.namespace.as_str());
     let cells = OptionalMetrics::new(context, &connection);
     list::run(&options, context, async |round: Round<'_>| {
-        let (found, moment) = join(round.ask(|| connection.queues(&served, named)), cells.now(&OF_JOBS)).await;
+        let (found, moment) = join(
+            round.ask(|| connection.queues(&served, named)),
+            cells.now(&OF_JOBS),
+        )
+        .await;
         let found = match found {
             Err(failure) if failure.is_forbidden() && named.is_none() => {
                 if round.first {
                     let home = &connection.namespace;
-                    context.terminal.lack(&format!("you may not list queues of all namespaces; only `{home}` is shown"));
+                    context.terminal.lack(&format!(
+                        "you may not list queues of all namespaces; only `{home}` is shown"
+                    ));
                 }
-                connection.queues(&served, Some(&connection.namespace)).await
+                connection
+                    .queues(&served, Some(&connection.namespace))
+                    .await
             }
             other => other,
         };
         let (found, unseen) = found?;
         for system in unseen.iter().filter(|_| round.first) {
-            context.terminal.lack(&format!("you may not list queues of {}", system.name()));
+            context
+                .terminal
+                .lack(&format!("you may not list queues of {}", system.name()));
         }
         let mut rows = rows(&connection, named, found, moment?.as_ref()).await?;
         sort(&mut rows, args.list.sort_by);
         let total = rows.len();
         let rows = options.page.of(rows);
-        let table = |format, headers| queues::table(&rows, format, headers, context.terminal.look());
+        let table =
+            |format, headers| queues::table(&rows, format, headers, context.terminal.look());
         let names = rows.iter().map(|row| queues::name(&row.queue)).collect();
         let listing = Listing::new(&options, &queues::list(&rows, total), "items", names, table);
         let waits = rows.iter().find(|row| row.queue.waiting > Some(0));
-        let hint = waits.map(|row| format!("who waits and why: gpuctl describe queue {}", queues::name(&row.queue)));
-        Ok(listing.none("no queues found").hints(hint.into_iter().collect()))
+        let hint = waits.map(|row| {
+            format!(
+                "who waits and why: gpuctl describe queue {}",
+                queues::name(&row.queue)
+            )
+        });
+        Ok(listing
+            .none("no queues found")
+            .hints(hint.into_iter().collect()))
     })
     .await
 }
@@ -63,7 +83,9 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
 async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     let connection = context.connect().await?;
-    let named = connection.namespace_is_explicit.then(|| connection.namespace.clone());
+    let named = connection
+        .namespace_is_explicit
+        .then(|| connection.namespace.clone());
     list::run(&options, context, async |round: Round<'_>| {
         let wanted = Wanted { namespace: named.clone(), ..Wanted::default() };
         let selection = round.ask(|| connection.jobs(&wanted)).await?;
@@ -96,9 +118,13 @@ fn sort(rows: &mut [QueueRow], key: Option<QueueSortKey>) {
         Some(QueueSortKey::Utilization) => rows.sort_by(|a, b| {
             let borrows = |row: &QueueRow| row.queue.borrowed > Some(GpuCount::ZERO);
             let busy = |row: &QueueRow| {
-                row.figures.and_then(|figures| figures.utilization).map_or(f64::INFINITY, |Percent(value)| value)
+                row.figures
+                    .and_then(|figures| figures.utilization)
+                    .map_or(f64::INFINITY, |Percent(value)| value)
             };
-            borrows(b).cmp(&borrows(a)).then(busy(a).total_cmp(&busy(b)))
+            borrows(b)
+                .cmp(&borrows(a))
+                .then(busy(a).total_cmp(&busy(b)))
         }),
     }
 }

@@ -10,7 +10,10 @@ use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 async fn served(connection: &Connection) -> Result<ServedQueueing, Error> {
     let served = connection.served_queueing().await?;
     if served.systems().next().is_none() {
-        let error = Error::new(ErrorName::reported(ErrorKind::NotFound, "QueueNotServed"), "this cluster serves no queues");
+        let error = Error::new(
+            ErrorName::reported(ErrorKind::NotFound, "QueueNotServed"),
+            "this cluster serves no queues",
+        );
         return Err(error.hint("Kueue and Volcano are known; without them `gpuctl get quotas` shows what namespaces may use"));
     }
     Ok(served)

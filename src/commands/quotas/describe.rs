@@ -17,14 +17,20 @@ pub(crate) async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitC
         false => connection.quotas(Some(&args.name)).await?,
     };
     if found.is_empty() {
-        let error = Error::new(ErrorName::QuotaNotFound, format!("namespace `{}` has no quota", args.name));
+        let error = Error::new(
+            ErrorName::QuotaNotFound,
+            format!("namespace `{}` has no quota", args.name),
+        );
         return Err(error.hint("gpuctl get quotas"));
     }
     let text = document(args.output.into(), &quotas::list(&found, found.len()));
     let of_namespaces = || -> String {
         let each = found.chunk_by(|a, b| a.namespace == b.namespace);
-        each.map(|quotas| quotas::text(&quotas[0].namespace, quotas, context.terminal.look())).collect()
+        each.map(|quotas| quotas::text(&quotas[0].namespace, quotas, context.terminal.look()))
+            .collect()
     };
-    context.terminal.print(&text.unwrap_or_else(of_namespaces))?;
+    context
+        .terminal
+        .print(&text.unwrap_or_else(of_namespaces))?;
     Ok(ExitCode::SUCCESS)
 }

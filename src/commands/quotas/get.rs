@@ -20,21 +20,33 @@ pub(crate) async fn run(args: &GetQuotas, context: &Context) -> Result<ExitCode,
         let (mut found, narrowed) = round.ask(|| read(&connection)).await?;
         if narrowed && round.first {
             let home = &connection.namespace;
-            context.terminal.lack(&format!("you may not list quotas of all namespaces; only `{home}` is shown"));
+            context.terminal.lack(&format!(
+                "you may not list quotas of all namespaces; only `{home}` is shown"
+            ));
         }
         sort(&mut found, args.list.sort_by);
         let total = found.len();
         let found = options.page.of(found);
-        let table = |format, headers| quotas::table(&found, format, headers, context.terminal.look());
-        let listing = Listing::new(&options, &quotas::list(&found, total), "items", quotas::names(&found), table);
+        let table =
+            |format, headers| quotas::table(&found, format, headers, context.terminal.look());
+        let listing = Listing::new(
+            &options,
+            &quotas::list(&found, total),
+            "items",
+            quotas::names(&found),
+            table,
+        );
         Ok(listing.none("no quotas found"))
     })
     .await
 }
 
-/// Reads the quotas of all namespaces, or where that is forbidden those of the own one; then the flag is true.
+/// Reads the quotas of all namespaces, or where that is forbidden those of the own one; then the
+/// flag is true.
 async fn read(connection: &Connection) -> Result<(Vec<QuotaUse>, bool), Failure> {
-    let named = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
+    let named = connection
+        .namespace_is_explicit
+        .then_some(connection.namespace.as_str());
     match connection.quotas(named).await {
         Err(failure) if failure.is_forbidden() && named.is_none() => {
             Ok((connection.quotas(Some(&connection.namespace)).await?, true))

@@ -1,4 +1,5 @@
-//! Analyzes the window once: reads Prometheus and the API server at the same time, and scores every device.
+//! Analyzes the window once: reads Prometheus and the API server at the same time, and scores every
+//! device.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -48,31 +49,57 @@ pub(crate) struct Analysis {
     pub took: Duration,
 }
 
-/// Seconds for which a sample stands: two of the scrapes that came in lately, and no less than two steps.
+/// Seconds for which a sample stands: two of the scrapes that came in lately, and no less than two
+/// steps.
 fn lookback(counted: &[Series], step: i64) -> i64 {
-    let intervals = counted.iter().filter_map(|series| query::interval(series.last()?.value));
+    let intervals = counted
+        .iter()
+        .filter_map(|series| query::interval(series.last()?.value));
     #[expect(clippy::cast_possible_truncation, reason = "at most five minutes")]
     let scrapes = intervals.fold(0.0, f64::max).ceil() as i64;
     (2 * scrapes + 1).max(2 * step).min(LONGEST_LOOKBACK)
 }
 
 /// Analyzes once. `connected` is told whether Prometheus answered, whatever else failed.
-pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &Cell<bool>) -> Result<Analysis, Error> {
+pub(crate) async fn analyze(
+    settings: &Settings,
+    context: &Context,
+    connected: &Cell<bool>,
+) -> Result<Analysis, Error> {
     connected.set(false);
     let connection = context.connect().await?;
     let begun = context.now();
-    let Settings { window, step, weights, thresholds, .. } = *settings;
+    let Settings {
+        window,
+        step,
+        weights,
+        thresholds,
+        ..
+    } = *settings;
     let (start, end) = (UnixSeconds::from(begun) - window, UnixSeconds::from(begun));
     let span = Window { start, end, step };
     let asked = async {
-        let prometheus =
-            metrics::find(context, &connection, context.access.request_timeout, StoreUse::Sums { since: start }).await?;
+        let prometheus = metrics::find(
+            context,
+            &connection,
+            context.access.request_timeout,
+            StoreUse::Sums { since: start },
+        )
+        .await?;
         let counted = query::samples_counted(&query::names(&[Quantity::Utilization]));
-        let (moment, counted) = join(live::read(&prometheus, &OF_NODES, None), prometheus.now(&counted)).await;
+        let (moment, counted) = join(
+            live::read(&prometheus, &OF_NODES, None),
+            prometheus.now(&counted),
+        )
+        .await;
         let (moment, lookback) = (moment?, lookback(&counted?, step));
         let recent = query::recent(&QUANTITIES, lookback);
         let requests = serving::query(window);
-        let (series, requests) = join(prometheus.range(&recent, span), prometheus.at(&requests, end)).await;
+        let (series, requests) = join(
+            prometheus.range(&recent, span),
+            prometheus.at(&requests, end),
+        )
+        .await;
         let (series, requests) = (series?, requests?);
         metrics::tell_warnings(context, &prometheus);
         connected.set(true);
@@ -86,7 +113,14 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
     };
     let (asked, stock) = join(asked, connection.stock()).await;
     let ((moment, series, requests, lookback), stock) = (asked?, stock?);
-    let rules = Rules { start, end, step, lookback, weights, thresholds };
+    let rules = Rules {
+        start,
+        end,
+        step,
+        lookback,
+        weights,
+        thresholds,
+    };
     nodes::warn_of(&stock, context);
     let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
     let readings = devices::read(&moment, &stock.inventory, &facts);
@@ -98,18 +132,29 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
     };
     let pods = stock.consumers.as_ref().or(own.as_ref());
     if stock.consumers.is_none() {
-        context.terminal.warn("start times of pods in other namespaces are unknown, so their GPUs are not scored");
+        context.terminal.warn(
+            "start times of pods in other namespaces are unknown, so their GPUs are not scored",
+        );
     }
     let mut devices = scored(&readings, &history, &stock.inventory, pods, &rules);
     if connection.namespace_is_explicit {
         let namespace = &connection.namespace;
         // Of a shared device this namespace's pods are the ones that are meant.
-        devices.iter_mut().for_each(|device| device.reading.holders.retain(|(own, _)| own == namespace));
+        devices
+            .iter_mut()
+            .for_each(|device| device.reading.holders.retain(|(own, _)| own == namespace));
         devices.retain(|device| !device.reading.holders.is_empty());
     }
     let requests = serving::read(&requests);
-    devices.iter_mut().for_each(|device| device.served(&requests));
+    devices
+        .iter_mut()
+        .for_each(|device| device.served(&requests));
     let at = Timestamp::from_second(begun.as_second()).unwrap_or(begun);
     let took = Duration::try_from(context.now().duration_since(begun)).unwrap_or_default();
-    Ok(Analysis { devices, rules, at, took })
+    Ok(Analysis {
+        devices,
+        rules,
+        at,
+        took,
+    })
 }

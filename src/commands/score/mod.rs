@@ -1,4 +1,5 @@
-//! `gpuctl score`: scores how much of each held GPU is used over a window. Without Prometheus it fails.
+//! `gpuctl score`: scores how much of each held GPU is used over a window. Without Prometheus it
+//! fails.
 
 pub(crate) mod analysis;
 pub(crate) mod outbound;
@@ -26,7 +27,12 @@ use gpuctl_view::{Format, document};
 impl ScoreArgs {
     /// Reads the environment and the config file as they are now.
     pub(crate) fn settings(&self, context: &Context) -> Result<Settings, Error> {
-        let mut settings = Settings::of(&self.scoring, &self.telling, self.watch.flatten(), &context.config()?)?;
+        let mut settings = Settings::of(
+            &self.scoring,
+            &self.telling,
+            self.watch.flatten(),
+            &context.config()?,
+        )?;
         context.terminal.set_talk(settings.talk);
         if context.access.bundle.is_some() {
             // Nobody is told of what was, least of all a system that acts on it.
@@ -38,21 +44,32 @@ impl ScoreArgs {
     /// Returns the devices that are listed, in the order that was asked for.
     pub(crate) fn list(&self, devices: Vec<Scored>) -> Vec<Scored> {
         let all = self.all && self.what == ScoreView::Results;
-        let mut list: Vec<Scored> = devices.into_iter().filter(|device| all || device.reading.held == Some(true)).collect();
+        let mut list: Vec<Scored> = devices
+            .into_iter()
+            .filter(|device| all || device.reading.held == Some(true))
+            .collect();
         match self.sort_by {
             None => {}
             Some(ScoreSortKey::Score) => list.sort_by(|a, b| {
                 let key = |row: &Scored| row.score.value.unwrap_or(f64::INFINITY);
                 key(a).total_cmp(&key(b))
             }),
-            Some(ScoreSortKey::Namespace) => list.sort_by(|a, b| a.reading.holders.cmp(&b.reading.holders)),
+            Some(ScoreSortKey::Namespace) => {
+                list.sort_by(|a, b| a.reading.holders.cmp(&b.reading.holders));
+            }
             Some(ScoreSortKey::Node) => list.sort_by(|a, b| a.reading.node.cmp(&b.reading.node)),
         }
         list
     }
 
     /// Returns what stdout gets of an analysis.
-    pub(crate) fn text(&self, analysis: &Analysis, analyses: &Analyses, headers: bool, context: &Context) -> String {
+    pub(crate) fn text(
+        &self,
+        analysis: &Analysis,
+        analyses: &Analyses,
+        headers: bool,
+        context: &Context,
+    ) -> String {
         let (format, look) = (self.output.into(), context.terminal.look());
         let rows = &analysis.devices;
         let page = self.page.page(PAGE_SIZE);
@@ -64,14 +81,25 @@ impl ScoreArgs {
             }
         };
         match self.what {
-            _ if self.output == ScoreFormat::Prometheus => exposition::text(Some((rows, &view::stats(rows))), analyses),
+            _ if self.output == ScoreFormat::Prometheus => {
+                exposition::text(Some((rows, &view::stats(rows))), analyses)
+            }
             ScoreView::Results => {
                 let rows = page.of(rows.clone());
                 document(format, &view::results(&rows, analysis.at)).unwrap_or_else(|| list(&rows))
             }
             ScoreView::Low => {
-                let low = view::low(rows, analysis.rules.thresholds.low, analysis.at).only(|gpus| page.of(gpus));
-                let kept = || list(&page.of(rows.iter().filter(|row| row.is_low()).cloned().collect::<Vec<_>>()));
+                let low = view::low(rows, analysis.rules.thresholds.low, analysis.at)
+                    .only(|gpus| page.of(gpus));
+                let kept = || {
+                    list(
+                        &page.of(rows
+                            .iter()
+                            .filter(|row| row.is_low())
+                            .cloned()
+                            .collect::<Vec<_>>()),
+                    )
+                };
                 document(format, &low).unwrap_or_else(kept)
             }
             ScoreView::Stats => {
@@ -96,7 +124,9 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     // Others are told of what is held; what is listed here is another question.
     let told = analysis.clone();
     analysis.devices = args.list(std::mem::take(&mut analysis.devices));
-    context.terminal.print(&args.text(&analysis, &analyses, true, context))?;
+    context
+        .terminal
+        .print(&args.text(&analysis, &analyses, true, context))?;
     if args.output != ScoreFormat::Prometheus {
         if analysis.devices.is_empty() {
             context.terminal.note("no GPU is held");
@@ -107,14 +137,19 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     // All of it is tried, whatever became of the first.
     let mut outcomes = Vec::new();
     if let Some(path) = &args.textfile {
-        let text = exposition::text(Some((&analysis.devices, &view::stats(&analysis.devices))), &analyses);
+        let text = exposition::text(
+            Some((&analysis.devices, &view::stats(&analysis.devices))),
+            &analyses,
+        );
         outcomes.push(write(path, &text));
     }
     if let Some(plan) = &settings.notify {
         outcomes.push(outbound::notify(plan, &mut None, &told, context).await);
     }
     if let Some(plan) = &settings.control {
-        outcomes.push(outbound::control(plan, settings.workers, &told, &Cell::default(), context).await);
+        outcomes.push(
+            outbound::control(plan, settings.workers, &told, &Cell::default(), context).await,
+        );
     }
     let mut errors: Vec<Error> = outcomes.into_iter().filter_map(Result::err).collect();
     let last = errors.pop();

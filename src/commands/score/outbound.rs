@@ -1,5 +1,5 @@
-//! Tells others about scores: asks an AI for its opinion, sends a chat message, posts to a control system. No answer changes
-//! a score.
+//! Tells others about scores: asks an AI for its opinion, sends a chat message, posts to a control
+//! system. No answer changes a score.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -26,8 +26,14 @@ use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_core::stats::score::value::{Band, Thresholds};
 use gpuctl_view::score::list as view;
 
-/// Asks for opinions on the lowest scores, for so long in all. A device without a score is not asked about.
-pub(crate) async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Duration>, context: &Context) {
+/// Asks for opinions on the lowest scores, for so long in all. A device without a score is not
+/// asked about.
+pub(crate) async fn ask(
+    settings: &Settings,
+    analysis: &mut Analysis,
+    within: Option<Duration>,
+    context: &Context,
+) {
     let Some(plan) = &settings.ai else { return };
     let rules = analysis.rules;
     let mut asked: Vec<&mut Scored> = analysis
@@ -35,9 +41,18 @@ pub(crate) async fn ask(settings: &Settings, analysis: &mut Analysis, within: Op
         .iter_mut()
         .filter(|device| device.reading.held == Some(true) && device.score.band != Band::Unknown)
         .collect();
-    asked.sort_by(|a, b| a.score.value.unwrap_or(f64::MAX).total_cmp(&b.score.value.unwrap_or(f64::MAX)));
+    asked.sort_by(|a, b| {
+        a.score
+            .value
+            .unwrap_or(f64::MAX)
+            .total_cmp(&b.score.value.unwrap_or(f64::MAX))
+    });
     if asked.len() > plan.most {
-        context.terminal.detail(&format!("{} of {} GPUs are sent to the AI; --ai-max sets the limit", plan.most, asked.len()));
+        context.terminal.detail(&format!(
+            "{} of {} GPUs are sent to the AI; --ai-max sets the limit",
+            plan.most,
+            asked.len()
+        ));
         asked.truncate(plan.most);
     }
     let caller = match Caller::new() {
@@ -48,14 +63,26 @@ pub(crate) async fn ask(settings: &Settings, analysis: &mut Analysis, within: Op
     let (done, key_refused) = (Cell::new(0), Cell::new(false));
     let all = stream::iter(asked).for_each_concurrent(settings.workers, async |device| {
         let question = ai_question::question(device, &rules, plan.redact).to_string();
-        let call = plan.ai.call(&ai_question::instruction(&plan.language), &question);
+        let call = plan
+            .ai
+            .call(&ai_question::instruction(&plan.language), &question);
         // A server that refuses the key refuses it for every device.
-        let said = if key_refused.get() { Err(anyhow!("the key is refused")) } else { said(plan, &caller, &call).await };
+        let said = if key_refused.get() {
+            Err(anyhow!("the key is refused"))
+        } else {
+            said(plan, &caller, &call).await
+        };
         match said.and_then(|text| {
-            opinion::read(&text).map_err(|told| anyhow!("unexpected response from the AI at {}: {told}", plan.ai.address.shown()))
+            opinion::read(&text).map_err(|told| {
+                anyhow!(
+                    "unexpected response from the AI at {}: {told}",
+                    plan.ai.address.shown()
+                )
+            })
         }) {
             Ok(opinion) => {
-                device.spared = opinion.verdict == Activity::Active && opinion.confidence >= plan.threshold;
+                device.spared =
+                    opinion.verdict == Activity::Active && opinion.confidence >= plan.threshold;
                 device.opinion = Some(opinion);
             }
             Err(told) => {
@@ -67,17 +94,29 @@ pub(crate) async fn ask(settings: &Settings, analysis: &mut Analysis, within: Op
     });
     let within = within.unwrap_or(Duration::MAX);
     if tokio::time::timeout(within, all).await.is_err() {
-        let late = (done.get()..total).map(|_| format!("{} did not answer within {within:?}", plan.ai.address.shown()));
+        let late = (done.get()..total).map(|_| {
+            format!(
+                "{} did not answer within {within:?}",
+                plan.ai.address.shown()
+            )
+        });
         failed.borrow_mut().extend(late);
     }
     let failed = failed.into_inner();
     if let Some(first) = failed.first() {
-        context.terminal.warn(&format!("no opinion on {} of {total} GPUs, whose scores stay as they are: {first}", failed.len()));
+        context.terminal.warn(&format!(
+            "no opinion on {} of {total} GPUs, whose scores stay as they are: {first}",
+            failed.len()
+        ));
     }
 }
 
 async fn said(plan: &AiPlan, caller: &Caller, call: &OutboundCall) -> anyhow::Result<String> {
-    let patience = RetryPolicy { timeout: plan.timeout, retries: plan.retries, repeatable: true };
+    let patience = RetryPolicy {
+        timeout: plan.timeout,
+        retries: plan.retries,
+        repeatable: true,
+    };
     plan.ai.said(&caller.post(call, patience).await?)
 }
 
@@ -88,24 +127,46 @@ pub(crate) async fn notify(
     analysis: &Analysis,
     context: &Context,
 ) -> Result<(), Error> {
-    let low: Vec<&Scored> = analysis.devices.iter().filter(|device| device.is_low()).collect();
+    let low: Vec<&Scored> = analysis
+        .devices
+        .iter()
+        .filter(|device| device.is_low())
+        .collect();
     let about = |device: &Scored| {
         let (namespace, pod) = device.holder();
-        format!("{} {}/{}", device.id().unwrap_or_default(), namespace.unwrap_or_default(), pod.unwrap_or_default())
+        format!(
+            "{} {}/{}",
+            device.id().unwrap_or_default(),
+            namespace.unwrap_or_default(),
+            pod.unwrap_or_default()
+        )
     };
-    let (now, repeat) = (analysis.at.as_second(), i64::try_from(plan.repeat.as_secs()).unwrap_or(i64::MAX));
-    let memory = memory.get_or_insert_with(|| SentMessages::of(&plan.address, state_folder().as_deref()));
-    let new: Vec<&Scored> = low.iter().copied().filter(|device| !memory.knows(&about(device), now, repeat)).collect();
+    let (now, repeat) = (
+        analysis.at.as_second(),
+        i64::try_from(plan.repeat.as_secs()).unwrap_or(i64::MAX),
+    );
+    let memory =
+        memory.get_or_insert_with(|| SentMessages::of(&plan.address, state_folder().as_deref()));
+    let new: Vec<&Scored> = low
+        .iter()
+        .copied()
+        .filter(|device| !memory.knows(&about(device), now, repeat))
+        .collect();
     let local = analysis.at.to_zoned(TimeZone::system());
-    let minute = u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
+    let minute =
+        u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
     let told: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.hold(minute)) {
-        context.terminal.detail("nothing is sent during quiet hours");
+        context
+            .terminal
+            .detail("nothing is sent during quiet hours");
         Vec::new()
     } else if new.is_empty() {
         Vec::new()
     } else {
         let sent = send(plan, &new, analysis, context).await;
-        let named = sent.map_err(|told| Error::new(ErrorName::NotifyFailed, "the message was not sent").cause(told))?;
+        let named = sent.map_err(|told| {
+            Error::new(ErrorName::NotifyFailed, "the message was not sent").cause(told)
+        })?;
         // Those that the message had no room for are named by the next one.
         new.iter().take(named).map(|device| about(device)).collect()
     };
@@ -113,22 +174,46 @@ pub(crate) async fn notify(
         return Ok(());
     }
     if let Err(told) = memory.keep(&told, now, repeat) {
-        context.terminal.warn(&format!("cannot remember the message, the next run will send it again: {told}"));
+        context.terminal.warn(&format!(
+            "cannot remember the message, the next run will send it again: {told}"
+        ));
     }
     Ok(())
 }
 
-async fn send(plan: &NotifyPlan, low: &[&Scored], analysis: &Analysis, context: &Context) -> anyhow::Result<usize> {
+async fn send(
+    plan: &NotifyPlan,
+    low: &[&Scored],
+    analysis: &Analysis,
+    context: &Context,
+) -> anyhow::Result<usize> {
     let robot = Robot::named(&plan.format, &plan.address);
     let threshold = analysis.rules.thresholds.low;
     let (text, named) = view::message(low, threshold, robot.longest());
-    let gpus: Vec<_> = low.iter().map(|device| view::item(device, analysis.at)).collect();
+    let gpus: Vec<_> = low
+        .iter()
+        .map(|device| view::item(device, analysis.at))
+        .collect();
     let payload = json!({"text": "", "timestamp": analysis.at, "threshold": threshold, "count": gpus.len(), "gpus": gpus});
-    let call = robot.call(&plan.address, plan.secret.as_deref(), context.now().as_millisecond(), &text, payload);
-    let patience = RetryPolicy { timeout: plan.timeout, retries: 2, repeatable: false };
+    let call = robot.call(
+        &plan.address,
+        plan.secret.as_deref(),
+        context.now().as_millisecond(),
+        &text,
+        payload,
+    );
+    let patience = RetryPolicy {
+        timeout: plan.timeout,
+        retries: 2,
+        repeatable: false,
+    };
     let answer = Caller::new()?.post(&call, patience).await?;
     robot.took(&plan.address, &answer)?;
-    context.terminal.detail(&format!("told {} of {} low GPUs", plan.address.shown(), low.len()));
+    context.terminal.detail(&format!(
+        "told {} of {} low GPUs",
+        plan.address.shown(),
+        low.len()
+    ));
     Ok(named)
 }
 
@@ -146,42 +231,89 @@ pub(crate) async fn control(
     let below = if plan.idle_alone { idle } else { low };
     // Who serves may be needed at once, however long nobody asked.
     let serves = |device: &&Scored| device.serving.is_some() && !plan.with_serving;
-    let meant = |device: &&Scored| device.is_low() && !serves(device) && (!plan.idle_alone || device.score.band == Band::Idle);
-    let (certain, doubtful): (Vec<&Scored>, Vec<&Scored>) =
-        analysis.devices.iter().filter(meant).partition(|device| device.is_certain(below));
+    let meant = |device: &&Scored| {
+        device.is_low() && !serves(device) && (!plan.idle_alone || device.score.band == Band::Idle)
+    };
+    let (certain, doubtful): (Vec<&Scored>, Vec<&Scored>) = analysis
+        .devices
+        .iter()
+        .filter(meant)
+        .partition(|device| device.is_certain(below));
     let shown = plan.address.shown();
     if !doubtful.is_empty() {
-        context
-            .terminal
-            .warn(&format!("{} low GPUs are skipped: their data are incomplete or shorter than the window", doubtful.len()));
+        context.terminal.warn(&format!(
+            "{} low GPUs are skipped: their data are incomplete or shorter than the window",
+            doubtful.len()
+        ));
     }
-    let bodies: Vec<String> = certain.iter().map(|device| view::control_body(device, analysis.at)).collect();
+    let bodies: Vec<String> = certain
+        .iter()
+        .map(|device| view::control_body(device, analysis.at))
+        .collect();
     if !plan.execute {
-        bodies.iter().for_each(|body| context.terminal.report(&format!("would post to {shown}: {body}")));
+        bodies.iter().for_each(|body| {
+            context
+                .terminal
+                .report(&format!("would post to {shown}: {body}"));
+        });
         if !bodies.is_empty() {
-            context.terminal.warn(&format!("nothing was posted to {shown}: --execute posts {} calls", bodies.len()));
+            context.terminal.warn(&format!(
+                "nothing was posted to {shown}: --execute posts {} calls",
+                bodies.len()
+            ));
         }
         return Ok(());
     }
     if let Some(by) = context.read_only() {
-        return Err(read_only("`--execute` would have GPUs reclaimed, and gpuctl only reads".to_owned(), &by));
+        return Err(read_only(
+            "`--execute` would have GPUs reclaimed, and gpuctl only reads".to_owned(),
+            &by,
+        ));
     }
     let caller = Caller::new().map_err(|told| Error::new(ErrorName::ControlFailed, told))?;
-    let (total, patience) = (bodies.len(), RetryPolicy { timeout: plan.timeout, retries: 2, repeatable: false });
+    let (total, patience) = (
+        bodies.len(),
+        RetryPolicy {
+            timeout: plan.timeout,
+            retries: 2,
+            repeatable: false,
+        },
+    );
     let posted = stream::iter(bodies).map(async |body| {
         if ending.get() {
             return Err(anyhow!("not posted any more: it was told to end"));
         }
-        let call = OutboundCall { address: plan.address.clone(), headers: plan.headers.clone(), body };
+        let call = OutboundCall {
+            address: plan.address.clone(),
+            headers: plan.headers.clone(),
+            body,
+        };
         let answer = caller.post(&call, patience).await?;
-        if (200..300).contains(&answer.code) { Ok(()) } else { Err(anyhow!("{shown} answers {}", answer.code)) }
+        if (200..300).contains(&answer.code) {
+            Ok(())
+        } else {
+            Err(anyhow!("{shown} answers {}", answer.code))
+        }
     });
-    let failed: Vec<String> = posted.buffered(workers).filter_map(async |result| Some(result.err()?.to_string())).collect().await;
-    context.terminal.note(&format!("posted {} of {total} low GPUs to {shown}", total - failed.len()));
-    match failed.into_iter().collect::<std::collections::BTreeSet<_>>() {
+    let failed: Vec<String> = posted
+        .buffered(workers)
+        .filter_map(async |result| Some(result.err()?.to_string()))
+        .collect()
+        .await;
+    context.terminal.note(&format!(
+        "posted {} of {total} low GPUs to {shown}",
+        total - failed.len()
+    ));
+    match failed
+        .into_iter()
+        .collect::<std::collections::BTreeSet<_>>()
+    {
         none if none.is_empty() => Ok(()),
         failed => {
-            let error = Error::new(ErrorName::ControlFailed, "some low GPUs could not be posted");
+            let error = Error::new(
+                ErrorName::ControlFailed,
+                "some low GPUs could not be posted",
+            );
             Err(failed.into_iter().fold(error, Error::cause))
         }
     }

@@ -1,12 +1,14 @@
-//! Resolves the settings of `gpuctl score`: flags over environment over config file, with the rules that span several of
-//! them.
+//! Resolves the settings of `gpuctl score`: flags over environment over config file, with the rules
+//! that span several of them.
 
 use std::time::Duration;
 
 use clap::ValueEnum;
 
 use crate::cli::score::settings::{ControlStatus, OutboundArgs, ScoringArgs};
-use crate::config::{AiSettings, Config, ControlSettings, NotifySettings, QuietHours, ScoreSettings};
+use crate::config::{
+    AiSettings, Config, ControlSettings, NotifySettings, QuietHours, ScoreSettings,
+};
 use crate::outbound::OutboundUrl;
 use crate::outbound::ai::Ai;
 use crate::terminal::Verbosity;
@@ -120,7 +122,10 @@ fn span(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<(i64, i64), Error>
             Err(Error::usage("window and step must be at least one second"))
         }
     };
-    let (window, step) = (seconds(scoring.window, set.window_seconds)?, seconds(scoring.step, set.step_seconds)?);
+    let (window, step) = (
+        seconds(scoring.window, set.window_seconds)?,
+        seconds(scoring.step, set.step_seconds)?,
+    );
     if step > window {
         return Err(Error::usage("the step cannot be longer than the window"));
     }
@@ -130,9 +135,18 @@ fn span(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<(i64, i64), Error>
 fn weights(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<Weights, Error> {
     let found = scoring.weights.unwrap_or(set.weights);
     let weight = |index: usize| found[index];
-    let weights = Weights { utilization: weight(0), memory_copy: weight(1), memory_used: weight(2), power: weight(3) };
-    if (0..4).any(|index| !(weight(index) >= 0.0 && weight(index).is_finite())) || weights.utilization <= 0.0 {
-        return Err(Error::usage("weights cannot be negative, and the weight of utilization must be above 0"));
+    let weights = Weights {
+        utilization: weight(0),
+        memory_copy: weight(1),
+        memory_used: weight(2),
+        power: weight(3),
+    };
+    if (0..4).any(|index| !(weight(index) >= 0.0 && weight(index).is_finite()))
+        || weights.utilization <= 0.0
+    {
+        return Err(Error::usage(
+            "weights cannot be negative, and the weight of utilization must be above 0",
+        ));
     }
     Ok(weights)
 }
@@ -167,9 +181,16 @@ impl OutboundArgs {
         };
         // A key of the file goes to no other address than the file's.
         let foreign = set.key_of_file && set.url.as_ref().is_some_and(|own| *own != url);
-        let (address, model) = (address(&url, "ai.api_url")?, self.ai_model.clone().unwrap_or(set.model));
+        let (address, model) = (
+            address(&url, "ai.api_url")?,
+            self.ai_model.clone().unwrap_or(set.model),
+        );
         Ok(Some(AiPlan {
-            ai: Ai { address, model, key: set.key.filter(|_| !foreign) },
+            ai: Ai {
+                address,
+                model,
+                key: set.key.filter(|_| !foreign),
+            },
             threshold: set.threshold,
             language: self.ai_language.clone().unwrap_or(set.language),
             most: self.ai_max.unwrap_or(set.most),
@@ -185,9 +206,12 @@ impl OutboundArgs {
             return Ok(None);
         }
         let Some(url) = self.notify.clone().flatten().or(set.url) else {
-            return Err(Error::usage("no webhook is configured").hint("--notify URL, or `notify.url` of the config file"));
+            return Err(Error::usage("no webhook is configured")
+                .hint("--notify URL, or `notify.url` of the config file"));
         };
-        let format = self.notify_format.and_then(|name| Some(name.to_possible_value()?.get_name().to_owned()));
+        let format = self
+            .notify_format
+            .and_then(|name| Some(name.to_possible_value()?.get_name().to_owned()));
         Ok(Some(NotifyPlan {
             address: address(&url, "notify.url")?,
             format: format.unwrap_or(set.format),
@@ -212,8 +236,14 @@ impl OutboundArgs {
         Ok(Some(ControlPlan {
             address: address(&url, "control.api_url")?,
             // What lets us in goes to the address that it was given for.
-            headers: if self.control_api.is_none() { set.headers } else { Vec::new() },
-            idle_alone: self.control_status.map_or(set.idle_alone, |status| status == ControlStatus::Idle),
+            headers: if self.control_api.is_none() {
+                set.headers
+            } else {
+                Vec::new()
+            },
+            idle_alone: self
+                .control_status
+                .map_or(set.idle_alone, |status| status == ControlStatus::Idle),
             with_serving: self.control_serving,
             timeout: set.timeout,
             execute: self.execute,

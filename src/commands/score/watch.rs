@@ -1,5 +1,5 @@
-//! `gpuctl score --watch`: analyzes again and again, prints, serves and writes the results. It waits out outages and counts
-//! them.
+//! `gpuctl score --watch`: analyzes again and again, prints, serves and writes the results. It
+//! waits out outages and counts them.
 
 use std::cell::{Cell, RefCell};
 use std::process::ExitCode;
@@ -53,20 +53,43 @@ struct ScoreWatch<'a> {
     ending: Cell<bool>,
 }
 
-pub(crate) async fn run(args: &ScoreArgs, settings: Settings, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(
+    args: &ScoreArgs,
+    settings: Settings,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     context.terminal.stream()?;
-    let state = RefCell::new(WatchState { ended: Some(Instant::now()), ..WatchState::default() });
+    let state = RefCell::new(WatchState {
+        ended: Some(Instant::now()),
+        ..WatchState::default()
+    });
     let listen = args.listen.clone().or(settings.listen.clone());
-    let hosts = if args.allow_host.is_empty() { settings.hosts.clone() } else { args.allow_host.clone() };
-    let watch =
-        ScoreWatch { args, context, settings: RefCell::new(settings), state, pages: Pages::default(), ending: Cell::default() };
+    let hosts = if args.allow_host.is_empty() {
+        settings.hosts.clone()
+    } else {
+        args.allow_host.clone()
+    };
+    let watch = ScoreWatch {
+        args,
+        context,
+        settings: RefCell::new(settings),
+        state,
+        pages: Pages::default(),
+        ending: Cell::default(),
+    };
     watch.refresh();
     let server = async {
-        let Some(address) = &listen else { return std::future::pending().await };
+        let Some(address) = &listen else {
+            return std::future::pending().await;
+        };
         let refused = |told| Error::new(ErrorName::ListenFailed, told);
-        let server = Server::open(address, &hosts, watch.pages.clone()).await.map_err(refused)?;
+        let server = Server::open(address, &hosts, watch.pages.clone())
+            .await
+            .map_err(refused)?;
         if let Some(address) = server.address() {
-            context.terminal.announce(&format!("listening at http://{address}"));
+            context
+                .terminal
+                .announce(&format!("listening at http://{address}"));
         }
         server.run().await;
         Ok(())
@@ -101,7 +124,9 @@ impl ConfigFile {
     fn now(context: &Context) -> Self {
         match context.config() {
             Ok(config) => Self::Read(Box::new(config)),
-            Err(error) => Self::Unreadable { message: error.to_string() },
+            Err(error) => Self::Unreadable {
+                message: error.to_string(),
+            },
         }
     }
 }
@@ -109,11 +134,14 @@ impl ConfigFile {
 impl WatchedConfig {
     fn of(context: &Context) -> Self {
         let used = ConfigFile::now(context);
-        Self { seen: used.clone(), used }
+        Self {
+            seen: used.clone(),
+            used,
+        }
     }
 
-    /// Returns true when the file is another than the one in use, and the same as at the last look: a file that is being written
-    /// may be half there, or empty.
+    /// Returns true when the file is another than the one in use, and the same as at the last look:
+    /// a file that is being written may be half there, or empty.
     fn has_changed(&mut self, context: &Context) -> bool {
         let now = ConfigFile::now(context);
         let still = std::mem::replace(&mut self.seen, now.clone()) == now;
@@ -144,7 +172,8 @@ impl ScoreWatch<'_> {
             self.state.borrow_mut().connected = connected.get();
             match analyzed {
                 Ok(analysis) => {
-                    let mut rest = std::pin::pin!(self.succeeded(analysis, &settings, first, &mut memory));
+                    let mut rest =
+                        std::pin::pin!(self.succeeded(analysis, &settings, first, &mut memory));
                     let mut signal = None;
                     loop {
                         tokio::select! {
@@ -165,7 +194,11 @@ impl ScoreWatch<'_> {
             }
             first = false;
             loop {
-                let rest = self.settings.borrow().interval.saturating_sub(begun.elapsed());
+                let rest = self
+                    .settings
+                    .borrow()
+                    .interval
+                    .saturating_sub(begun.elapsed());
                 if rest.is_zero() {
                     break;
                 }
@@ -188,18 +221,29 @@ impl ScoreWatch<'_> {
         first: bool,
         memory: &mut Option<SentMessages>,
     ) -> Result<(), Error> {
-        self.state.borrow_mut().analyses.succeeded(analysis.took.as_secs_f64());
+        self.state
+            .borrow_mut()
+            .analyses
+            .succeeded(analysis.took.as_secs_f64());
         if settings.ai.is_some() {
             // What was measured is there for all to see while the AI thinks.
             self.publish(analysis.clone());
-            let asked = outbound::ask(settings, &mut analysis, Some(settings.interval / 2), self.context);
+            let asked = outbound::ask(
+                settings,
+                &mut analysis,
+                Some(settings.interval / 2),
+                self.context,
+            );
             tokio::select! {
                 () = asked => {}
                 () = self.until_ending() => {}
             }
         }
         let text = {
-            let listed = Analysis { devices: self.args.list(analysis.devices.clone()), ..analysis.clone() };
+            let listed = Analysis {
+                devices: self.args.list(analysis.devices.clone()),
+                ..analysis.clone()
+            };
             let text = self.shown(&listed, &self.state.borrow().analyses, first);
             self.publish(listed);
             text
@@ -219,7 +263,14 @@ impl ScoreWatch<'_> {
             self.context.terminal.warn(&error.to_string());
         }
         if let Some(plan) = &settings.control
-            && let Err(error) = outbound::control(plan, settings.workers, &analysis, &self.ending, self.context).await
+            && let Err(error) = outbound::control(
+                plan,
+                settings.workers,
+                &analysis,
+                &self.ending,
+                self.context,
+            )
+            .await
         {
             self.context.terminal.warn(&error.to_string());
         }
@@ -252,48 +303,73 @@ impl ScoreWatch<'_> {
         self.refresh();
         self.textfile();
         let again = settings.interval.as_secs();
-        self.context.terminal.warn(&format!("analysis failed: {error}; the next is in {again}s"));
+        self.context.terminal.warn(&format!(
+            "analysis failed: {error}; the next is in {again}s"
+        ));
     }
 
     /// Returns what stdout gets: for programs one JSON object a line.
     fn shown(&self, analysis: &Analysis, analyses: &Analyses, first: bool) -> String {
         let (rows, at) = (&analysis.devices, analysis.at);
         let line = |value: serde_json::Value| format!("{value}\n");
-        let of = |item: &view::ScoreItem| line(serde_json::to_value(item).expect("an item is JSON"));
+        let of =
+            |item: &view::ScoreItem| line(serde_json::to_value(item).expect("an item is JSON"));
         match (Format::from(self.args.output), self.args.what) {
             (Format::Json, ScoreView::Results) => view::results(rows, at).iter().map(of).collect(),
-            (Format::Json, ScoreView::Low) => line(json!(view::low(rows, analysis.rules.thresholds.low, at))),
+            (Format::Json, ScoreView::Low) => {
+                line(json!(view::low(rows, analysis.rules.thresholds.low, at)))
+            }
             (Format::Json, ScoreView::Stats) => line(json!(view::stats(rows))),
-            (Format::Yaml, _) => format!("---\n{}", self.args.text(analysis, analyses, true, self.context)),
+            (Format::Yaml, _) => format!(
+                "---\n{}",
+                self.args.text(analysis, analyses, true, self.context)
+            ),
             (Format::Csv, _) => self.args.text(analysis, analyses, first, self.context),
             _ => {
-                let blank = if first || self.args.output == ScoreFormat::Prometheus { "" } else { "\n" };
-                format!("{blank}{}", self.args.text(analysis, analyses, true, self.context))
+                let blank = if first || self.args.output == ScoreFormat::Prometheus {
+                    ""
+                } else {
+                    "\n"
+                };
+                format!(
+                    "{blank}{}",
+                    self.args.text(analysis, analyses, true, self.context)
+                )
             }
         }
     }
 
-    /// Reads the config file again when it has changed. One that is wrong changes nothing. True when there is something new.
+    /// Reads the config file again when it has changed. One that is wrong changes nothing. True
+    /// when there is something new.
     fn read_again(&self, config: &mut WatchedConfig) -> bool {
         if !config.has_changed(self.context) {
             return false;
         }
-        let settings = self.args.settings(self.context).and_then(|settings| self.context.read_again().map(|()| settings));
+        let settings = self
+            .args
+            .settings(self.context)
+            .and_then(|settings| self.context.read_again().map(|()| settings));
         match settings {
             Ok(settings) => {
-                self.context.terminal.note("the config file has changed and was reloaded");
+                self.context
+                    .terminal
+                    .note("the config file has changed and was reloaded");
                 self.settings.replace(settings);
                 true
             }
             Err(error) => {
-                self.context.terminal.warn(&format!("the changed config file is invalid, the previous settings stay: {error}"));
+                self.context.terminal.warn(&format!(
+                    "the changed config file is invalid, the previous settings stay: {error}"
+                ));
                 false
             }
         }
     }
 
     fn textfile(&self) {
-        let Some(path) = &self.args.textfile else { return };
+        let Some(path) = &self.args.textfile else {
+            return;
+        };
         if let Err(error) = write(path, &self.exposition()) {
             self.context.terminal.warn(&error.to_string());
         }
@@ -309,13 +385,18 @@ impl ScoreWatch<'_> {
         let state = self.state.borrow();
         let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
         let stats = last.map(|last| view::stats(&last.devices));
-        let known = last.zip(stats.as_ref()).map(|(last, stats)| (&last.devices[..], stats));
+        let known = last
+            .zip(stats.as_ref())
+            .map(|(last, stats)| (&last.devices[..], stats));
         exposition::text(known, &state.analyses)
     }
 
     fn health(&self) -> HealthStatus {
         let (state, settings) = (self.state.borrow(), self.settings.borrow());
-        let patience = settings.interval.saturating_mul(STALE).saturating_add(self.context.access.request_timeout);
+        let patience = settings
+            .interval
+            .saturating_mul(STALE)
+            .saturating_add(self.context.access.request_timeout);
         let late = state.ended.is_some_and(|at| at.elapsed() > patience);
         HealthStatus {
             status: match (late, state.connected && self.is_fresh(&state)) {
@@ -335,32 +416,54 @@ impl ScoreWatch<'_> {
     fn refresh(&self) {
         let health = self.health();
         let code = if health.analysis_timeout { 503 } else { 200 };
-        let page = |code, text: String| HttpPage { code, media: "application/json", text: text.into(), is_always_served: false };
+        let page = |code, text: String| HttpPage {
+            code,
+            media: "application/json",
+            text: text.into(),
+            is_always_served: false,
+        };
         let state = self.state.borrow();
         let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
         let none = || {
             page(
                 503,
-                json(&json!({"error": "NoAnalysis", "message": "no analysis lately", "last_analysis": health.last_analysis})),
+                json(
+                    &json!({"error": "NoAnalysis", "message": "no analysis lately", "last_analysis": health.last_analysis}),
+                ),
             )
         };
         let of = |text: &dyn Fn(&[Scored], Timestamp) -> String| {
             last.map_or_else(none, |last| page(200, text(&last.devices, last.at)))
         };
         let threshold = last.map_or(0.0, |last| last.rules.thresholds.low);
-        let metrics = HttpPage { media: "text/plain; version=0.0.4; charset=utf-8", ..page(200, self.exposition()) };
+        let metrics = HttpPage {
+            media: "text/plain; version=0.0.4; charset=utf-8",
+            ..page(200, self.exposition())
+        };
         let mut pages = self.pages.borrow_mut();
         pages.insert("/metrics", metrics);
         // The kubelet restarts a pod whose /health does not answer.
-        pages.insert("/health", HttpPage { is_always_served: true, ..page(code, json(&health)) });
+        pages.insert(
+            "/health",
+            HttpPage {
+                is_always_served: true,
+                ..page(code, json(&health))
+            },
+        );
         pages.insert("/results", of(&|rows, at| json(&view::results(rows, at))));
-        pages.insert("/results/low", of(&|rows, at| json(&view::low(rows, threshold, at))));
+        pages.insert(
+            "/results/low",
+            of(&|rows, at| json(&view::low(rows, threshold, at))),
+        );
         pages.insert("/results/stats", of(&|rows, _| json(&view::stats(rows))));
     }
 }
 
 fn is_outage(error: &Error) -> bool {
-    matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Request)
+    matches!(
+        error.kind,
+        ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Request
+    )
 }
 
 /// Maps signals to exit codes: Ctrl-C interrupts, SIGTERM is the normal end.

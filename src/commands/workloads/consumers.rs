@@ -23,25 +23,48 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let (kept, cells) =
-        (KeptObjects::new(options.watch), OptionalMetrics::new(context, &connection).with_exporters(options.watch));
+    let (kept, cells) = (
+        KeptObjects::new(options.watch),
+        OptionalMetrics::new(context, &connection).with_exporters(options.watch),
+    );
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let found = workloads::read(context, &connection, &OF_JOBS, &cells, OtherPods::Summed, &kept, &round).await?;
+        let found = workloads::read(
+            context,
+            &connection,
+            &OF_JOBS,
+            &cells,
+            OtherPods::Summed,
+            &kept,
+            &round,
+        )
+        .await?;
         let mut rows: Vec<ConsumerRow<'_>> = found
             .workloads
             .iter()
-            .filter(|workload| !workload.has_ended() && workload.top.resting.is_none_or(|why| why == QUEUED))
-            .map(|workload| ConsumerRow { workload, figures: found.figures(workload) })
+            .filter(|workload| {
+                !workload.has_ended() && workload.top.resting.is_none_or(|why| why == QUEUED)
+            })
+            .map(|workload| ConsumerRow {
+                workload,
+                figures: found.figures(workload),
+            })
             .collect();
         sort(&mut rows, args.list.sort_by);
         let total = rows.len();
         let rows = options.page.of(rows);
         let coverage = found.readings.as_ref().map(Coverage::from);
         let names = view::names(&rows.iter().map(|row| row.workload).collect::<Vec<_>>());
-        let table = |format, headers| view::consumer_table(&rows, format, headers, context.terminal.look());
-        let listing = Listing::new(&options, &view::consumers(&rows, total, coverage), "data", names, table);
+        let table =
+            |format, headers| view::consumer_table(&rows, format, headers, context.terminal.look());
+        let listing = Listing::new(
+            &options,
+            &view::consumers(&rows, total, coverage),
+            "data",
+            names,
+            table,
+        );
         Ok(listing.none("no workload requests GPUs"))
     })
     .await
@@ -49,13 +72,19 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
 
 fn sort(rows: &mut [ConsumerRow<'_>], key: Option<ConsumerSortKey>) {
     match key {
-        None | Some(ConsumerSortKey::Requested) => rows.sort_by_key(|row| Reverse(row.workload.requested)),
-        Some(ConsumerSortKey::Name) => rows.sort_by(|a, b| a.workload.top.name.cmp(&b.workload.top.name)),
+        None | Some(ConsumerSortKey::Requested) => {
+            rows.sort_by_key(|row| Reverse(row.workload.requested));
+        }
+        Some(ConsumerSortKey::Name) => {
+            rows.sort_by(|a, b| a.workload.top.name.cmp(&b.workload.top.name));
+        }
         Some(ConsumerSortKey::Namespace) => {}
         Some(ConsumerSortKey::Held) => rows.sort_by_key(|row| Reverse(row.workload.gpus_held())),
         Some(ConsumerSortKey::Utilization) => rows.sort_by(|a, b| {
             let key = |row: &ConsumerRow<'_>| {
-                row.figures.and_then(|figures| figures.utilization).map_or(f64::INFINITY, |Percent(value)| value)
+                row.figures
+                    .and_then(|figures| figures.utilization)
+                    .map_or(f64::INFINITY, |Percent(value)| value)
             };
             key(a).total_cmp(&key(b))
         }),

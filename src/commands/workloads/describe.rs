@@ -16,8 +16,13 @@ pub(crate) async fn run(args: &DescribeWorkload, context: &Context) -> Result<Ex
     let connection = context.connect().await?;
     let found = workloads::read_once(context, &connection, &OF_JOBS).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
-    let row = ConsumerRow { workload, figures: found.figures(workload) };
+    let row = ConsumerRow {
+        workload,
+        figures: found.figures(workload),
+    };
     let text = document(args.output.into(), &view::document(&row));
-    context.terminal.print(&text.unwrap_or_else(|| view::text(&row, context.terminal.look(), context.now())))?;
+    context
+        .terminal
+        .print(&text.unwrap_or_else(|| view::text(&row, context.terminal.look(), context.now())))?;
     Ok(ExitCode::SUCCESS)
 }

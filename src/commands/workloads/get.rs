@@ -19,22 +19,56 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let (kept, cells) = (KeptObjects::new(options.watch), OptionalMetrics::new(context, &connection));
+    let (kept, cells) = (
+        KeptObjects::new(options.watch),
+        OptionalMetrics::new(context, &connection),
+    );
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let found = workloads::read(context, &connection, &[], &cells, OtherPods::Summed, &kept, &round).await?;
+        let found = workloads::read(
+            context,
+            &connection,
+            &[],
+            &cells,
+            OtherPods::Summed,
+            &kept,
+            &round,
+        )
+        .await?;
         let is_meant = |workload: &&Workload| {
-            args.name.as_ref().is_none_or(|part| workload.top.name.contains(part.as_str()))
-                && args.kind.as_ref().is_none_or(|kind| workload.top.kind.eq_ignore_ascii_case(kind))
-                && args.status.as_ref().is_none_or(|status| workload.standing.word().eq_ignore_ascii_case(status))
+            args.name
+                .as_ref()
+                .is_none_or(|part| workload.top.name.contains(part.as_str()))
+                && args
+                    .kind
+                    .as_ref()
+                    .is_none_or(|kind| workload.top.kind.eq_ignore_ascii_case(kind))
+                && args
+                    .status
+                    .as_ref()
+                    .is_none_or(|status| workload.standing.word().eq_ignore_ascii_case(status))
         };
         let mut chosen: Vec<&Workload> = found.workloads.iter().filter(is_meant).collect();
         sort(&mut chosen, args.list.sort_by);
         let total = chosen.len();
         let chosen = options.page.of(chosen);
-        let table = |format, headers| view::table(&chosen, format, headers, context.terminal.look(), context.now());
-        let listing = Listing::new(&options, &view::list(&chosen, total), "data", view::names(&chosen), table);
+        let table = |format, headers| {
+            view::table(
+                &chosen,
+                format,
+                headers,
+                context.terminal.look(),
+                context.now(),
+            )
+        };
+        let listing = Listing::new(
+            &options,
+            &view::list(&chosen, total),
+            "data",
+            view::names(&chosen),
+            table,
+        );
         Ok(listing.none("no workloads found"))
     })
     .await
@@ -46,8 +80,12 @@ fn sort(found: &mut [&Workload], key: Option<WorkloadSortKey>) {
         Some(WorkloadSortKey::Name) => found.sort_by(|a, b| a.top.name.cmp(&b.top.name)),
         Some(WorkloadSortKey::Status) => found.sort_by_key(|workload| workload.standing.word()),
         Some(WorkloadSortKey::Gpu) => found.sort_by_key(|workload| Reverse(workload.requested)),
-        Some(WorkloadSortKey::Start) => found.sort_by_key(|workload| Reverse(workload.started_at())),
+        Some(WorkloadSortKey::Start) => {
+            found.sort_by_key(|workload| Reverse(workload.started_at()));
+        }
         // A workload that still runs ends last.
-        Some(WorkloadSortKey::End) => found.sort_by_key(|workload| (workload.has_ended(), Reverse(workload.ended_at()))),
+        Some(WorkloadSortKey::End) => {
+            found.sort_by_key(|workload| (workload.has_ended(), Reverse(workload.ended_at())));
+        }
     }
 }

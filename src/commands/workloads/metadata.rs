@@ -14,6 +14,8 @@ pub(crate) async fn run(args: &GetWorkloadMetadata, context: &Context) -> Result
     let connection = context.connect().await?;
     let found = workloads::read_once(context, &connection, &[]).await?;
     let metadata = view::metadata(&found.workloads);
-    context.terminal.print(&document(args.output.into(), &metadata).unwrap_or_else(|| view::metadata_text(&metadata)))?;
+    context.terminal.print(
+        &document(args.output.into(), &metadata).unwrap_or_else(|| view::metadata_text(&metadata)),
+    )?;
     Ok(ExitCode::SUCCESS)
 }

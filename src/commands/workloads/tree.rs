@@ -16,6 +16,8 @@ pub(crate) async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Erro
     let workload = workloads::named(&found.workloads, &args.name)?;
     let branch = found.forest.branch(&workload.top);
     let text = document(args.output.into(), &tree::document(&branch));
-    context.terminal.print(&text.unwrap_or_else(|| tree::text(&branch, context.terminal.look())))?;
+    context
+        .terminal
+        .print(&text.unwrap_or_else(|| tree::text(&branch, context.terminal.look())))?;
     Ok(ExitCode::SUCCESS)
 }

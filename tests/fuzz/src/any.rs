@@ -1,4 +1,5 @@
-//! Feeds one of gpuctl's readers with what libFuzzer thinks of: `GPUCTL_FUZZ` names it. It knows no reader itself.
+//! Feeds one of gpuctl's readers with what libFuzzer thinks of: `GPUCTL_FUZZ` names it. It knows no
+//! reader itself.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -22,17 +22,32 @@ pub struct Case {
 
 fn case(task: &'static str, line: &str) -> Case {
     let args = line.split_whitespace().map(ToOwned::to_owned).collect();
-    Case { task, args, input: String::new(), codes: &[0], reads: false, is_endless: false, in_order: false, is_open: false }
+    Case {
+        task,
+        args,
+        input: String::new(),
+        codes: &[0],
+        reads: false,
+        is_endless: false,
+        in_order: false,
+        is_open: false,
+    }
 }
 
 /// A command that only reads.
 fn read(task: &'static str, line: &str) -> Case {
-    Case { reads: true, ..case(task, line) }
+    Case {
+        reads: true,
+        ..case(task, line)
+    }
 }
 
 impl Case {
     fn with(self, input: impl Into<String>) -> Self {
-        Self { input: input.into(), ..self }
+        Self {
+            input: input.into(),
+            ..self
+        }
     }
 
     fn codes(self, codes: &'static [i32]) -> Self {
@@ -40,11 +55,18 @@ impl Case {
     }
 
     fn endless(self) -> Self {
-        Self { is_endless: true, codes: &[0, -9], ..self }
+        Self {
+            is_endless: true,
+            codes: &[0, -9],
+            ..self
+        }
     }
 
     fn in_order(self) -> Self {
-        Self { in_order: true, ..self }
+        Self {
+            in_order: true,
+            ..self
+        }
     }
 }
 
@@ -52,7 +74,10 @@ const TWO_NODES: &str = "resources: {pool: roles, gpu: 1, node_count: 2}\n";
 
 fn writing(scene: &Scene) -> Vec<Case> {
     scene.file("data.txt", "data");
-    let with_files = scene.file("with-files.yaml", &training("with-files", "files: {data.txt: data.txt}"));
+    let with_files = scene.file(
+        "with-files.yaml",
+        &training("with-files", "files: {data.txt: data.txt}"),
+    );
     let secret = scene.file("secret", "not-a-secret");
     let replaced = training("replaced", "resources: {pool: roles, gpu: 2}\n");
     let scaled = "autoscaling: {minReplicas: 1, maxReplicas: 2, targetGPUUtilization: 70}\n";
@@ -64,25 +89,46 @@ fn writing(scene: &Scene) -> Vec<Case> {
         create("create jobs", training("made", "")),
         create("create jobs", training("made-two", TWO_NODES)),
         create("create jobs", training("made-claim", claim)),
-        case("create jobs", &format!("create -f {with_files} --allow-pending")),
+        case(
+            "create jobs",
+            &format!("create -f {with_files} --allow-pending"),
+        ),
         case("create jobs", "create -f - --wait --timeout 60s").with(training("made-waiting", "")),
         case("create jobs", "create -f - --dry-run=server").with(training("made-dry", TWO_NODES)),
-        case("create jobs", "run --name ran --image busybox --pool roles --gpus 1 --allow-pending -- true"),
+        case(
+            "create jobs",
+            "run --name ran --image busybox --pool roles --gpus 1 --allow-pending -- true",
+        ),
         create("create services", service("made-web", PORT)),
-        create("create services", service("made-scaled", &format!("{PORT}\n{scaled}"))),
+        create(
+            "create services",
+            service("made-scaled", &format!("{PORT}\n{scaled}")),
+        ),
         create("create services", service("made-exposed", exposed)),
         create("create notebooks", notebook("made-book")),
-        case("create secrets", &format!("create secret s --from-file KEY={secret}")),
+        case(
+            "create secrets",
+            &format!("create secret s --from-file KEY={secret}"),
+        ),
         apply("apply jobs", training("applied", "")),
         apply("apply jobs", training("applied-two", TWO_NODES)),
         apply("apply jobs", training("changed", "")),
         case("apply jobs", "apply -f - --replace --allow-pending").with(replaced),
         apply("apply services", service("applied-web", PORT)),
-        apply("apply services", service("tuned", "service: {replicas: 2, port: 8000}\n")),
+        apply(
+            "apply services",
+            service("tuned", "service: {replicas: 2, port: 8000}\n"),
+        ),
         apply("apply notebooks", notebook("applied-book")),
-        case("diff", "diff -f -").with(training("differs", TWO_NODES)).codes(&[1]),
-        case("diff", "diff -f -").with(training("again", "")).codes(&[0, 1]),
-        case("diff", "diff -f -").with(service("web", PORT)).codes(&[0, 1]),
+        case("diff", "diff -f -")
+            .with(training("differs", TWO_NODES))
+            .codes(&[1]),
+        case("diff", "diff -f -")
+            .with(training("again", ""))
+            .codes(&[0, 1]),
+        case("diff", "diff -f -")
+            .with(service("web", PORT))
+            .codes(&[0, 1]),
         case("pause jobs", "pause job paused"),
         case("resume jobs", "resume job resumed"),
         case("restart jobs", "restart job restarted"),
@@ -97,20 +143,32 @@ fn writing(scene: &Scene) -> Vec<Case> {
         case("delete jobs", "delete job never-was").codes(&[4]),
         case("exec", "exec a -- true"),
         case("exec", "exec web -- true"),
-        case("cp", &format!("cp a:hello.txt {}/copied.txt", scene.inside().display())),
+        case(
+            "cp",
+            &format!("cp a:hello.txt {}/copied.txt", scene.inside().display()),
+        ),
         // The kwok node has no log to attach to, which it reports after the authorization.
-        Case { codes: &[0, 1, -9], ..case("attach", "attach a").endless() },
+        Case {
+            codes: &[0, 1, -9],
+            ..case("attach", "attach a").endless()
+        },
         case("open", "open web -o json").endless(),
     ]
 }
 
 /// Cases that change pools, quotas and defaults, which are shared by the whole cluster.
 fn sharing() -> Vec<Case> {
-    let pool = |name: &str, node: &str| format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\nnodes: [{node}]\n");
-    let quota = |name: &str, gpus: u32| {
-        format!("kind: quota\nversion: v0.1\nquota: {{name: {name}}}\nnamespace: {{roles: {{gpu: {gpus}}}}}\n")
+    let pool = |name: &str, node: &str| {
+        format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\nnodes: [{node}]\n")
     };
-    let defaults = |value: &str| format!("kind: defaults\nversion: v0.1\npools:\n  joined:\n    labels: {{site: {value}}}\n");
+    let quota = |name: &str, gpus: u32| {
+        format!(
+            "kind: quota\nversion: v0.1\nquota: {{name: {name}}}\nnamespace: {{roles: {{gpu: {gpus}}}}}\n"
+        )
+    };
+    let defaults = |value: &str| {
+        format!("kind: defaults\nversion: v0.1\npools:\n  joined:\n    labels: {{site: {value}}}\n")
+    };
     let all = vec![
         case("create pools", "create -f - --force").with(pool("made-pool", "spare-0")),
         case("apply pools", "apply -f - --force").with(pool("applied-pool", "spare-1")),
@@ -122,8 +180,14 @@ fn sharing() -> Vec<Case> {
         case("create quotas", "create -f -").with(quota("made", 90)),
         case("apply quotas", "apply -f -").with(quota("made", 91)),
         case("create defaults", "create -f -").with(defaults("a")),
-        Case { is_open: true, ..read("get defaults", "get defaults") },
-        Case { is_open: true, ..read("describe defaults", "describe defaults") },
+        Case {
+            is_open: true,
+            ..read("get defaults", "get defaults")
+        },
+        Case {
+            is_open: true,
+            ..read("describe defaults", "describe defaults")
+        },
         case("apply defaults", "apply -f -").with(defaults("b")),
         case("delete defaults", "delete defaults"),
     ];
@@ -134,7 +198,11 @@ fn reading() -> Vec<Case> {
     vec![
         read("get jobs", "get jobs"),
         read("get jobs", "get jobs --mine"),
-        Case { is_endless: true, codes: &[0, -9], ..case("get jobs", "get jobs -w") },
+        Case {
+            is_endless: true,
+            codes: &[0, -9],
+            ..case("get jobs", "get jobs -w")
+        },
         read("get nodes", "get nodes"),
         read("get pools", "get pools"),
         read("get quotas", "get quotas"),
@@ -167,7 +235,9 @@ fn reading() -> Vec<Case> {
         read("why", "why a"),
         read("why", "why web"),
         read("free", "free"),
-        read("fit", "fit -f -").with(training("fits", TWO_NODES)).codes(&[0, 8]),
+        read("fit", "fit -f -")
+            .with(training("fits", TWO_NODES))
+            .codes(&[0, 8]),
         read("top", "top").codes(&[0, 6]),
         read("top", "top jobs").codes(&[0, 6]),
         read("top", "top nodes").codes(&[0, 6]),
@@ -187,7 +257,10 @@ fn reading() -> Vec<Case> {
 }
 
 pub fn cases(scene: &Scene) -> Vec<Case> {
-    let mut cases: Vec<Case> = [writing(scene), reading(), sharing()].into_iter().flatten().collect();
+    let mut cases: Vec<Case> = [writing(scene), reading(), sharing()]
+        .into_iter()
+        .flatten()
+        .collect();
     // The full role of a task is the same for all of its cases.
     let mut seen = std::collections::BTreeSet::new();
     for case in cases.iter_mut().filter(|case| case.reads) {

@@ -8,9 +8,24 @@ use crate::runner::{gpuctl, run};
 /// Prints such a role, applies it for a new user and waits until it takes effect.
 fn hired(person: &str, user: &str) -> &'static Scene {
     let scene = scene();
-    let text = scene.gpuctl("", &["auth", "check", &format!("--emit-role={person}"), "--user", user]).ok().out;
+    let text = scene
+        .gpuctl(
+            "",
+            &[
+                "auth",
+                "check",
+                &format!("--emit-role={person}"),
+                "--user",
+                user,
+            ],
+        )
+        .ok()
+        .out;
     scene.admin.run_with(&["apply", "-f", "-"], &text);
-    let run = scene.until_allowed(user, &["auth", "check", "get", "pools", "get", "jobs", "logs"]);
+    let run = scene.until_allowed(
+        user,
+        &["auth", "check", "get", "pools", "get", "jobs", "logs"],
+    );
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     scene
 }
@@ -43,7 +58,13 @@ fn sees_everything(scene: &Scene, user: &str) {
     for line in VIEWS {
         let arguments: Vec<&str> = line.split(' ').collect();
         let run = scene.gpuctl(user, &arguments);
-        assert!(run.code == 0 && !is_lack(&run), "{user}: {line}: exit {}\n{}{}", run.code, run.out, run.err);
+        assert!(
+            run.code == 0 && !is_lack(&run),
+            "{user}: {line}: exit {}\n{}{}",
+            run.code,
+            run.out,
+            run.err
+        );
     }
 }
 
@@ -55,19 +76,38 @@ fn is_refused(scene: &Scene, user: &str, line: &str, input: &str) {
 }
 
 const POOL: &str = "kind: pool\nversion: v0.1\npool: {name: person}\n";
-const QUOTA: &str = "kind: quota\nversion: v0.1\nquota: {name: person}\nnamespace: {roles: {gpu: 900}}\n";
+const QUOTA: &str =
+    "kind: quota\nversion: v0.1\nquota: {name: person}\nnamespace: {roles: {gpu: 900}}\n";
 
 #[test]
 fn a_viewer_reads_and_changes_nothing() {
     let scene = hired("viewer", "vera");
     sees_everything(scene, "vera");
-    for line in ["exec a -- true", "delete job a", "scale web --replicas 3", "pause job a", "label node spare-6 a=b"] {
+    for line in [
+        "exec a -- true",
+        "delete job a",
+        "scale web --replicas 3",
+        "pause job a",
+        "label node spare-6 a=b",
+    ] {
         is_refused(scene, "vera", line, "");
     }
-    is_refused(scene, "vera", "create -f - --allow-pending", &training("by-vera", ""));
+    is_refused(
+        scene,
+        "vera",
+        "create -f - --allow-pending",
+        &training("by-vera", ""),
+    );
     is_refused(scene, "vera", "create -f -", POOL);
     let can = |words: &str| {
-        scene.admin.try_run(&[&["auth", "can-i", "--as", "vera"], &words.split(' ').collect::<Vec<_>>()[..]].concat(), "")
+        scene.admin.try_run(
+            &[
+                &["auth", "can-i", "--as", "vera"],
+                &words.split(' ').collect::<Vec<_>>()[..],
+            ]
+            .concat(),
+            "",
+        )
     };
     for words in [
         "get secrets -n roles",
@@ -85,14 +125,40 @@ fn a_viewer_reads_and_changes_nothing() {
 fn a_researcher_works_in_one_namespace() {
     let scene = hired("researcher", "rita");
     sees_everything(scene, "rita");
-    let two = training("by-rita", "resources: {pool: roles, gpu: 1, node_count: 2}\n");
-    scene.gpuctl_with("rita", &["create", "-f", "-", "--allow-pending"], &two).ok();
-    scene.gpuctl_with("rita", &["apply", "-f", "-", "--allow-pending"], &training("by-rita-too", "")).ok();
+    let two = training(
+        "by-rita",
+        "resources: {pool: roles, gpu: 1, node_count: 2}\n",
+    );
+    scene
+        .gpuctl_with("rita", &["create", "-f", "-", "--allow-pending"], &two)
+        .ok();
+    scene
+        .gpuctl_with(
+            "rita",
+            &["apply", "-f", "-", "--allow-pending"],
+            &training("by-rita-too", ""),
+        )
+        .ok();
     scene.gpuctl("rita", &["exec", "a", "--", "true"]).ok();
     let secret = scene.file("persons-secret", "not-a-secret");
-    scene.gpuctl("rita", &["create", "secret", "by-rita", "--from-file", &format!("KEY={secret}")]).ok();
-    scene.gpuctl("rita", &["delete", "job", "by-rita", "by-rita-too"]).ok();
-    scene.gpuctl("rita", &["delete", "job", "never-was"]).exits(4);
+    scene
+        .gpuctl(
+            "rita",
+            &[
+                "create",
+                "secret",
+                "by-rita",
+                "--from-file",
+                &format!("KEY={secret}"),
+            ],
+        )
+        .ok();
+    scene
+        .gpuctl("rita", &["delete", "job", "by-rita", "by-rita-too"])
+        .ok();
+    scene
+        .gpuctl("rita", &["delete", "job", "never-was"])
+        .exits(4);
     is_refused(scene, "rita", "create -f -", POOL);
     is_refused(scene, "rita", "create -f -", QUOTA);
     for line in ["label node spare-6 a=b", "add node spare-6 --pool joined"] {
@@ -106,9 +172,19 @@ fn a_researcher_works_in_one_namespace() {
         "create roles -n roles",
     ];
     for words in cannot {
-        let answer =
-            scene.admin.try_run(&[&["auth", "can-i", "--as", "rita"], &words.split(' ').collect::<Vec<_>>()[..]].concat(), "");
-        assert_eq!(String::from_utf8(answer.stdout).unwrap().trim(), "no", "{words}");
+        let answer = scene.admin.try_run(
+            &[
+                &["auth", "can-i", "--as", "rita"],
+                &words.split(' ').collect::<Vec<_>>()[..],
+            ]
+            .concat(),
+            "",
+        );
+        assert_eq!(
+            String::from_utf8(answer.stdout).unwrap().trim(),
+            "no",
+            "{words}"
+        );
     }
 }
 
@@ -117,16 +193,33 @@ fn an_operator_manages_the_cluster_and_not_the_jobs() {
     let scene = hired("operator", "otto");
     sees_everything(scene, "otto");
     scene.gpuctl("otto", &["get", "jobs", "-A"]).ok();
-    scene.gpuctl("otto", &["label", "node", "spare-6", "a=b"]).ok();
+    scene
+        .gpuctl("otto", &["label", "node", "spare-6", "a=b"])
+        .ok();
     scene.gpuctl_with("otto", &["create", "-f", "-"], POOL).ok();
-    scene.gpuctl("otto", &["add", "node", "spare-6", "--pool", "person", "--force"]).ok();
+    scene
+        .gpuctl(
+            "otto",
+            &["add", "node", "spare-6", "--pool", "person", "--force"],
+        )
+        .ok();
     scene.gpuctl("otto", &["delete", "pool", "person"]).ok();
-    scene.gpuctl_with("otto", &["create", "-f", "-"], QUOTA).ok();
+    scene
+        .gpuctl_with("otto", &["create", "-f", "-"], QUOTA)
+        .ok();
     scene.gpuctl("otto", &["delete", "quota", "person"]).ok();
     is_refused(scene, "otto", "exec a -- true", "");
     is_refused(scene, "otto", "delete job a", "");
-    is_refused(scene, "otto", "create -f - --allow-pending", &training("by-otto", ""));
-    let answer = scene.admin.try_run(&["auth", "can-i", "--as", "otto", "list", "secrets", "-A"], "");
+    is_refused(
+        scene,
+        "otto",
+        "create -f - --allow-pending",
+        &training("by-otto", ""),
+    );
+    let answer = scene.admin.try_run(
+        &["auth", "can-i", "--as", "otto", "list", "secrets", "-A"],
+        "",
+    );
     assert_eq!(String::from_utf8(answer.stdout).unwrap().trim(), "no");
 }
 
@@ -134,19 +227,34 @@ fn an_operator_manages_the_cluster_and_not_the_jobs() {
 #[test]
 fn other_configmaps_of_the_namespace_of_pools_are_hidden() {
     let scene = scene();
-    let settings = ["create", "configmap", "settings", "-n", "gpuctl-system", "--from-literal=config.yaml=not-a-secret"];
+    let settings = [
+        "create",
+        "configmap",
+        "settings",
+        "-n",
+        "gpuctl-system",
+        "--from-literal=config.yaml=not-a-secret",
+    ];
     scene.admin.run(&settings);
     let stranger = scene.cluster.kubectl(Persona::Heidi);
     for name in ["settings", "pool-left"] {
         let read = stranger.try_run(&["get", "configmap", name, "-n", "gpuctl-system"], "");
         assert!(!read.status.success(), "{name} is readable");
     }
-    assert!(!stranger.try_run(&["get", "configmaps", "-n", "gpuctl-system"], "").status.success());
+    assert!(
+        !stranger
+            .try_run(&["get", "configmaps", "-n", "gpuctl-system"], "")
+            .status
+            .success()
+    );
     let mut command = gpuctl();
     command.env("KUBECONFIG", scene.cluster.kubeconfig(Persona::Heidi));
     command.args(["get", "pools", "-o", "json"]);
     let pools = run(command, "").json().to_string();
-    assert!(pools.contains("roles-pool"), "published definitions are listed: {pools}");
+    assert!(
+        pools.contains("roles-pool"),
+        "published definitions are listed: {pools}"
+    );
 }
 
 /// gpuctl narrows a role of an earlier version when an operator next changes pools.
@@ -158,8 +266,20 @@ fn an_older_role_for_all_configmaps_is_narrowed() {
         r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "gpuctl-reader", "namespace": "gpuctl-system"},
            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]}"#,
     );
-    scene.gpuctl_with("", &["create", "-f", "-"], "kind: pool\nversion: v0.1\npool: {name: narrowing}\n").ok();
-    let role = scene.admin.json(&["get", "role", "gpuctl-reader", "-n", "gpuctl-system"]);
-    assert_eq!(role["rules"][0]["resourceNames"], serde_json::json!(["gpuctl-facts", "gpuctl-defaults"]), "{role:#}");
+    scene
+        .gpuctl_with(
+            "",
+            &["create", "-f", "-"],
+            "kind: pool\nversion: v0.1\npool: {name: narrowing}\n",
+        )
+        .ok();
+    let role = scene
+        .admin
+        .json(&["get", "role", "gpuctl-reader", "-n", "gpuctl-system"]);
+    assert_eq!(
+        role["rules"][0]["resourceNames"],
+        serde_json::json!(["gpuctl-facts", "gpuctl-defaults"]),
+        "{role:#}"
+    );
     assert_eq!(role["rules"][0]["verbs"], serde_json::json!(["get"]));
 }

@@ -38,8 +38,14 @@ pub const TRAININGS: [&str; 13] = [
 ];
 
 pub fn training(name: &str, extra: &str) -> String {
-    let resources = if extra.contains("resources:") { "" } else { "resources: {pool: roles, gpu: 1}\n" };
-    format!("kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox}}\n{resources}{extra}\n")
+    let resources = if extra.contains("resources:") {
+        ""
+    } else {
+        "resources: {pool: roles, gpu: 1}\n"
+    };
+    format!(
+        "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox}}\n{resources}{extra}\n"
+    )
 }
 
 pub fn service(name: &str, extra: &str) -> String {
@@ -59,7 +65,10 @@ pub fn notebook(name: &str) -> String {
 /// Whether a run reports a missing right.
 pub fn is_lack(run: &Run) -> bool {
     let says = |words: &str| run.err.contains(words) || run.out.contains(words);
-    run.code == 5 || ["you may not", "forbidden", "Forbidden"].into_iter().any(says)
+    run.code == 5
+        || ["you may not", "forbidden", "Forbidden"]
+            .into_iter()
+            .any(says)
 }
 
 impl Scene {
@@ -74,8 +83,13 @@ impl Scene {
 
     fn command(&self, user: &str, arguments: &[&str]) -> std::process::Command {
         let mut command = gpuctl();
-        command.env_remove("GPUCTL_PROMETHEUS").env("KUBECONFIG", self.cluster.kubeconfig(Persona::Admin));
-        command.env("XDG_CACHE_HOME", self.cluster.folder().join(format!("cache-{user}")));
+        command
+            .env_remove("GPUCTL_PROMETHEUS")
+            .env("KUBECONFIG", self.cluster.kubeconfig(Persona::Admin));
+        command.env(
+            "XDG_CACHE_HOME",
+            self.cluster.folder().join(format!("cache-{user}")),
+        );
         if !arguments.iter().any(|word| ["-n", "-A"].contains(word)) {
             command.args(["-n", NAMESPACE]);
         }
@@ -93,7 +107,10 @@ impl Scene {
             return self.gpuctl_with(user, &arguments, &case.input);
         }
         let mut command = self.command(user, &arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         finish(command.spawn().unwrap(), Duration::from_secs(4))
     }
 
@@ -130,35 +147,70 @@ impl Scene {
 pub fn scene() -> &'static Scene {
     static SCENE: OnceLock<Scene> = OnceLock::new();
     SCENE.get_or_init(|| {
-        let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
+        let cluster =
+            Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
         let a100 = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
-        let gpus = |index| in_pool(node(&format!("roles-{index}"), Some(a100), &[("nvidia.com/gpu", 16)]), "roles");
-        let spare = |index| node(&format!("spare-{index}"), Some(a100), &[("nvidia.com/gpu", 1)]);
-        cluster.add_nodes(&[(0..4).map(gpus).collect::<Vec<_>>(), (0..8).map(spare).collect()].concat());
+        let gpus = |index| {
+            in_pool(
+                node(
+                    &format!("roles-{index}"),
+                    Some(a100),
+                    &[("nvidia.com/gpu", 16)],
+                ),
+                "roles",
+            )
+        };
+        let spare = |index| {
+            node(
+                &format!("spare-{index}"),
+                Some(a100),
+                &[("nvidia.com/gpu", 1)],
+            )
+        };
+        cluster.add_nodes(
+            &[
+                (0..4).map(gpus).collect::<Vec<_>>(),
+                (0..8).map(spare).collect(),
+            ]
+            .concat(),
+        );
         let admin = cluster.kubectl(Persona::Admin);
-        admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}));
+        admin.apply(
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        );
         cluster.publish_prometheus("monitoring");
         let scene = Scene { cluster, admin };
         fs::create_dir_all(scene.inside()).unwrap();
         fs::write(scene.inside().join("hello.txt"), "hello").unwrap();
         scene.cluster.allow_exec(NAMESPACE, &scene.inside());
         scene.cluster.forward(NAMESPACE, &[8000], 1);
-        let pools =
-            ["roles-pool", "doomed", "joined", "left"].map(|name| format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\n"));
+        let pools = ["roles-pool", "doomed", "joined", "left"]
+            .map(|name| format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\n"));
         let pools = pools.join("---\n") + "nodes: [spare-7]\n";
         scene.gpuctl_with("", &["create", "-f", "-"], &pools).ok();
         let mut jobs: Vec<String> = TRAININGS.map(|name| training(name, "")).into();
-        jobs.extend(["web", "scaled", "ended", "tuned", "forced-web"].map(|name| service(name, PORT)));
+        jobs.extend(
+            ["web", "scaled", "ended", "tuned", "forced-web"].map(|name| service(name, PORT)),
+        );
         jobs.extend(["book", "closed"].map(notebook));
-        scene.gpuctl_with("", &["create", "-f", "-", "--allow-pending"], &jobs.join("---\n")).ok();
-        let quota = "kind: quota\nversion: v0.1\nquota: {name: standing}\nnamespace: {roles: {gpu: 60}}\n";
+        scene
+            .gpuctl_with(
+                "",
+                &["create", "-f", "-", "--allow-pending"],
+                &jobs.join("---\n"),
+            )
+            .ok();
+        let quota =
+            "kind: quota\nversion: v0.1\nquota: {name: standing}\nnamespace: {roles: {gpu: 60}}\n";
         scene.gpuctl_with("", &["create", "-f", "-"], quota).ok();
         scene.gpuctl("", &["pause", "job", "resumed"]).ok();
         let running = |list: &serde_json::Value| {
             let pods = super::items(list);
             pods.len() >= 17 && pods.iter().all(|pod| pod["status"]["phase"] == "Running")
         };
-        scene.admin.until(&["get", "pods", "-n", NAMESPACE], running);
+        scene
+            .admin
+            .until(&["get", "pods", "-n", NAMESPACE], running);
         scene
     })
 }

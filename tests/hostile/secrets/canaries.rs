@@ -31,7 +31,10 @@ const MAY_APPEAR: [(&str, &[&str]); 4] = [
 fn canaries() -> BTreeMap<&'static str, Vec<&'static str>> {
     BTreeMap::from([
         ("variable without a telling name", vec!["CNRY-env-plain"]),
-        ("environment", vec!["CNRY-env-named", "CNRY-env-url", "CNRY-env-json"]),
+        (
+            "environment",
+            vec!["CNRY-env-named", "CNRY-env-url", "CNRY-env-json"],
+        ),
         (
             "arguments",
             vec![
@@ -52,7 +55,16 @@ fn canaries() -> BTreeMap<&'static str, Vec<&'static str>> {
                 "CNRY-curl-user",
             ],
         ),
-        ("annotation", vec!["CNRY-ann-secret", "CNRY-ann-applied", "CNRY-ann-json", "CNRY-ann-yaml", "CNRY-ann-basic"]),
+        (
+            "annotation",
+            vec![
+                "CNRY-ann-secret",
+                "CNRY-ann-applied",
+                "CNRY-ann-json",
+                "CNRY-ann-yaml",
+                "CNRY-ann-basic",
+            ],
+        ),
         ("label", vec!["CNRY-label-token"]),
         (
             "log",
@@ -89,8 +101,25 @@ fn canaries() -> BTreeMap<&'static str, Vec<&'static str>> {
                 "CNRY-prom-header",
             ],
         ),
-        ("kubeconfig", vec!["CNRY-srv-password", "CNRY-srv-query", "CNRY-proxy-url", "CNRY-client-key", "CNRY-exec-err"]),
-        ("series", vec!["CNRY-series-applied", "CNRY-series-source", "CNRY-series-cut", "CNRY-series-token"]),
+        (
+            "kubeconfig",
+            vec![
+                "CNRY-srv-password",
+                "CNRY-srv-query",
+                "CNRY-proxy-url",
+                "CNRY-client-key",
+                "CNRY-exec-err",
+            ],
+        ),
+        (
+            "series",
+            vec![
+                "CNRY-series-applied",
+                "CNRY-series-source",
+                "CNRY-series-cut",
+                "CNRY-series-token",
+            ],
+        ),
     ])
 }
 
@@ -154,7 +183,9 @@ resources: {gpu: 0, cpu: 1, memory: 1Gi}
 
 /// A pod of another tool, with the usual contents of a shell line and annotations.
 fn bare_pod() -> Value {
-    let applied = json!({"spec": {"containers": [{"env": [{"name": "X", "value": "CNRY-ann-applied"}]}]}}).to_string();
+    let applied =
+        json!({"spec": {"containers": [{"env": [{"name": "X", "value": "CNRY-ann-applied"}]}]}})
+            .to_string();
     let line = "API_TOKEN=CNRY-assigned wandb login CNRY-wandb-login && huggingface-cli login --token CNRY-hub-login && \
         docker login -u me -p CNRY-docker-login registry.example.com && curl -u me:CNRY-curl-user https://host";
     json!({"apiVersion": "v1", "kind": "Pod",
@@ -188,7 +219,9 @@ const LOG: [&str; 15] = [
 
 /// Labels of every Prometheus series, as kube-state-metrics derives them from annotations.
 fn series() -> Value {
-    let object = |canary: &str| json!({"spec": {"containers": [{"env": [{"name": "X", "value": canary}]}]}}).to_string();
+    let object = |canary: &str| {
+        json!({"spec": {"containers": [{"env": [{"name": "X", "value": canary}]}]}}).to_string()
+    };
     let cut = object("CNRY-series-cut");
     json!({"__name__": "kube_pod_annotations", "namespace": NAMESPACE, "pod": "bare", "uid": "u", "node": "plain-01",
         "annotation_kubectl_kubernetes_io_last_applied_configuration": object("CNRY-series-applied"),
@@ -206,13 +239,25 @@ fn arrange() {
     create.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin));
     create.args(["create", "-f", "-", "-n", NAMESPACE, "--allow-pending"]);
     run(create, &job()).ok();
-    let wanted = ["get", "pods", "-n", NAMESPACE, "-l", "gpuctl/job=canary-job"];
-    let pods = admin.until(&wanted, |list| list["items"][0]["spec"]["nodeName"].is_string());
+    let wanted = [
+        "get",
+        "pods",
+        "-n",
+        NAMESPACE,
+        "-l",
+        "gpuctl/job=canary-job",
+    ];
+    let pods = admin.until(&wanted, |list| {
+        list["items"][0]["spec"]["nodeName"].is_string()
+    });
     let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap();
-    let container = pods["items"][0]["spec"]["containers"][0]["name"].as_str().unwrap();
+    let container = pods["items"][0]["spec"]["containers"][0]["name"]
+        .as_str()
+        .unwrap();
     let mut log = cluster().pod_log(NAMESPACE, pod, container);
     LOG.iter().for_each(|line| log.say(line));
-    let message = "MountVolume failed: password=CNRY-event-password at https://me:CNRY-event-url@nfs/share";
+    let message =
+        "MountVolume failed: password=CNRY-event-password at https://me:CNRY-event-url@nfs/share";
     admin.run_with(
         &["create", "-f", "-"],
         &json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "canary", "namespace": NAMESPACE},
@@ -235,11 +280,13 @@ impl User {
     fn new() -> Self {
         use base64::Engine;
         let token = cluster().token(Persona::Admin);
-        let credential =
-            json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": token}});
+        let credential = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": token}});
         let answer = file("canary-credential.json", &credential.to_string());
         let script = format!("echo CNRY-exec-err >&2; cat '{}'", answer.display());
-        let address = cluster().api_server().replace("https://", "https://me:CNRY-srv-password@") + "/?t=CNRY-srv-query";
+        let address = cluster()
+            .api_server()
+            .replace("https://", "https://me:CNRY-srv-password@")
+            + "/?t=CNRY-srv-query";
         let key = base64::prelude::BASE64_STANDARD.encode("CNRY-client-key");
         let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {"server": address, "insecure-skip-tls-verify": true,
@@ -255,12 +302,19 @@ control: {{api_url: 'https://control.example.com/CNRY-control-path', headers: {{
 notify: {{url: 'https://hooks.example.com/CNRY-notify-path', secret: CNRY-notify-secret}}
 "
         );
-        Self { kubeconfig: file("canary.kubeconfig", &kubeconfig.to_string()), config: file("canary-user.yaml", &config) }
+        Self {
+            kubeconfig: file("canary.kubeconfig", &kubeconfig.to_string()),
+            config: file("canary-user.yaml", &config),
+        }
     }
 
     fn gpuctl(&self, line: &str) -> Run {
         let mut command = plain();
-        command.env_remove("GPUCTL_PROMETHEUS").env("KUBECONFIG", &self.kubeconfig).arg("--config").arg(&self.config);
+        command
+            .env_remove("GPUCTL_PROMETHEUS")
+            .env("KUBECONFIG", &self.kubeconfig)
+            .arg("--config")
+            .arg(&self.config);
         command.args(line.split(' '));
         run(command, "")
     }
@@ -268,8 +322,13 @@ notify: {{url: 'https://hooks.example.com/CNRY-notify-path', secret: CNRY-notify
     /// Completes the name of a job, which caches the names of all jobs.
     fn completes_a_job(&self) -> Run {
         let mut command = plain();
-        command.env("KUBECONFIG", &self.kubeconfig).env("COMPLETE", "bash");
-        command.env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_COMPLETE_COMP_TYPE", "9").env("_CLAP_IFS", "\n");
+        command
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("COMPLETE", "bash");
+        command
+            .env("_CLAP_COMPLETE_INDEX", "2")
+            .env("_CLAP_COMPLETE_COMP_TYPE", "9")
+            .env("_CLAP_IFS", "\n");
         command.args(["--", "gpuctl", "logs", ""]);
         run(command, "")
     }
@@ -286,11 +345,19 @@ fn user() -> &'static User {
 /// Records every canary in a text that the table does not allow.
 fn search(text: &str, origin: &str, found: &mut Vec<String>) {
     for (place, texts) in canaries() {
-        let allowed = MAY_APPEAR.iter().find(|(name, _)| *name == place).map_or(&[][..], |(_, outputs)| outputs);
+        let allowed = MAY_APPEAR
+            .iter()
+            .find(|(name, _)| *name == place)
+            .map_or(&[][..], |(_, outputs)| outputs);
         if allowed.iter().any(|output| origin.starts_with(output)) {
             continue;
         }
-        found.extend(texts.iter().filter(|one| text.contains(**one)).map(|one| format!("{one} ({place}) in {origin}")));
+        found.extend(
+            texts
+                .iter()
+                .filter(|one| text.contains(**one))
+                .map(|one| format!("{one} ({place}) in {origin}")),
+        );
     }
 }
 
@@ -317,37 +384,68 @@ fn no_output_cache_or_bundle_shows_a_secret() {
     let mut found = Vec::new();
     for line in COMMANDS {
         let has_format = line.contains("-o ");
-        let formats = if has_format { &["-v"][..] } else { &["-v", "-o json"] };
+        let formats = if has_format {
+            &["-v"][..]
+        } else {
+            &["-v", "-o json"]
+        };
         for format in formats {
             let answer = user.gpuctl(&format!("{line} {format}"));
-            assert!(!answer.err.contains("cannot be given") && answer.code != -9, "{line} {format}: {}", answer.err);
+            assert!(
+                !answer.err.contains("cannot be given") && answer.code != -9,
+                "{line} {format}: {}",
+                answer.err
+            );
             search(&answer.out, line, &mut found);
             search(&answer.err, line, &mut found);
         }
     }
     let path = cluster().folder().join("canary.gpuctl");
-    let made = user.gpuctl(&format!("doctor --bundle {} -v", path.display())).ok();
+    let made = user
+        .gpuctl(&format!("doctor --bundle {} -v", path.display()))
+        .ok();
     search(&(made.out + &made.err), "doctor --bundle", &mut found);
     let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap()).read_to_string(&mut text).unwrap();
+    flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap())
+        .read_to_string(&mut text)
+        .unwrap();
     search(&text, "the bundle", &mut found);
     assert!(text.contains("canary-job") && text.contains("[redacted]"));
     let names = user.completes_a_job().ok();
-    assert!(names.out.contains("canary-job"), "{}{}", names.out, names.err);
+    assert!(
+        names.out.contains("canary-job"),
+        "{}{}",
+        names.out,
+        names.err
+    );
     search(&names.out, "completion", &mut found);
-    assert!(search_folder(&cluster().folder().join("cache"), &mut found) > 0, "nothing is cached");
+    assert!(
+        search_folder(&cluster().folder().join("cache"), &mut found) > 0,
+        "nothing is cached"
+    );
     assert!(found.is_empty(), "{found:#?}");
     replayed(user, &path);
 }
 
 /// The bundle gives the same answers as the cluster.
 fn replayed(user: &User, bundle: &Path) {
-    for line in ["get jobs -o json", "describe job canary-job -o json", "events canary-job -o json"] {
+    for line in [
+        "get jobs -o json",
+        "describe job canary-job -o json",
+        "events canary-job -o json",
+    ] {
         let mut command = plain();
-        command.env("KUBECONFIG", "/nonexistent").arg("--replay").arg(bundle).args(line.split(' '));
+        command
+            .env("KUBECONFIG", "/nonexistent")
+            .arg("--replay")
+            .arg(bundle)
+            .args(line.split(' '));
         let (replayed, live) = (run(command, "").ok().json(), user.gpuctl(line).ok().json());
         let names = |answer: &Value| answer.to_string().matches("canary-job").count();
-        assert!(names(&replayed) > 0 && names(&replayed) == names(&live), "{line}: {replayed:#}\n{live:#}");
+        assert!(
+            names(&replayed) > 0 && names(&replayed) == names(&live),
+            "{line}: {replayed:#}\n{live:#}"
+        );
     }
 }
 
@@ -372,7 +470,11 @@ fn agents_see_no_secret() {
         lines.push(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
     }
     let mut command = plain();
-    command.env_remove("GPUCTL_PROMETHEUS").env("KUBECONFIG", &user.kubeconfig).arg("--config").arg(&user.config);
+    command
+        .env_remove("GPUCTL_PROMETHEUS")
+        .env("KUBECONFIG", &user.kubeconfig)
+        .arg("--config")
+        .arg(&user.config);
     command.arg("mcp");
     let answers = conversation(command, &lines, calls.len() + 1);
     let mut found = Vec::new();
@@ -384,10 +486,15 @@ fn agents_see_no_secret() {
 /// Sends lines to a server and returns `count` lines of its response.
 fn conversation(mut command: std::process::Command, lines: &[Value], count: usize) -> String {
     use std::io::{BufRead, BufReader, Write};
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut server = command.spawn().unwrap();
     let mut stdin = server.stdin.take().unwrap();
-    lines.iter().for_each(|line| writeln!(stdin, "{line}").unwrap());
+    lines
+        .iter()
+        .for_each(|line| writeln!(stdin, "{line}").unwrap());
     let reader = BufReader::new(server.stdout.take().unwrap());
     let answers: Vec<String> = reader.lines().map_while(Result::ok).take(count).collect();
     drop(stdin);

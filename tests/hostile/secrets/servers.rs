@@ -1,5 +1,5 @@
-//! Two small servers: a SOCKS5 proxy that records the requested destinations, and a Prometheus that answers every query
-//! with the same series.
+//! Two small servers: a SOCKS5 proxy that records the requested destinations, and a Prometheus that
+//! answers every query with the same series.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -91,7 +91,9 @@ fn answer(mut client: TcpStream, labels: &Value) -> std::io::Result<()> {
     reader.read_exact(&mut vec![0; length])?;
     let now = jiff::Timestamp::now().as_second();
     let data = match first.contains("query_range") {
-        true => json!({"resultType": "matrix", "result": [{"metric": labels, "values": [[now - 60, "1"], [now, "1"]]}]}),
+        true => {
+            json!({"resultType": "matrix", "result": [{"metric": labels, "values": [[now - 60, "1"], [now, "1"]]}]})
+        }
         false if first.contains("/query") => {
             json!({"resultType": "vector", "result": [{"metric": labels, "value": [now, "1"]}]})
         }
@@ -99,5 +101,9 @@ fn answer(mut client: TcpStream, labels: &Value) -> std::io::Result<()> {
     };
     let body = json!({"status": "success", "data": data}).to_string();
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
-    write!(client, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    write!(
+        client,
+        "{head}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }

@@ -70,13 +70,21 @@ fn mutated(random: &mut Random) -> Vec<u8> {
             2 => drop(message.splice(at..at, random.pick(&VALUES).bytes())),
             3 => {
                 // Replaces a value.
-                let colons: Vec<usize> = (0..message.len()).filter(|at| message[*at] == b':').collect();
+                let colons: Vec<usize> = (0..message.len())
+                    .filter(|at| message[*at] == b':')
+                    .collect();
                 if let Some(colon) = colons.get(random.below(colons.len().max(1))) {
-                    let end = (colon + 1..message.len()).find(|at| matches!(message[*at], b',' | b'}')).unwrap_or(message.len());
+                    let end = (colon + 1..message.len())
+                        .find(|at| matches!(message[*at], b',' | b'}'))
+                        .unwrap_or(message.len());
                     message.splice(colon + 1..end, random.pick(&VALUES).bytes());
                 }
             }
-            4 => message = (0..random.below(300)).map(|_| u8::try_from(random.below(256)).unwrap()).collect(),
+            4 => {
+                message = (0..random.below(300))
+                    .map(|_| u8::try_from(random.below(256)).unwrap())
+                    .collect();
+            }
             _ => message.extend(random.pick(&templates).iter()),
         }
     }
@@ -95,7 +103,10 @@ fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
                 peer.sealed(format!(r#"{{"kind": "alive", "quiet": {quiet}.5}}"#).as_bytes())
             })
             .collect();
-        assert!(peer.raw(&lines), "rank 0 closed the connection of a rank that made no mistake");
+        assert!(
+            peer.raw(&lines),
+            "rank 0 closed the connection of a rank that made no mistake"
+        );
         left -= now;
     }
 }
@@ -112,7 +123,8 @@ fn bombard(port: u16, random: &mut Random, count: u64) {
                 peer.raw(b"\n");
             }
             kind => {
-                let mut peer = Peer::with_token(port, if kind == 1 { TOKEN } else { "a wrong token" });
+                let mut peer =
+                    Peer::with_token(port, if kind == 1 { TOKEN } else { "a wrong token" });
                 peer.send(&message);
                 let _ = peer.stream.read(&mut [0; 64]);
             }
@@ -122,14 +134,26 @@ fn bombard(port: u16, random: &mut Random, count: u64) {
 
 #[test]
 fn random_messages_neither_end_rank_0_nor_fill_its_memory() {
-    let count = std::env::var(COUNT).ok().and_then(|text| text.parse().ok()).unwrap_or(DEFAULT);
+    let count = std::env::var(COUNT)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(DEFAULT);
     let training = Training::new("fuzz", 3);
     let mut ranks: Vec<Rank> = training.first(2);
-    training.until("rank 0 listens", || std::net::TcpStream::connect(("127.0.0.1", training.port)).is_ok());
+    training.until("rank 0 listens", || {
+        std::net::TcpStream::connect(("127.0.0.1", training.port)).is_ok()
+    });
     let mut peer = Peer::with_token(training.port, TOKEN);
     peer.send(&hello(&json!({"rank": 2, "state": "idle", "attempt": 0})));
-    assert!(peer.line().is_some_and(|line| line.contains(r#""kind": "start""#)), "{}", training.said(0));
-    training.until("the ranks run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    assert!(
+        peer.line()
+            .is_some_and(|line| line.contains(r#""kind": "start""#)),
+        "{}",
+        training.said(0)
+    );
+    training.until("the ranks run", || {
+        training.attempts(0) == "1" && training.attempts(1) == "1"
+    });
     bombard(training.port, &mut Random(7), 200);
     let (before, cpu) = (ranks[0].memory(), ranks[0].cpu());
     let mut answers = peer.stream.try_clone().unwrap();
@@ -138,24 +162,34 @@ fn random_messages_neither_end_rank_0_nor_fill_its_memory() {
         while answers.read(&mut buffer).is_ok_and(|count| count > 0) {}
     });
     let port = training.port;
-    let attackers: Vec<_> =
-        (1..=2).map(|seed| thread::spawn(move || bombard(port, &mut Random(seed * 0x9e37_79b9), count / 3))).collect();
+    let attackers: Vec<_> = (1..=2)
+        .map(|seed| {
+            thread::spawn(move || bombard(port, &mut Random(seed * 0x9e37_79b9), count / 3))
+        })
+        .collect();
     flood(&mut peer, &mut Random(42), count - 2 * (count / 3));
     while !attackers.iter().all(thread::JoinHandle::is_finished) {
         flood(&mut peer, &mut Random(42), 1);
         thread::sleep(Duration::from_millis(200));
     }
     for attacker in attackers {
-        attacker.join().expect("rank 0 accepts connections to the end");
+        attacker
+            .join()
+            .expect("rank 0 accepts connections to the end");
     }
     assert!(ranks[0].is_running(), "{}", training.said(0));
     let after = ranks[0].memory();
     let seconds = (ranks[0].cpu() - cpu) / 100;
     if count > DEFAULT {
-        let line = format!("{count} messages: {before} KiB before, {after} KiB after, {seconds} s of CPU\n");
+        let line = format!(
+            "{count} messages: {before} KiB before, {after} KiB after, {seconds} s of CPU\n"
+        );
         std::io::stderr().write_all(line.as_bytes()).unwrap();
     }
-    assert!(after < before + 4 * 1024, "rank 0 grew from {before} to {after} KiB");
+    assert!(
+        after < before + 4 * 1024,
+        "rank 0 grew from {before} to {after} KiB"
+    );
     peer.send(br#"{"kind": "ended", "attempt": 1, "code": 0, "memory": false}"#);
     training.ends_well(ranks);
     drop(peer);

@@ -24,7 +24,9 @@ struct Scene {
 impl Scene {
     fn new(namespace: &'static str) -> Self {
         let admin = cluster().kubectl(Persona::Admin);
-        admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+        admin.apply(
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        );
         Self { namespace, admin }
     }
 
@@ -33,7 +35,11 @@ impl Scene {
     }
 
     fn gpuctl_as(&self, persona: Persona, arguments: &[&str]) -> Run {
-        gpuctl_as(persona, &[&["-n", self.namespace], arguments].concat(), YAML)
+        gpuctl_as(
+            persona,
+            &[&["-n", self.namespace], arguments].concat(),
+            YAML,
+        )
     }
 
     fn created(namespace: &'static str) -> Self {
@@ -43,7 +49,8 @@ impl Scene {
     }
 
     fn kubectl(&self, arguments: &[&str]) {
-        self.admin.run(&[arguments, &["-n", self.namespace]].concat());
+        self.admin
+            .run(&[arguments, &["-n", self.namespace]].concat());
     }
 
     fn get(&self, kind: &str, name: &str) -> Value {
@@ -51,7 +58,10 @@ impl Scene {
     }
 
     fn exists(&self, kind: &str) -> bool {
-        self.admin.try_run(&["get", kind, NAME, "-n", self.namespace], "").status.success()
+        self.admin
+            .try_run(&["get", kind, NAME, "-n", self.namespace], "")
+            .status
+            .success()
     }
 
     fn owners(&self, kind: &str, name: &str) -> Value {
@@ -87,7 +97,8 @@ impl Scene {
         .collect();
         let meta = json!({"name": "submits", "namespace": self.namespace});
         let api = "rbac.authorization.k8s.io/v1";
-        self.admin.apply(&json!({"apiVersion": api, "kind": "Role", "metadata": meta, "rules": rules}));
+        self.admin
+            .apply(&json!({"apiVersion": api, "kind": "Role", "metadata": meta, "rules": rules}));
         self.admin.apply(&json!({
             "apiVersion": api, "kind": "RoleBinding", "metadata": meta,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "submits"},
@@ -102,16 +113,48 @@ fn the_token_is_random_kept_and_never_shown() {
     let secret = scene.get("secret", NAME);
     let encoded = scene.token().as_str().unwrap().to_owned();
     let token = decoded(&encoded);
-    assert!(token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit()), "{token}");
-    assert_eq!((&secret["immutable"], &secret["metadata"]["ownerReferences"][0]["kind"]), (&json!(true), &json!("Job")));
+    assert!(
+        token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{token}"
+    );
+    assert_eq!(
+        (
+            &secret["immutable"],
+            &secret["metadata"]["ownerReferences"][0]["kind"]
+        ),
+        (&json!(true), &json!("Job"))
+    );
     let template = scene.get("job", "pair")["spec"]["template"].to_string();
-    assert!(!template.contains(&token) && template.contains("/etc/gpuctl/token"), "{template}");
+    assert!(
+        !template.contains(&token) && template.contains("/etc/gpuctl/token"),
+        "{template}"
+    );
     scene.apply("unchanged");
-    assert_eq!(scene.token(), json!(encoded), "a new token would lock out running pods");
+    assert_eq!(
+        scene.token(),
+        json!(encoded),
+        "a new token would lock out running pods"
+    );
     let bundle = scene.admin_file("bundle.gpuctl");
     for arguments in [
-        &["create", "-f", "-", "--generate-name", "--dry-run=client", "-o", "yaml"][..],
-        &["create", "-f", "-", "--generate-name", "--dry-run=server", "-o", "json"],
+        &[
+            "create",
+            "-f",
+            "-",
+            "--generate-name",
+            "--dry-run=client",
+            "-o",
+            "yaml",
+        ][..],
+        &[
+            "create",
+            "-f",
+            "-",
+            "--generate-name",
+            "--dry-run=server",
+            "-o",
+            "json",
+        ],
         &["apply", "-f", "-", "-o", "yaml"],
         &["diff", "-f", "-"],
         &["describe", "job", "pair", "-o", "json"],
@@ -121,26 +164,50 @@ fn the_token_is_random_kept_and_never_shown() {
     ] {
         let run = scene.gpuctl(arguments);
         let shown = [run.out.as_str(), run.err.as_str()].concat();
-        assert!(!shown.contains(&token) && !shown.contains(&encoded), "{arguments:?}: {shown}");
+        assert!(
+            !shown.contains(&token) && !shown.contains(&encoded),
+            "{arguments:?}: {shown}"
+        );
     }
-    let unpacked = Command::new("gzip").args(["-dc", &bundle]).stderr(Stdio::null()).output().unwrap().stdout;
+    let unpacked = Command::new("gzip")
+        .args(["-dc", &bundle])
+        .stderr(Stdio::null())
+        .output()
+        .unwrap()
+        .stdout;
     let unpacked = String::from_utf8_lossy(&unpacked);
-    assert!(unpacked.contains("pair") && !unpacked.contains(&token) && !unpacked.contains(&encoded));
+    assert!(
+        unpacked.contains("pair") && !unpacked.contains(&token) && !unpacked.contains(&encoded)
+    );
     // Another job has another token.
-    let other = gpuctl_as(Persona::Admin, &["-n", "token", "create", "-f", "-"], &YAML.replace("pair", "other"));
+    let other = gpuctl_as(
+        Persona::Admin,
+        &["-n", "token", "create", "-f", "-"],
+        &YAML.replace("pair", "other"),
+    );
     other.ok();
-    assert_ne!(scene.get("secret", "other-supervisor")["data"]["token"], json!(encoded));
+    assert_ne!(
+        scene.get("secret", "other-supervisor")["data"]["token"],
+        json!(encoded)
+    );
 }
 
 fn decoded(base64: &str) -> String {
-    let mut child = Command::new("base64").arg("-d").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new("base64")
+        .arg("-d")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), base64.as_bytes()).unwrap();
     String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
 }
 
 impl Scene {
     fn admin_file(&self, name: &str) -> String {
-        let folder = cluster().folder().join(format!("hostile-{}", self.namespace));
+        let folder = cluster()
+            .folder()
+            .join(format!("hostile-{}", self.namespace));
         std::fs::create_dir_all(&folder).unwrap();
         folder.join(name).to_str().unwrap().to_owned()
     }
@@ -151,12 +218,20 @@ fn an_owner_that_an_interrupted_run_did_not_set_is_set_by_the_next() {
     let scene = Scene::created("owner");
     let owned = scene.owners("configmap", NAME);
     assert_eq!(owned[0]["kind"], "Job");
-    for (kind, name) in COMPANIONS.iter().map(|kind| (*kind, NAME)).chain([("service", "pair")]) {
+    for (kind, name) in COMPANIONS
+        .iter()
+        .map(|kind| (*kind, NAME))
+        .chain([("service", "pair")])
+    {
         let patch = json!({"metadata": {"ownerReferences": null}}).to_string();
         scene.kubectl(&["patch", kind, name, "--type=merge", "-p", &patch]);
         assert_eq!(scene.owners(kind, name), Value::Null);
         let diff = scene.gpuctl(&["diff", "-f", "-"]).exits(1);
-        assert!(diff.out.contains(&format!("{kind}/{name}")) && diff.out.contains("ownerReferences"), "{kind}: {}", diff.out);
+        assert!(
+            diff.out.contains(&format!("{kind}/{name}")) && diff.out.contains("ownerReferences"),
+            "{kind}: {}",
+            diff.out
+        );
         let run = scene.apply("updated");
         assert!(run.out.contains(&format!("{kind}/{name}")), "{}", run.out);
         assert_eq!(scene.owners(kind, name), owned, "{kind}");
@@ -166,10 +241,21 @@ fn an_owner_that_an_interrupted_run_did_not_set_is_set_by_the_next() {
     // All at once, as after an interruption between the Job and its companions.
     let token = scene.token();
     for kind in COMPANIONS {
-        scene.kubectl(&["patch", kind, NAME, "--type=merge", "-p", r#"{"metadata":{"ownerReferences":[]}}"#]);
+        scene.kubectl(&[
+            "patch",
+            kind,
+            NAME,
+            "--type=merge",
+            "-p",
+            r#"{"metadata":{"ownerReferences":[]}}"#,
+        ]);
     }
     scene.apply("updated");
-    assert!(COMPANIONS.iter().all(|kind| scene.owners(kind, NAME) == owned));
+    assert!(
+        COMPANIONS
+            .iter()
+            .all(|kind| scene.owners(kind, NAME) == owned)
+    );
     assert_eq!(scene.token(), token);
 }
 
@@ -179,8 +265,20 @@ fn a_tampered_program_is_refused_or_restored() {
     let original = scene.get("configmap", NAME);
     assert_eq!(original["immutable"], true);
     let evil = r#"{"data":{"supervisor.py":"print('EVIL')"}}"#;
-    let update = ["patch", "configmap", NAME, "-n", "tampered", "--type=merge", "-p", evil];
-    assert!(!scene.admin.try_run(&update, "").status.success(), "`update configmaps` alone changes nothing");
+    let update = [
+        "patch",
+        "configmap",
+        NAME,
+        "-n",
+        "tampered",
+        "--type=merge",
+        "-p",
+        evil,
+    ];
+    assert!(
+        !scene.admin.try_run(&update, "").status.success(),
+        "`update configmaps` alone changes nothing"
+    );
     for labels in [original["metadata"]["labels"].clone(), json!({})] {
         scene.kubectl(&["delete", "configmap", NAME]);
         scene.admin.apply(&json!({
@@ -192,14 +290,21 @@ fn a_tampered_program_is_refused_or_restored() {
         let run = scene.apply("updated");
         assert!(run.out.contains("its program is restored"), "{}", run.out);
         let restored = scene.get("configmap", NAME);
-        assert_eq!((&restored["data"], &restored["immutable"]), (&original["data"], &json!(true)));
-        assert_eq!(restored["metadata"]["ownerReferences"], original["metadata"]["ownerReferences"]);
+        assert_eq!(
+            (&restored["data"], &restored["immutable"]),
+            (&original["data"], &json!(true))
+        );
+        assert_eq!(
+            restored["metadata"]["ownerReferences"],
+            original["metadata"]["ownerReferences"]
+        );
         scene.apply("unchanged");
     }
     // The same content, but mutable, could be changed later.
     scene.kubectl(&["delete", "configmap", NAME]);
     let mut open = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": original["data"]});
-    open["metadata"] = json!({"name": NAME, "namespace": "tampered", "labels": original["metadata"]["labels"]});
+    open["metadata"] =
+        json!({"name": NAME, "namespace": "tampered", "labels": original["metadata"]["labels"]});
     scene.admin.apply(&open);
     scene.apply("updated");
     assert_eq!(scene.get("configmap", NAME)["immutable"], true);
@@ -214,22 +319,43 @@ fn a_tampered_program_is_refused_or_restored() {
 fn a_tampered_program_is_not_run() {
     let scene = Scene::created("notrun");
     let folder = scene.admin_file("program").replace("/program", "");
-    let program = scene.get("configmap", NAME)["data"]["supervisor.py"].as_str().unwrap().to_owned();
+    let program = scene.get("configmap", NAME)["data"]["supervisor.py"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let job = scene.get("job", "pair");
-    let words = job["spec"]["template"]["spec"]["containers"][0]["command"].as_array().unwrap();
-    let words: Vec<String> = words.iter().map(|word| word.as_str().unwrap().replace("/etc/gpuctl", &folder)).collect();
+    let words = job["spec"]["template"]["spec"]["containers"][0]["command"]
+        .as_array()
+        .unwrap();
+    let words: Vec<String> = words
+        .iter()
+        .map(|word| word.as_str().unwrap().replace("/etc/gpuctl", &folder))
+        .collect();
     let run = |text: &str| {
         std::fs::write(format!("{folder}/supervisor.py"), text).unwrap();
         let output = Command::new(&words[0]).args(&words[1..]).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let (code, error) = run(&program);
-    assert!(code == Some(2) && error.contains("argument --rank: invalid int value"), "its own arguments are read: {error}");
-    for tampered in [format!("{program}\n"), format!("print('EVIL')\n{program}"), String::new()] {
+    assert!(
+        code == Some(2) && error.contains("argument --rank: invalid int value"),
+        "its own arguments are read: {error}"
+    );
+    for tampered in [
+        format!("{program}\n"),
+        format!("print('EVIL')\n{program}"),
+        String::new(),
+    ] {
         let (code, error) = run(&tampered);
         assert_eq!(
             (code, error.as_str()),
-            (Some(1), "gpuctl: the supervisor was changed after the job was created; `gpuctl apply -f FILE` restores it\n")
+            (
+                Some(1),
+                "gpuctl: the supervisor was changed after the job was created; `gpuctl apply -f FILE` restores it\n"
+            )
         );
     }
 }
@@ -257,16 +383,38 @@ fn the_program_of_another_version_stays_and_a_changed_one_is_named() {
     };
     let annotate = |hash: &str| {
         let annotation = format!("gpuctl/supervisor-sha256{hash}");
-        scene.kubectl(&["annotate", "job", "pair", "--overwrite", "--field-manager=gpuctl", &annotation]);
+        scene.kubectl(&[
+            "annotate",
+            "job",
+            "pair",
+            "--overwrite",
+            "--field-manager=gpuctl",
+            &annotation,
+        ]);
     };
     replace(older);
     annotate(&format!("={}", sha256(older)));
     scene.apply("unchanged");
     annotate(&format!("={hash}"));
-    let error = scene.gpuctl(&["apply", "-f", "-"]).exits(1).says("was changed after the job was created");
-    assert!(error.err.contains("another version of gpuctl created the job"), "{}", error.err);
-    scene.gpuctl(&["diff", "-f", "-"]).says("was changed after the job was created");
-    assert_eq!(scene.get("configmap", NAME)["data"]["supervisor.py"], older, "nothing is replaced");
+    let error = scene
+        .gpuctl(&["apply", "-f", "-"])
+        .exits(1)
+        .says("was changed after the job was created");
+    assert!(
+        error
+            .err
+            .contains("another version of gpuctl created the job"),
+        "{}",
+        error.err
+    );
+    scene
+        .gpuctl(&["diff", "-f", "-"])
+        .says("was changed after the job was created");
+    assert_eq!(
+        scene.get("configmap", NAME)["data"]["supervisor.py"],
+        older,
+        "nothing is replaced"
+    );
     // Before versions recorded hashes, a program could not be verified.
     annotate("-");
     scene.apply("unchanged");
@@ -274,7 +422,11 @@ fn the_program_of_another_version_stays_and_a_changed_one_is_named() {
 
 fn sha256(text: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[test]
@@ -283,15 +435,30 @@ fn leftovers_of_an_interrupted_create_are_used_again_or_deleted() {
     let token = scene.token();
     let interrupt = || {
         for kind in COMPANIONS {
-            scene.kubectl(&["patch", kind, NAME, "--type=merge", "-p", r#"{"metadata":{"ownerReferences":null}}"#]);
+            scene.kubectl(&[
+                "patch",
+                kind,
+                NAME,
+                "--type=merge",
+                "-p",
+                r#"{"metadata":{"ownerReferences":null}}"#,
+            ]);
         }
         scene.kubectl(&["delete", "job", "pair", "--cascade=foreground"]);
     };
     interrupt();
     scene.gpuctl(&["create", "-f", "-"]).ok();
-    assert_ne!(scene.token(), token, "any user may have planted a leftover token");
+    assert_ne!(
+        scene.token(),
+        token,
+        "any user may have planted a leftover token"
+    );
     for kind in COMPANIONS {
-        assert_eq!(scene.owners(kind, NAME)[0]["uid"], scene.get("job", "pair")["metadata"]["uid"], "{kind}");
+        assert_eq!(
+            scene.owners(kind, NAME)[0]["uid"],
+            scene.get("job", "pair")["metadata"]["uid"],
+            "{kind}"
+        );
     }
     interrupt();
     scene.gpuctl(&["delete", "job", "pair"]).ok();
@@ -300,7 +467,12 @@ fn leftovers_of_an_interrupted_create_are_used_again_or_deleted() {
     scene.gpuctl(&["create", "-f", "-"]).ok();
     let before = scene.token();
     let changed = YAML.replace("image: i", "image: j");
-    gpuctl_as(Persona::Admin, &["-n", "leftover", "apply", "--replace", "-f", "-"], &changed).ok();
+    gpuctl_as(
+        Persona::Admin,
+        &["-n", "leftover", "apply", "--replace", "-f", "-"],
+        &changed,
+    )
+    .ok();
     assert_ne!(scene.token(), before);
 }
 
@@ -309,10 +481,19 @@ fn without_the_right_to_network_policies_a_training_is_submitted_with_a_warning(
     let scene = Scene::new("nopolicy");
     scene.allow("networkpolicies");
     let run = scene.gpuctl_as(Persona::Frank, &["create", "-f", "-"]).ok();
-    assert_eq!(run.err.matches("any pod of the cluster can connect to the port of rank 0").count(), 1, "{}", run.err);
+    assert_eq!(
+        run.err
+            .matches("any pod of the cluster can connect to the port of rank 0")
+            .count(),
+        1,
+        "{}",
+        run.err
+    );
     assert!(run.err.contains("docs/recovery.md"), "{}", run.err);
     assert!(!scene.exists("networkpolicy") && scene.exists("secret"));
-    let run = scene.gpuctl_as(Persona::Frank, &["apply", "-f", "-", "-o", "json"]).ok();
+    let run = scene
+        .gpuctl_as(Persona::Frank, &["apply", "-f", "-", "-o", "json"])
+        .ok();
     assert_eq!(run.json()["action"], "unchanged", "{}", run.err);
     // An administrator applies the file and closes the port.
     scene.apply("updated");
@@ -324,7 +505,12 @@ fn without_the_right_to_network_policies_a_training_is_submitted_with_a_warning(
 #[test]
 fn the_policy_does_not_weaken_other_policies_of_the_namespace() {
     let scene = Scene::created("isolated");
-    let rules = || scene.get("networkpolicy", NAME)["spec"]["ingress"].as_array().unwrap().clone();
+    let rules = || {
+        scene.get("networkpolicy", NAME)["spec"]["ingress"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
     assert_eq!(rules().len(), 2, "{:?}", rules());
     scene.admin.apply(&json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
@@ -335,9 +521,18 @@ fn the_policy_does_not_weaken_other_policies_of_the_namespace() {
     let peers = json!([{"podSelector": {"matchLabels": {"gpuctl/job": "pair"}}}]);
     assert_eq!(json!(rules()), json!([{"from": peers}]));
     scene.apply("unchanged");
-    gpuctl_as(Persona::Admin, &["-n", "isolated", "create", "-f", "-"], &YAML.replace("pair", "other")).ok();
+    gpuctl_as(
+        Persona::Admin,
+        &["-n", "isolated", "create", "-f", "-"],
+        &YAML.replace("pair", "other"),
+    )
+    .ok();
     let other = scene.get("networkpolicy", "other-supervisor");
-    assert_eq!(other["spec"]["ingress"].as_array().unwrap().len(), 1, "{other}");
+    assert_eq!(
+        other["spec"]["ingress"].as_array().unwrap().len(),
+        1,
+        "{other}"
+    );
 }
 
 #[test]
@@ -346,8 +541,20 @@ fn without_the_right_to_secrets_the_refusal_says_what_to_do() {
     scene.allow("secrets");
     let run = scene.gpuctl_as(Persona::Frank, &["create", "-f", "-"]);
     assert_ne!(run.code, 0, "{}", run.err);
-    assert!(run.err.contains("job.restart: rank") && run.err.contains("secrets"), "{}", run.err);
-    assert!(COMPANIONS.iter().all(|kind| !scene.exists(kind)), "nothing is left");
+    assert!(
+        run.err.contains("job.restart: rank") && run.err.contains("secrets"),
+        "{}",
+        run.err
+    );
+    assert!(
+        COMPANIONS.iter().all(|kind| !scene.exists(kind)),
+        "nothing is left"
+    );
     let alone = YAML.replace("name: pair", "name: pair, restart: rank");
-    gpuctl_as(Persona::Frank, &["-n", "nosecret", "create", "-f", "-"], &alone).ok();
+    gpuctl_as(
+        Persona::Frank,
+        &["-n", "nosecret", "create", "-f", "-"],
+        &alone,
+    )
+    .ok();
 }

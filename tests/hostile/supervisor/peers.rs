@@ -54,43 +54,84 @@ impl Rank {
     /// Resident memory in KiB.
     pub fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     /// CPU time in hundredths of a second.
     pub fn cpu(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let fields: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     }
 
     pub fn open_files(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+        fs::read_dir(format!("/proc/{}/fd", self.child.id()))
+            .unwrap()
+            .count()
     }
 }
 
 impl Training {
     pub fn new(name: &str, ranks: usize) -> Self {
-        let folder = std::env::temp_dir().join(format!("gpuctl-hostile-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("gpuctl-hostile-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("token"), TOKEN).unwrap();
         let port = free_port();
-        Self { folder, port, ranks }
+        Self {
+            folder,
+            port,
+            ranks,
+        }
     }
 
     pub fn start(&self, rank: usize) -> Rank {
-        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/manifest/src/render/supervisor.py");
+        let program = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/crates/manifest/src/render/supervisor.py"
+        );
         let err = fs::File::create(self.folder.join(format!("err.{rank}"))).unwrap();
-        let script = "echo $GPUCTL_ATTEMPT >> attempts.$RANK; while [ ! -e end ]; do sleep 0.1; done";
+        let script =
+            "echo $GPUCTL_ATTEMPT >> attempts.$RANK; while [ ! -e end ]; do sleep 0.1; done";
         let mut command = Command::new("python3");
-        command.args(["-IS", program, "--run", "test", "--token", "token", "--pod", "first"]);
-        command.args(["--rank", &rank.to_string(), "--ranks", &self.ranks.to_string()]);
-        command.args(["--port", &self.port.to_string(), "--grace", "2", "--settle", "10", "--patience", "20"]);
+        command.args([
+            "-IS", program, "--run", "test", "--token", "token", "--pod", "first",
+        ]);
+        command.args([
+            "--rank",
+            &rank.to_string(),
+            "--ranks",
+            &self.ranks.to_string(),
+        ]);
+        command.args([
+            "--port",
+            &self.port.to_string(),
+            "--grace",
+            "2",
+            "--settle",
+            "10",
+            "--patience",
+            "20",
+        ]);
         command.args(["--", "sh", "-c", script]);
-        command.env("RANK", rank.to_string()).current_dir(&self.folder).stderr(err).stdout(Stdio::null());
-        Rank { child: command.spawn().expect("python3 starts") }
+        command
+            .env("RANK", rank.to_string())
+            .current_dir(&self.folder)
+            .stderr(err)
+            .stdout(Stdio::null());
+        Rank {
+            child: command.spawn().expect("python3 starts"),
+        }
     }
 
     /// Starts the first `count` ranks.
@@ -100,7 +141,8 @@ impl Training {
 
     /// The attempts that a rank has started.
     pub fn attempts(&self, rank: usize) -> String {
-        let text = fs::read_to_string(self.folder.join(format!("attempts.{rank}"))).unwrap_or_default();
+        let text =
+            fs::read_to_string(self.folder.join(format!("attempts.{rank}"))).unwrap_or_default();
         text.replace('\n', " ").trim().to_owned()
     }
 
@@ -127,7 +169,12 @@ impl Training {
         self.let_end();
         for (number, rank) in ranks.iter_mut().enumerate() {
             assert_eq!(rank.code(), 0, "rank {number}: {}", self.said(number));
-            assert_eq!(self.attempts(number), "1", "rank {number} was restarted: {}", self.said(number));
+            assert_eq!(
+                self.attempts(number),
+                "1",
+                "rank {number} was restarted: {}",
+                self.said(number)
+            );
         }
     }
 }
@@ -137,9 +184,14 @@ fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(37);
     let ports = std::iter::repeat_with(|| {
-        10_000 + u16::try_from(start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 22_000).unwrap()
+        10_000
+            + u16::try_from(start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 22_000)
+                .unwrap()
     });
-    ports.take(22_000).find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok()).expect("a port is free")
+    ports
+        .take(22_000)
+        .find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok())
+        .expect("a port is free")
 }
 
 /// A connection to the port of rank 0.
@@ -155,9 +207,16 @@ impl Peer {
     /// Connects without a greeting.
     pub fn stranger(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("rank 0 listens");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream, key: None, sent: 0, record: Vec::new() }
+        Self {
+            stream,
+            key: None,
+            sent: 0,
+            record: Vec::new(),
+        }
     }
 
     /// Connects and greets; the messages are authenticated by `token`.
@@ -166,7 +225,12 @@ impl Peer {
         let theirs = peer.line().expect("rank 0 greets");
         let nonce = "ab".repeat(32);
         peer.raw(format!("{GREETING}{nonce}\n").as_bytes());
-        let all = [GREETING.as_bytes(), &theirs.as_bytes()[GREETING.len()..], nonce.as_bytes()].concat();
+        let all = [
+            GREETING.as_bytes(),
+            &theirs.as_bytes()[GREETING.len()..],
+            nonce.as_bytes(),
+        ]
+        .concat();
         let key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes()), &all);
         peer.key = Some(hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()));
         peer
@@ -176,7 +240,9 @@ impl Peer {
     pub fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = BufReader::with_capacity(1, &self.stream).read_line(&mut line);
-        read.ok().filter(|count| *count > 0).map(|_| line.trim_end().to_owned())
+        read.ok()
+            .filter(|count| *count > 0)
+            .map(|_| line.trim_end().to_owned())
     }
 
     /// Sends bytes; false when rank 0 has closed the connection.
@@ -190,7 +256,11 @@ impl Peer {
         let text = [format!("0 {} ", self.sent).as_bytes(), message].concat();
         let seal = hmac::sign(self.key.as_ref().expect("it has greeted"), &text);
         self.sent += 1;
-        let seal: String = seal.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let seal: String = seal
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         [seal.as_bytes(), b" ", message, b"\n"].concat()
     }
 
@@ -207,7 +277,9 @@ impl Peer {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return,
                 Ok(_) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("still open after {after}"),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    panic!("still open after {after}")
+                }
                 // Unread bytes make it a reset.
                 Err(_) => return,
             }

@@ -12,7 +12,9 @@ use super::peers::{Peer, Rank, TOKEN, Training, hello};
 fn running(name: &str) -> (Training, Vec<Rank>) {
     let training = Training::new(name, 2);
     let ranks = training.first(2);
-    training.until("both ranks run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    training.until("both ranks run", || {
+        training.attempts(0) == "1" && training.attempts(1) == "1"
+    });
     (training, ranks)
 }
 
@@ -46,7 +48,13 @@ fn nobody_without_the_token_can_end_or_restart_a_training() {
         unsealed.is_closed(&shown);
     }
     training.ends_well(ranks);
-    assert!(training.said(0).contains("connections without the token of this training were refused"), "{}", training.said(0));
+    assert!(
+        training
+            .said(0)
+            .contains("connections without the token of this training were refused"),
+        "{}",
+        training.said(0)
+    );
 }
 
 #[test]
@@ -112,18 +120,36 @@ fn a_bad_message_with_the_token_closes_its_connection_only() {
     for (from, to) in [
         (r#""rank":1"#, r#""rank":NaN"#.to_owned()),
         (r#""rank":1"#, format!(r#""rank":{}"#, "1".repeat(50_000))),
-        (r#""first_start":null"#, r#""first_start":Infinity"#.to_owned()),
+        (
+            r#""first_start":null"#,
+            r#""first_start":Infinity"#.to_owned(),
+        ),
         (r#""first_start":null"#, r#""first_start":1e999"#.to_owned()),
-        (r#""first_start":null"#, format!(r#""first_start":0.{}"#, "1".repeat(60_000))),
+        (
+            r#""first_start":null"#,
+            format!(r#""first_start":0.{}"#, "1".repeat(60_000)),
+        ),
         (r#""pod":"first""#, r#""pod":"\ud800""#.to_owned()),
         (r#""rank":1,"#, String::new()),
-        (r#""pod":"first""#, format!(r#""pod":{}"#, "[".repeat(60_000))),
+        (
+            r#""pod":"first""#,
+            format!(r#""pod":{}"#, "[".repeat(60_000)),
+        ),
         ("{", "[{".to_owned()),
     ] {
         assert!(text.contains(from), "{text}");
         bad.push(text.replacen(from, &to, 1).into_bytes());
     }
-    for plain in [&b"null"[..], b"1", b"\"\"", b"[]", b"{}", b"", b"\xff", br#"{"kind": "alive", "quiet": 0}"#] {
+    for plain in [
+        &b"null"[..],
+        b"1",
+        b"\"\"",
+        b"[]",
+        b"{}",
+        b"",
+        b"\xff",
+        br#"{"kind": "alive", "quiet": 0}"#,
+    ] {
         bad.push(plain.to_vec());
     }
     bad.push("9".repeat(1 << 20).into_bytes());
@@ -156,22 +182,34 @@ fn masses_of_connections_stay_few_and_small_and_ranks_are_heard() {
     let mut held = Vec::new();
     for _ in 0..300 {
         let mut peer = Peer::stranger(training.port);
-        peer.stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+        peer.stream
+            .set_write_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
         peer.raw(&line);
         held.push(peer);
     }
     for _ in 0..300 {
         held.push(Peer::stranger(training.port));
     }
-    training.until("the oldest connections are closed", || ranks[0].open_files() <= files + 2 + 16);
-    assert!(ranks[0].memory() < memory + 8 * 1024, "rank 0 grew from {memory} to {} KiB", ranks[0].memory());
+    training.until("the oldest connections are closed", || {
+        ranks[0].open_files() <= files + 2 + 16
+    });
+    assert!(
+        ranks[0].memory() < memory + 8 * 1024,
+        "rank 0 grew from {memory} to {} KiB",
+        ranks[0].memory()
+    );
     // A rank that connects now gets an answer.
     let began = Instant::now();
     let mut peer = Peer::with_token(training.port, TOKEN);
     peer.send(&hello(&json!({})));
     peer.send(br#"{"kind": "alive", "quiet": 0.5}"#);
     assert!(peer.line().is_some(), "{}", training.said(0));
-    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "it took {:?}",
+        began.elapsed()
+    );
     drop(peer);
     training.ends_well(ranks);
 }
@@ -181,15 +219,23 @@ fn a_peer_that_reads_nothing_fills_no_memory() {
     let (training, ranks) = running("deaf");
     let memory = ranks[0].memory();
     let mut peer = Peer::with_token(training.port, TOKEN);
-    peer.stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    peer.stream
+        .set_write_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
     peer.send(&hello(&json!({})));
     for _ in 0..200 {
-        let lines: Vec<u8> = (0..200).flat_map(|_| peer.sealed(br#"{"kind": "alive", "quiet": 0.5}"#)).collect();
+        let lines: Vec<u8> = (0..200)
+            .flat_map(|_| peer.sealed(br#"{"kind": "alive", "quiet": 0.5}"#))
+            .collect();
         if !peer.raw(&lines) {
             break;
         }
     }
-    assert!(ranks[0].memory() < memory + 8 * 1024, "rank 0 grew from {memory} to {} KiB", ranks[0].memory());
+    assert!(
+        ranks[0].memory() < memory + 8 * 1024,
+        "rank 0 grew from {memory} to {} KiB",
+        ranks[0].memory()
+    );
     drop(peer);
     training.ends_well(ranks);
 }
@@ -207,7 +253,9 @@ fn an_impostor_of_rank_0_cannot_stop_or_end_a_rank() {
     ];
     for (number, message) in messages.iter().enumerate() {
         let (mut stream, _) = impostor.accept().unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
         let greeting = format!("gpuctl/1 {}\n", "cd".repeat(32));
         let forged = match number {
             0 => format!("{message}\n"),
@@ -221,14 +269,20 @@ fn an_impostor_of_rank_0_cannot_stop_or_end_a_rank() {
     assert_eq!(training.attempts(1), "");
     drop(impostor);
     let first = training.start(0);
-    training.until("both ranks run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    training.until("both ranks run", || {
+        training.attempts(0) == "1" && training.attempts(1) == "1"
+    });
     training.ends_well(vec![first, rank]);
 }
 
 fn read_to_end(mut stream: TcpStream) {
     let mut rest = Vec::new();
     if let Err(error) = stream.read_to_end(&mut rest) {
-        assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "the rank keeps the connection");
+        assert_ne!(
+            error.kind(),
+            std::io::ErrorKind::WouldBlock,
+            "the rank keeps the connection"
+        );
     }
 }
 
@@ -239,6 +293,9 @@ fn a_rank_alone_listens_for_itself_only() {
     training.until("it runs", || training.attempts(0) == "1");
     let listens = |address: &str| TcpStream::connect((address, training.port)).is_ok();
     assert!(listens("127.0.0.1"));
-    assert!(!listens("127.0.0.2"), "a socket that is bound to all addresses would answer here");
+    assert!(
+        !listens("127.0.0.2"),
+        "a socket that is bound to all addresses would answer here"
+    );
     training.ends_well(ranks);
 }

@@ -1,5 +1,6 @@
-//! Builds the control plane, and where it is asked for a node's programs, from Go modules, once per machine: the binaries live in the user's cache folder under a
-//! hash of what they are made from, behind a lock, so that a second checkout or a second run builds nothing.
+//! Builds the control plane, and where it is asked for a node's programs, from Go modules, once per
+//! machine: the binaries live in the user's cache folder under a hash of what they are made from,
+//! behind a lock, so that a second checkout or a second run builds nothing.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -30,7 +31,10 @@ struct Module {
 
 macro_rules! module {
     ($folder:literal) => {
-        (include_str!(concat!("../go/", $folder, "/go.mod")), include_str!(concat!("../go/", $folder, "/go.sum")))
+        (
+            include_str!(concat!("../go/", $folder, "/go.mod")),
+            include_str!(concat!("../go/", $folder, "/go.sum")),
+        )
     };
 }
 
@@ -57,7 +61,17 @@ impl Module {
         binaries: &'static [(&'static str, &'static str)],
         minutes: u32,
     ) -> Self {
-        Self { name, go_mod, go_sum, sources: &[], arguments: &[], ldflags: plain, without_c: false, binaries, minutes }
+        Self {
+            name,
+            go_mod,
+            go_sum,
+            sources: &[],
+            arguments: &[],
+            ldflags: plain,
+            without_c: false,
+            binaries,
+            minutes,
+        }
     }
 }
 
@@ -81,41 +95,76 @@ fn control_plane() -> [Module; 3] {
         },
         Module {
             arguments: &["-tags", "remove_all_sd,enable_kubernetes_sd"],
-            ..Module::of_tools("prometheus", module!("prometheus"), &[("prometheus", "prometheus"), ("promtool", "promtool")], 2)
+            ..Module::of_tools(
+                "prometheus",
+                module!("prometheus"),
+                &[("prometheus", "prometheus"), ("promtool", "promtool")],
+                2,
+            )
         },
-        Module::of_tools("kube-state-metrics", module!("kube-state-metrics"), &[("kube-state-metrics", "kube-state-metrics")], 2),
+        Module::of_tools(
+            "kube-state-metrics",
+            module!("kube-state-metrics"),
+            &[("kube-state-metrics", "kube-state-metrics")],
+            2,
+        ),
     ]
 }
 
 fn adapter() -> Module {
-    Module::of_tools("prometheus-adapter", module!("prometheus-adapter"), &[("adapter", "prometheus-adapter")], 2)
+    Module::of_tools(
+        "prometheus-adapter",
+        module!("prometheus-adapter"),
+        &[("adapter", "prometheus-adapter")],
+        2,
+    )
 }
 
 /// Kueue and, from the same module, JobSet.
 fn kueue() -> Module {
-    Module::of_tools("kueue", module!("kueue"), &[("kueue", "kueue"), ("jobset", "jobset")], 17)
+    Module::of_tools(
+        "kueue",
+        module!("kueue"),
+        &[("kueue", "kueue"), ("jobset", "jobset")],
+        17,
+    )
 }
 
 fn lws() -> Module {
     Module::of_tools("lws", module!("lws"), &[("cmd", "lws")], 4)
 }
 
-/// Volcano's scheduler and controller. Later versions do not build from outside of their repository.
+/// Volcano's scheduler and controller. Later versions do not build from outside of their
+/// repository.
 fn volcano() -> Module {
-    let binaries = &[("controller-manager", "vc-controller-manager"), ("scheduler", "vc-scheduler")];
+    let binaries = &[
+        ("controller-manager", "vc-controller-manager"),
+        ("scheduler", "vc-scheduler"),
+    ];
     Module::of_tools("volcano", module!("volcano"), binaries, 7)
 }
 
 /// Stores of metrics beside Prometheus itself.
 fn stores() -> [Module; 3] {
     [
-        Module::of_tools("prometheus-2", module!("prometheus-2"), &[("prometheus", "prometheus-2")], 4),
+        Module::of_tools(
+            "prometheus-2",
+            module!("prometheus-2"),
+            &[("prometheus", "prometheus-2")],
+            4,
+        ),
         Module {
             without_c: true,
-            ..Module::of_tools("victoriametrics", module!("victoriametrics"), &[("victoria-metrics", "victoria-metrics")], 6)
+            ..Module::of_tools(
+                "victoriametrics",
+                module!("victoriametrics"),
+                &[("victoria-metrics", "victoria-metrics")],
+                6,
+            )
         },
         Module {
-            // Without this tag its sidecar panics in gRPC at the first query, as its own build does not.
+            // Without this tag its sidecar panics in gRPC at the first query, as its own build does
+            // not.
             arguments: &["-tags", "slicelabels"],
             ..Module::of_tools("thanos", module!("thanos"), &[("thanos", "thanos")], 3)
         },
@@ -130,7 +179,12 @@ fn real_node() -> [Module; 5] {
     [
         Module {
             ldflags: versioned,
-            ..Module::of_tools("kubelet", module!("kubelet"), &[("kubelet", "kubelet"), ("kube-proxy", "kube-proxy")], 3)
+            ..Module::of_tools(
+                "kubelet",
+                module!("kubelet"),
+                &[("kubelet", "kubelet"), ("kube-proxy", "kube-proxy")],
+                3,
+            )
         },
         Module::of_tools(
             "containerd",
@@ -182,27 +236,45 @@ pub struct Extras {
     pub helm: bool,
 }
 
-/// The parts that [`Binaries::ready`] would have to build first, with the minutes that each takes cold on two cores.
+/// The parts that [`Binaries::ready`] would have to build first, with the minutes that each takes
+/// cold on two cores.
 pub fn missing(extras: Extras) -> Result<Vec<(&'static str, u32)>> {
     let (go, root) = (go_version()?, cache_folder()?);
-    let missing = modules(extras).into_iter().filter(|module| !module.done(&module.folder(&root, &go)));
-    Ok(missing.map(|module| (module.name, module.minutes)).collect())
+    let missing = modules(extras)
+        .into_iter()
+        .filter(|module| !module.done(&module.folder(&root, &go)));
+    Ok(missing
+        .map(|module| (module.name, module.minutes))
+        .collect())
 }
 
 fn modules(extras: Extras) -> Vec<Module> {
     let adapter = extras.adapter.then(adapter).into_iter();
     let node = extras.real_node.then(real_node).into_iter().flatten();
-    let queues = extras.kueue.then(kueue).into_iter().chain(extras.volcano.then(volcano)).chain(extras.lws.then(lws));
+    let queues = extras
+        .kueue
+        .then(kueue)
+        .into_iter()
+        .chain(extras.volcano.then(volcano))
+        .chain(extras.lws.then(lws));
     let stores = extras.stores.then(stores).into_iter().flatten();
     let helm = extras.helm.then(helm).into_iter();
-    control_plane().into_iter().chain(adapter).chain(node).chain(queues).chain(stores).chain(helm).collect()
+    control_plane()
+        .into_iter()
+        .chain(adapter)
+        .chain(node)
+        .chain(queues)
+        .chain(stores)
+        .chain(helm)
+        .collect()
 }
 
 /// Where the parts of the control plane are.
 #[derive(Clone, Debug)]
 pub struct Binaries {
     folders: Vec<PathBuf>,
-    /// kwok's own module folder: its custom resource definitions and node stages are read from there.
+    /// kwok's own module folder: its custom resource definitions and node stages are read from
+    /// there.
     pub kwok_module: PathBuf,
 }
 
@@ -217,16 +289,24 @@ impl Binaries {
             folders.push(module.ready(&root, &go)?);
         }
         let kwok_module = module_folder(&folders[0], "sigs.k8s.io/kwok")?;
-        Ok(Self { folders, kwok_module })
+        Ok(Self {
+            folders,
+            kwok_module,
+        })
     }
 
     /// Returns the folder of a module that one of the parts is built from, for its manifests.
     pub(crate) fn module(&self, module: &str) -> Result<PathBuf> {
         let requires = format!("\t{module} v");
-        let names =
-            |folder: &&PathBuf| fs::read_to_string(folder.join("source/go.mod")).is_ok_and(|text| text.contains(&requires));
+        let names = |folder: &&PathBuf| {
+            fs::read_to_string(folder.join("source/go.mod"))
+                .is_ok_and(|text| text.contains(&requires))
+        };
         let found = self.folders.iter().find(names);
-        module_folder(found.with_context(|| format!("the sandbox was made without {module}"))?, module)
+        module_folder(
+            found.with_context(|| format!("the sandbox was made without {module}"))?,
+            module,
+        )
     }
 
     /// # Panics
@@ -246,7 +326,9 @@ impl Module {
     }
 
     fn done(&self, folder: &Path) -> bool {
-        self.binaries.iter().all(|(_, name)| folder.join(name).exists())
+        self.binaries
+            .iter()
+            .all(|(_, name)| folder.join(name).exists())
     }
 
     fn ready(&self, root: &Path, go: &str) -> Result<PathBuf> {
@@ -255,8 +337,10 @@ impl Module {
             return Ok(folder);
         }
         let lock_path = root.join(format!("{}.lock", self.name));
-        let lock = File::create(&lock_path).with_context(|| format!("cannot write {}", lock_path.display()))?;
-        lock.lock().context("cannot lock the sandbox's cache folder")?;
+        let lock = File::create(&lock_path)
+            .with_context(|| format!("cannot write {}", lock_path.display()))?;
+        lock.lock()
+            .context("cannot lock the sandbox's cache folder")?;
         if !self.done(&folder) {
             enough_disk(root)?;
             self.build(&folder)?;
@@ -302,31 +386,49 @@ impl Module {
         Ok(())
     }
 
-    /// FNV-1a over everything that goes into the binaries; stable between Rust versions, which `DefaultHasher` is not.
+    /// FNV-1a over everything that goes into the binaries; stable between Rust versions, which
+    /// `DefaultHasher` is not.
     fn fingerprint(&self, go: &str) -> u64 {
         let flags = (self.ldflags)();
         let sources = self.sources.iter().map(|(_, text)| *text);
-        let parts = [self.go_mod, self.go_sum, &flags, go].into_iter().chain(self.arguments.iter().copied()).chain(sources);
+        let parts = [self.go_mod, self.go_sum, &flags, go]
+            .into_iter()
+            .chain(self.arguments.iter().copied())
+            .chain(sources);
         parts
             .flat_map(|part| part.bytes().chain([0]))
-            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            })
     }
 }
 
-/// Says what is being built and for how long; returns the last lines, which hold the reason of a failure.
+/// Says what is being built and for how long; returns the last lines, which hold the reason of a
+/// failure.
 fn watch_build(name: &str, minutes: u32, lines: impl BufRead) -> Vec<String> {
     let start = Instant::now();
     let mut stderr = std::io::stderr();
     let terminal = stderr.is_terminal();
-    let _ = writeln!(stderr, "sandbox: building {name} from Go modules, once; about {minutes} minutes on two cores");
+    let _ = writeln!(
+        stderr,
+        "sandbox: building {name} from Go modules, once; about {minutes} minutes on two cores"
+    );
     let (mut packages, mut last, mut said) = (0_u32, Vec::new(), Instant::now());
     for line in lines.lines().map_while(Result::ok) {
         packages += 1;
         if terminal && said.elapsed() > Duration::from_millis(200) {
-            let _ = write!(stderr, "\r\x1b[K  {packages} packages, {} s: {line:.50}", start.elapsed().as_secs());
+            let _ = write!(
+                stderr,
+                "\r\x1b[K  {packages} packages, {} s: {line:.50}",
+                start.elapsed().as_secs()
+            );
             said = Instant::now();
         } else if !terminal && said.elapsed() > Duration::from_secs(30) {
-            let _ = writeln!(stderr, "  {name}: {packages} packages after {} s", start.elapsed().as_secs());
+            let _ = writeln!(
+                stderr,
+                "  {name}: {packages} packages after {} s",
+                start.elapsed().as_secs()
+            );
             said = Instant::now();
         }
         last.push(line);
@@ -345,8 +447,12 @@ fn watch_build(name: &str, minutes: u32, lines: impl BufRead) -> Vec<String> {
 
 /// Where everything that outlives a run is kept.
 pub fn cache_folder() -> Result<PathBuf> {
-    let base = std::env::var_os("GPUCTL_SANDBOX_CACHE").map(PathBuf::from).or_else(dirs::cache_dir);
-    Ok(base.context("no cache folder: set HOME or GPUCTL_SANDBOX_CACHE")?.join("gpuctl-sandbox"))
+    let base = std::env::var_os("GPUCTL_SANDBOX_CACHE")
+        .map(PathBuf::from)
+        .or_else(dirs::cache_dir);
+    Ok(base
+        .context("no cache folder: set HOME or GPUCTL_SANDBOX_CACHE")?
+        .join("gpuctl-sandbox"))
 }
 
 fn go_version() -> Result<String> {
@@ -362,22 +468,37 @@ fn go_version() -> Result<String> {
 }
 
 fn go_too_old(version: &str) -> Option<String> {
-    let mut numbers = version.trim_start_matches("go").split(['.', 'r', 'b', '-', ' ']);
+    let mut numbers = version
+        .trim_start_matches("go")
+        .split(['.', 'r', 'b', '-', ' ']);
     let mut next = || numbers.next().and_then(|number| number.parse::<u32>().ok());
     match (next(), next()) {
         (Some(major), Some(minor)) if (major, minor) >= (1, 26) => None,
-        _ => Some(format!("the sandbox needs Go 1.26 or newer; `go` in PATH is {version}")),
+        _ => Some(format!(
+            "the sandbox needs Go 1.26 or newer; `go` in PATH is {version}"
+        )),
     }
 }
 
 fn enough_disk(folder: &Path) -> Result<()> {
     const NEEDED_GIB: u64 = 8;
-    let output = Command::new("df").arg("-Pk").arg(folder).output().context("cannot run `df`")?;
+    let output = Command::new("df")
+        .arg("-Pk")
+        .arg(folder)
+        .output()
+        .context("cannot run `df`")?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let free = text.lines().nth(1).and_then(|line| line.split_whitespace().nth(3)).and_then(|kib| kib.parse::<u64>().ok());
+    let free = text
+        .lines()
+        .nth(1)
+        .and_then(|line| line.split_whitespace().nth(3))
+        .and_then(|kib| kib.parse::<u64>().ok());
     match free.map(|kib| kib / (1 << 20)) {
         Some(gib) if gib < NEEDED_GIB => {
-            bail!("building the sandbox needs {NEEDED_GIB} GiB; {} has {gib} GiB free", folder.display())
+            bail!(
+                "building the sandbox needs {NEEDED_GIB} GiB; {} has {gib} GiB free",
+                folder.display()
+            )
         }
         _ => Ok(()),
     }
@@ -387,11 +508,17 @@ fn enough_disk(folder: &Path) -> Result<()> {
 fn module_folder(built: &Path, module: &str) -> Result<PathBuf> {
     let go = |arguments: &[&str]| {
         let source = built.join("source");
-        Command::new("go").current_dir(source).args(arguments).output().context("cannot run `go`")
+        Command::new("go")
+            .current_dir(source)
+            .args(arguments)
+            .output()
+            .context("cannot run `go`")
     };
     let find = || -> Result<PathBuf> {
         let output = go(&["list", "-m", "-f", "{{.Dir}}", module])?;
-        Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+        Ok(PathBuf::from(
+            String::from_utf8_lossy(&output.stdout).trim(),
+        ))
     };
     let mut path = find()?;
     if !path.join("go.mod").exists() {
@@ -399,7 +526,10 @@ fn module_folder(built: &Path, module: &str) -> Result<PathBuf> {
         let output = go(&["mod", "download", module])?;
         path = find()?;
         if !path.join("go.mod").exists() {
-            bail!("{module} cannot be fetched: {}", String::from_utf8_lossy(&output.stderr).trim());
+            bail!(
+                "{module} cannot be fetched: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
     }
     Ok(path)
@@ -414,14 +544,23 @@ mod tests {
         assert_eq!(go_too_old("go1.26.8"), None);
         assert_eq!(go_too_old("go1.27rc1"), None);
         assert_eq!(go_too_old("go2.0"), None);
-        assert_eq!(go_too_old("go1.24.3").unwrap(), "the sandbox needs Go 1.26 or newer; `go` in PATH is go1.24.3");
+        assert_eq!(
+            go_too_old("go1.24.3").unwrap(),
+            "the sandbox needs Go 1.26 or newer; `go` in PATH is go1.24.3"
+        );
         assert!(go_too_old("").is_some());
     }
 
     #[test]
     fn the_fingerprint_follows_every_input() {
         let [kubernetes, prometheus, _] = control_plane();
-        assert_ne!(kubernetes.fingerprint("go1.26.8"), kubernetes.fingerprint("go1.26.9"));
-        assert_ne!(kubernetes.fingerprint("go1.26.8"), prometheus.fingerprint("go1.26.8"));
+        assert_ne!(
+            kubernetes.fingerprint("go1.26.8"),
+            kubernetes.fingerprint("go1.26.9")
+        );
+        assert_ne!(
+            kubernetes.fingerprint("go1.26.8"),
+            prometheus.fingerprint("go1.26.8")
+        );
     }
 }

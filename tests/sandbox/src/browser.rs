@@ -1,5 +1,5 @@
-//! A real headless Chromium, for pages that gpuctl writes. It comes from a package of npm, once, and is spoken to by its debugging
-//! protocol.
+//! A real headless Chromium, for pages that gpuctl writes. It comes from a package of npm, once,
+//! and is spoken to by its debugging protocol.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,7 +29,8 @@ pub struct Browser {
     profile: PathBuf,
 }
 
-/// Returns the folder of the browser, which is fetched when it is not there yet; an error says what is missing.
+/// Returns the folder of the browser, which is fetched when it is not there yet; an error says what
+/// is missing.
 pub fn ready() -> Result<PathBuf> {
     let folder = cache_folder()?.join(PACKAGE.replace(['/', '@'], "-").trim_matches('-'));
     if folder.join("ready").exists() {
@@ -42,8 +43,14 @@ pub fn ready() -> Result<PathBuf> {
             .current_dir(&folder)
             .stderr(Stdio::piped())
             .output()
-            .with_context(|| format!("the browser comes from npm, and there is no `{program}` in PATH"))?;
-        ensure!(output.status.success(), "{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+            .with_context(|| {
+                format!("the browser comes from npm, and there is no `{program}` in PATH")
+            })?;
+        ensure!(
+            output.status.success(),
+            "{program} failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let packed = run("npm", &["pack", "--silent", PACKAGE])?;
@@ -70,40 +77,62 @@ impl Browser {
         let libraries = format!("{}:{}", folder.join("lib").display(), folder.display());
         let child = Command::new(folder.join("chromium"))
             .env("LD_LIBRARY_PATH", libraries)
-            .args(["--headless", "--no-sandbox", "--no-zygote", "--disable-gpu", "--disable-dev-shm-usage"])
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--no-zygote",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+            ])
             .args(["--remote-debugging-port=0", "about:blank"])
             .arg(format!("--user-data-dir={}", profile.display()))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .context("cannot start the browser")?;
-        let mut browser = Self { child, port: 0, profile };
+        let mut browser = Self {
+            child,
+            port: 0,
+            profile,
+        };
         let end = Instant::now() + Duration::from_secs(60);
         // It writes its port there once it listens.
         while browser.port == 0 {
-            let told = fs::read_to_string(browser.profile.join("DevToolsActivePort")).unwrap_or_default();
-            browser.port = told.lines().next().and_then(|line| line.parse().ok()).unwrap_or(0);
+            let told =
+                fs::read_to_string(browser.profile.join("DevToolsActivePort")).unwrap_or_default();
+            browser.port = told
+                .lines()
+                .next()
+                .and_then(|line| line.parse().ok())
+                .unwrap_or(0);
             ensure!(Instant::now() < end, "the browser never listened");
             thread::sleep(Duration::from_millis(100));
         }
         Ok(browser)
     }
 
-    /// Opens a file, and returns what an expression is worth in it, with all that the page asked for or complained of: it is to be
-    /// nothing.
+    /// Opens a file, and returns what an expression is worth in it, with all that the page asked
+    /// for or complained of: it is to be nothing.
     pub fn open(&self, page: &Path, expression: &str) -> Result<(Value, Vec<Value>)> {
         let target: Value = serde_json::from_str(&self.put("/json/new?about:blank")?)?;
-        let address = target["webSocketDebuggerUrl"].as_str().context("the browser names no address")?;
+        let address = target["webSocketDebuggerUrl"]
+            .as_str()
+            .context("the browser names no address")?;
         let stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-        let (mut socket, _) = tungstenite::client(address, stream).context("the browser does not answer")?;
+        let (mut socket, _) =
+            tungstenite::client(address, stream).context("the browser does not answer")?;
         let mut told = Vec::new();
         let mut number = 0;
         let mut call = |method: &str, parameters: Value, told: &mut Vec<Value>| -> Result<Value> {
             number += 1;
-            socket.send(Message::text(json!({"id": number, "method": method, "params": parameters}).to_string()))?;
+            socket.send(Message::text(
+                json!({"id": number, "method": method, "params": parameters}).to_string(),
+            ))?;
             loop {
-                let Message::Text(text) = socket.read()? else { continue };
+                let Message::Text(text) = socket.read()? else {
+                    continue;
+                };
                 let message: Value = serde_json::from_str(&text)?;
                 if message["id"] == number {
                     return Ok(message["result"].clone());
@@ -111,25 +140,46 @@ impl Browser {
                 told.push(message);
             }
         };
-        for domain in ["Page.enable", "Network.enable", "Runtime.enable", "Log.enable"] {
+        for domain in [
+            "Page.enable",
+            "Network.enable",
+            "Runtime.enable",
+            "Log.enable",
+        ] {
             call(domain, json!({}), &mut told)?;
         }
-        call("Page.navigate", json!({"url": format!("file://{}", page.display())}), &mut told)?;
+        call(
+            "Page.navigate",
+            json!({"url": format!("file://{}", page.display())}),
+            &mut told,
+        )?;
         let end = Instant::now() + Duration::from_secs(20);
         let done = "document.readyState === 'complete' && location.protocol === 'file:'";
         loop {
-            let state = call("Runtime.evaluate", json!({"expression": done, "returnByValue": true}), &mut told)?;
+            let state = call(
+                "Runtime.evaluate",
+                json!({"expression": done, "returnByValue": true}),
+                &mut told,
+            )?;
             if state["result"]["value"] == true {
                 break;
             }
             ensure!(Instant::now() < end, "the page is never complete");
             thread::sleep(Duration::from_millis(50));
         }
-        let found = call("Runtime.evaluate", json!({"expression": expression, "returnByValue": true}), &mut told)?;
+        let found = call(
+            "Runtime.evaluate",
+            json!({"expression": expression, "returnByValue": true}),
+            &mut told,
+        )?;
         if !found["exceptionDetails"].is_null() {
             bail!("{found:#}");
         }
-        let loud = ["Network.requestWillBeSent", "Runtime.exceptionThrown", "Log.entryAdded"];
+        let loud = [
+            "Network.requestWillBeSent",
+            "Runtime.exceptionThrown",
+            "Log.entryAdded",
+        ];
         told.retain(|message| loud.iter().any(|method| message["method"] == *method));
         Ok((found["result"]["value"].clone(), told))
     }
@@ -137,14 +187,21 @@ impl Browser {
     fn put(&self, path: &str) -> Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-        write!(stream, "PUT {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n\r\n", self.port)?;
+        write!(
+            stream,
+            "PUT {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n\r\n",
+            self.port
+        )?;
         // It does not end the connection, whatever it is asked.
         let mut reader = BufReader::new(stream);
         let mut length = 0;
         loop {
             let mut line = String::new();
             ensure!(reader.read_line(&mut line)? > 0, "no answer of the browser");
-            if let Some((_, number)) = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
+            if let Some((_, number)) = line
+                .split_once(':')
+                .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+            {
                 length = number.trim().parse()?;
             }
             if line.trim().is_empty() {

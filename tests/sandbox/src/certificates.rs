@@ -1,24 +1,33 @@
-//! The keys and certificates of one cluster: a CA, a serving certificate for 127.0.0.1 signed by it (rustls refuses
-//! a self-signed certificate that is its own CA), a client certificate for the aggregation layer, and the key pair
-//! that signs service account tokens.
+//! The keys and certificates of one cluster: a CA, a serving certificate for 127.0.0.1 signed by it
+//! (rustls refuses a self-signed certificate that is its own CA), a client certificate for the
+//! aggregation layer, and the key pair that signs service account tokens.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 
 /// Writes `ca.crt`, `api.{crt,key}`, `front.{crt,key}` and `sa.{key,pub}` into `dir`.
 pub fn write(dir: &Path) -> Result<()> {
     let ca_key = KeyPair::generate()?;
     let mut ca = named("sandbox-ca", &[])?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    ca.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
     let ca_certificate = ca.self_signed(&ca_key)?;
     save(dir, "ca.crt", &ca_certificate.pem())?;
     let issuer = Issuer::new(ca, ca_key);
 
-    let mut api = named("kube-apiserver", &["127.0.0.1", "localhost", "kubernetes.default.svc"])?;
+    let mut api = named(
+        "kube-apiserver",
+        &["127.0.0.1", "localhost", "kubernetes.default.svc"],
+    )?;
     api.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     sign(dir, "api", api, &issuer)?;
 
@@ -32,12 +41,20 @@ pub fn write(dir: &Path) -> Result<()> {
 }
 
 fn named(common_name: &str, names: &[&str]) -> Result<CertificateParams> {
-    let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    params.distinguished_name.push(DnType::CommonName, common_name);
+    let mut params =
+        CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    params
+        .distinguished_name
+        .push(DnType::CommonName, common_name);
     Ok(params)
 }
 
-fn sign(dir: &Path, name: &str, params: CertificateParams, issuer: &Issuer<'_, KeyPair>) -> Result<()> {
+fn sign(
+    dir: &Path,
+    name: &str,
+    params: CertificateParams,
+    issuer: &Issuer<'_, KeyPair>,
+) -> Result<()> {
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, issuer)?;
     save(dir, &format!("{name}.crt"), &certificate.pem())?;

@@ -1,5 +1,5 @@
-//! Starts and ends one cluster. Everything listens on 127.0.0.1 at ports that the kernel gave, so several clusters
-//! run side by side; everything it writes is in one folder.
+//! Starts and ends one cluster. Everything listens on 127.0.0.1 at ports that the kernel gave, so
+//! several clusters run side by side; everything it writes is in one folder.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,20 +30,22 @@ pub struct Options {
     pub folder: Option<PathBuf>,
     /// Programs of a real node; [`Cluster::add_real_node`] starts one.
     pub with_real_nodes: bool,
-    /// prometheus-adapter behind `custom.metrics.k8s.io`. A cluster of its own, please: an API service whose server
-    /// is gone blocks the deletion of every namespace.
+    /// prometheus-adapter behind `custom.metrics.k8s.io`. A cluster of its own, please: an API
+    /// service whose server is gone blocks the deletion of every namespace.
     pub with_adapter: bool,
     /// Its rules; one that has nothing to do with GPUs when absent.
     pub adapter_rules: Option<PathBuf>,
     /// Kubernetes' own gang scheduling, which is behind feature gates.
     pub with_gangs: bool,
-    /// Kueue, whose webhooks judge every Job and pod. A cluster of its own, please: without its process none can be made.
+    /// Kueue, whose webhooks judge every Job and pod. A cluster of its own, please: without its
+    /// process none can be made.
     pub with_kueue: bool,
     /// LeaderWorkerSet.
     pub with_lws: bool,
     /// Volcano's scheduler and controller.
     pub with_volcano: bool,
-    /// VictoriaMetrics and Thanos; [`Cluster::victoria_metrics`] and [`Cluster::thanos`] start them.
+    /// VictoriaMetrics and Thanos; [`Cluster::victoria_metrics`] and [`Cluster::thanos`] start
+    /// them.
     pub with_stores: bool,
     /// Exporters that Prometheus scrapes without honoring their labels, as `host:port`.
     pub exporters: Vec<String>,
@@ -53,7 +55,8 @@ pub struct Options {
 
 /// A running cluster; it ends when this value is dropped or the process dies.
 pub struct Cluster {
-    /// First, for they end first: a node whose API server is gone leaves nothing behind either, but says so at length.
+    /// First, for they end first: a node whose API server is gone leaves nothing behind either, but
+    /// says so at length.
     real_nodes: Mutex<Vec<RealNode>>,
     folder: PathBuf,
     pub(crate) binaries: Binaries,
@@ -101,8 +104,15 @@ impl Ports {
         let listeners = (0..16)
             .map(|_| TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1"))
             .collect::<Result<Vec<_>>>()?;
-        let mut ports = listeners.iter().map(|listener| listener.local_addr().map(|address| address.port()));
-        let mut next = || ports.next().expect("a listener for each port").context("a listener without an address");
+        let mut ports = listeners
+            .iter()
+            .map(|listener| listener.local_addr().map(|address| address.port()));
+        let mut next = || {
+            ports
+                .next()
+                .expect("a listener for each port")
+                .context("a listener without an address")
+        };
         Ok(Self {
             etcd: next()?,
             etcd_peer: next()?,
@@ -143,7 +153,11 @@ impl Cluster {
         loop {
             match Self::try_start(options, &binaries) {
                 // Between asking for a port and using it somebody else may have taken it.
-                Err(error) if tries < 2 && format!("{error:#}").contains("address already in use") => tries += 1,
+                Err(error)
+                    if tries < 2 && format!("{error:#}").contains("address already in use") =>
+                {
+                    tries += 1
+                }
                 other => return other,
             }
         }
@@ -157,10 +171,12 @@ impl Cluster {
             std::env::temp_dir().join(format!("gpuctl-sandbox-{}-{number}", std::process::id()))
         });
         if folder.exists() {
-            fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+            fs::remove_dir_all(&folder)
+                .with_context(|| format!("cannot empty {}", folder.display()))?;
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let leftover = Some(folder.as_path()).filter(|_| temporary && std::env::var_os("GPUCTL_SANDBOX_KEEP").is_none());
+        let leftover = Some(folder.as_path())
+            .filter(|_| temporary && std::env::var_os("GPUCTL_SANDBOX_KEEP").is_none());
         let group = Group::new(leftover)?;
         let cluster = Self {
             real_nodes: Mutex::default(),
@@ -179,7 +195,9 @@ impl Cluster {
         cluster.start_control_plane()?;
         cluster.start_nodes()?;
         let volumes = nodes::volumes(20);
-        cluster.kubectl(Persona::Admin).apply(&json!({"apiVersion": "v1", "kind": "List", "items": volumes}));
+        cluster
+            .kubectl(Persona::Admin)
+            .apply(&json!({"apiVersion": "v1", "kind": "List", "items": volumes}));
         cluster.start_metrics()?;
         cluster.until_ready("prometheus", || is_ready(cluster.ports.prometheus))?;
         if options.with_adapter {
@@ -199,7 +217,14 @@ impl Cluster {
 
     /// Returns the feature gates of the control plane, as arguments.
     pub(crate) fn gates(&self) -> Vec<&'static str> {
-        if self.with_gangs { vec!["--feature-gates", "GenericWorkload=true,GangScheduling=true"] } else { Vec::new() }
+        if self.with_gangs {
+            vec![
+                "--feature-gates",
+                "GenericWorkload=true,GangScheduling=true",
+            ]
+        } else {
+            Vec::new()
+        }
     }
 
     /// The folder with logs, certificates and kubeconfigs.
@@ -235,14 +260,20 @@ impl Cluster {
         format!("http://127.0.0.1:{}", self.ports.prometheus)
     }
 
-    /// Starts a further Prometheus that scrapes as `scrapes` say, every second. Returns its address.
+    /// Starts a further Prometheus that scrapes as `scrapes` say, every second. Returns its
+    /// address.
     pub fn another_prometheus(&self, name: &str, scrapes: &Value) -> Result<String> {
-        self.prometheus_with(name, &json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}))
+        self.prometheus_with(
+            name,
+            &json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}),
+        )
     }
 
-    /// Starts a Prometheus that scrapes nothing and keeps what was written into its folder, up to a year old. Returns its address.
+    /// Starts a Prometheus that scrapes nothing and keeps what was written into its folder, up to a
+    /// year old. Returns its address.
     pub fn prometheus_of_history(&self, name: &str) -> Result<String> {
-        let port = self.launch_prometheus(name, &json!({}), &["--storage.tsdb.retention.time", "1y"])?;
+        let port =
+            self.launch_prometheus(name, &json!({}), &["--storage.tsdb.retention.time", "1y"])?;
         self.until_ready(name, || is_ready(port))?;
         Ok(format!("http://127.0.0.1:{port}"))
     }
@@ -252,7 +283,8 @@ impl Cluster {
         self.https_prometheus(name, scrapes, &json!({}))
     }
 
-    /// Starts a further Prometheus that speaks HTTPS, and only with clients that have a certificate of this cluster's authority.
+    /// Starts a further Prometheus that speaks HTTPS, and only with clients that have a certificate
+    /// of this cluster's authority.
     pub fn guarded_prometheus(&self, name: &str, scrapes: &Value) -> Result<u16> {
         let asks = json!({"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": self.file("ca.crt")});
         self.https_prometheus(name, scrapes, &asks)
@@ -261,10 +293,17 @@ impl Cluster {
     fn https_prometheus(&self, name: &str, scrapes: &Value, asks: &Value) -> Result<u16> {
         let web = format!("{name}-web.yml");
         let mut tls = json!({"cert_file": self.file("api.crt"), "key_file": self.file("api.key")});
-        asks.as_object().into_iter().flatten().for_each(|(key, value)| tls[key] = value.clone());
+        asks.as_object()
+            .into_iter()
+            .flatten()
+            .for_each(|(key, value)| tls[key] = value.clone());
         self.write(&web, &json!({"tls_server_config": tls}).to_string())?;
         let configuration = json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes});
-        let port = self.launch_prometheus(name, &configuration, &["--web.config.file", &self.file(&web)])?;
+        let port = self.launch_prometheus(
+            name,
+            &configuration,
+            &["--web.config.file", &self.file(&web)],
+        )?;
         self.until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
         Ok(port)
     }
@@ -290,7 +329,11 @@ impl Cluster {
             "--log.level",
             "warn",
         ];
-        let arguments = arguments.iter().chain(more).map(|argument| (*argument).to_owned()).collect();
+        let arguments = arguments
+            .iter()
+            .chain(more)
+            .map(|argument| (*argument).to_owned())
+            .collect();
         self.launch(name, &self.binaries.path("prometheus"), arguments)?;
         Ok(port)
     }
@@ -307,13 +350,20 @@ impl Cluster {
                 "labels": {"operated-prometheus": "true"}},
              "spec": {"clusterIP": "None", "selector": labels, "ports": [{"name": "web", "port": 9090}]}},
         ]}));
-        let pod = kubectl.until(&["get", "pod", "prometheus-0", "-n", namespace], |pod| pod["status"]["podIP"].is_string());
+        let pod = kubectl.until(&["get", "pod", "prometheus-0", "-n", namespace], |pod| {
+            pod["status"]["podIP"].is_string()
+        });
         let address = pod["status"]["podIP"].as_str().unwrap_or_default();
         self.add_road(&format!("{address}:9090"), self.ports.prometheus);
         self.forward(namespace, &[9090], self.ports.prometheus);
-        kubectl.until(&["get", "endpoints", "prometheus-operated", "-n", namespace], |found| {
-            found["subsets"].as_array().is_some_and(|subsets| !subsets.is_empty())
-        });
+        kubectl.until(
+            &["get", "endpoints", "prometheus-operated", "-n", namespace],
+            |found| {
+                found["subsets"]
+                    .as_array()
+                    .is_some_and(|subsets| !subsets.is_empty())
+            },
+        );
     }
 
     /// Where the API server answers.
@@ -326,7 +376,8 @@ impl Cluster {
         format!("https://10.77.{}.1:{}", node + 1, self.ports.api)
     }
 
-    /// Lets `exec` run commands of this machine in the pods of a namespace, in the folder `workdir`.
+    /// Lets `exec` run commands of this machine in the pods of a namespace, in the folder
+    /// `workdir`.
     pub fn allow_exec(&self, namespace: &str, workdir: &Path) {
         self.kubectl(Persona::Admin).apply(&json!({
             "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": namespace},
@@ -343,15 +394,17 @@ impl Cluster {
         }));
     }
 
-    /// Lets a webhook judge what is created of a resource, as `apps/v1/deployments`, in one namespace. It is called for dry
-    /// runs as well.
+    /// Lets a webhook judge what is created of a resource, as `apps/v1/deployments`, in one
+    /// namespace. It is called for dry runs as well.
     ///
     /// # Panics
     /// When it cannot listen, or the API server refuses it.
     pub fn judge_by(&self, namespace: &str, resource: &str, judge: Judge) {
         let port = webhook::serve(&self.folder, judge).expect("a webhook can listen");
         let admin = self.kubectl(Persona::Admin);
-        let [group, version, plural] = resource.splitn(3, '/').collect::<Vec<_>>()[..] else { panic!("{resource}") };
+        let [group, version, plural] = resource.splitn(3, '/').collect::<Vec<_>>()[..] else {
+            panic!("{resource}")
+        };
         admin.apply(&json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": namespace},
@@ -369,27 +422,55 @@ impl Cluster {
     pub(crate) fn ca_bundle(&self) -> Value {
         // kubectl writes a file as base64.
         let ca = format!("--from-file=ca={}", self.file("ca.crt"));
-        let secret = self.kubectl(Persona::Admin).json(&["create", "secret", "generic", "ca", &ca, "--dry-run=client"]);
+        let secret = self.kubectl(Persona::Admin).json(&[
+            "create",
+            "secret",
+            "generic",
+            "ca",
+            &ca,
+            "--dry-run=client",
+        ]);
         secret["data"]["ca"].clone()
     }
 
     /// Gives a container a log to write to.
     pub fn pod_log(&self, namespace: &str, pod: &str, container: &str) -> PodLog {
-        PodLog::new(&self.kubectl(Persona::Admin), self.folder.clone(), namespace, pod, container)
+        PodLog::new(
+            &self.kubectl(Persona::Admin),
+            self.folder.clone(),
+            namespace,
+            pod,
+            container,
+        )
     }
 
     /// Adds nodes and waits until the scheduler may use them.
     pub fn add_nodes(&self, nodes: &[Value]) {
         let kubectl = self.kubectl(Persona::Admin);
         kubectl.apply(&json!({"apiVersion": "v1", "kind": "List", "items": nodes}));
-        let names: Vec<_> = nodes.iter().filter_map(|node| node["metadata"]["name"].as_str()).collect();
-        kubectl.run(&[&["wait", "--for=condition=Ready", "--timeout=60s", "node"], names.as_slice()].concat());
-        // The node life cycle controller takes its own not-ready taint away a moment after the node is ready.
+        let names: Vec<_> = nodes
+            .iter()
+            .filter_map(|node| node["metadata"]["name"].as_str())
+            .collect();
+        kubectl.run(
+            &[
+                &["wait", "--for=condition=Ready", "--timeout=60s", "node"],
+                names.as_slice(),
+            ]
+            .concat(),
+        );
+        // The node life cycle controller takes its own not-ready taint away a moment after the node
+        // is ready.
         kubectl.until(&["get", "nodes"], |list| {
             list["items"].as_array().is_some_and(|items| {
                 items.iter().all(|node| {
-                    let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
-                    taints.iter().all(|taint| taint["key"] != "node.kubernetes.io/not-ready")
+                    let taints = node["spec"]["taints"]
+                        .as_array()
+                        .cloned()
+                        .unwrap_or_default();
+                    taints
+                        .iter()
+                        .all(|taint| taint["key"] != "node.kubernetes.io/not-ready")
                 })
             })
         });
@@ -406,14 +487,21 @@ impl Cluster {
         let ready = || {
             let output = kubectl.try_run(&["get", "node", &name, "-o", "json"], "");
             let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            let allocatable = found["status"]["allocatable"][&hardware.resource].as_str().unwrap_or("0");
-            found.is_object() && allocatable == hardware.devices.to_string() && found["spec"]["taints"].is_null()
+            let allocatable = found["status"]["allocatable"][&hardware.resource]
+                .as_str()
+                .unwrap_or("0");
+            found.is_object()
+                && allocatable == hardware.devices.to_string()
+                && found["spec"]["taints"].is_null()
         };
         while !ready() {
             if !node.lives() || Instant::now() > end {
                 let log = self.folder.join(format!("{name}.log"));
                 let said = fs::read_to_string(&log).unwrap_or_default();
-                bail!("the real node did not become ready; GPUCTL_SANDBOX_KEEP=1 leaves its folder:\n{}", said.trim());
+                bail!(
+                    "the real node did not become ready; GPUCTL_SANDBOX_KEEP=1 leaves its folder:\n{}",
+                    said.trim()
+                );
             }
             thread::sleep(Duration::from_millis(200));
         }
@@ -435,12 +523,19 @@ impl Cluster {
             return Ok(*process);
         }
         let mut command = Command::new("unshare");
-        command.arg("--net").arg(self.binaries.path("node")).arg("wire");
-        let process = self.group.spawn(command, &self.folder.join("wire.log"))?.id();
+        command
+            .arg("--net")
+            .arg(self.binaries.path("node"))
+            .arg("wire");
+        let process = self
+            .group
+            .spawn(command, &self.folder.join("wire.log"))?
+            .id();
         Ok(*self.wire.get_or_init(|| process))
     }
 
-    /// Nodes that report every ten seconds are given up after 40, as by default; simulated ones report when the machine is idle.
+    /// Nodes that report every ten seconds are given up after 40, as by default; simulated ones
+    /// report when the machine is idle.
     pub(crate) fn node_grace(&self) -> &'static str {
         if self.with_real_nodes { "40s" } else { "5m" }
     }
@@ -458,7 +553,15 @@ impl Cluster {
         certificates::write(&self.folder)?;
         let tokens: String = Persona::ALL
             .iter()
-            .map(|persona| format!("{},{},{},\"{}\"\n", persona.token(), persona.user(), persona.name(), persona.group()))
+            .map(|persona| {
+                format!(
+                    "{},{},{},\"{}\"\n",
+                    persona.token(),
+                    persona.user(),
+                    persona.name(),
+                    persona.group()
+                )
+            })
             .collect();
         let nodes: String = (0..RealNode::MOST).map(RealNode::token_line).collect();
         self.write("tokens.csv", &(tokens + &nodes))?;
@@ -485,11 +588,9 @@ impl Cluster {
             })
             .to_string(),
         )?;
-        let of_one_namespace =
-            json!({"level": "Metadata", "namespaces": [AUDITED], "verbs": ["create", "update", "patch", "delete"]});
+        let of_one_namespace = json!({"level": "Metadata", "namespaces": [AUDITED], "verbs": ["create", "update", "patch", "delete"]});
         let watched = json!([{"level": "Metadata", "users": [Persona::Heidi.user()]}, of_one_namespace, {"level": "None"}]);
-        let audit =
-            json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": watched});
+        let audit = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": watched});
         self.write("audit.yaml", &audit.to_string())?;
         self.write("pods.yaml", include_str!("../config/pods.yaml"))?;
         let mut scrapes = vec![
@@ -501,7 +602,10 @@ impl Cluster {
         ];
         scrapes.extend_from_slice(more);
         let global = json!({"scrape_interval": "1s", "evaluation_interval": "5s"});
-        self.write("prometheus.yml", &json!({"global": global, "scrape_configs": scrapes}).to_string())
+        self.write(
+            "prometheus.yml",
+            &json!({"global": global, "scrape_configs": scrapes}).to_string(),
+        )
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<()> {
@@ -510,32 +614,53 @@ impl Cluster {
     }
 
     pub(crate) fn spawn(&self, name: &str, arguments: &[&str]) -> Result<()> {
-        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let arguments = arguments
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect();
         self.launch(name, &self.binaries.path(name), arguments)
     }
 
     pub(crate) fn launch(&self, name: &str, program: &Path, arguments: Vec<String>) -> Result<()> {
         let mut command = Command::new(program);
         command.args(&arguments).current_dir(&self.folder);
-        let child = self.group.spawn(command, &self.folder.join(format!("{name}.log")))?;
-        let part = Part { program: program.to_owned(), arguments, child };
-        self.running.lock().expect("no holder panics").insert(name.to_owned(), part);
+        let child = self
+            .group
+            .spawn(command, &self.folder.join(format!("{name}.log")))?;
+        let part = Part {
+            program: program.to_owned(),
+            arguments,
+            child,
+        };
+        self.running
+            .lock()
+            .expect("no holder panics")
+            .insert(name.to_owned(), part);
         Ok(())
     }
 
-    /// Kills a part of the cluster, such as `kube-apiserver` or a further Prometheus, without a warning.
+    /// Kills a part of the cluster, such as `kube-apiserver` or a further Prometheus, without a
+    /// warning.
     pub fn stop(&self, name: &str) -> Result<()> {
         let mut running = self.running.lock().expect("no holder panics");
-        let part = running.get_mut(name).with_context(|| format!("nothing called {name} was started"))?;
-        part.child.kill().with_context(|| format!("cannot stop {name}"))?;
-        part.child.wait().with_context(|| format!("cannot wait for {name}"))?;
+        let part = running
+            .get_mut(name)
+            .with_context(|| format!("nothing called {name} was started"))?;
+        part.child
+            .kill()
+            .with_context(|| format!("cannot stop {name}"))?;
+        part.child
+            .wait()
+            .with_context(|| format!("cannot wait for {name}"))?;
         Ok(())
     }
 
     /// Starts a part again that was stopped, on what it left.
     pub fn start_again(&self, name: &str) -> Result<()> {
         let part = self.running.lock().expect("no holder panics").remove(name);
-        let Part { program, arguments, .. } = part.with_context(|| format!("nothing called {name} was started"))?;
+        let Part {
+            program, arguments, ..
+        } = part.with_context(|| format!("nothing called {name} was started"))?;
         self.launch(name, &program, arguments)
     }
 
@@ -545,10 +670,14 @@ impl Cluster {
             if let Some((part, line)) = taken_port(&self.folder) {
                 bail!("{part} found its port taken: {line}");
             }
-            let log = fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap_or_default();
+            let log =
+                fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap_or_default();
             if Instant::now() > end {
                 let tail: Vec<_> = log.lines().rev().take(5).collect();
-                bail!("{name} did not answer within 90 s; its last words:\n{}", tail.join("\n"));
+                bail!(
+                    "{name} did not answer within 90 s; its last words:\n{}",
+                    tail.join("\n")
+                );
             }
             thread::sleep(Duration::from_millis(100));
         }
@@ -561,11 +690,22 @@ fn taken_port(folder: &Path) -> Option<(String, String)> {
     let logs = fs::read_dir(folder)
         .ok()?
         .filter_map(Result::ok)
-        .filter(|entry| entry.path().extension().is_some_and(|ending| ending == "log"));
+        .filter(|entry| {
+            entry
+                .path()
+                .extension()
+                .is_some_and(|ending| ending == "log")
+        });
     logs.filter_map(|entry| {
         let text = fs::read_to_string(entry.path()).ok()?;
-        let line = text.lines().find(|line| line.contains("address already in use"))?.to_owned();
-        Some((entry.path().file_stem()?.to_string_lossy().into_owned(), line))
+        let line = text
+            .lines()
+            .find(|line| line.contains("address already in use"))?
+            .to_owned();
+        Some((
+            entry.path().file_stem()?.to_string_lossy().into_owned(),
+            line,
+        ))
     })
     .next()
 }
@@ -589,13 +729,24 @@ mod tests {
 
     #[test]
     fn whoever_found_its_port_taken_is_named() {
-        let folder = std::env::temp_dir().join(format!("gpuctl-sandbox-ports-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("gpuctl-sandbox-ports-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("kwok.log"), "starting\n").unwrap();
         assert_eq!(taken_port(&folder), None);
-        fs::write(folder.join("etcd.log"), "starting\nlisten tcp 127.0.0.1:1: bind: address already in use\n").unwrap();
+        fs::write(
+            folder.join("etcd.log"),
+            "starting\nlisten tcp 127.0.0.1:1: bind: address already in use\n",
+        )
+        .unwrap();
         let (part, line) = taken_port(&folder).unwrap();
-        assert_eq!((part.as_str(), line.as_str()), ("etcd", "listen tcp 127.0.0.1:1: bind: address already in use"));
+        assert_eq!(
+            (part.as_str(), line.as_str()),
+            (
+                "etcd",
+                "listen tcp 127.0.0.1:1: bind: address already in use"
+            )
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 }

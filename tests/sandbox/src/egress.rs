@@ -1,6 +1,7 @@
-//! The road from the API server to pods: an HTTP CONNECT proxy on a Unix socket (the API server's egress selector).
-//! Simulated pods have no network, so a pod's address leads to a port of this machine by a table; loopback goes as
-//! it is, and what belongs to a real node goes to that node's own proxy.
+//! The road from the API server to pods: an HTTP CONNECT proxy on a Unix socket (the API server's
+//! egress selector). Simulated pods have no network, so a pod's address leads to a port of this
+//! machine by a table; loopback goes as it is, and what belongs to a real node goes to that node's
+//! own proxy.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -23,30 +24,49 @@ pub struct Roads {
 
 impl Roads {
     pub fn add(&self, address: &str, port: u16) {
-        self.ports.lock().expect("no holder panics").insert(address.to_owned(), port);
+        self.ports
+            .lock()
+            .expect("no holder panics")
+            .insert(address.to_owned(), port);
     }
 
     pub fn add_node(&self, index: usize, socket: PathBuf) {
-        self.nodes.lock().expect("no holder panics").insert(index, socket);
+        self.nodes
+            .lock()
+            .expect("no holder panics")
+            .insert(index, socket);
     }
 
-    /// The socket of the node that has an address, or whose pods have: 10.77.0.1 is the first node, 10.77.1.0/24 are its pods.
+    /// The socket of the node that has an address, or whose pods have: 10.77.0.1 is the first node,
+    /// 10.77.1.0/24 are its pods.
     fn node(&self, target: &str) -> Option<PathBuf> {
-        let mut numbers = target.strip_prefix("10.77.")?.split(['.', ':']).map_while(|number| number.parse::<usize>().ok());
+        let mut numbers = target
+            .strip_prefix("10.77.")?
+            .split(['.', ':'])
+            .map_while(|number| number.parse::<usize>().ok());
         let index = match (numbers.next()?, numbers.next()?) {
             (0, node) | (node, _) => node.checked_sub(1)?,
         };
-        self.nodes.lock().expect("no holder panics").get(&index).cloned()
+        self.nodes
+            .lock()
+            .expect("no holder panics")
+            .get(&index)
+            .cloned()
     }
 
     fn port(&self, target: &str) -> Option<u16> {
-        self.ports.lock().expect("no holder panics").get(target).copied()
+        self.ports
+            .lock()
+            .expect("no holder panics")
+            .get(target)
+            .copied()
     }
 }
 
 /// Serves until the process ends.
 pub fn serve(socket: &Path, roads: Roads) -> Result<()> {
-    let listener = UnixListener::bind(socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
+    let listener = UnixListener::bind(socket)
+        .with_context(|| format!("cannot listen on {}", socket.display()))?;
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let roads = roads.clone();
@@ -64,38 +84,60 @@ fn connect(stream: UnixStream, roads: &Roads) -> io::Result<()> {
     while reader.read_line(&mut line)? > 2 {
         line.clear();
     }
-    let target = request.split_whitespace().nth(1).unwrap_or_default().to_owned();
+    let target = request
+        .split_whitespace()
+        .nth(1)
+        .unwrap_or_default()
+        .to_owned();
     let mut client = stream;
     if let Some(socket) = roads.node(&target) {
         let Ok(mut server) = UnixStream::connect(socket) else {
             return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n");
         };
         // The node's proxy answers the request itself.
-        write!(server, "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n")?;
+        write!(
+            server,
+            "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"
+        )?;
         let (from_server, back) = (server.try_clone()?, client.try_clone()?);
-        splice(reader, server, from_server, back, |server| drop(server.shutdown(Shutdown::Write)));
+        splice(reader, server, from_server, back, |server| {
+            drop(server.shutdown(Shutdown::Write))
+        });
         return Ok(());
     }
-    let address =
-        if target.starts_with("127.0.0.1:") { Some(target) } else { roads.port(&target).map(|port| format!("127.0.0.1:{port}")) };
+    let address = if target.starts_with("127.0.0.1:") {
+        Some(target)
+    } else {
+        roads.port(&target).map(|port| format!("127.0.0.1:{port}"))
+    };
     let Some(Ok(server)) = address.map(TcpStream::connect) else {
         return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n");
     };
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
     let (from_server, back) = (server.try_clone()?, client.try_clone()?);
-    splice(reader, server, from_server, back, |server| drop(server.shutdown(Shutdown::Write)));
+    splice(reader, server, from_server, back, |server| {
+        drop(server.shutdown(Shutdown::Write))
+    });
     Ok(())
 }
 
-/// Hands every connection to `socket` on to a port of 127.0.0.1, until the process ends: a real node's way to the API server.
+/// Hands every connection to `socket` on to a port of 127.0.0.1, until the process ends: a real
+/// node's way to the API server.
 pub fn lead_out(socket: &Path, port: u16) -> Result<()> {
-    let listener = UnixListener::bind(socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
+    let listener = UnixListener::bind(socket)
+        .with_context(|| format!("cannot listen on {}", socket.display()))?;
     thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             thread::spawn(move || -> io::Result<()> {
                 let server = TcpStream::connect(("127.0.0.1", port))?;
-                let (from_server, back, reader) = (server.try_clone()?, client.try_clone()?, BufReader::new(client));
-                splice(reader, server, from_server, back, |server| drop(server.shutdown(Shutdown::Write)));
+                let (from_server, back, reader) = (
+                    server.try_clone()?,
+                    client.try_clone()?,
+                    BufReader::new(client),
+                );
+                splice(reader, server, from_server, back, |server| {
+                    drop(server.shutdown(Shutdown::Write))
+                });
                 Ok(())
             });
         }

@@ -1,5 +1,5 @@
-//! An exporter of GPU metrics in the formats of the real ones, of devices that whoever starts it describes: every number
-//! that gpuctl shows can be compared with what was put in here.
+//! An exporter of GPU metrics in the formats of the real ones, of devices that whoever starts it
+//! describes: every number that gpuctl shows can be compared with what was put in here.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -43,7 +43,8 @@ pub struct Gpu {
 pub enum Dialect {
     /// dcgm-exporter as released: `Hostname`.
     Dcgm,
-    /// dcgm-exporter's main branch with the fields that administrators add: `hostname`, profiling, limits.
+    /// dcgm-exporter's main branch with the fields that administrators add: `hostname`, profiling,
+    /// limits.
     DcgmNew,
     /// dcgm-exporter without Kubernetes: no pods.
     DcgmPodless,
@@ -55,7 +56,14 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    pub const ALL: &[Self] = &[Self::Dcgm, Self::DcgmNew, Self::DcgmPodless, Self::Amd, Self::AmdPrefixed, Self::Legacy];
+    pub const ALL: &[Self] = &[
+        Self::Dcgm,
+        Self::DcgmNew,
+        Self::DcgmPodless,
+        Self::Amd,
+        Self::AmdPrefixed,
+        Self::Legacy,
+    ];
 
     /// Its path below `/metrics`.
     pub fn name(self) -> &'static str {
@@ -69,7 +77,8 @@ impl Dialect {
         }
     }
 
-    /// What this exporter does not measure: `memory_copy`, `power` or `temperature`. Answers are compared without it.
+    /// What this exporter does not measure: `memory_copy`, `power` or `temperature`. Answers are
+    /// compared without it.
     pub fn lacks(self) -> &'static [&'static str] {
         match self {
             Self::Dcgm | Self::DcgmNew | Self::DcgmPodless | Self::Amd | Self::AmdPrefixed => &[],
@@ -114,9 +123,13 @@ impl Exporter {
                 }
                 let path = first.split(' ').nth(1).unwrap_or_default();
                 let wanted = path.strip_prefix("/metrics/").unwrap_or("dcgm");
-                let dialect = Dialect::ALL.iter().copied().find(|dialect| dialect.name() == wanted);
+                let dialect = Dialect::ALL
+                    .iter()
+                    .copied()
+                    .find(|dialect| dialect.name() == wanted);
                 let fleet = shared.lock().expect("no holder panics").clone();
-                let body = dialect.map_or_else(|| fleet.extra.clone(), |dialect| text(&fleet, dialect));
+                let body =
+                    dialect.map_or_else(|| fleet.extra.clone(), |dialect| text(&fleet, dialect));
                 let head = format!(
                     "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                     body.len()
@@ -159,12 +172,28 @@ fn text(fleet: &Fleet, dialect: Dialect) -> String {
                 pods => pods.iter().map(Some).collect(),
             };
             for holder in holders {
-                let _ = writeln!(text, "{name}{{{}}} {value}{at}", labels(gpu, holder, dialect));
+                let _ = writeln!(
+                    text,
+                    "{name}{{{}}} {value}{at}",
+                    labels(gpu, holder, dialect)
+                );
             }
             if fleet.garbage {
-                let ghost = Gpu { index: gpu.index + 100, uuid: format!("{}-ghost", gpu.uuid), ..gpu.clone() };
-                let nonsense = if name.contains("UTIL") || name.contains("activity") { "9223372036854775794" } else { "NaN" };
-                let _ = writeln!(text, "{name}{{{}}} {nonsense}", labels(&ghost, gpu.pods.first(), dialect));
+                let ghost = Gpu {
+                    index: gpu.index + 100,
+                    uuid: format!("{}-ghost", gpu.uuid),
+                    ..gpu.clone()
+                };
+                let nonsense = if name.contains("UTIL") || name.contains("activity") {
+                    "9223372036854775794"
+                } else {
+                    "NaN"
+                };
+                let _ = writeln!(
+                    text,
+                    "{name}{{{}}} {nonsense}",
+                    labels(&ghost, gpu.pods.first(), dialect)
+                );
             }
         }
     }
@@ -173,64 +202,124 @@ fn text(fleet: &Fleet, dialect: Dialect) -> String {
 
 fn families(dialect: Dialect) -> Vec<Family> {
     let mut families: Vec<Family> = Vec::new();
-    let mut add = |name: &str, value: fn(&Gpu) -> Option<String>| families.push((name.to_owned(), value));
+    let mut add =
+        |name: &str, value: fn(&Gpu) -> Option<String>| families.push((name.to_owned(), value));
     match dialect {
         Dialect::Dcgm | Dialect::DcgmNew | Dialect::DcgmPodless => {
             // MIG instances have no GPU_UTIL.
-            add("DCGM_FI_DEV_GPU_UTIL", |gpu| gpu.instance.is_none().then(|| format!("{}", gpu.utilization)));
-            add("DCGM_FI_DEV_MEM_COPY_UTIL", |gpu| gpu.instance.is_none().then(|| format!("{}", gpu.memory_copy)));
+            add("DCGM_FI_DEV_GPU_UTIL", |gpu| {
+                gpu.instance
+                    .is_none()
+                    .then(|| format!("{}", gpu.utilization))
+            });
+            add("DCGM_FI_DEV_MEM_COPY_UTIL", |gpu| {
+                gpu.instance
+                    .is_none()
+                    .then(|| format!("{}", gpu.memory_copy))
+            });
             add("DCGM_FI_DEV_FB_USED", |gpu| Some(gpu.used_mib.to_string()));
             add("DCGM_FI_DEV_FB_FREE", |gpu| Some(gpu.free_mib.to_string()));
-            add("DCGM_FI_DEV_POWER_USAGE", |gpu| Some(format!("{:.6}", gpu.watts)));
-            add("DCGM_FI_DEV_GPU_TEMP", |gpu| Some(format!("{}", gpu.celsius)));
+            add("DCGM_FI_DEV_POWER_USAGE", |gpu| {
+                Some(format!("{:.6}", gpu.watts))
+            });
+            add("DCGM_FI_DEV_GPU_TEMP", |gpu| {
+                Some(format!("{}", gpu.celsius))
+            });
             add("DCGM_FI_DEV_XID_ERRORS", |gpu| Some(gpu.xid.to_string()));
-            add("DCGM_FI_PROF_GR_ENGINE_ACTIVE", |gpu| gpu.instance.is_some().then(|| format!("{:.6}", gpu.utilization / 100.0)));
+            add("DCGM_FI_PROF_GR_ENGINE_ACTIVE", |gpu| {
+                gpu.instance
+                    .is_some()
+                    .then(|| format!("{:.6}", gpu.utilization / 100.0))
+            });
             if dialect == Dialect::DcgmNew {
-                add("DCGM_FI_PROF_DRAM_ACTIVE", |gpu| Some(format!("{:.6}", gpu.memory_copy / 100.0)));
+                add("DCGM_FI_PROF_DRAM_ACTIVE", |gpu| {
+                    Some(format!("{:.6}", gpu.memory_copy / 100.0))
+                });
                 add("DCGM_FI_DEV_FB_RESERVED", |_| Some("480".to_owned()));
-                add("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", |gpu| Some(format!("{:.6}", gpu.limit_watts)));
+                add("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", |gpu| {
+                    Some(format!("{:.6}", gpu.limit_watts))
+                });
                 add("DCGM_FI_DEV_ROW_REMAP_FAILURE", |_| Some("0".to_owned()));
             }
         }
         Dialect::Amd | Dialect::AmdPrefixed => {
             let prefix = if dialect == Dialect::Amd { "" } else { "amd_" };
-            let mut add = |name: &str, value: fn(&Gpu) -> Option<String>| add(&format!("{prefix}{name}"), value);
-            add("gpu_gfx_activity", |gpu| Some(format!("{}", gpu.utilization)));
-            add("gpu_umc_activity", |gpu| Some(format!("{}", gpu.memory_copy)));
+            let mut add = |name: &str, value: fn(&Gpu) -> Option<String>| {
+                add(&format!("{prefix}{name}"), value)
+            };
+            add("gpu_gfx_activity", |gpu| {
+                Some(format!("{}", gpu.utilization))
+            });
+            add("gpu_umc_activity", |gpu| {
+                Some(format!("{}", gpu.memory_copy))
+            });
             add("gpu_used_vram", |gpu| Some(gpu.used_mib.to_string()));
             add("gpu_free_vram", |gpu| Some(gpu.free_mib.to_string()));
-            add("gpu_total_vram", |gpu| Some((gpu.used_mib + gpu.free_mib).to_string()));
+            add("gpu_total_vram", |gpu| {
+                Some((gpu.used_mib + gpu.free_mib).to_string())
+            });
             add("gpu_package_power", |gpu| Some(format!("{}", gpu.watts)));
-            add("gpu_junction_temperature", |gpu| Some(format!("{}", gpu.celsius)));
-            add("gpu_health", |gpu| Some(if gpu.xid == 0 { "1" } else { "0" }.to_owned()));
+            add("gpu_junction_temperature", |gpu| {
+                Some(format!("{}", gpu.celsius))
+            });
+            add("gpu_health", |gpu| {
+                Some(if gpu.xid == 0 { "1" } else { "0" }.to_owned())
+            });
         }
         Dialect::Legacy => {
-            add("nvidia_gpu_duty_cycle", |gpu| Some(format!("{}", gpu.utilization)));
-            add("nvidia_gpu_memory_used_bytes", |gpu| Some((gpu.used_mib << 20).to_string()));
-            add("nvidia_gpu_memory_total_bytes", |gpu| Some(((gpu.used_mib + gpu.free_mib) << 20).to_string()));
-            add("nvidia_gpu_power_usage_milliwatts", |gpu| Some(format!("{:.0}", gpu.watts * 1000.0)));
-            add("nvidia_gpu_temperature_celsius", |gpu| Some(format!("{}", gpu.celsius)));
+            add("nvidia_gpu_duty_cycle", |gpu| {
+                Some(format!("{}", gpu.utilization))
+            });
+            add("nvidia_gpu_memory_used_bytes", |gpu| {
+                Some((gpu.used_mib << 20).to_string())
+            });
+            add("nvidia_gpu_memory_total_bytes", |gpu| {
+                Some(((gpu.used_mib + gpu.free_mib) << 20).to_string())
+            });
+            add("nvidia_gpu_power_usage_milliwatts", |gpu| {
+                Some(format!("{:.0}", gpu.watts * 1000.0))
+            });
+            add("nvidia_gpu_temperature_celsius", |gpu| {
+                Some(format!("{}", gpu.celsius))
+            });
         }
     }
     families
 }
 
 fn labels(gpu: &Gpu, holder: Option<&(String, String, String)>, dialect: Dialect) -> String {
-    let Gpu { node, index, uuid, model, .. } = gpu;
-    let (namespace, pod, container) =
-        holder.map_or(("", "", ""), |(namespace, pod, container)| (namespace.as_str(), pod.as_str(), container.as_str()));
+    let Gpu {
+        node,
+        index,
+        uuid,
+        model,
+        ..
+    } = gpu;
+    let (namespace, pod, container) = holder.map_or(("", "", ""), |(namespace, pod, container)| {
+        (namespace.as_str(), pod.as_str(), container.as_str())
+    });
     match dialect {
         Dialect::Dcgm | Dialect::DcgmNew | Dialect::DcgmPodless => {
-            let host = if dialect == Dialect::DcgmNew { "hostname" } else { "Hostname" };
+            let host = if dialect == Dialect::DcgmNew {
+                "hostname"
+            } else {
+                "Hostname"
+            };
             let mut text = format!(
                 "gpu=\"{index}\",UUID=\"{uuid}\",pci_bus_id=\"00000000:{index:02X}:00.0\",device=\"nvidia{index}\",modelName=\"{model}\""
             );
             if let Some((profile, instance)) = &gpu.instance {
                 let _ = write!(text, ",GPU_I_PROFILE=\"{profile}\",GPU_I_ID=\"{instance}\"");
             }
-            let _ = write!(text, ",{host}=\"{node}\",DCGM_FI_DRIVER_VERSION=\"570.124.06\"");
+            let _ = write!(
+                text,
+                ",{host}=\"{node}\",DCGM_FI_DRIVER_VERSION=\"570.124.06\""
+            );
             if holder.is_some() && dialect != Dialect::DcgmPodless {
-                let _ = write!(text, ",container=\"{container}\",namespace=\"{namespace}\",pod=\"{pod}\"");
+                let _ = write!(
+                    text,
+                    ",container=\"{container}\",namespace=\"{namespace}\",pod=\"{pod}\""
+                );
             }
             text
         }
@@ -239,9 +328,14 @@ fn labels(gpu: &Gpu, holder: Option<&(String, String, String)>, dialect: Dialect
             "card_model=\"102-G30211-0C\",card_series=\"{model}\",container=\"{container}\",gpu_compute_partition_type=\"spx\",gpu_id=\"{index}\",gpu_memory_partition_type=\"nps1\",gpu_partition_id=\"0\",hostname=\"{node}\",job_id=\"\",namespace=\"{namespace}\",pod=\"{pod}\",serial_number=\"{uuid}\""
         ),
         Dialect::Legacy => {
-            let mut text = format!("minor_number=\"{index}\",uuid=\"{uuid}\",name=\"{model}\",node_name=\"{node}\"");
+            let mut text = format!(
+                "minor_number=\"{index}\",uuid=\"{uuid}\",name=\"{model}\",node_name=\"{node}\""
+            );
             if holder.is_some() {
-                let _ = write!(text, ",container_name=\"{container}\",namespace_name=\"{namespace}\",pod_name=\"{pod}\"");
+                let _ = write!(
+                    text,
+                    ",container_name=\"{container}\",namespace_name=\"{namespace}\",pod_name=\"{pod}\""
+                );
             }
             text
         }

@@ -1,5 +1,5 @@
-//! Talks to the sandbox as one persona through the kubectl that was built with it: what tests arrange and what they
-//! look at independently of gpuctl.
+//! Talks to the sandbox as one persona through the kubectl that was built with it: what tests
+//! arrange and what they look at independently of gpuctl.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,10 @@ pub struct Kubectl {
 
 impl Kubectl {
     pub(crate) fn new(binary: &Path, kubeconfig: &Path) -> Self {
-        Self { binary: binary.to_owned(), kubeconfig: kubeconfig.to_owned() }
+        Self {
+            binary: binary.to_owned(),
+            kubeconfig: kubeconfig.to_owned(),
+        }
     }
 
     /// Runs `kubectl ARGUMENTS`, with `input` on its standard input.
@@ -33,7 +36,8 @@ impl Kubectl {
             .expect("kubectl was built with the sandbox");
         let mut stdin = child.stdin.take().expect("stdin is piped");
         thread::scope(|scope| {
-            // It may print before it has read all, or answer without reading; its exit status tells what came of it.
+            // It may print before it has read all, or answer without reading; its exit status tells
+            // what came of it.
             scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
             child.wait_with_output().expect("kubectl ends")
         })
@@ -49,7 +53,11 @@ impl Kubectl {
     /// When kubectl fails.
     pub fn run_with(&self, arguments: &[&str], input: &str) -> String {
         let output = self.try_run(arguments, input);
-        assert!(output.status.success(), "kubectl {arguments:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "kubectl {arguments:?} failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -65,7 +73,10 @@ impl Kubectl {
     /// # Panics
     /// When the API server refuses it.
     pub fn apply(&self, object: &Value) {
-        self.run_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &object.to_string());
+        self.run_with(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            &object.to_string(),
+        );
     }
 
     /// Asks until `good` holds.
@@ -79,7 +90,10 @@ impl Kubectl {
             if good(&answer) {
                 return answer;
             }
-            assert!(Instant::now() < end, "kubectl {arguments:?} never became what was awaited: {answer:#}");
+            assert!(
+                Instant::now() < end,
+                "kubectl {arguments:?} never became what was awaited: {answer:#}"
+            );
             thread::sleep(Duration::from_millis(100));
         }
     }

@@ -1,5 +1,5 @@
-//! Kueue beside the control plane: its released manifests without what only a cluster of containers needs, and its process. Its
-//! webhooks fail closed: without the process no Job or pod can be made.
+//! Kueue beside the control plane: its released manifests without what only a cluster of containers
+//! needs, and its process. Its webhooks fail closed: without the process no Job or pod can be made.
 
 use anyhow::Result;
 use serde_json::json;
@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::cluster::Cluster;
 use crate::persona::Persona;
 
-/// Gives the process what it looks for at fixed paths, /etc/kueue and /visibility, in a view of the file system of its own.
+/// Gives the process what it looks for at fixed paths, /etc/kueue and /visibility, in a view of the
+/// file system of its own.
 const START: &str = "set -e; root=$PWD/root-of-kueue; mkdir -p \"$root\"
 for entry in /*; do
   if [ -L \"$entry\" ]; then cp -a \"$entry\" \"$root\"
@@ -53,7 +54,11 @@ impl Cluster {
             "--kubeconfig",
             &self.kubeconfig(Persona::Admin).display().to_string(),
         ];
-        self.launch("kueue", "unshare".as_ref(), arguments.map(ToOwned::to_owned).to_vec())?;
+        self.launch(
+            "kueue",
+            "unshare".as_ref(),
+            arguments.map(ToOwned::to_owned).to_vec(),
+        )?;
         let ready = || std::net::TcpStream::connect(("127.0.0.1", self.ports.kueue)).is_ok();
         self.until_ready("kueue", ready)?;
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": webhooks}));
@@ -76,7 +81,13 @@ impl Cluster {
                       "groupPriorityMinimum": 100, "versionPriority": 100, "service": named}},
         ]}));
         self.until_ready("kueue", || {
-            admin.try_run(&["get", "--raw", "/apis/visibility.kueue.x-k8s.io/v1beta2"], "").status.success()
+            admin
+                .try_run(
+                    &["get", "--raw", "/apis/visibility.kueue.x-k8s.io/v1beta2"],
+                    "",
+                )
+                .status
+                .success()
         })
     }
 }

@@ -1,6 +1,7 @@
-//! A real Kubernetes control plane on this machine: etcd, API server, controller manager, scheduler, kwok as the
-//! kubelets of simulated GPU nodes, kube-state-metrics and Prometheus. It serves `cargo test`, `cargo sandbox` and
-//! the benchmarks, and knows nothing of gpuctl itself: whoever uses it brings the binary to try.
+//! A real Kubernetes control plane on this machine: etcd, API server, controller manager,
+//! scheduler, kwok as the kubelets of simulated GPU nodes, kube-state-metrics and Prometheus. It
+//! serves `cargo test`, `cargo sandbox` and the benchmarks, and knows nothing of gpuctl itself:
+//! whoever uses it brings the binary to try.
 
 pub mod binaries;
 pub mod browser;

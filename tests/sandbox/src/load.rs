@@ -1,5 +1,5 @@
-//! Plays what the pods of a cluster do with their devices: sticky devices for each pod, a load by its annotation
-//! `sandbox/load`, and the same again for the same clock.
+//! Plays what the pods of a cluster do with their devices: sticky devices for each pod, a load by
+//! its annotation `sandbox/load`, and the same again for the same clock.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -24,10 +24,19 @@ pub fn devices(nodes: &[Value]) -> Vec<Gpu> {
     for node in nodes {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
         let labels = &node["metadata"]["labels"];
-        let product = ["nvidia.com/gpu.product", "amd.com/gpu.product-name"].iter().find_map(|key| labels[*key].as_str());
-        let Some(product) = product.map(str::to_lowercase) else { continue };
-        let model = MODELS.iter().find(|(word, ..)| product.contains(word)).or_else(|| MODELS.first());
-        let Some((_, model, memory, limit, rest)) = model.copied() else { continue };
+        let product = ["nvidia.com/gpu.product", "amd.com/gpu.product-name"]
+            .iter()
+            .find_map(|key| labels[*key].as_str());
+        let Some(product) = product.map(str::to_lowercase) else {
+            continue;
+        };
+        let model = MODELS
+            .iter()
+            .find(|(word, ..)| product.contains(word))
+            .or_else(|| MODELS.first());
+        let Some((_, model, memory, limit, rest)) = model.copied() else {
+            continue;
+        };
         let gpu = |index: u32| Gpu {
             node: name.to_owned(),
             index,
@@ -42,11 +51,17 @@ pub fn devices(nodes: &[Value]) -> Vec<Gpu> {
         };
         let capacity = node["status"]["capacity"].as_object().into_iter().flatten();
         for (resource, count) in capacity {
-            let count: u32 = count.as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
+            let count: u32 = count
+                .as_str()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0);
             if let Some(profile) = resource.strip_prefix("nvidia.com/mig-") {
                 let taken = found.iter().filter(|gpu: &&Gpu| gpu.node == name).count();
                 let first = u32::try_from(taken).unwrap_or(0);
-                let gigabytes: u64 = profile.split('.').find_map(|part| part.strip_suffix("gb")?.parse().ok()).unwrap_or(10);
+                let gigabytes: u64 = profile
+                    .split('.')
+                    .find_map(|part| part.strip_suffix("gb")?.parse().ok())
+                    .unwrap_or(10);
                 found.extend((0..count).map(|number| Gpu {
                     instance: Some((profile.to_owned(), first + number + 1)),
                     free_mib: gigabytes * 1000 - 40,
@@ -63,30 +78,72 @@ pub fn devices(nodes: &[Value]) -> Vec<Gpu> {
 
 /// Gives devices to pods that do not have theirs yet, and takes them from pods that are gone.
 pub fn hand_out(gpus: &mut [Gpu], pods: &[Value]) {
-    let text = |pod: &Value, pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let holds = |pod: &&Value| {
-        !text(pod, "/spec/nodeName").is_empty() && !matches!(text(pod, "/status/phase").as_str(), "Succeeded" | "Failed")
+    let text = |pod: &Value, pointer: &str| {
+        pod.pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
     };
-    let living: Vec<(String, String)> =
-        pods.iter().filter(holds).map(|pod| (text(pod, "/metadata/namespace"), text(pod, "/metadata/name"))).collect();
+    let holds = |pod: &&Value| {
+        !text(pod, "/spec/nodeName").is_empty()
+            && !matches!(text(pod, "/status/phase").as_str(), "Succeeded" | "Failed")
+    };
+    let living: Vec<(String, String)> = pods
+        .iter()
+        .filter(holds)
+        .map(|pod| {
+            (
+                text(pod, "/metadata/namespace"),
+                text(pod, "/metadata/name"),
+            )
+        })
+        .collect();
     for gpu in gpus.iter_mut() {
-        gpu.pods.retain(|(namespace, pod, _)| living.contains(&(namespace.clone(), pod.clone())));
+        gpu.pods
+            .retain(|(namespace, pod, _)| living.contains(&(namespace.clone(), pod.clone())));
     }
     for pod in pods.iter().filter(holds) {
-        let (node, namespace, name) =
-            (text(pod, "/spec/nodeName"), text(pod, "/metadata/namespace"), text(pod, "/metadata/name"));
+        let (node, namespace, name) = (
+            text(pod, "/spec/nodeName"),
+            text(pod, "/metadata/namespace"),
+            text(pod, "/metadata/name"),
+        );
         for container in pod["spec"]["containers"].as_array().into_iter().flatten() {
-            let holder = (namespace.clone(), name.clone(), container["name"].as_str().unwrap_or_default().to_owned());
-            for (resource, count) in container["resources"]["limits"].as_object().into_iter().flatten() {
+            let holder = (
+                namespace.clone(),
+                name.clone(),
+                container["name"].as_str().unwrap_or_default().to_owned(),
+            );
+            for (resource, count) in container["resources"]["limits"]
+                .as_object()
+                .into_iter()
+                .flatten()
+            {
                 let profile = resource.strip_prefix("nvidia.com/mig-");
-                if profile.is_none() && !matches!(resource.as_str(), "nvidia.com/gpu" | "amd.com/gpu") {
+                if profile.is_none()
+                    && !matches!(resource.as_str(), "nvidia.com/gpu" | "amd.com/gpu")
+                {
                     continue;
                 }
-                let wanted: usize = count.as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
-                let fits = |gpu: &&mut Gpu| gpu.node == node && gpu.instance.as_ref().map(|(name, _)| name.as_str()) == profile;
-                let has = gpus.iter_mut().filter(fits).filter(|gpu| gpu.pods.contains(&holder)).count();
-                let free = gpus.iter_mut().filter(fits).filter(|gpu| gpu.pods.is_empty());
-                free.take(wanted.saturating_sub(has)).for_each(|gpu| gpu.pods.push(holder.clone()));
+                let wanted: usize = count
+                    .as_str()
+                    .and_then(|text| text.parse().ok())
+                    .unwrap_or(0);
+                let fits = |gpu: &&mut Gpu| {
+                    gpu.node == node
+                        && gpu.instance.as_ref().map(|(name, _)| name.as_str()) == profile
+                };
+                let has = gpus
+                    .iter_mut()
+                    .filter(fits)
+                    .filter(|gpu| gpu.pods.contains(&holder))
+                    .count();
+                let free = gpus
+                    .iter_mut()
+                    .filter(fits)
+                    .filter(|gpu| gpu.pods.is_empty());
+                free.take(wanted.saturating_sub(has))
+                    .for_each(|gpu| gpu.pods.push(holder.clone()));
             }
         }
     }
@@ -104,15 +161,29 @@ pub fn play(cluster: &Cluster, exporter: &Exporter, nodes: &[Value]) {
         let loads: BTreeMap<(String, String), String> = pods
             .iter()
             .filter_map(|pod| {
-                let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).map(ToOwned::to_owned);
-                let load = text("/metadata/annotations/sandbox~1load").or_else(|| text("/metadata/labels/sandbox~1load"))?;
-                Some(((text("/metadata/namespace")?, text("/metadata/name")?), load))
+                let text = |pointer: &str| {
+                    pod.pointer(pointer)
+                        .and_then(Value::as_str)
+                        .map(ToOwned::to_owned)
+                };
+                let load = text("/metadata/annotations/sandbox~1load")
+                    .or_else(|| text("/metadata/labels/sandbox~1load"))?;
+                Some((
+                    (text("/metadata/namespace")?, text("/metadata/name")?),
+                    load,
+                ))
             })
             .collect();
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let seconds = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs_f64();
         for gpu in &mut gpus {
             let load = gpu.pods.first().map(|(namespace, pod, _)| {
-                loads.get(&(namespace.clone(), pod.clone())).map_or("busy", String::as_str).to_owned()
+                loads
+                    .get(&(namespace.clone(), pod.clone()))
+                    .map_or("busy", String::as_str)
+                    .to_owned()
             });
             work(gpu, load.as_deref(), seconds);
         }
@@ -123,7 +194,9 @@ pub fn play(cluster: &Cluster, exporter: &Exporter, nodes: &[Value]) {
 
 /// One second of a device.
 fn work(gpu: &mut Gpu, load: Option<&str>, seconds: f64) {
-    let seed = gpu.uuid.bytes().fold(7_u32, |seed, byte| seed.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    let seed = gpu.uuid.bytes().fold(7_u32, |seed, byte| {
+        seed.wrapping_mul(31).wrapping_add(u32::from(byte))
+    });
     let phase = f64::from(seed % 360);
     let wave = (seconds / 17.0 + phase).sin() * 0.6 + (seconds / 5.3 + phase).sin() * 0.4;
     let share = match load {
@@ -135,15 +208,26 @@ fn work(gpu: &mut Gpu, load: Option<&str>, seconds: f64) {
         Some("straggler") if gpu.index.is_multiple_of(4) => 0.34 + 0.03 * wave,
         Some(_) => 0.93 + 0.05 * wave,
     };
-    let rest = MODELS.iter().find(|(_, model, ..)| *model == gpu.model).map_or(20.0, |(.., rest)| *rest);
+    let rest = MODELS
+        .iter()
+        .find(|(_, model, ..)| *model == gpu.model)
+        .map_or(20.0, |(.., rest)| *rest);
     let total = gpu.used_mib + gpu.free_mib;
     gpu.utilization = (share * 100.0).round().clamp(0.0, 100.0);
     gpu.memory_copy = (share * 61.0).round();
     let drawn = if load == Some("stuck") { 0.06 } else { share };
     gpu.watts = rest + (gpu.limit_watts - rest) * drawn * 0.96;
     gpu.celsius = (31.0 + 44.0 * drawn + phase / 90.0).round();
-    let fill = if load.is_none() { 0.006 } else { 0.35 + 0.5 * (phase / 360.0) };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of the device's memory")]
+    let fill = if load.is_none() {
+        0.006
+    } else {
+        0.35 + 0.5 * (phase / 360.0)
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a part of the device's memory"
+    )]
     let used = (total as f64 * fill) as u64;
     (gpu.used_mib, gpu.free_mib) = (used, total - used);
 }

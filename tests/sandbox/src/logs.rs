@@ -1,5 +1,5 @@
-//! The log of one simulated container: a file in the format of the container runtime interface, which kwok serves
-//! the way a kubelet does.
+//! The log of one simulated container: a file in the format of the container runtime interface,
+//! which kwok serves the way a kubelet does.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -17,10 +17,20 @@ pub struct PodLog {
 }
 
 impl PodLog {
-    pub(crate) fn new(kubectl: &Kubectl, folder: PathBuf, namespace: &str, pod: &str, container: &str) -> Self {
+    pub(crate) fn new(
+        kubectl: &Kubectl,
+        folder: PathBuf,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+    ) -> Self {
         let path = folder.join(format!("{namespace}-{pod}-{container}.log"));
         let previous = folder.join(format!("{namespace}-{pod}-{container}.previous.log"));
-        let file = OpenOptions::new().create(true).append(true).open(&path).expect("the sandbox's folder is writable");
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .expect("the sandbox's folder is writable");
         File::create(&previous).expect("the sandbox's folder is writable");
         kubectl.apply(&json!({
             "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Logs",
@@ -32,12 +42,19 @@ impl PodLog {
             "metadata": {"name": pod, "namespace": namespace},
             "spec": {"attaches": [{"containers": [container], "logsFile": path}]},
         }));
-        Self { file, last: Timestamp::UNIX_EPOCH }
+        Self {
+            file,
+            last: Timestamp::UNIX_EPOCH,
+        }
     }
 
     /// One line of standard output, now. Times of one log never repeat, as with a real runtime.
     pub fn say(&mut self, line: &str) {
-        let now = Timestamp::now().max(self.last.saturating_add(SignedDuration::from_nanos(1)).expect("a nanosecond fits"));
+        let now = Timestamp::now().max(
+            self.last
+                .saturating_add(SignedDuration::from_nanos(1))
+                .expect("a nanosecond fits"),
+        );
         self.say_at(now, line);
     }
 
@@ -47,6 +64,8 @@ impl PodLog {
     /// When the disk is full.
     pub fn say_at(&mut self, at: Timestamp, line: &str) {
         self.last = at;
-        self.file.write_all(format!("{at:.9} stdout F {line}\n").as_bytes()).expect("the log can be written");
+        self.file
+            .write_all(format!("{at:.9} stdout F {line}\n").as_bytes())
+            .expect("the log can be written");
     }
 }

@@ -1,4 +1,5 @@
-//! LeaderWorkerSet beside the control plane: its released manifests without what only a cluster of containers needs, and its process.
+//! LeaderWorkerSet beside the control plane: its released manifests without what only a cluster of
+//! containers needs, and its process.
 
 use anyhow::Result;
 use serde_json::json;
@@ -24,9 +25,18 @@ impl Cluster {
             .to_string(),
         )?;
         let kubeconfig = self.kubeconfig(Persona::Admin).display().to_string();
-        let arguments = ["--config", &self.file("lws.yaml"), "--kubeconfig", &kubeconfig].map(ToOwned::to_owned).to_vec();
+        let arguments = [
+            "--config",
+            &self.file("lws.yaml"),
+            "--kubeconfig",
+            &kubeconfig,
+        ]
+        .map(ToOwned::to_owned)
+        .to_vec();
         self.launch("lws", &self.binaries.path("lws"), arguments)?;
-        self.until_ready("lws", || std::net::TcpStream::connect(("127.0.0.1", self.ports.lws)).is_ok())?;
+        self.until_ready("lws", || {
+            std::net::TcpStream::connect(("127.0.0.1", self.ports.lws)).is_ok()
+        })?;
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": webhooks}));
         Ok(())
     }

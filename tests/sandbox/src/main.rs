@@ -1,5 +1,6 @@
-//! `cargo sandbox`: a cluster to try gpuctl on. Builds what is missing, starts the cluster in the background, runs gpuctl's
-//! main job before the user's eyes, and leaves the cluster up. `cargo sandbox status` and `cargo sandbox down` follow.
+//! `cargo sandbox`: a cluster to try gpuctl on. Builds what is missing, starts the cluster in the
+//! background, runs gpuctl's main job before the user's eyes, and leaves the cluster up. `cargo
+//! sandbox status` and `cargo sandbox down` follow.
 
 mod tour;
 
@@ -70,8 +71,15 @@ fn folder() -> Result<PathBuf> {
 
 /// The process that keeps the cluster, when it lives.
 fn keeper(folder: &Path) -> Option<String> {
-    let pid = fs::read_to_string(folder.with_extension("pid")).ok()?.trim().to_owned();
-    let alive = Command::new("kill").args(["-0", &pid]).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let pid = fs::read_to_string(folder.with_extension("pid"))
+        .ok()?
+        .trim()
+        .to_owned();
+    let alive = Command::new("kill")
+        .args(["-0", &pid])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
     alive.then_some(pid)
 }
 
@@ -84,11 +92,15 @@ fn up(real_node: bool) -> Result<()> {
     if let Some(lack) = real_node.then(real_node::lack).flatten() {
         bail!("{lack}");
     }
-    Binaries::ready(Extras { real_node, ..Extras::default() })?;
+    Binaries::ready(Extras {
+        real_node,
+        ..Extras::default()
+    })?;
     let gpuctl = tour::build_gpuctl()?;
     let start = Instant::now();
     let _ = fs::remove_file(folder.join("ready"));
-    let log = fs::File::create(folder.with_extension("log")).context("cannot write the sandbox's log")?;
+    let log =
+        fs::File::create(folder.with_extension("log")).context("cannot write the sandbox's log")?;
     let mut child = Command::new(std::env::current_exe()?)
         .arg("keep")
         .arg(&folder)
@@ -131,19 +143,26 @@ fn down() -> Result<()> {
         return Ok(());
     };
     // The children are in a group of their own that ends with the keeper.
-    Command::new("kill").args(["-KILL", &pid]).status().context("cannot end the sandbox")?;
+    Command::new("kill")
+        .args(["-KILL", &pid])
+        .status()
+        .context("cannot end the sandbox")?;
     thread::sleep(Duration::from_millis(300));
     let _ = fs::remove_file(folder.with_extension("pid"));
     // A real node cleans up after itself once its cluster is gone.
     let end = Instant::now() + Duration::from_secs(20);
     while real_node_folder(&folder).exists() {
         if Instant::now() > end {
-            bail!("the real node did not end; see {}", real_node_folder(&folder).display());
+            bail!(
+                "the real node did not end; see {}",
+                real_node_folder(&folder).display()
+            );
         }
         thread::sleep(Duration::from_millis(100));
     }
     if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     println!("the sandbox is down");
     Ok(())
@@ -175,7 +194,12 @@ fn status() -> Result<()> {
 fn keep(folder: &Path, real_node: bool) -> Result<()> {
     let exporter = Exporter::start()?;
     let exporters = vec![exporter.address()];
-    let options = Options { folder: Some(folder.to_owned()), exporters, with_real_nodes: real_node, ..Options::default() };
+    let options = Options {
+        folder: Some(folder.to_owned()),
+        exporters,
+        with_real_nodes: real_node,
+        ..Options::default()
+    };
     let cluster = Cluster::start(&options)?;
     cluster.add_nodes(&nodes::fleet());
     if real_node {
@@ -185,7 +209,11 @@ fn keep(folder: &Path, real_node: bool) -> Result<()> {
     cluster.publish_prometheus("monitoring");
     cluster.forward("default", &[8000, 8888], tour::page()?);
     let kubeconfig = cluster.kubeconfig(Persona::Admin);
-    let text = format!("Prometheus: {}\nexport KUBECONFIG={}", cluster.prometheus(), kubeconfig.display());
+    let text = format!(
+        "Prometheus: {}\nexport KUBECONFIG={}",
+        cluster.prometheus(),
+        kubeconfig.display()
+    );
     fs::write(folder.join("ready"), text)?;
     thread::scope(|scope| {
         scope.spawn(|| load::play(&cluster, &exporter, &nodes::fleet()));

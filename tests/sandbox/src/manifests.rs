@@ -1,4 +1,5 @@
-//! Released manifests of a controller, made fit for one that runs beside the control plane instead of in it.
+//! Released manifests of a controller, made fit for one that runs beside the control plane instead
+//! of in it.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -12,29 +13,62 @@ use crate::persona::Persona;
 const IN_CLUSTER: [&str; 5] = ["Deployment", "Service", "APIService", "Secret", "ConfigMap"];
 
 impl Cluster {
-    /// Applies what `config/default` of a Go module asks for, but its webhooks, which are returned: they fail closed, so they come
-    /// when the process behind `port` answers.
+    /// Applies what `config/default` of a Go module asks for, but its webhooks, which are returned:
+    /// they fail closed, so they come when the process behind `port` answers.
     pub(crate) fn install(&self, module: &str, port: u16) -> Result<Vec<Value>> {
         let admin = self.kubectl(Persona::Admin);
         let module = self.binaries.module(module)?;
-        let manifests = admin.run(&["kustomize", &module.join("config/default").display().to_string()]);
+        let manifests = admin.run(&[
+            "kustomize",
+            &module.join("config/default").display().to_string(),
+        ]);
         // One object after the other.
-        let objects = admin.run_with(&["create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-"], &manifests);
-        let items = serde_json::Deserializer::from_str(&objects).into_iter::<Value>().collect::<Result<Vec<_>, _>>();
+        let objects = admin.run_with(
+            &[
+                "create",
+                "--dry-run=client",
+                "--validate=false",
+                "-o",
+                "json",
+                "-f",
+                "-",
+            ],
+            &manifests,
+        );
+        let items = serde_json::Deserializer::from_str(&objects)
+            .into_iter::<Value>()
+            .collect::<Result<Vec<_>, _>>();
         let url = format!("https://127.0.0.1:{port}");
         let (ca, items) = (self.ca_bundle(), items.context("kubectl prints JSON")?);
         let (mut first, mut webhooks) = (Vec::new(), Vec::new());
-        for mut item in items.into_iter().filter(|item| !IN_CLUSTER.iter().any(|kind| item["kind"] == *kind)) {
+        for mut item in items
+            .into_iter()
+            .filter(|item| !IN_CLUSTER.iter().any(|kind| item["kind"] == *kind))
+        {
             by_address(&mut item, &url, &ca);
-            let is_webhook = item["kind"].as_str().is_some_and(|kind| kind.ends_with("WebhookConfiguration"));
-            if is_webhook { &mut webhooks } else { &mut first }.push(item);
+            let is_webhook = item["kind"]
+                .as_str()
+                .is_some_and(|kind| kind.ends_with("WebhookConfiguration"));
+            if is_webhook {
+                &mut webhooks
+            } else {
+                &mut first
+            }
+            .push(item);
         }
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": first}));
-        admin.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
+        admin.run(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "--all",
+        ]);
         Ok(webhooks)
     }
 
-    /// Returns a folder with the certificate that the API server trusts, under the names that controllers look for.
+    /// Returns a folder with the certificate that the API server trusts, under the names that
+    /// controllers look for.
     pub(crate) fn certificates(&self) -> Result<PathBuf> {
         let folder = self.folder().join("certs");
         fs::create_dir_all(&folder)?;
@@ -50,10 +84,18 @@ fn by_address(item: &mut Value, url: &str, ca: &Value) {
         let path = client["service"]["path"].as_str().unwrap_or("/").to_owned();
         *client = json!({"url": format!("{url}{path}"), "caBundle": ca});
     };
-    for webhook in item.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+    for webhook in item
+        .get_mut("webhooks")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         replace(&mut webhook["clientConfig"]);
     }
-    if item.pointer("/spec/conversion/webhook/clientConfig/service").is_some() {
+    if item
+        .pointer("/spec/conversion/webhook/clientConfig/service")
+        .is_some()
+    {
         replace(&mut item["spec"]["conversion"]["webhook"]["clientConfig"]);
     }
     if let Some(item) = item.as_object_mut() {

@@ -1,11 +1,13 @@
-//! Simulated GPU nodes as the API server sees real ones: the vendor's extended resource and its node labels.
+//! Simulated GPU nodes as the API server sees real ones: the vendor's extended resource and its
+//! node labels.
 
 use serde_json::{Value, json};
 
-/// A node whose kubelet is kwok. `product` is the vendor's product label, `("nvidia.com/gpu.product", "NVIDIA-A10")`;
-/// `devices` are extended resources with their counts.
+/// A node whose kubelet is kwok. `product` is the vendor's product label,
+/// `("nvidia.com/gpu.product", "NVIDIA-A10")`; `devices` are extended resources with their counts.
 pub fn node(name: &str, product: Option<(&str, &str)>, devices: &[(&str, u32)]) -> Value {
-    let mut resources = json!({"cpu": "96", "memory": "1Ti", "pods": "110", "ephemeral-storage": "2Ti"});
+    let mut resources =
+        json!({"cpu": "96", "memory": "1Ti", "pods": "110", "ephemeral-storage": "2Ti"});
     for (resource, count) in devices {
         resources[*resource] = json!(count.to_string());
     }
@@ -35,7 +37,13 @@ pub fn tainted(mut node: Value, key: &str, value: &str) -> Value {
 /// The nodes of `cargo sandbox`: a dozen, of every type that people meet.
 pub fn fleet() -> Vec<Value> {
     const NVIDIA: &str = "nvidia.com/gpu";
-    let nvidia = |name: &str, product: &str, count| node(name, Some(("nvidia.com/gpu.product", product)), &[(NVIDIA, count)]);
+    let nvidia = |name: &str, product: &str, count| {
+        node(
+            name,
+            Some(("nvidia.com/gpu.product", product)),
+            &[(NVIDIA, count)],
+        )
+    };
     let train = |node| in_pool(node, "training-pool");
     let infer = |node| in_pool(node, "inference-pool");
     let mig = node(
@@ -43,14 +51,26 @@ pub fn fleet() -> Vec<Value> {
         Some(("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB")),
         &[("nvidia.com/mig-1g.10gb", 4), ("nvidia.com/mig-3g.40gb", 1)],
     );
-    let amd = node("gpu-x-01", Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")), &[("amd.com/gpu", 8)]);
+    let amd = node(
+        "gpu-x-01",
+        Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")),
+        &[("amd.com/gpu", 8)],
+    );
     vec![
         train(nvidia("gpu-a-01", "NVIDIA-A100-SXM4-80GB", 8)),
         train(nvidia("gpu-a-02", "NVIDIA-A100-SXM4-80GB", 8)),
         train(nvidia("gpu-a-03", "NVIDIA-A100-SXM4-80GB", 8)),
         train(nvidia("gpu-a-04", "NVIDIA-A100-SXM4-80GB", 8)),
-        tainted(nvidia("gpu-h-01", "NVIDIA-H100-80GB-HBM3", 8), NVIDIA, "present"),
-        tainted(nvidia("gpu-h-02", "NVIDIA-H100-80GB-HBM3", 8), NVIDIA, "present"),
+        tainted(
+            nvidia("gpu-h-01", "NVIDIA-H100-80GB-HBM3", 8),
+            NVIDIA,
+            "present",
+        ),
+        tainted(
+            nvidia("gpu-h-02", "NVIDIA-H100-80GB-HBM3", 8),
+            NVIDIA,
+            "present",
+        ),
         infer(nvidia("gpu-v-01", "NVIDIA-A10", 4)),
         infer(nvidia("gpu-v-02", "NVIDIA-A10", 4)),
         in_pool(nvidia("gpu-d-01", "NVIDIA-A10", 4), "dev-pool"),
@@ -60,7 +80,8 @@ pub fn fleet() -> Vec<Value> {
     ]
 }
 
-/// Volumes for claims of `size:` and their class, the default: there is no provisioner, so they are there beforehand.
+/// Volumes for claims of `size:` and their class, the default: there is no provisioner, so they are
+/// there beforehand.
 pub fn volumes(count: usize) -> Vec<Value> {
     let volume = |index| {
         json!({

@@ -1,5 +1,5 @@
-//! The programs of a cluster with their arguments: etcd, API server, controllers, scheduler, kwok, kube-state-metrics,
-//! Prometheus and, where asked for, its adapter.
+//! The programs of a cluster with their arguments: etcd, API server, controllers, scheduler, kwok,
+//! kube-state-metrics, Prometheus and, where asked for, its adapter.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,10 @@ use crate::persona::Persona;
 impl Cluster {
     pub(crate) fn start_control_plane(&self) -> Result<()> {
         let ports = &self.ports;
-        let (etcd, peer) = (format!("http://127.0.0.1:{}", ports.etcd), format!("http://127.0.0.1:{}", ports.etcd_peer));
+        let (etcd, peer) = (
+            format!("http://127.0.0.1:{}", ports.etcd),
+            format!("http://127.0.0.1:{}", ports.etcd_peer),
+        );
         self.spawn(
             "etcd",
             &[
@@ -34,7 +37,11 @@ impl Cluster {
                 "warn",
             ],
         )?;
-        let versions = if self.gates().is_empty() { vec![] } else { vec!["--runtime-config", "scheduling.k8s.io/v1alpha2=true"] };
+        let versions = if self.gates().is_empty() {
+            vec![]
+        } else {
+            vec!["--runtime-config", "scheduling.k8s.io/v1alpha2=true"]
+        };
         self.spawn(
             "kube-apiserver",
             &[
@@ -98,7 +105,10 @@ impl Cluster {
             .concat(),
         )?;
         self.until_ready("kube-apiserver", || {
-            self.kubectl(Persona::Admin).try_run(&["get", "--raw", "/readyz"], "").status.success()
+            self.kubectl(Persona::Admin)
+                .try_run(&["get", "--raw", "/readyz"], "")
+                .status
+                .success()
         })?;
         let admin = self.kubeconfig(Persona::Admin).display().to_string();
         self.spawn(
@@ -159,8 +169,20 @@ impl Cluster {
         let crds = module.join("kustomize/crd/bases").display().to_string();
         let kubectl = self.kubectl(Persona::Admin);
         kubectl.run(&["apply", "--server-side", "-f", &crds]);
-        kubectl.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
-        let stage = |path: &str| module.join("kustomize/stage/node").join(path).display().to_string();
+        kubectl.run(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "--all",
+        ]);
+        let stage = |path: &str| {
+            module
+                .join("kustomize/stage/node")
+                .join(path)
+                .display()
+                .to_string()
+        };
         let port = self.ports.kwok.to_string();
         self.spawn(
             "kwok",
@@ -241,7 +263,8 @@ impl Cluster {
             "metricsQuery": "max by (<<.GroupBy>>) (<<.Series>>{<<.LabelMatchers>>})",
         });
         let text = match rules {
-            Some(path) => fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
+            Some(path) => fs::read_to_string(path)
+                .with_context(|| format!("cannot read {}", path.display()))?,
             None => json!({"rules": [rule]}).to_string(),
         };
         self.write("adapter.yaml", &text)?;
@@ -285,7 +308,10 @@ impl Cluster {
                       "service": {"name": "prometheus-adapter", "namespace": "kube-system"}}},
         ]}));
         self.until_ready("prometheus-adapter", || {
-            kubectl.try_run(&["get", "--raw", "/apis/custom.metrics.k8s.io/v1beta1"], "").status.success()
+            kubectl
+                .try_run(&["get", "--raw", "/apis/custom.metrics.k8s.io/v1beta1"], "")
+                .status
+                .success()
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The users of a cluster, each with a token of its own.
 
-/// Who asks: one token each, so that every test meets real RBAC. Only `Admin` may do anything unless a test binds a
-/// role; the others differ so that tests do not lend each other rights.
+/// Who asks: one token each, so that every test meets real RBAC. Only `Admin` may do anything
+/// unless a test binds a role; the others differ so that tests do not lend each other rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persona {
     Admin,

@@ -1,6 +1,6 @@
-//! Children that die with their parent, however it ends. The parent-death signal of Linux follows the spawning
-//! thread, so a process group is used instead: a small shell leads it, holds a pipe from us, and kills the whole
-//! group when the pipe closes.
+//! Children that die with their parent, however it ends. The parent-death signal of Linux follows
+//! the spawning thread, so a process group is used instead: a small shell leads it, holds a pipe
+//! from us, and kills the whole group when the pipe closes.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,11 @@ impl Group {
     /// `leftover` is removed when the group ends.
     pub fn new(leftover: Option<&Path>) -> Result<Self> {
         let leader = Command::new("sh")
-            .args(["-c", "read _; [ -z \"$1\" ] || rm -rf \"$1\"; kill -KILL 0", "sh"])
+            .args([
+                "-c",
+                "read _; [ -z \"$1\" ] || rm -rf \"$1\"; kill -KILL 0",
+                "sh",
+            ])
             .args(leftover)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -1,6 +1,7 @@
-//! A real node beside the simulated ones: kubelet, containerd, runc and CoreDNS in namespaces of their own, as a device plugin
-//! and a driver of claims see GPUs. What happens inside is a Go program (`go/node`), because the kubelet's interfaces are Go
-//! modules; this file builds it, starts it, and asks it for faults.
+//! A real node beside the simulated ones: kubelet, containerd, runc and CoreDNS in namespaces of
+//! their own, as a device plugin and a driver of claims see GPUs. What happens inside is a Go
+//! program (`go/node`), because the kubelet's interfaces are Go modules; this file builds it,
+//! starts it, and asks it for faults.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -50,12 +51,14 @@ impl Hardware {
 
     /// The same in a pool of gpuctl's.
     pub fn in_pool(mut self, pool: &str) -> Self {
-        self.labels.push(("gpuctl/pool".to_owned(), pool.to_owned()));
+        self.labels
+            .push(("gpuctl/pool".to_owned(), pool.to_owned()));
         self
     }
 }
 
-/// A running node; it ends when this value is dropped or the process dies, and leaves nothing behind.
+/// A running node; it ends when this value is dropped or the process dies, and leaves nothing
+/// behind.
 pub struct RealNode {
     index: usize,
     folder: PathBuf,
@@ -68,7 +71,10 @@ impl RealNode {
 
     pub(crate) fn token_line(index: usize) -> String {
         let name = node_name(index);
-        format!("{},system:node:{name},{name},\"system:nodes\"\n", node_token(index))
+        format!(
+            "{},system:node:{name},{name},\"system:nodes\"\n",
+            node_token(index)
+        )
     }
 
     pub(crate) fn start(cluster: &Cluster, index: usize, hardware: &Hardware) -> Result<Self> {
@@ -77,12 +83,17 @@ impl RealNode {
         }
         let folder = PathBuf::from(format!("{}-node-{index}", cluster.folder().display()));
         if folder.exists() {
-            fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+            fs::remove_dir_all(&folder)
+                .with_context(|| format!("cannot empty {}", folder.display()))?;
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         egress::lead_out(&folder.join("api.sock"), cluster.ports.api)?;
         let node = cluster.binaries.path("node");
-        let status = Command::new(&node).arg("images").arg(&folder).arg(cluster.binaries.path("toolbox")).status()?;
+        let status = Command::new(&node)
+            .arg("images")
+            .arg(&folder)
+            .arg(cluster.binaries.path("toolbox"))
+            .status()?;
         if !status.success() {
             bail!("the images of the real node could not be made");
         }
@@ -90,7 +101,8 @@ impl RealNode {
         let text = config_text(cluster, index, hardware, &folder, cluster.wire()?);
         fs::write(&config, text.to_string())?;
         let log = File::create(cluster.folder().join(format!("{}.log", node_name(index))))?;
-        // A group of its own: whatever ends the cluster, the keeper lives a moment longer and cleans up.
+        // A group of its own: whatever ends the cluster, the keeper lives a moment longer and
+        // cleans up.
         let keeper = Command::new(&node)
             .arg("keep")
             .arg(&config)
@@ -100,7 +112,11 @@ impl RealNode {
             .process_group(0)
             .spawn()
             .context("cannot start the real node")?;
-        Ok(Self { index, folder, keeper })
+        Ok(Self {
+            index,
+            folder,
+            keeper,
+        })
     }
 
     pub fn name(&self) -> String {
@@ -155,17 +171,24 @@ impl RealNode {
     /// Lets the device plugin report a device as healthy or not.
     pub fn set_health(&self, device: usize, healthy: bool) {
         let health = if healthy { "Healthy" } else { "Unhealthy" };
-        self.ask("POST", &format!("/health/{}/{health}", device_id(self.index, device)));
+        self.ask(
+            "POST",
+            &format!("/health/{}/{health}", device_id(self.index, device)),
+        );
     }
 
-    /// Which container has which device, as the kubelet tells exporters: `namespace/pod/container` by the device's id.
+    /// Which container has which device, as the kubelet tells exporters: `namespace/pod/container`
+    /// by the device's id.
     pub fn holders(&self) -> BTreeMap<String, String> {
-        let answer: Value = serde_json::from_str(&self.ask("GET", "/holders")).expect("the node answers with JSON");
+        let answer: Value =
+            serde_json::from_str(&self.ask("GET", "/holders")).expect("the node answers with JSON");
         let text = |holder: &Value, key: &str| holder[key].as_str().unwrap_or_default().to_owned();
         let holders = answer.as_array().into_iter().flatten();
         holders
             .map(|holder| {
-                let owner = ["namespace", "pod", "container"].map(|key| text(holder, key)).join("/");
+                let owner = ["namespace", "pod", "container"]
+                    .map(|key| text(holder, key))
+                    .join("/");
                 (text(holder, "device"), owner)
             })
             .collect()
@@ -183,7 +206,9 @@ impl RealNode {
         let mut stream = UnixStream::connect(socket).expect("the node listens");
         write!(stream, "{method} {path} HTTP/1.0\r\nHost: node\r\n\r\n").expect("the node reads");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("the node answers");
+        stream
+            .read_to_string(&mut answer)
+            .expect("the node answers");
         let (head, body) = answer.split_once("\r\n\r\n").expect("the node speaks HTTP");
         assert!(head.contains(" 200 "), "{method} {path}: {answer}");
         body.to_owned()
@@ -208,7 +233,13 @@ fn device_id(node: usize, device: usize) -> String {
     format!("GPU-{node}-{device}")
 }
 
-fn config_text(cluster: &Cluster, index: usize, hardware: &Hardware, folder: &Path, wire: u32) -> Value {
+fn config_text(
+    cluster: &Cluster,
+    index: usize,
+    hardware: &Hardware,
+    folder: &Path,
+    wire: u32,
+) -> Value {
     const PROGRAMS: [&str; 10] = [
         "kubelet",
         "kube-proxy",
@@ -221,14 +252,29 @@ fn config_text(cluster: &Cluster, index: usize, hardware: &Hardware, folder: &Pa
         "loopback",
         "coredns",
     ];
-    let binaries: BTreeMap<&str, PathBuf> = PROGRAMS.iter().map(|name| (*name, cluster.binaries.path(name))).collect();
-    let ids = |range: std::ops::Range<usize>| range.map(|device| device_id(index, device)).collect::<Vec<_>>();
+    let binaries: BTreeMap<&str, PathBuf> = PROGRAMS
+        .iter()
+        .map(|name| (*name, cluster.binaries.path(name)))
+        .collect();
+    let ids = |range: std::ops::Range<usize>| {
+        range
+            .map(|device| device_id(index, device))
+            .collect::<Vec<_>>()
+    };
     let all = hardware.devices + hardware.claims;
-    let mut labels =
-        vec![("nvidia.com/gpu.product".to_owned(), hardware.product.clone()), ("real".to_owned(), "true".to_owned())];
+    let mut labels = vec![
+        (
+            "nvidia.com/gpu.product".to_owned(),
+            hardware.product.clone(),
+        ),
+        ("real".to_owned(), "true".to_owned()),
+    ];
     labels.extend(hardware.labels.clone());
     let images = ["pause.tar", "toolbox.tar", "toolbox-user.tar"].map(|image| folder.join(image));
-    let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
     json!({
         "name": node_name(index), "index": index, "folder": folder, "binaries": binaries, "wire": wire,
         "api_port": cluster.ports.api, "authority": cluster.folder().join("ca.crt"),
@@ -254,7 +300,10 @@ impl std::fmt::Display for Lack {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing(what) => write!(formatter, "a real node needs {what}"),
-            Self::Forbidden(what) => write!(formatter, "a real node needs {what}, which this kernel or its container forbids"),
+            Self::Forbidden(what) => write!(
+                formatter,
+                "a real node needs {what}, which this kernel or its container forbids"
+            ),
         }
     }
 }
@@ -274,8 +323,14 @@ pub fn lack() -> Option<Lack> {
     if !cfg!(target_os = "linux") {
         return Some(Lack::Missing("Linux"));
     }
-    if !Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n") {
-        return Some(Lack::Missing("root: run it with sudo or in a virtual machine"));
+    if !Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout == b"0\n")
+    {
+        return Some(Lack::Missing(
+            "root: run it with sudo or in a virtual machine",
+        ));
     }
     if !succeeds("unshare", &["--version"]) {
         return Some(Lack::Missing("`unshare` of util-linux in PATH"));
@@ -284,20 +339,47 @@ pub fn lack() -> Option<Lack> {
     if !succeeds("cc", &["--version"]) && !succeeds("gcc", &["--version"]) {
         return Some(Lack::Missing("a C compiler (`cc` or `gcc`) in PATH"));
     }
-    if !succeeds("unshare", &["--net", "--mount", "--pid", "--fork", "--mount-proc", "mount", "-t", "tmpfs", "tmpfs", "/run"]) {
+    if !succeeds(
+        "unshare",
+        &[
+            "--net",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "mount",
+            "-t",
+            "tmpfs",
+            "tmpfs",
+            "/run",
+        ],
+    ) {
         return Some(Lack::Forbidden("namespaces with mounts of their own"));
     }
     // Above some file systems, such as another overlay, none can be mounted.
     let probe = std::env::temp_dir().join(format!("gpuctl-sandbox-probe-{}", std::process::id()));
     let mount = "mkdir -p l u w m && mount -t overlay overlay -o lowerdir=l,upperdir=u,workdir=w m";
     let overlay = fs::create_dir_all(&probe).is_ok()
-        && succeeds("unshare", &["--mount", "sh", "-c", &format!("cd '{}' && {mount}", probe.display())]);
+        && succeeds(
+            "unshare",
+            &[
+                "--mount",
+                "sh",
+                "-c",
+                &format!("cd '{}' && {mount}", probe.display()),
+            ],
+        );
     let _ = fs::remove_dir_all(&probe);
     if !overlay {
-        return Some(Lack::Forbidden("the overlay file system above the folder for temporary files"));
+        return Some(Lack::Forbidden(
+            "the overlay file system above the folder for temporary files",
+        ));
     }
     let cgroup = ["", "memory/"].iter().any(|tree| {
-        let group = format!("/sys/fs/cgroup/{tree}gpuctl-sandbox-probe-{}", std::process::id());
+        let group = format!(
+            "/sys/fs/cgroup/{tree}gpuctl-sandbox-probe-{}",
+            std::process::id()
+        );
         fs::create_dir(&group).is_ok_and(|()| fs::remove_dir(&group).is_ok())
     });
     if !cgroup {

@@ -1,5 +1,6 @@
-//! Stores of metrics beside Prometheus 3: VictoriaMetrics and Prometheus 2, which it sends its samples to, and Thanos, which reads the
-//! blocks of several Prometheus and answers for all of them; and a kube-state-metrics that tells of custom kinds.
+//! Stores of metrics beside Prometheus 3: VictoriaMetrics and Prometheus 2, which it sends its
+//! samples to, and Thanos, which reads the blocks of several Prometheus and answers for all of
+//! them; and a kube-state-metrics that tells of custom kinds.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -14,7 +15,8 @@ fn free_port() -> Result<u16> {
 }
 
 impl Cluster {
-    /// Starts a further kube-state-metrics with this configuration of custom resource state. Returns `host:port`, as a scrape target.
+    /// Starts a further kube-state-metrics with this configuration of custom resource state.
+    /// Returns `host:port`, as a scrape target.
     pub fn custom_state_metrics(&self, name: &str, config: &str) -> Result<String> {
         let (port, own) = (free_port()?, free_port()?);
         let file = format!("{name}.yaml");
@@ -64,9 +66,15 @@ impl Cluster {
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
-    /// Starts a Prometheus that scrapes kube-state-metrics and what `scrapes` say, with these external labels, and sends its samples on.
-    /// Returns its address.
-    pub fn labelled_prometheus(&self, name: &str, labels: &Value, scrapes: &[Value], send_to: &[&str]) -> Result<String> {
+    /// Starts a Prometheus that scrapes kube-state-metrics and what `scrapes` say, with these
+    /// external labels, and sends its samples on. Returns its address.
+    pub fn labelled_prometheus(
+        &self,
+        name: &str,
+        labels: &Value,
+        scrapes: &[Value],
+        send_to: &[&str],
+    ) -> Result<String> {
         let state = json!({"job_name": "kube-state-metrics", "honor_labels": true,
             "static_configs": [{"targets": [format!("127.0.0.1:{}", self.state_metrics_port())]}]});
         let scrapes: Vec<&Value> = std::iter::once(&state).chain(scrapes).collect();
@@ -78,7 +86,8 @@ impl Cluster {
         self.prometheus_with(name, &config)
     }
 
-    /// Starts Thanos over Prometheus that [`Cluster::labelled_prometheus`] started, as (name, address). Returns where its querier answers.
+    /// Starts Thanos over Prometheus that [`Cluster::labelled_prometheus`] started, as (name,
+    /// address). Returns where its querier answers.
     pub fn thanos(&self, name: &str, over: &[(&str, &str)]) -> Result<String> {
         let program = self.binary("thanos");
         let port = free_port()?;

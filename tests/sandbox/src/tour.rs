@@ -1,4 +1,5 @@
-//! What `cargo sandbox` shows: gpuctl's main job on the project's own examples, typed out as a person would.
+//! What `cargo sandbox` shows: gpuctl's main job on the project's own examples, typed out as a
+//! person would.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -24,12 +25,21 @@ pub fn build_gpuctl() -> Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut child = Command::new(cargo)
         .current_dir(root())
-        .args(["build", "--bin", "gpuctl", "--message-format", "json-render-diagnostics"])
+        .args([
+            "build",
+            "--bin",
+            "gpuctl",
+            "--message-format",
+            "json-render-diagnostics",
+        ])
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start cargo")?;
     let mut binary = None;
-    for line in BufReader::new(child.stdout.take().expect("stdout is piped")).lines().map_while(Result::ok) {
+    for line in BufReader::new(child.stdout.take().expect("stdout is piped"))
+        .lines()
+        .map_while(Result::ok)
+    {
         let message: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
         if message["target"]["name"] == "gpuctl"
             && let Some(path) = message["executable"].as_str()
@@ -49,10 +59,39 @@ pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
         gpuctl,
         kubeconfig,
         &[
-            &["create", "-f", "examples/training.yaml", "--wait", "--timeout", "1m"][..],
-            &["create", "-f", "examples/training-two-nodes.yaml", "--wait", "--timeout", "1m"],
-            &["create", "secret", "data-prep", "--from-env", "token=JUPYTER_TOKEN"],
-            &["create", "-f", "examples/inference.yaml", "-f", "examples/notebook.yaml", "--wait", "--timeout", "1m"],
+            &[
+                "create",
+                "-f",
+                "examples/training.yaml",
+                "--wait",
+                "--timeout",
+                "1m",
+            ][..],
+            &[
+                "create",
+                "-f",
+                "examples/training-two-nodes.yaml",
+                "--wait",
+                "--timeout",
+                "1m",
+            ],
+            &[
+                "create",
+                "secret",
+                "data-prep",
+                "--from-env",
+                "token=JUPYTER_TOKEN",
+            ],
+            &[
+                "create",
+                "-f",
+                "examples/inference.yaml",
+                "-f",
+                "examples/notebook.yaml",
+                "--wait",
+                "--timeout",
+                "1m",
+            ],
             &["get", "jobs"],
             &["describe", "job", "qwen2-7b-sft"],
             &["logs", "qwen2-7b-sft", "--tail", "5"],
@@ -60,13 +99,30 @@ pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
             &["pause", "job", "data-prep"],
             &["get", "jobs", "--kind", "notebook"],
             &["resume", "job", "data-prep"],
-            &["create", "-f", "examples/pool.yaml", "-f", "examples/quota.yaml"],
+            &[
+                "create",
+                "-f",
+                "examples/pool.yaml",
+                "-f",
+                "examples/quota.yaml",
+            ],
             &["get", "nodes"],
             &["get", "pools"],
             &["get", "quotas"],
             &["get", "overview"],
             &["get", "heatmap"],
-            &["get", "metrics", "job", "qwen2-7b-sft", "--metric", "gpuUtilization", "--start", "1m", "--step", "1"],
+            &[
+                "get",
+                "metrics",
+                "job",
+                "qwen2-7b-sft",
+                "--metric",
+                "gpuUtilization",
+                "--start",
+                "1m",
+                "--step",
+                "1",
+            ],
         ],
     )
 }
@@ -76,14 +132,24 @@ pub fn show_real(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
     let file = kubeconfig.with_file_name("real-training.yaml");
     std::fs::write(&file, REAL_TRAINING)?;
     let file = file.display().to_string();
-    let copy = kubeconfig.with_file_name("checkpoint").display().to_string();
+    let copy = kubeconfig
+        .with_file_name("checkpoint")
+        .display()
+        .to_string();
     play(
         gpuctl,
         kubeconfig,
         &[
             &["create", "-f", &file, "--wait", "--timeout", "1m"],
             &["logs", "line-fit", "--tail", "5"],
-            &["exec", "line-fit", "--", "sh", "-c", "echo on $(cat /etc/hostname) with $NVIDIA_VISIBLE_DEVICES"],
+            &[
+                "exec",
+                "line-fit",
+                "--",
+                "sh",
+                "-c",
+                "echo on $(cat /etc/hostname) with $NVIDIA_VISIBLE_DEVICES",
+            ],
             &["cp", "line-fit:/tmp/checkpoints/checkpoint", &copy],
             &["logs", "line-fit", "--follow", "--tail", "3"],
             &["describe", "job", "line-fit"],
@@ -111,7 +177,11 @@ fn play(gpuctl: &Path, kubeconfig: &Path, commands: &[&[&str]]) -> Result<()> {
             thread::sleep(Duration::from_secs(3));
         }
         let mut command = Command::new(gpuctl);
-        command.current_dir(&root).env("KUBECONFIG", kubeconfig).env("JUPYTER_TOKEN", "sandbox").args(*arguments);
+        command
+            .current_dir(&root)
+            .env("KUBECONFIG", kubeconfig)
+            .env("JUPYTER_TOKEN", "sandbox")
+            .args(*arguments);
         let status = command.status()?;
         if !status.success() {
             bail!("`gpuctl {}` failed", arguments.join(" "));
@@ -127,25 +197,43 @@ pub fn speak(cluster: &Cluster) -> Result<()> {
     let mut speakers: BTreeMap<(String, String), (PodLog, u32)> = BTreeMap::new();
     loop {
         let output = kubectl.try_run(
-            &["get", "pods", "-A", "-l", "gpuctl/kind=training", "--field-selector", "status.phase=Running", "-o", "json"],
+            &[
+                "get",
+                "pods",
+                "-A",
+                "-l",
+                "gpuctl/kind=training",
+                "--field-selector",
+                "status.phase=Running",
+                "-o",
+                "json",
+            ],
             "",
         );
         let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let mut present = Vec::new();
         for pod in list["items"].as_array().into_iter().flatten() {
-            let text = |pointer: &str| pod.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+            let text = |pointer: &str| {
+                pod.pointer(pointer)
+                    .and_then(serde_json::Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
             // Containers of a real node speak for themselves.
             if text("/spec/nodeName").starts_with("gpu-real-") {
                 continue;
             }
             let key = (text("/metadata/namespace"), text("/metadata/name"));
             present.push(key.clone());
-            let (log, step) =
-                speakers.entry(key).or_insert_with_key(|(namespace, name)| (cluster.pod_log(namespace, name, "main"), 0));
+            let (log, step) = speakers.entry(key).or_insert_with_key(|(namespace, name)| {
+                (cluster.pod_log(namespace, name, "main"), 0)
+            });
             // A finished training begins anew: the sandbox lives longer.
             *step = *step % 5000 + 10;
             let loss = 2.4 / (1.0 + f64::from(*step) / 300.0) + 0.6;
-            log.say(&format!("[INFO] step {step}/5000 loss={loss:.3} lr=2.0e-05 tokens/s=245"));
+            log.say(&format!(
+                "[INFO] step {step}/5000 loss={loss:.3} lr=2.0e-05 tokens/s=245"
+            ));
         }
         speakers.retain(|key, _| present.contains(key));
         thread::sleep(Duration::from_secs(1));
@@ -157,13 +245,18 @@ pub fn machines() -> String {
     let mut text = String::from(
         "# TYPE ceph_cluster_total_bytes gauge\nceph_cluster_total_bytes 1e15\n# TYPE ceph_cluster_total_used_bytes gauge\nceph_cluster_total_used_bytes 4.5e14\n",
     );
-    for (name, value) in [("node_infiniband_state_id", "4"), ("node_infiniband_rate_bytes_per_second", "5e+10")] {
+    for (name, value) in [
+        ("node_infiniband_state_id", "4"),
+        ("node_infiniband_rate_bytes_per_second", "5e+10"),
+    ] {
         text.push_str(&format!("# TYPE {name} gauge\n"));
         for node in ["gpu-a-01", "gpu-a-02", "gpu-h-01", "gpu-h-02"] {
             for port in 0..4 {
                 let down = name.ends_with("state_id") && node == "gpu-h-02" && port == 3;
                 let value = if down { "1" } else { value };
-                text.push_str(&format!("{name}{{device=\"mlx5_{port}\",port=\"1\",node=\"{node}\"}} {value}\n"));
+                text.push_str(&format!(
+                    "{name}{{device=\"mlx5_{port}\",port=\"1\",node=\"{node}\"}} {value}\n"
+                ));
             }
         }
     }
@@ -183,7 +276,10 @@ pub fn page() -> Result<u16> {
                 while request.read_line(&mut line).is_ok_and(|read| read > 2) {
                     line.clear();
                 }
-                let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n", PAGE.len());
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n",
+                    PAGE.len()
+                );
                 // A visitor who has left needs no page.
                 let _ = stream.write_all((head + PAGE).as_bytes());
             });

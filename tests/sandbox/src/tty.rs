@@ -1,5 +1,5 @@
-//! A program in a pseudo-terminal: keys go in as a person presses them, and the screen is read as it would be seen, as text or
-//! as a picture.
+//! A program in a pseudo-terminal: keys go in as a person presses them, and the screen is read as
+//! it would be seen, as text or as a picture.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -14,17 +14,33 @@ pub struct Tty {
 }
 
 impl Tty {
-    /// Runs a line of the shell in a terminal of this size; `environment` is added to that of `command`'s.
+    /// Runs a line of the shell in a terminal of this size; `environment` is added to that of
+    /// `command`'s.
     ///
     /// # Panics
     /// When `script` (util-linux) is missing, or the size is zero.
     pub fn start(line: &str, (columns, rows): (u16, u16), environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new("script");
         let line = format!("stty rows {rows} cols {columns}; {line}");
-        command.args(["-qefc", &line, "/dev/null"]).envs(environment.iter().copied());
-        command.env("SHELL", "/bin/sh").env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0)));
+        command
+            .args(["-qefc", &line, "/dev/null"])
+            .envs(environment.iter().copied());
+        command
+            .env("SHELL", "/bin/sh")
+            .env("TERM", "xterm-256color")
+            .env("LC_ALL", "C.UTF-8")
+            .env("TZ", "UTC");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(
+            rows.try_into().unwrap(),
+            columns.try_into().unwrap(),
+            0,
+        )));
         let (mut out, seen) = (child.stdout.take().unwrap(), Arc::clone(&screen));
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -33,7 +49,11 @@ impl Tty {
             }
         });
         let keyboard = child.stdin.take().unwrap();
-        Self { child, keyboard, screen }
+        Self {
+            child,
+            keyboard,
+            screen,
+        }
     }
 
     /// Returns the process that the line became by `exec`.
@@ -114,29 +134,65 @@ impl Tty {
             let y = 12 + (u32::from(row) + 1) * ROW;
             let mut column = 0;
             while column < columns {
-                let Some(first) = screen.cell(row, column) else { break };
-                let look = |cell: &vt100::Cell| (cell.fgcolor(), cell.bold(), cell.inverse(), cell.dim(), cell.underline());
-                // Cells that look alike are one text, and its length is told so that no font moves what follows.
+                let Some(first) = screen.cell(row, column) else {
+                    break;
+                };
+                let look = |cell: &vt100::Cell| {
+                    (
+                        cell.fgcolor(),
+                        cell.bold(),
+                        cell.inverse(),
+                        cell.dim(),
+                        cell.underline(),
+                    )
+                };
+                // Cells that look alike are one text, and its length is told so that no font moves
+                // what follows.
                 let mut text = String::new();
                 let from = column;
-                while let Some(cell) = screen.cell(row, column).filter(|cell| look(cell) == look(first)) {
-                    text.push_str(if cell.has_contents() { cell.contents() } else { " " });
+                while let Some(cell) = screen
+                    .cell(row, column)
+                    .filter(|cell| look(cell) == look(first))
+                {
+                    text.push_str(if cell.has_contents() {
+                        cell.contents()
+                    } else {
+                        " "
+                    });
                     column += 1;
                 }
                 if text.trim().is_empty() && !first.inverse() {
                     continue;
                 }
-                let (x, length) = (16 + u32::from(from) * COLUMN, u32::from(column - from) * COLUMN);
-                let color = if first.inverse() { "#0d1117" } else { hex(first.fgcolor(), first.dim()) };
+                let (x, length) = (
+                    16 + u32::from(from) * COLUMN,
+                    u32::from(column - from) * COLUMN,
+                );
+                let color = if first.inverse() {
+                    "#0d1117"
+                } else {
+                    hex(first.fgcolor(), first.dim())
+                };
                 if first.inverse() {
                     svg.push_str(&format!(
                         "<rect x=\"{x}\" y=\"{}\" width=\"{length}\" height=\"{ROW}\" fill=\"#c9d1d9\"/>\n",
                         y - 14
                     ));
                 }
-                let bold = if first.bold() { " font-weight=\"bold\"" } else { "" };
-                let line = if first.underline() { " text-decoration=\"underline\"" } else { "" };
-                let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+                let bold = if first.bold() {
+                    " font-weight=\"bold\""
+                } else {
+                    ""
+                };
+                let line = if first.underline() {
+                    " text-decoration=\"underline\""
+                } else {
+                    ""
+                };
+                let text = text
+                    .replace('&', "&amp;")
+                    .replace('<', "&lt;")
+                    .replace('>', "&gt;");
                 svg.push_str(&format!(
                     "<text x=\"{x}\" y=\"{y}\" textLength=\"{length}\" fill=\"{color}\"{bold}{line} xml:space=\"preserve\">{text}</text>\n"
                 ));

@@ -1,5 +1,5 @@
-//! Volcano beside the control plane: its released definitions, its scheduler and its controller. Its webhooks, which only check what
-//! gpuctl writes by itself, are left out.
+//! Volcano beside the control plane: its released definitions, its scheduler and its controller.
+//! Its webhooks, which only check what gpuctl writes by itself, are left out.
 
 use std::fs;
 
@@ -28,32 +28,74 @@ impl Cluster {
     pub(crate) fn start_volcano(&self) -> Result<()> {
         let admin = self.kubectl(Persona::Admin);
         let module = self.binaries.module("volcano.sh/volcano")?;
-        let manifests = fs::read_to_string(module.join("installer/volcano-development.yaml")).context("Volcano's manifests")?;
-        let objects = admin.run_with(&["create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-"], &manifests);
-        let items = serde_json::Deserializer::from_str(&objects).into_iter::<Value>().collect::<Result<Vec<_>, _>>();
+        let manifests = fs::read_to_string(module.join("installer/volcano-development.yaml"))
+            .context("Volcano's manifests")?;
+        let objects = admin.run_with(
+            &[
+                "create",
+                "--dry-run=client",
+                "--validate=false",
+                "-o",
+                "json",
+                "-f",
+                "-",
+            ],
+            &manifests,
+        );
+        let items = serde_json::Deserializer::from_str(&objects)
+            .into_iter::<Value>()
+            .collect::<Result<Vec<_>, _>>();
         let definitions: Vec<Value> = items
             .context("kubectl prints JSON")?
             .into_iter()
-            .filter(|item| ["CustomResourceDefinition", "Namespace"].iter().any(|kind| item["kind"] == *kind))
+            .filter(|item| {
+                ["CustomResourceDefinition", "Namespace"]
+                    .iter()
+                    .any(|kind| item["kind"] == *kind)
+            })
             .collect();
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": definitions}));
-        admin.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
+        admin.run(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "--all",
+        ]);
         self.write("volcano.yaml", SCHEDULER)?;
         let kubeconfig = self.kubeconfig(Persona::Admin).display().to_string();
         let common = |health: u16| {
             let health = format!("127.0.0.1:{health}");
-            ["--kubeconfig", &kubeconfig, "--leader-elect=false", "--healthz-address", &health, "--listen-address", "127.0.0.1:0"]
-                .map(ToOwned::to_owned)
-                .to_vec()
+            [
+                "--kubeconfig",
+                &kubeconfig,
+                "--leader-elect=false",
+                "--healthz-address",
+                &health,
+                "--listen-address",
+                "127.0.0.1:0",
+            ]
+            .map(ToOwned::to_owned)
+            .to_vec()
         };
         let controller = common(self.ports.volcano_controller);
-        self.launch("volcano-controller", &self.binaries.path("vc-controller-manager"), controller)?;
+        self.launch(
+            "volcano-controller",
+            &self.binaries.path("vc-controller-manager"),
+            controller,
+        )?;
         let mut scheduler = common(self.ports.volcano_scheduler);
         scheduler.extend(["--scheduler-conf".to_owned(), self.file("volcano.yaml")]);
-        self.launch("volcano-scheduler", &self.binaries.path("vc-scheduler"), scheduler)?;
+        self.launch(
+            "volcano-scheduler",
+            &self.binaries.path("vc-scheduler"),
+            scheduler,
+        )?;
         // The controller makes the queue that every cluster has.
         self.until_ready("volcano-controller", || {
-            admin.json(&["get", "queues.scheduling.volcano.sh"])["items"].as_array().is_some_and(|queues| !queues.is_empty())
+            admin.json(&["get", "queues.scheduling.volcano.sh"])["items"]
+                .as_array()
+                .is_some_and(|queues| !queues.is_empty())
         })
     }
 }

@@ -1,5 +1,5 @@
-//! An admission webhook that judges by a closure: what a policy engine does in a real cluster. It speaks TLS with the
-//! certificate of the API server, which stands for this machine.
+//! An admission webhook that judges by a closure: what a policy engine does in a real cluster. It
+//! speaks TLS with the certificate of the API server, which stands for this machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -13,15 +13,19 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-/// What a webhook says of the request of an AdmissionReview: `None`, or the status with which it refuses.
+/// What a webhook says of the request of an AdmissionReview: `None`, or the status with which it
+/// refuses.
 pub type Judge = Box<dyn Fn(&Value) -> Option<Value> + Send + Sync>;
 
 /// Serves until the process ends. `folder` is where the keys of the cluster are. Returns its port.
 pub fn serve(folder: &Path, judge: Judge) -> Result<u16> {
-    let certificate = CertificateDer::from_pem_file(folder.join("api.crt")).context("no certificate")?;
+    let certificate =
+        CertificateDer::from_pem_file(folder.join("api.crt")).context("no certificate")?;
     let key = PrivateKeyDer::from_pem_file(folder.join("api.key")).context("no key")?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?.with_no_client_auth();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth();
     let config = Arc::new(config.with_single_cert(vec![certificate], key)?);
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
     let port = listener.local_addr()?.port();
@@ -56,7 +60,9 @@ fn answer(stream: impl Read + Write, judge: &Judge) -> Result<()> {
     if let Some(status) = refusal {
         response["status"] = status;
     }
-    let text = json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}).to_string();
+    let text =
+        json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
+            .to_string();
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         text.len()

@@ -1,4 +1,5 @@
-//! `cargo sandbox` as a newcomer types it: the cluster comes up, every command of the tour works on it, and it goes down again.
+//! `cargo sandbox` as a newcomer types it: the cluster comes up, every command of the tour works on
+//! it, and it goes down again.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -23,7 +24,14 @@ fn the_tour_works_from_the_first_command_to_the_last() {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&up.stdout), text(&up.stderr));
     assert!(up.status.success(), "{out}\n{err}");
-    assert!(out.matches("\n$ gpuctl ").count() > 15 && out.trim_end().contains("export KUBECONFIG="), "{out}\n{err}");
-    assert!(text(&down.stdout).contains("the sandbox is down"), "{}", text(&down.stderr));
+    assert!(
+        out.matches("\n$ gpuctl ").count() > 15 && out.trim_end().contains("export KUBECONFIG="),
+        "{out}\n{err}"
+    );
+    assert!(
+        text(&down.stdout).contains("the sandbox is down"),
+        "{}",
+        text(&down.stderr)
+    );
     assert!(!folder.exists());
 }

@@ -1,4 +1,5 @@
-//! Reads the object in which a site keeps its defaults. It hands the file out as text; `deploy/defaults.rs` parses it.
+//! Reads the object in which a site keeps its defaults. It hands the file out as text;
+//! `deploy/defaults.rs` parses it.
 
 use std::collections::BTreeMap;
 
@@ -59,15 +60,21 @@ impl Connection {
         self.delete_at(PATH, Deletion::default()).await
     }
 
-    /// Returns the labels that tell the type of GPUs at this site. Whoever may not read them has the usual ones.
+    /// Returns the labels that tell the type of GPUs at this site. Whoever may not read them has
+    /// the usual ones.
     pub(crate) async fn gpu_type_labels(&self) -> Vec<String> {
         let found = self.find::<WireDefaults>(PATH).await.ok().flatten();
-        let labels = found.and_then(|mut object| object.data.remove(DEFAULTS_TYPE_LABELS)).unwrap_or_default();
+        let labels = found
+            .and_then(|mut object| object.data.remove(DEFAULTS_TYPE_LABELS))
+            .unwrap_or_default();
         labels.lines().map(ToOwned::to_owned).collect()
     }
 }
 
 /// Notes on a node which of the site's labels tells the type of its GPUs.
 pub(crate) fn note_type_label(node: &mut Node, labels: &[String]) {
-    node.site_type_label = labels.iter().find(|key| node.labels.contains_key(*key)).cloned();
+    node.site_type_label = labels
+        .iter()
+        .find(|key| node.labels.contains_key(*key))
+        .cloned();
 }

@@ -1,4 +1,5 @@
-//! Finds the pods of GPU exporters and reads what they expose, through the API server's proxy, where there is no Prometheus.
+//! Finds the pods of GPU exporters and reads what they expose, through the API server's proxy,
+//! where there is no Prometheus.
 
 use std::borrow::Cow;
 
@@ -18,11 +19,18 @@ pub struct ExporterPod {
     pub port: u16,
 }
 
-/// Labels of the exporters, as their operators and charts set them, and the port where the pod names none.
+/// Labels of the exporters, as their operators and charts set them, and the port where the pod
+/// names none.
 const SELECTORS: [(&str, u16); 3] = [
     ("app in (nvidia-dcgm-exporter,dcgm-exporter)", 9400),
-    ("app.kubernetes.io/name in (dcgm-exporter,nvidia-dcgm-exporter)", 9400),
-    ("app.kubernetes.io/name in (metrics-exporter,amd-gpu-metrics-exporter,device-metrics-exporter)", 5000),
+    (
+        "app.kubernetes.io/name in (dcgm-exporter,nvidia-dcgm-exporter)",
+        9400,
+    ),
+    (
+        "app.kubernetes.io/name in (metrics-exporter,amd-gpu-metrics-exporter,device-metrics-exporter)",
+        5000,
+    ),
 ];
 
 #[derive(Deserialize)]
@@ -59,9 +67,15 @@ struct WireExporterPort<'a> {
 
 impl WireExporterSpec<'_> {
     fn port(&self) -> Option<u16> {
-        let ports = || self.containers.iter().flat_map(|container| &container.ports);
+        let ports = || {
+            self.containers
+                .iter()
+                .flat_map(|container| &container.ports)
+        };
         let named = ports().find(|port| port.name == "metrics");
-        named.or_else(|| ports().next()).map(|port| port.container_port)
+        named
+            .or_else(|| ports().next())
+            .map(|port| port.container_port)
     }
 }
 
@@ -70,10 +84,17 @@ impl Connection {
     pub async fn exporter_pods(&self) -> Result<Vec<ExporterPod>, Failure> {
         let mut found: Vec<ExporterPod> = Vec::new();
         for (selector, usual) in SELECTORS {
-            let running = [("labelSelector", selector), ("fieldSelector", "status.phase=Running")];
+            let running = [
+                ("labelSelector", selector),
+                ("fieldSelector", "status.phase=Running"),
+            ];
             self.list("/api/v1/pods", &running, |page| {
                 let page: ListPage<WireExporter<'_>> = page.objects()?;
-                for pod in page.items.iter().filter(|pod| !pod.spec.node_name.is_empty()) {
+                for pod in page
+                    .items
+                    .iter()
+                    .filter(|pod| !pod.spec.node_name.is_empty())
+                {
                     if !found.iter().any(|known| known.node == pod.spec.node_name) {
                         found.push(ExporterPod {
                             namespace: pod.metadata.namespace.to_string(),
@@ -92,8 +113,16 @@ impl Connection {
 
     /// Returns what an exporter exposes now.
     pub async fn exposed_by(&self, exporter: &ExporterPod) -> Result<String, Failure> {
-        let ExporterPod { namespace, name, port, .. } = exporter;
-        let path = with_query(&format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/metrics"), &[]);
+        let ExporterPod {
+            namespace,
+            name,
+            port,
+            ..
+        } = exporter;
+        let path = with_query(
+            &format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/metrics"),
+            &[],
+        );
         let reply = self.ask(&path, "", Bytes::new()).await?;
         if reply.code >= 400 {
             return Err(self.failure(reply.code, &reply.media, &reply.body));

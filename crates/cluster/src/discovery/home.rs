@@ -27,26 +27,42 @@ impl Connection {
     /// Compares the UID in the mark with that of the current namespace.
     pub async fn home_mark(&self) -> Result<HomeMark, Failure> {
         let home = self.find_in::<Value>("/api/v1/namespaces", HOME);
-        let (role, home) = futures::future::join(self.find_in::<Value>(ROLES, HOME_ROLE), home).await;
+        let (role, home) =
+            futures::future::join(self.find_in::<Value>(ROLES, HOME_ROLE), home).await;
         let (role, home) = match (unless_forbidden(role), unless_forbidden(home)) {
             // Bundles of earlier versions contain neither object.
-            (Err(Failure::NotInBundle(_)), _) | (_, Err(Failure::NotInBundle(_))) => return Ok(HomeMark::Unmarked),
+            (Err(Failure::NotInBundle(_)), _) | (_, Err(Failure::NotInBundle(_))) => {
+                return Ok(HomeMark::Unmarked);
+            }
             (role, home) => (role?, home?),
         };
-        let (Some(role), Some(home)) = (role, home) else { return Ok(HomeMark::Hidden) };
-        let named = role.as_ref().and_then(|role| role["metadata"]["annotations"][HOME_UID].as_str());
-        let uid = home.as_ref().and_then(|home| home["metadata"]["uid"].as_str());
-        Ok(if named.is_some() && named == uid { HomeMark::Marked } else { HomeMark::Unmarked })
+        let (Some(role), Some(home)) = (role, home) else {
+            return Ok(HomeMark::Hidden);
+        };
+        let named = role
+            .as_ref()
+            .and_then(|role| role["metadata"]["annotations"][HOME_UID].as_str());
+        let uid = home
+            .as_ref()
+            .and_then(|home| home["metadata"]["uid"].as_str());
+        Ok(if named.is_some() && named == uid {
+            HomeMark::Marked
+        } else {
+            HomeMark::Unmarked
+        })
     }
 
     /// Reads the namespace of definitions; `None` if it does not exist or the user cannot read it.
     pub async fn home(&self) -> Result<Option<Value>, Failure> {
-        unless_forbidden(self.find_in::<Value>("/api/v1/namespaces", HOME).await).map(Option::flatten)
+        unless_forbidden(self.find_in::<Value>("/api/v1/namespaces", HOME).await)
+            .map(Option::flatten)
     }
 
     /// Marks the namespace of definitions. Returns false without the necessary rights.
     pub async fn mark_home(&self, private: bool) -> Result<bool, Failure> {
-        let Some(home) = self.home().await? else { return Ok(false) };
+        let Some(home) = self.home().await? else {
+            return Ok(false);
+        };
         let uid = home["metadata"]["uid"].as_str().unwrap_or_default();
         for object in render::home_mark(uid, private) {
             if unless_forbidden(self.apply_with(&object, false, true).await)?.is_none() {
@@ -66,7 +82,10 @@ mod tests {
     #[test]
     fn the_mark_lets_users_read_the_mark_and_nothing_else() {
         let objects = render::home_mark("u-1", false);
-        assert_eq!(objects[0].body["metadata"]["annotations"], json!({HOME_UID: "u-1"}));
+        assert_eq!(
+            objects[0].body["metadata"]["annotations"],
+            json!({HOME_UID: "u-1"})
+        );
         assert_eq!(
             objects[0].body["rules"],
             json!([
@@ -74,6 +93,9 @@ mod tests {
                 {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["gpuctl-home"], "verbs": ["get"]},
             ])
         );
-        assert_eq!((objects.len(), render::home_mark("u-1", true).len()), (2, 1));
+        assert_eq!(
+            (objects.len(), render::home_mark("u-1", true).len()),
+            (2, 1)
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Checks whether a namespace that gpuctl created is empty, over every kind that the API server serves, before it is
-//! deleted.
+//! Checks whether a namespace that gpuctl created is empty, over every kind that the API server
+//! serves, before it is deleted.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
@@ -19,7 +19,10 @@ pub enum Namespace {
 }
 
 /// Made by the cluster itself in every namespace.
-const OWN: [(&str, &str); 2] = [("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")];
+const OWN: [(&str, &str); 2] = [
+    ("configmaps", "kube-root-ca.crt"),
+    ("serviceaccounts", "default"),
+];
 /// Reports about other objects, and what is computed from them.
 const DERIVED: [&str; 3] = ["events", "endpoints", "endpointslices"];
 /// Lists on the way at once.
@@ -32,7 +35,9 @@ impl Connection {
         self.list("/api/v1/namespaces", &[], |page| {
             let page: Value = page.decode()?;
             let items = page["items"].as_array().into_iter().flatten();
-            names.extend(items.filter_map(|one| one["metadata"]["name"].as_str().map(ToOwned::to_owned)));
+            names.extend(
+                items.filter_map(|one| one["metadata"]["name"].as_str().map(ToOwned::to_owned)),
+            );
             Ok(())
         })
         .await?;
@@ -43,8 +48,13 @@ impl Connection {
     pub async fn remove_empty_namespace(&self, name: &str) -> Result<Namespace, Failure> {
         let path = format!("/api/v1/namespaces/{name}");
         let found: Option<Value> = self.find(&path).await?;
-        let ours = |found: &Value| found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US && name != HOME;
-        let Some(uid) = found.filter(ours).and_then(|found| found["metadata"]["uid"].as_str().map(ToOwned::to_owned)) else {
+        let ours = |found: &Value| {
+            found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US && name != HOME
+        };
+        let Some(uid) = found
+            .filter(ours)
+            .and_then(|found| found["metadata"]["uid"].as_str().map(ToOwned::to_owned))
+        else {
             return Ok(Namespace::NotOurs);
         };
         if let Some(held) = self.holds(name).await? {
@@ -65,7 +75,10 @@ impl Connection {
                 .map(|version| format!("/apis/{version}")),
         );
         let kinds: Vec<Vec<(String, String)>> =
-            stream::iter(versions.into_iter().map(|version| self.kinds(version))).buffer_unordered(AT_ONCE).try_collect().await?;
+            stream::iter(versions.into_iter().map(|version| self.kinds(version)))
+                .buffer_unordered(AT_ONCE)
+                .try_collect()
+                .await?;
         let mut held: Vec<String> = stream::iter(kinds.into_iter().flatten())
             .map(|(version, kind)| async move { self.one_of(&version, namespace, &kind).await })
             .buffer_unordered(AT_ONCE)
@@ -85,26 +98,50 @@ impl Connection {
         let list: Value = self.get(&version).await?;
         let lists = |kind: &&Value| {
             let verbs = kind["verbs"].as_array();
-            kind["namespaced"] == true && verbs.is_some_and(|verbs| verbs.iter().any(|verb| verb == "list"))
+            kind["namespaced"] == true
+                && verbs.is_some_and(|verbs| verbs.iter().any(|verb| verb == "list"))
         };
-        let kinds = list["resources"].as_array().into_iter().flatten().filter(lists).filter_map(|kind| kind["name"].as_str());
+        let kinds = list["resources"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(lists)
+            .filter_map(|kind| kind["name"].as_str());
         let kinds = kinds.filter(|kind| !kind.contains('/') && !DERIVED.contains(kind));
-        Ok(kinds.map(|kind| (version.clone(), kind.to_owned())).collect())
+        Ok(kinds
+            .map(|kind| (version.clone(), kind.to_owned()))
+            .collect())
     }
 
     /// Returns the kind, when there is an object of it.
-    async fn one_of(&self, version: &str, namespace: &str, kind: &str) -> Result<Option<String>, Failure> {
+    async fn one_of(
+        &self,
+        version: &str,
+        namespace: &str,
+        kind: &str,
+    ) -> Result<Option<String>, Failure> {
         let mut any = false;
         let listed = self
-            .list(&format!("{version}/namespaces/{namespace}/{kind}"), &[], |page| {
-                let page: Value = page.decode()?;
-                let own = |name: &Value| OWN.iter().any(|(of, called)| *of == kind && name == called);
-                any |= page["items"].as_array().into_iter().flatten().any(|item| !own(&item["metadata"]["name"]));
-                Ok(())
-            })
+            .list(
+                &format!("{version}/namespaces/{namespace}/{kind}"),
+                &[],
+                |page| {
+                    let page: Value = page.decode()?;
+                    let own =
+                        |name: &Value| OWN.iter().any(|(of, called)| *of == kind && name == called);
+                    any |= page["items"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .any(|item| !own(&item["metadata"]["name"]));
+                    Ok(())
+                },
+            )
             .await;
         match listed {
-            Err(failure) if failure.is_forbidden() => Ok(Some(format!("{kind}, which you may not list"))),
+            Err(failure) if failure.is_forbidden() => {
+                Ok(Some(format!("{kind}, which you may not list")))
+            }
             Err(failure) if failure.is_not_found() => Ok(None),
             other => other.map(|()| any.then(|| kind.to_owned())),
         }

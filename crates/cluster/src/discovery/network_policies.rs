@@ -27,7 +27,11 @@ impl WirePolicy<'_> {
     /// Whether the policy restricts ingress. A policy without types does.
     fn isolates(&self) -> bool {
         let types = &self.spec.policy_types;
-        let is_foreign = self.metadata.labels.get(MANAGED_BY).is_none_or(|manager| manager != MANAGED_BY_US);
+        let is_foreign = self
+            .metadata
+            .labels
+            .get(MANAGED_BY)
+            .is_none_or(|manager| manager != MANAGED_BY_US);
         is_foreign && (types.is_empty() || types.iter().any(|one| one == "Ingress"))
     }
 }
@@ -60,13 +64,25 @@ mod tests {
     #[test]
     fn only_foreign_policies_for_ingress_isolate() {
         let isolates = |labels: serde_json::Value, spec: serde_json::Value| {
-            let text = json!({"metadata": {"name": "a", "labels": labels}, "spec": spec}).to_string();
-            serde_json::from_str::<WirePolicy<'_>>(&text).unwrap().isolates()
+            let text =
+                json!({"metadata": {"name": "a", "labels": labels}, "spec": spec}).to_string();
+            serde_json::from_str::<WirePolicy<'_>>(&text)
+                .unwrap()
+                .isolates()
         };
-        assert!(isolates(json!({}), json!({"podSelector": {}, "policyTypes": ["Ingress"]})));
+        assert!(isolates(
+            json!({}),
+            json!({"podSelector": {}, "policyTypes": ["Ingress"]})
+        ));
         assert!(isolates(json!({}), json!({"podSelector": {}})));
-        assert!(isolates(json!({MANAGED_BY: "Helm"}), json!({"policyTypes": ["Egress", "Ingress"]})));
+        assert!(isolates(
+            json!({MANAGED_BY: "Helm"}),
+            json!({"policyTypes": ["Egress", "Ingress"]})
+        ));
         assert!(!isolates(json!({}), json!({"policyTypes": ["Egress"]})));
-        assert!(!isolates(json!({MANAGED_BY: MANAGED_BY_US}), json!({"policyTypes": ["Ingress"]})));
+        assert!(!isolates(
+            json!({MANAGED_BY: MANAGED_BY_US}),
+            json!({"policyTypes": ["Ingress"]})
+        ));
     }
 }

@@ -8,14 +8,28 @@ use crate::{Connection, Failure, unless_forbidden};
 const ENOUGH: &str = "40";
 
 impl Connection {
-    /// Returns the UIDs of some pods of the cluster, or of the own namespace where the others may not be seen.
+    /// Returns the UIDs of some pods of the cluster, or of the own namespace where the others may
+    /// not be seen.
     pub async fn some_pods(&self) -> Result<Vec<String>, Failure> {
-        let everywhere = unless_forbidden(self.get::<Value>(&format!("/api/v1/pods?limit={ENOUGH}")).await)?;
+        let everywhere = unless_forbidden(
+            self.get::<Value>(&format!("/api/v1/pods?limit={ENOUGH}"))
+                .await,
+        )?;
         let list = match everywhere {
             Some(list) => list,
-            None => self.get(&format!("/api/v1/namespaces/{}/pods?limit={ENOUGH}", self.namespace)).await?,
+            None => {
+                self.get(&format!(
+                    "/api/v1/namespaces/{}/pods?limit={ENOUGH}",
+                    self.namespace
+                ))
+                .await?
+            }
         };
-        let uids = list["items"].as_array().into_iter().flatten().filter_map(|pod| pod["metadata"]["uid"].as_str());
+        let uids = list["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|pod| pod["metadata"]["uid"].as_str());
         Ok(uids.map(ToOwned::to_owned).collect())
     }
 }

@@ -1,4 +1,5 @@
-//! Finds Services that may be Prometheus, and carries requests to them through the API server's proxy or a port-forward.
+//! Finds Services that may be Prometheus, and carries requests to them through the API server's
+//! proxy or a port-forward.
 
 use bytes::Bytes;
 use futures::future::{join_all, select};
@@ -15,7 +16,8 @@ pub struct PrometheusService {
     pub namespace: String,
     pub service: String,
     pub port: u16,
-    /// Whether it speaks HTTPS behind the API server's proxy, which does not look at its certificate.
+    /// Whether it speaks HTTPS behind the API server's proxy, which does not look at its
+    /// certificate.
     pub secure: bool,
     /// Where the API begins: `/select/0/prometheus`.
     pub base: &'static str,
@@ -28,15 +30,23 @@ pub struct ProxiedResponse {
     pub body: Bytes,
 }
 
-/// Labels of Services by whose they are, the longest memory first; a port by number where several are open, and where the
-/// API begins.
+/// Labels of Services by whose they are, the longest memory first; a port by number where several
+/// are open, and where the API begins.
 const SELECTORS: [(&str, Option<u16>, &str); 7] = [
     ("app.kubernetes.io/name=thanos-query", None, ""),
-    ("app.kubernetes.io/name=vmselect", Some(8481), "/select/0/prometheus"),
+    (
+        "app.kubernetes.io/name=vmselect",
+        Some(8481),
+        "/select/0/prometheus",
+    ),
     ("app.kubernetes.io/name=vmsingle", None, ""),
     ("operated-prometheus=true", Some(9090), ""),
     ("app=kube-prometheus-stack-prometheus", Some(9090), ""),
-    ("app.kubernetes.io/name=prometheus,app.kubernetes.io/component=server", None, ""),
+    (
+        "app.kubernetes.io/name=prometheus,app.kubernetes.io/component=server",
+        None,
+        "",
+    ),
     ("app.kubernetes.io/name=prometheus", Some(9090), ""),
 ];
 
@@ -55,7 +65,13 @@ const WELL_KNOWN: [(&str, &str, u16); 8] = [
 impl PrometheusService {
     /// Returns it as JSON that `remembered` reads.
     pub fn to_remember(&self) -> Value {
-        let Self { namespace, service, port, secure, base } = self;
+        let Self {
+            namespace,
+            service,
+            port,
+            secure,
+            base,
+        } = self;
         json!({"namespace": namespace, "service": service, "port": port, "secure": secure, "base": base})
     }
 
@@ -63,7 +79,10 @@ impl PrometheusService {
     pub fn remembered(kept: &Value) -> Option<Self> {
         let name = |key: &str| {
             let text = kept[key].as_str()?;
-            let fits = !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-.".contains(letter));
+            let fits = !text.is_empty()
+                && text
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || "-.".contains(letter));
             fits.then(|| text.to_owned())
         };
         Some(Self {
@@ -71,19 +90,33 @@ impl PrometheusService {
             service: name("service")?,
             port: u16::try_from(kept["port"].as_u64()?).ok()?,
             secure: kept["secure"].as_bool()?,
-            base: SELECTORS.iter().map(|(.., base)| *base).find(|base| kept["base"] == *base)?,
+            base: SELECTORS
+                .iter()
+                .map(|(.., base)| *base)
+                .find(|base| kept["base"] == *base)?,
         })
     }
 
     /// A Service that the user named.
     pub fn named(namespace: &str, service: &str, port: u16) -> Self {
-        Self { namespace: namespace.to_owned(), service: service.to_owned(), port, secure: false, base: "" }
+        Self {
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            port,
+            secure: false,
+            base: "",
+        }
     }
 
     /// Formats the name in the path of a proxied request: `https:NAME:PORT`. A role that grants
     /// `services/proxy` by name must contain exactly this name.
     pub fn proxy_name(&self) -> String {
-        let Self { service, port, secure, .. } = self;
+        let Self {
+            service,
+            port,
+            secure,
+            ..
+        } = self;
         let scheme = if *secure { "https:" } else { "" };
         format!("{scheme}{service}:{port}")
     }
@@ -95,8 +128,8 @@ impl PrometheusService {
 }
 
 impl Connection {
-    /// Services that may be a Prometheus, the likeliest to remember most first. False when they may not be listed, and the
-    /// usual names stand for them.
+    /// Services that may be a Prometheus, the likeliest to remember most first. False when they may
+    /// not be listed, and the usual names stand for them.
     pub async fn gates(&self) -> Result<(Vec<PrometheusService>, bool), Failure> {
         let lists = SELECTORS.map(|(selector, ..)| async move {
             let path = with_query("/api/v1/services", &[("labelSelector", selector)]);
@@ -108,8 +141,12 @@ impl Connection {
                 Err(failure) if failure.is_forbidden() => return Ok((self.usual_gates(), false)),
                 other => other?,
             };
-            let mut own: Vec<PrometheusService> =
-                list["items"].as_array().into_iter().flatten().filter_map(|service| gate(service, *port, base)).collect();
+            let mut own: Vec<PrometheusService> = list["items"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|service| gate(service, *port, base))
+                .collect();
             own.sort();
             for gate in own {
                 if !found.iter().any(|known| known.name() == gate.name()) {
@@ -129,30 +166,48 @@ impl Connection {
             secure: namespace == "openshift-monitoring",
             base: "",
         };
-        let usual = WELL_KNOWN.iter().map(|(namespace, service, port)| gate(namespace, service, *port));
+        let usual = WELL_KNOWN
+            .iter()
+            .map(|(namespace, service, port)| gate(namespace, service, *port));
         let own = [("prometheus-operated", 9090), ("prometheus-server", 80)];
-        usual.chain(own.into_iter().map(|(service, port)| gate(&self.namespace, service, port))).collect()
+        usual
+            .chain(
+                own.into_iter()
+                    .map(|(service, port)| gate(&self.namespace, service, port)),
+            )
+            .collect()
     }
 
     /// Whether gpuctl looks for the Service even without the right to list Services.
     pub fn is_usual_service(wanted: &PrometheusService) -> bool {
         WELL_KNOWN.iter().any(|(namespace, service, port)| {
             let secure = *namespace == "openshift-monitoring";
-            let usual = PrometheusService { secure, ..PrometheusService::named(namespace, service, *port) };
+            let usual = PrometheusService {
+                secure,
+                ..PrometheusService::named(namespace, service, *port)
+            };
             usual.name() == wanted.name() && usual.proxy_name() == wanted.proxy_name()
         })
     }
 
     /// Reads one Service by its name; `None` if it does not exist or has no port.
-    pub async fn prometheus_service(&self, namespace: &str, name: &str) -> Result<Option<PrometheusService>, Failure> {
-        let found: Option<Value> = self.find(&format!("/api/v1/namespaces/{namespace}/services/{name}")).await?;
+    pub async fn prometheus_service(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<PrometheusService>, Failure> {
+        let found: Option<Value> = self
+            .find(&format!("/api/v1/namespaces/{namespace}/services/{name}"))
+            .await?;
         let has = |labels: &Value, selector: &str| {
             let mut wanted = selector.split(',').filter_map(|one| one.split_once('='));
             wanted.all(|(key, value)| labels[key] == value)
         };
         Ok(found.and_then(|service| {
             let labels = &service["metadata"]["labels"];
-            let by_label = SELECTORS.iter().find(|(selector, ..)| has(labels, selector));
+            let by_label = SELECTORS
+                .iter()
+                .find(|(selector, ..)| has(labels, selector));
             let (port, base) = by_label.map_or((Some(9090), ""), |(_, port, base)| (*port, *base));
             gate(&service, port, base)
         }))
@@ -166,29 +221,59 @@ impl Connection {
         content_type: &str,
         body: Bytes,
     ) -> Result<ProxiedResponse, Failure> {
-        let PrometheusService { namespace, base, .. } = gate;
-        let url = format!("/api/v1/namespaces/{namespace}/services/{}/proxy{base}/{path}", gate.proxy_name());
+        let PrometheusService {
+            namespace, base, ..
+        } = gate;
+        let url = format!(
+            "/api/v1/namespaces/{namespace}/services/{}/proxy{base}/{path}",
+            gate.proxy_name()
+        );
         let reply = self.ask(&url, content_type, body).await?;
         // The API server itself answers so; whoever is behind it has no such object.
-        let is_own = || serde_json::from_slice::<Value>(&reply.body).is_ok_and(|status| status["kind"] == "Status");
+        let is_own = || {
+            serde_json::from_slice::<Value>(&reply.body)
+                .is_ok_and(|status| status["kind"] == "Status")
+        };
         if reply.code >= 400 && is_own() {
             return Err(self.failure(reply.code, &reply.media, &reply.body));
         }
-        Ok(ProxiedResponse { code: reply.code, media: reply.media, body: reply.body })
+        Ok(ProxiedResponse {
+            code: reply.code,
+            media: reply.media,
+            body: reply.body,
+        })
     }
 
     /// Returns a pod behind a Service and its port.
-    pub async fn pod_behind(&self, gate: &PrometheusService) -> Result<Option<(String, u16)>, Failure> {
+    pub async fn pod_behind(
+        &self,
+        gate: &PrometheusService,
+    ) -> Result<Option<(String, u16)>, Failure> {
         let selector = format!("kubernetes.io/service-name={}", gate.service);
-        let path = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", gate.namespace);
-        let slices: Value = self.get(&with_query(&path, &[("labelSelector", &selector)])).await?;
+        let path = format!(
+            "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
+            gate.namespace
+        );
+        let slices: Value = self
+            .get(&with_query(&path, &[("labelSelector", &selector)]))
+            .await?;
         let slices = slices["items"].as_array().into_iter().flatten();
         Ok(slices.into_iter().find_map(|slice| {
-            let ports = slice["ports"].as_array()?.iter().filter_map(|port| u16::try_from(port["port"].as_u64()?).ok());
-            let port = ports.clone().find(|port| *port == gate.port).or_else(|| ports.clone().next())?;
-            let ready = |one: &&Value| one.pointer("/conditions/ready") != Some(&Value::Bool(false));
-            let pod =
-                slice["endpoints"].as_array()?.iter().filter(ready).find_map(|one| one.pointer("/targetRef/name")?.as_str())?;
+            let ports = slice["ports"]
+                .as_array()?
+                .iter()
+                .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok());
+            let port = ports
+                .clone()
+                .find(|port| *port == gate.port)
+                .or_else(|| ports.clone().next())?;
+            let ready =
+                |one: &&Value| one.pointer("/conditions/ready") != Some(&Value::Bool(false));
+            let pod = slice["endpoints"]
+                .as_array()?
+                .iter()
+                .filter(ready)
+                .find_map(|one| one.pointer("/targetRef/name")?.as_str())?;
             is_segment(pod).then(|| (pod.to_owned(), port))
         }))
     }
@@ -201,7 +286,10 @@ impl Connection {
         port: u16,
         call: impl AsyncFnOnce(String) -> T,
     ) -> Result<T, Failure> {
-        let broken = |error: std::io::Error| Failure::Unreachable { server: self.server.clone(), cause: error.to_string() };
+        let broken = |error: std::io::Error| Failure::Unreachable {
+            server: self.server.clone(),
+            cause: error.to_string(),
+        };
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(broken)?;
         let address = listener.local_addr().map_err(broken)?;
         let carrying = std::pin::pin!(self.carry_to(&listener, namespace, pod, port));
@@ -214,14 +302,21 @@ impl Connection {
 }
 
 fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<PrometheusService> {
-    let text = |pointer: &str| service.pointer(pointer).and_then(Value::as_str).map(ToOwned::to_owned);
+    let text = |pointer: &str| {
+        service
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .map(ToOwned::to_owned)
+    };
     let ports: Vec<u16> = service
         .pointer("/spec/ports")?
         .as_array()?
         .iter()
         .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok())
         .collect();
-    let open = port.filter(|port| ports.contains(port)).or_else(|| ports.first().copied())?;
+    let open = port
+        .filter(|port| ports.contains(port))
+        .or_else(|| ports.first().copied())?;
     let secure = speaks_https(service, open);
     Some(PrometheusService {
         namespace: text("/metadata/namespace")?,
@@ -232,13 +327,27 @@ fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<Promet
     })
 }
 
-/// Returns true for a port that says so by its name or protocol, and for a Service whose certificate OpenShift makes.
+/// Returns true for a port that says so by its name or protocol, and for a Service whose
+/// certificate OpenShift makes.
 fn speaks_https(service: &Value, open: u16) -> bool {
-    let of_port = service.pointer("/spec/ports").and_then(Value::as_array).into_iter().flatten();
-    let port = of_port.into_iter().find(|port| port["port"].as_u64() == Some(open.into()));
-    let says =
-        |key: &str| port.and_then(|port| port[key].as_str()).is_some_and(|text| text == "https" || text.starts_with("https-"));
-    let annotations = service.pointer("/metadata/annotations").and_then(Value::as_object);
-    let certified = annotations.is_some_and(|all| all.keys().any(|key| key.ends_with("openshift.io/serving-cert-secret-name")));
+    let of_port = service
+        .pointer("/spec/ports")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let port = of_port
+        .into_iter()
+        .find(|port| port["port"].as_u64() == Some(open.into()));
+    let says = |key: &str| {
+        port.and_then(|port| port[key].as_str())
+            .is_some_and(|text| text == "https" || text.starts_with("https-"))
+    };
+    let annotations = service
+        .pointer("/metadata/annotations")
+        .and_then(Value::as_object);
+    let certified = annotations.is_some_and(|all| {
+        all.keys()
+            .any(|key| key.ends_with("openshift.io/serving-cert-secret-name"))
+    });
     says("name") || says("appProtocol") || certified
 }

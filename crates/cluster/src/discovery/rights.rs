@@ -13,10 +13,18 @@ use gpuctl_core::model::contract::rights::{Right, RightScope};
 const AT_ONCE: usize = 16;
 
 impl Connection {
-    /// Returns the answer to each right. `namespace` is where those of a namespace are asked for; `None` asks for all namespaces.
-    pub async fn may(&self, rights: &BTreeSet<Right>, namespace: Option<&str>) -> Result<BTreeMap<Right, bool>, Failure> {
+    /// Returns the answer to each right. `namespace` is where those of a namespace are asked for;
+    /// `None` asks for all namespaces.
+    pub async fn may(
+        &self,
+        rights: &BTreeSet<Right>,
+        namespace: Option<&str>,
+    ) -> Result<BTreeMap<Right, bool>, Failure> {
         let ask = |right: Right| async move {
-            let (resource, subresource) = right.resource.split_once('/').unwrap_or((right.resource, ""));
+            let (resource, subresource) = right
+                .resource
+                .split_once('/')
+                .unwrap_or((right.resource, ""));
             let namespace = match right.place {
                 RightScope::Namespace => namespace.unwrap_or_default(),
                 RightScope::Home => HOME,
@@ -29,16 +37,34 @@ impl Connection {
                 "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
                 "spec": {"resourceAttributes": attributes},
             });
-            let answer = self.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review, false).await?;
-            Ok((right, answer.pointer("/status/allowed").and_then(Value::as_bool).unwrap_or(false)))
+            let answer = self
+                .post(
+                    "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                    &review,
+                    false,
+                )
+                .await?;
+            Ok((
+                right,
+                answer
+                    .pointer("/status/allowed")
+                    .and_then(Value::as_bool)
+                    .unwrap_or(false),
+            ))
         };
-        stream::iter(rights.iter().copied().map(ask)).buffer_unordered(AT_ONCE).try_collect().await
+        stream::iter(rights.iter().copied().map(ask))
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
     }
 
     /// Whether a namespace exists. Returns true without the right to read it, so that a role keeps
     /// its rules.
     pub async fn has_namespace(&self, name: &str) -> Result<bool, Failure> {
-        match self.find::<Value>(&format!("/api/v1/namespaces/{name}")).await {
+        match self
+            .find::<Value>(&format!("/api/v1/namespaces/{name}"))
+            .await
+        {
             Err(failure) if failure.is_forbidden() => Ok(true),
             other => other.map(|found| found.is_some()),
         }
@@ -48,6 +74,8 @@ impl Connection {
     pub async fn groups(&self) -> Result<BTreeSet<String>, Failure> {
         let groups: Value = self.get("/apis").await?;
         let names = groups["groups"].as_array().into_iter().flatten();
-        Ok(names.filter_map(|group| group["name"].as_str().map(ToOwned::to_owned)).collect())
+        Ok(names
+            .filter_map(|group| group["name"].as_str().map(ToOwned::to_owned))
+            .collect())
     }
 }

@@ -1,5 +1,5 @@
-//! Computes the free resources of nodes, which jobs hold them and which pods wait, from one list of the pods that have not ended. It
-//! also computes what a pod that is not created yet requests.
+//! Computes the free resources of nodes, which jobs hold them and which pods wait, from one list of
+//! the pods that have not ended. It also computes what a pod that is not created yet requests.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::Value;
@@ -15,21 +15,35 @@ use gpuctl_core::model::counting::capacity::Amounts;
 /// Returns what the scheduler counts for a pod; nothing when the pod cannot be read.
 pub fn requests(pod: &Value) -> Amounts {
     let text = pod["spec"].to_string();
-    serde_json::from_str::<PodSpec<'_>>(&text).map(|spec| spec.amounts()).unwrap_or_default()
+    serde_json::from_str::<PodSpec<'_>>(&text)
+        .map(|spec| spec.amounts())
+        .unwrap_or_default()
 }
 
 impl Connection {
-    /// Returns the priority of a class and whether its pods preempt others; `None` where it is not there or may not be read.
+    /// Returns the priority of a class and whether its pods preempt others; `None` where it is not
+    /// there or may not be read.
     pub async fn priority_class(&self, name: &str) -> Result<Option<PriorityClass>, Failure> {
-        let found = self.find_in::<PriorityClass>("/apis/scheduling.k8s.io/v1/priorityclasses", name).await;
+        let found = self
+            .find_in::<PriorityClass>("/apis/scheduling.k8s.io/v1/priorityclasses", name)
+            .await;
         unless_forbidden(found).map(Option::flatten)
     }
 
     /// Returns the room on `nodes`. `None` when the user may not see all pods.
     pub async fn room(&self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
-        let free = nodes.iter().map(|node| (node.name.clone(), node.now())).collect();
-        let mut room = Room { free, ..Room::default() };
-        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
+        let free = nodes
+            .iter()
+            .map(|node| (node.name.clone(), node.now()))
+            .collect();
+        let mut room = Room {
+            free,
+            ..Room::default()
+        };
+        let unfinished = [(
+            "fieldSelector",
+            "status.phase!=Succeeded,status.phase!=Failed",
+        )];
         let listed = self
             .list("/api/v1/pods", &unfinished, |page| {
                 let page: ListPage<WirePod<'_>> = page.objects()?;
@@ -49,19 +63,37 @@ impl Connection {
 fn take(room: &mut Room, pod: &WirePod<'_>) {
     let job = pod.metadata.labels.get(JOB).map(String::as_str);
     let owner = job.or_else(|| pod.metadata.controller().map(|owner| owner.name.as_str()));
-    let holder = format!("{}/{}", pod.metadata.namespace, owner.unwrap_or(pod.metadata.name.as_ref()));
+    let holder = format!(
+        "{}/{}",
+        pod.metadata.namespace,
+        owner.unwrap_or(pod.metadata.name.as_ref())
+    );
     let devices = pod.spec.devices();
     let node = pod.spec.node_name.as_ref();
     if node.is_empty() {
-        let nominated = Some(pod.status.nominated_node_name.to_string()).filter(|node| !node.is_empty());
+        let nominated =
+            Some(pod.status.nominated_node_name.to_string()).filter(|node| !node.is_empty());
         let mut selector = pod.spec.node_selector.clone();
         // A job of ours asks for its pool by affinity.
-        selector.extend(pod.metadata.labels.get(POOL_LABEL).map(|pool| (POOL_LABEL.to_owned(), pool.clone())));
+        selector.extend(
+            pod.metadata
+                .labels
+                .get(POOL_LABEL)
+                .map(|pool| (POOL_LABEL.to_owned(), pool.clone())),
+        );
         let devices = devices.max(pod.spec.resource_claims.len() as u64);
-        room.waiting.push(WaitingPod { holder, priority: pod.spec.priority, devices, nominated, selector });
+        room.waiting.push(WaitingPod {
+            holder,
+            priority: pod.spec.priority,
+            devices,
+            nominated,
+            selector,
+        });
         return;
     }
-    let Some(free) = room.free.get_mut(node) else { return };
+    let Some(free) = room.free.get_mut(node) else {
+        return;
+    };
     let amounts = pod.spec.amounts();
     for (resource, amount) in &amounts {
         if let Some(left) = free.get_mut(resource) {
@@ -69,20 +101,36 @@ fn take(room: &mut Room, pod: &WirePod<'_>) {
         }
     }
     if devices > 0 {
-        *room.held.entry(node.to_owned()).or_default().entry(holder.clone()).or_default() += devices;
+        *room
+            .held
+            .entry(node.to_owned())
+            .or_default()
+            .entry(holder.clone())
+            .or_default() += devices;
     }
     // What is ending gives way to nobody.
     if pod.metadata.deletion_timestamp.is_none() {
-        room.placed.entry(node.to_owned()).or_default().push(PlacedPod {
-            holder: holder.clone(),
-            priority: pod.spec.priority,
-            devices,
-            amounts: amounts.clone(),
-            started_at: pod.status.start_time,
-        });
+        room.placed
+            .entry(node.to_owned())
+            .or_default()
+            .push(PlacedPod {
+                holder: holder.clone(),
+                priority: pod.spec.priority,
+                devices,
+                amounts: amounts.clone(),
+                started_at: pod.status.start_time,
+            });
     }
-    let machine = room.machine.entry(node.to_owned()).or_default().entry(holder).or_default();
-    for (resource, amount) in amounts.into_iter().filter(|(resource, _)| MACHINE.contains(&resource.as_str())) {
+    let machine = room
+        .machine
+        .entry(node.to_owned())
+        .or_default()
+        .entry(holder)
+        .or_default();
+    for (resource, amount) in amounts
+        .into_iter()
+        .filter(|(resource, _)| MACHINE.contains(&resource.as_str()))
+    {
         *machine.entry(resource).or_default() += amount;
     }
 }
@@ -91,9 +139,18 @@ impl PodSpec<'_> {
     /// Returns everything that the scheduler counts for this pod, in thousandths.
     fn amounts(&self) -> Amounts {
         let total = self.total();
-        let extended = total.extended.into_iter().map(|(resource, amount)| (resource, i128::from(amount) * 1000));
-        let machine = MACHINE.into_iter().map(|resource| (resource.to_owned(), i128::from(self.of_node(resource))));
+        let extended = total
+            .extended
+            .into_iter()
+            .map(|(resource, amount)| (resource, i128::from(amount) * 1000));
+        let machine = MACHINE
+            .into_iter()
+            .map(|resource| (resource.to_owned(), i128::from(self.of_node(resource))));
         let pod = ("pods".to_owned(), 1000);
-        extended.chain(machine).chain([pod]).filter(|(_, amount)| *amount > 0).collect()
+        extended
+            .chain(machine)
+            .chain([pod])
+            .filter(|(_, amount)| *amount > 0)
+            .collect()
     }
 }

@@ -1,4 +1,5 @@
-//! Reads devices of dynamic resource allocation: what drivers offer in slices, and which claims have them.
+//! Reads devices of dynamic resource allocation: what drivers offer in slices, and which claims
+//! have them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,13 +18,21 @@ pub(crate) struct Claimed {
 }
 
 impl Connection {
-    /// Objects of dynamic resource allocation; none where the API is not served, `None` where they may not be read. Servers before
-    /// Kubernetes 1.34 have beta versions only.
+    /// Objects of dynamic resource allocation; none where the API is not served, `None` where they
+    /// may not be read. Servers before Kubernetes 1.34 have beta versions only.
     pub(crate) async fn optional(&self, plural: &str) -> Result<Option<Claimed>, Failure> {
         for version in ["v1", "v1beta2", "v1beta1"] {
-            match self.optional_of(&format!("/apis/resource.k8s.io/{version}/{plural}")).await {
+            match self
+                .optional_of(&format!("/apis/resource.k8s.io/{version}/{plural}"))
+                .await
+            {
                 Err(failure) if failure.is_not_found() => {}
-                other => return Ok(other?.map(|items| Claimed { api: version, items })),
+                other => {
+                    return Ok(other?.map(|items| Claimed {
+                        api: version,
+                        items,
+                    }));
+                }
             }
         }
         Ok(Some(Claimed::default()))
@@ -58,37 +67,72 @@ impl Connection {
 /// Returns the whole devices that may be claimed, by node.
 pub(crate) fn claimable(slices: &Claimed) -> HashMap<String, Vec<ClaimableDevices>> {
     let mut counted: BTreeMap<(String, String, Option<String>), u64> = BTreeMap::new();
-    for device in devices(&slices.items, None).into_iter().filter(|one| one.profile.is_none() && one.taint.is_none()) {
-        *counted.entry((device.node, device.driver, device.product)).or_default() += 1;
+    for device in devices(&slices.items, None)
+        .into_iter()
+        .filter(|one| one.profile.is_none() && one.taint.is_none())
+    {
+        *counted
+            .entry((device.node, device.driver, device.product))
+            .or_default() += 1;
     }
     let mut found: HashMap<String, Vec<ClaimableDevices>> = HashMap::new();
     for ((node, driver, product), count) in counted {
-        found.entry(node).or_default().push(ClaimableDevices { driver, product, count, api: slices.api.to_owned() });
+        found.entry(node).or_default().push(ClaimableDevices {
+            driver,
+            product,
+            count,
+            api: slices.api.to_owned(),
+        });
     }
     found
 }
 
-/// Devices of the slices that a node offers, with the claims that have them. A claim of an administrator shares a device
-/// without taking it.
+/// Devices of the slices that a node offers, with the claims that have them. A claim of an
+/// administrator shares a device without taking it.
 pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device> {
     type Key = (String, String, String);
-    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |value: &Value, pointer: &str| {
+        value
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     let mut held: HashMap<Key, Vec<(String, String)>> = HashMap::new();
     for claim in claims.unwrap_or_default() {
         let namespace = text(claim, "/metadata/namespace");
-        let pods = claim.pointer("/status/reservedFor").and_then(Value::as_array).into_iter().flatten();
-        let pods: Vec<(String, String)> =
-            pods.filter(|user| user["resource"] == "pods").map(|user| (namespace.clone(), text(user, "/name"))).collect();
-        let results = claim.pointer("/status/allocation/devices/results").and_then(Value::as_array).into_iter().flatten();
+        let pods = claim
+            .pointer("/status/reservedFor")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        let pods: Vec<(String, String)> = pods
+            .filter(|user| user["resource"] == "pods")
+            .map(|user| (namespace.clone(), text(user, "/name")))
+            .collect();
+        let results = claim
+            .pointer("/status/allocation/devices/results")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         for result in results.filter(|result| result["adminAccess"] != true) {
-            let key = (text(result, "/driver"), text(result, "/pool"), text(result, "/device"));
+            let key = (
+                text(result, "/driver"),
+                text(result, "/pool"),
+                text(result, "/device"),
+            );
             held.entry(key).or_default().extend(pods.clone());
         }
     }
     let mut found = Vec::new();
     // A pool that is being replaced shows old slices beside new ones.
     let mut newest: HashMap<(String, String), i64> = HashMap::new();
-    let generation = |slice: &Value| slice.pointer("/spec/pool/generation").and_then(Value::as_i64).unwrap_or(0);
+    let generation = |slice: &Value| {
+        slice
+            .pointer("/spec/pool/generation")
+            .and_then(Value::as_i64)
+            .unwrap_or(0)
+    };
     for slice in slices {
         let key = (text(slice, "/spec/driver"), text(slice, "/spec/pool/name"));
         let known = newest.entry(key).or_insert(0);
@@ -97,25 +141,42 @@ pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device>
     for slice in slices {
         let (driver, pool) = (text(slice, "/spec/driver"), text(slice, "/spec/pool/name"));
         let node = text(slice, "/spec/nodeName");
-        if !driver.starts_with("gpu.") || node.is_empty() || newest[&(driver.clone(), pool.clone())] != generation(slice) {
+        if !driver.starts_with("gpu.")
+            || node.is_empty()
+            || newest[&(driver.clone(), pool.clone())] != generation(slice)
+        {
             continue;
         }
-        for device in slice.pointer("/spec/devices").and_then(Value::as_array).into_iter().flatten() {
+        for device in slice
+            .pointer("/spec/devices")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             let attribute = |name: &str| {
                 // The first beta version has them one level down.
-                let attributes = device["attributes"].as_object().or_else(|| device["basic"]["attributes"].as_object())?;
-                let value = attributes.get(name).or_else(|| attributes.get(&format!("{driver}/{name}")))?;
+                let attributes = device["attributes"]
+                    .as_object()
+                    .or_else(|| device["basic"]["attributes"].as_object())?;
+                let value = attributes
+                    .get(name)
+                    .or_else(|| attributes.get(&format!("{driver}/{name}")))?;
                 value["string"].as_str().map(ToOwned::to_owned)
             };
             let name = text(device, "/name");
-            let taints = device["taints"].as_array().or_else(|| device["basic"]["taints"].as_array());
-            let taint =
-                taints.into_iter().flatten().find(|taint| taint["effect"] == "NoSchedule" || taint["effect"] == "NoExecute");
+            let taints = device["taints"]
+                .as_array()
+                .or_else(|| device["basic"]["taints"].as_array());
+            let taint = taints
+                .into_iter()
+                .flatten()
+                .find(|taint| taint["effect"] == "NoSchedule" || taint["effect"] == "NoExecute");
             found.push(Device {
                 node: node.clone(),
                 driver: driver.clone(),
                 taint: taint.map(|taint| text(taint, "/key")),
-                profile: attribute("profile").filter(|_| attribute("type").as_deref() == Some("mig")),
+                profile: attribute("profile")
+                    .filter(|_| attribute("type").as_deref() == Some("mig")),
                 product: attribute("productName"),
                 held_by: held.get(&(driver.clone(), pool.clone(), name)).cloned(),
                 known: claims.is_some(),
@@ -132,13 +193,21 @@ mod tests {
 
     #[test]
     fn devices_are_read_from_the_first_beta_version_too() {
-        let attributes = json!({"type": {"string": "gpu"}, "productName": {"string": "NVIDIA A100"}});
+        let attributes =
+            json!({"type": {"string": "gpu"}, "productName": {"string": "NVIDIA A100"}});
         let slice = |device: Value| json!({"spec": {"driver": "gpu.nvidia.com", "nodeName": "n", "pool": {"name": "n", "generation": 1}, "devices": [device]}});
-        for device in
-            [json!({"name": "gpu-0", "attributes": attributes}), json!({"name": "gpu-0", "basic": {"attributes": attributes}})]
-        {
+        for device in [
+            json!({"name": "gpu-0", "attributes": attributes}),
+            json!({"name": "gpu-0", "basic": {"attributes": attributes}}),
+        ] {
             let found = devices(&[slice(device)], Some(&[]));
-            assert_eq!(found.iter().map(|one| one.product.as_deref()).collect::<Vec<_>>(), [Some("NVIDIA A100")]);
+            assert_eq!(
+                found
+                    .iter()
+                    .map(|one| one.product.as_deref())
+                    .collect::<Vec<_>>(),
+                [Some("NVIDIA A100")]
+            );
         }
     }
 }

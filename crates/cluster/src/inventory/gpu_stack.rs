@@ -1,5 +1,5 @@
-//! Lists the pods of GPU operators: driver, toolkit, device plugin, feature discovery, exporter. They are told by the labels of NVIDIA's and
-//! AMD's charts.
+//! Lists the pods of GPU operators: driver, toolkit, device plugin, feature discovery, exporter.
+//! They are told by the labels of NVIDIA's and AMD's charts.
 
 use futures::future::join;
 
@@ -7,8 +7,8 @@ use crate::transport::decode::{Condition, ListPage, WirePod};
 use crate::{Connection, Failure};
 use gpuctl_core::model::facts::gpu_stack::{StackLink, StackPod};
 
-/// Labels of the pods and what they are. Sources: NVIDIA/gpu-operator assets, NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter,
-/// ROCm/gpu-operator and ROCm/k8s-device-plugin.
+/// Labels of the pods and what they are. Sources: NVIDIA/gpu-operator assets,
+/// NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator and ROCm/k8s-device-plugin.
 const PROGRAMS: [(&str, StackLink); 11] = [
     ("nvidia-driver-daemonset", StackLink::Driver),
     ("nvidia-container-toolkit-daemonset", StackLink::Toolkit),
@@ -31,7 +31,9 @@ impl Connection {
         let (app, name) = join(app, name).await;
         let mut pods = app?;
         for pod in name? {
-            if pods.iter().all(|known: &StackPod| (&known.namespace, &known.name) != (&pod.namespace, &pod.name)) {
+            if pods.iter().all(|known: &StackPod| {
+                (&known.namespace, &known.name) != (&pod.namespace, &pod.name)
+            }) {
                 pods.push(pod);
             }
         }
@@ -47,11 +49,17 @@ impl Connection {
             pods.extend(page.items.iter().map(|pod| {
                 let program = pod.metadata.labels.get(label);
                 StackPod {
-                    link: program.and_then(|name| PROGRAMS.iter().find(|(known, _)| known == name)).map(|(_, link)| *link),
+                    link: program
+                        .and_then(|name| PROGRAMS.iter().find(|(known, _)| known == name))
+                        .map(|(_, link)| *link),
                     namespace: pod.metadata.namespace.to_string(),
                     name: pod.metadata.name.to_string(),
                     node: pod.spec.node_name.to_string(),
-                    ready: pod.status.conditions.iter().any(|condition| condition.kind == "Ready" && Condition::holds(condition)),
+                    ready: pod
+                        .status
+                        .conditions
+                        .iter()
+                        .any(|condition| condition.kind == "Ready" && Condition::holds(condition)),
                     trouble: pod.status.trouble(),
                 }
             }));

@@ -17,7 +17,8 @@ use gpuctl_core::model::values::left_out;
 use gpuctl_core::model::values::left_out::LeftOut;
 use gpuctl_core::model::{Consumer, MachineRequests};
 
-/// A pod as far as it takes something away from its node. There are more of these than of anything else, so nothing more is read.
+/// A pod as far as it takes something away from its node. There are more of these than of anything
+/// else, so nothing more is read.
 #[derive(Deserialize)]
 pub(crate) struct HeldPod<'a> {
     #[serde(borrow, default)]
@@ -59,10 +60,13 @@ struct HeldState {
 }
 
 impl HeldStatus<'_> {
-    /// When the last of its containers began that run; `None` while one of them does not. A pod has its devices while it
-    /// pulls its image, and does nothing with them.
+    /// When the last of its containers began that run; `None` while one of them does not. A pod has
+    /// its devices while it pulls its image, and does nothing with them.
     fn runs_since(&self) -> Option<Timestamp> {
-        let starts = self.container_statuses.iter().map(|status| status.state.running.as_ref()?.started_at);
+        let starts = self
+            .container_statuses
+            .iter()
+            .map(|status| status.state.running.as_ref()?.started_at);
         let starts: Option<Vec<Timestamp>> = starts.collect();
         starts?.into_iter().max()
     }
@@ -93,7 +97,9 @@ impl<'de> Deserialize<'de> for JobLabels {
                 let mut found = JobLabels::default();
                 while let Some(Text(key)) = labels.next_key()? {
                     match &*key {
-                        MANAGED_BY => found.is_ours = labels.next_value::<Text<'de>>()?.0 == MANAGED_BY_US,
+                        MANAGED_BY => {
+                            found.is_ours = labels.next_value::<Text<'de>>()?.0 == MANAGED_BY_US;
+                        }
                         JOB => found.job = Some(labels.next_value::<Text<'de>>()?.0.into_owned()),
                         _ => drop(labels.next_value::<IgnoredAny>()?),
                     }
@@ -110,7 +116,8 @@ impl<'de> Deserialize<'de> for JobLabels {
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Makes consumers of pods as they arrive. What many have in common is kept once: their namespaces, nodes, jobs, and what they ask for.
+/// Makes consumers of pods as they arrive. What many have in common is kept once: their namespaces,
+/// nodes, jobs, and what they ask for.
 #[derive(Default)]
 pub(crate) struct ConsumerReader {
     texts: SharedTexts,
@@ -126,23 +133,40 @@ impl ConsumerReader {
 
     /// Returns those that have not ended: an ended one holds nothing.
     pub(crate) fn living(&mut self, pods: &[HeldPod<'_>]) -> Vec<Consumer> {
-        let has_ended = |pod: &HeldPod<'_>| matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed");
-        pods.iter().filter(|pod| !has_ended(pod)).map(|pod| self.consumer(pod)).collect()
+        let has_ended =
+            |pod: &HeldPod<'_>| matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed");
+        pods.iter()
+            .filter(|pod| !has_ended(pod))
+            .map(|pod| self.consumer(pod))
+            .collect()
     }
 
     fn consumer(&mut self, pod: &HeldPod<'_>) -> Consumer {
         let labels = &pod.metadata.labels;
-        let job = labels.job.as_ref().filter(|_| labels.is_ours).map(|job| self.texts.of(job));
-        let node = Some(&*pod.spec.node_name).filter(|node| !node.is_empty()).map(|node| self.texts.of(node));
+        let job = labels
+            .job
+            .as_ref()
+            .filter(|_| labels.is_ours)
+            .map(|job| self.texts.of(job));
+        let node = Some(&*pod.spec.node_name)
+            .filter(|node| !node.is_empty())
+            .map(|node| self.texts.of(node));
         let total = pod.spec.total();
         if total.is_absurd {
-            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", pod.metadata.namespace, pod.metadata.name));
+            left_out::note(
+                LeftOut::AbsurdRequest,
+                format!("{}/{}", pod.metadata.namespace, pod.metadata.name),
+            );
         }
-        let devices = self.devices.get(&total.extended).cloned().unwrap_or_else(|| {
-            let devices = Rc::new(total.extended);
-            self.devices.insert(Rc::clone(&devices));
-            devices
-        });
+        let devices = self
+            .devices
+            .get(&total.extended)
+            .cloned()
+            .unwrap_or_else(|| {
+                let devices = Rc::new(total.extended);
+                self.devices.insert(Rc::clone(&devices));
+                devices
+            });
         Consumer {
             namespace: self.texts.of(&pod.metadata.namespace),
             name: pod.metadata.name.as_ref().into(),
@@ -151,7 +175,10 @@ impl ConsumerReader {
             job,
             devices,
             asks_for_devices: pod.spec.asks_for_devices(),
-            requests: MachineRequests { cpu_milli: total.cpu_milli, memory_bytes: total.memory_bytes },
+            requests: MachineRequests {
+                cpu_milli: total.cpu_milli,
+                memory_bytes: total.memory_bytes,
+            },
         }
     }
 }
@@ -165,9 +192,12 @@ mod tests {
         let json = r#"{"items":[{"metadata":{"name":"p","namespace":"n","labels":{"app":"x\u0041","app.kubernetes.io/managed-by":"gpuctl","gpuctl/job":"j"}}},
             {"metadata":{"labels":{"gpuctl/job":"j"}}},{"metadata":{"labels":null}},{},{"status":{"phase":"Failed"}}]}"#;
         let page: ListPage<HeldPod<'_>> = serde_json::from_str(json).unwrap();
-        let value: serde_json::Value = serde_json::from_str(&json.replace("\"labels\":null", "\"name\":\"q\"")).unwrap();
-        let (message, bytes) = crate::transport::protobuf::encode::encoded_list("/api/v1/pods", &value);
-        let other: ListPage<HeldPod<'_>> = crate::transport::protobuf::decode(&bytes, message).unwrap();
+        let value: serde_json::Value =
+            serde_json::from_str(&json.replace("\"labels\":null", "\"name\":\"q\"")).unwrap();
+        let (message, bytes) =
+            crate::transport::protobuf::encode::encoded_list("/api/v1/pods", &value);
+        let other: ListPage<HeldPod<'_>> =
+            crate::transport::protobuf::decode(&bytes, message).unwrap();
         for page in [page, other] {
             let living = ConsumerReader::default().living(&page.items);
             let jobs: Vec<_> = living.into_iter().map(|pod| pod.job).collect();

@@ -1,4 +1,5 @@
-//! Writes labels of nodes, and the taint of a pool, by merge patch against the version that was read, so that two writers at once lose nothing.
+//! Writes labels of nodes, and the taint of a pool, by merge patch against the version that was
+//! read, so that two writers at once lose nothing.
 //!
 //! Note: a server-side apply of one label would remove the other labels of its manager.
 
@@ -46,7 +47,9 @@ impl Connection {
         over: LabelOverwrite<'_>,
     ) -> Result<Labelling, Failure> {
         for _ in 0..TRIES {
-            let Some((host, version)) = self.host(node).await? else { return Ok(Labelling::NoNode) };
+            let Some((host, version)) = self.host(node).await? else {
+                return Ok(Labelling::NoNode);
+            };
             let there = host.node.labels.get(key).map(String::as_str);
             match (there, value) {
                 (None, None) => return Ok(Labelling::NoLabel),
@@ -64,27 +67,45 @@ impl Connection {
         Err(contended(node))
     }
 
-    /// Takes the taint of pool `from` away from a node, and gives it that of pool `to`. Every other taint stays. False when there is no
-    /// such node.
-    pub async fn set_pool_taint(&self, node: &str, from: Option<&str>, to: Option<&str>) -> Result<bool, Failure> {
+    /// Takes the taint of pool `from` away from a node, and gives it that of pool `to`. Every other
+    /// taint stays. False when there is no such node.
+    pub async fn set_pool_taint(
+        &self,
+        node: &str,
+        from: Option<&str>,
+        to: Option<&str>,
+    ) -> Result<bool, Failure> {
         let path = format!("/api/v1/nodes/{node}");
         for _ in 0..TRIES {
-            let Some(host) = self.find_in::<Value>("/api/v1/nodes", node).await? else { return Ok(false) };
-            let there = host.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
+            let Some(host) = self.find_in::<Value>("/api/v1/nodes", node).await? else {
+                return Ok(false);
+            };
+            let there = host
+                .pointer("/spec/taints")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default();
             let of_pool = |taint: &Value, pool: Option<&str>| {
-                taint["key"] == POOL_LABEL && taint["effect"] == "NoSchedule" && taint["value"].as_str() == pool
+                taint["key"] == POOL_LABEL
+                    && taint["effect"] == "NoSchedule"
+                    && taint["value"].as_str() == pool
             };
             let mut taints: Vec<Value> = there
                 .iter()
-                .filter(|taint| !(from.is_some() && of_pool(taint, from) || to.is_some() && of_pool(taint, to)))
+                .filter(|taint| {
+                    !(from.is_some() && of_pool(taint, from) || to.is_some() && of_pool(taint, to))
+                })
                 .cloned()
                 .collect();
-            taints.extend(to.map(|pool| json!({"key": POOL_LABEL, "value": pool, "effect": "NoSchedule"})));
+            taints.extend(
+                to.map(|pool| json!({"key": POOL_LABEL, "value": pool, "effect": "NoSchedule"})),
+            );
             if taints == there {
                 return Ok(true);
             }
             let version = &host["metadata"]["resourceVersion"];
-            let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
+            let patch =
+                json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
             match self.merge_patch(&path, &patch).await {
                 Err(failure) if failure.code() == Some(409) => {}
                 other => return other.map(|_| true),
@@ -94,10 +115,20 @@ impl Connection {
     }
 
     /// Writes labels of a node as it was at `version`; a 409 says that it has changed since.
-    pub(crate) async fn patch_labels(&self, node: &str, version: &str, labels: &[(&str, Option<&str>)]) -> Result<(), Failure> {
-        let labels: Value =
-            labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>().into();
+    pub(crate) async fn patch_labels(
+        &self,
+        node: &str,
+        version: &str,
+        labels: &[(&str, Option<&str>)],
+    ) -> Result<(), Failure> {
+        let labels: Value = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), json!(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
         let patch = json!({"metadata": {"resourceVersion": version, "labels": labels}});
-        self.merge_patch(&format!("/api/v1/nodes/{node}"), &patch).await.map(|_| ())
+        self.merge_patch(&format!("/api/v1/nodes/{node}"), &patch)
+            .await
+            .map(|_| ())
     }
 }

@@ -61,19 +61,32 @@ impl Connection {
     pub async fn nodes(&self) -> Result<Nodes, Failure> {
         match self.described_nodes().await {
             Ok(nodes) => Ok(Nodes::Listed(nodes)),
-            Err(failure) if failure.is_forbidden() => Ok(self.published_nodes().await.map_or(Nodes::Hidden, Nodes::Published)),
+            Err(failure) if failure.is_forbidden() => Ok(self
+                .published_nodes()
+                .await
+                .map_or(Nodes::Hidden, Nodes::Published)),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Returns all nodes with the label that tells their type here, and with devices that may be claimed.
+    /// Returns all nodes with the label that tells their type here, and with devices that may be
+    /// claimed.
     pub(crate) async fn described_nodes(&self) -> Result<Vec<Node>, Failure> {
-        let (listed, labels, slices) = join3(self.listed_nodes(), self.gpu_type_labels(), self.optional("resourceslices")).await;
+        let (listed, labels, slices) = join3(
+            self.listed_nodes(),
+            self.gpu_type_labels(),
+            self.optional("resourceslices"),
+        )
+        .await;
         let mut nodes = listed?;
-        nodes.iter_mut().for_each(|node| note_type_label(node, &labels));
+        nodes
+            .iter_mut()
+            .for_each(|node| note_type_label(node, &labels));
         // Without the right to see them, devices are what plugins offer.
         let mut devices = slices?.map(|slices| claimable(&slices)).unwrap_or_default();
-        nodes.iter_mut().for_each(|node| node.claimable = devices.remove(&node.name).unwrap_or_default());
+        nodes
+            .iter_mut()
+            .for_each(|node| node.claimable = devices.remove(&node.name).unwrap_or_default());
         Ok(nodes)
     }
 
@@ -109,8 +122,15 @@ impl NodeSpec<'_> {
 /// What every pod takes of a node beside devices.
 pub(crate) const MACHINE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-fn picked(amounts: &BTreeMap<String, String>, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
-    amounts.iter().filter(|(key, _)| wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+fn picked(
+    amounts: &BTreeMap<String, String>,
+    wanted: impl Fn(&str) -> bool,
+) -> BTreeMap<String, String> {
+    amounts
+        .iter()
+        .filter(|(key, _)| wanted(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 impl WireNode<'_> {
@@ -128,7 +148,9 @@ impl WireNode<'_> {
                 .collect(),
             allocatable: picked(&self.status.allocatable, |key| key.contains('/')),
             capacity: picked(&self.status.capacity, |key| key.contains('/')),
-            machine: picked(&self.status.allocatable, |key| MACHINE.contains(&key) || key == "pods"),
+            machine: picked(&self.status.allocatable, |key| {
+                MACHINE.contains(&key) || key == "pods"
+            }),
             taints: self.spec.taints(),
             schedulable: !self.spec.unschedulable,
             site_type_label: None,

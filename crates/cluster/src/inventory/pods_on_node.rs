@@ -28,12 +28,17 @@ impl Connection {
         self.list_whole("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
             let page: ListPage<&RawValue> = page.decode()?;
             for item in page.items {
-                let decoded = serde_json::from_str::<WirePod<'_>>(item.get()).ok().zip(serde_json::from_str(item.get()).ok());
+                let decoded = serde_json::from_str::<WirePod<'_>>(item.get())
+                    .ok()
+                    .zip(serde_json::from_str(item.get()).ok());
                 let Some((pod, mut whole)): Option<(_, Value)> = decoded else {
                     left_out::note(LeftOut::Unreadable, format!("a pod on node {node}"));
                     continue;
                 };
-                let stays = pod.metadata.controller().is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
+                let stays = pod
+                    .metadata
+                    .controller()
+                    .is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
                 if !stays {
                     found.push(PodOnNode {
                         namespace: pod.metadata.namespace.to_string(),

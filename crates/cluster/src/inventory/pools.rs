@@ -1,4 +1,5 @@
-//! Reads and writes pool definitions against the version that was read, and the published facts beside them.
+//! Reads and writes pool definitions against the version that was read, and the published facts
+//! beside them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,9 @@ use crate::write::apply::Deletion;
 use crate::{Connection, Failure};
 use gpuctl_core::model::PoolDefinition;
 use gpuctl_core::model::contract::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, PRIVATE};
-use gpuctl_manifest::render::{FACTS_POOLS, Object, POOL_KIND, definition, facts, home, reader_rules, reads_everything};
+use gpuctl_manifest::render::{
+    FACTS_POOLS, Object, POOL_KIND, definition, facts, home, reader_rules, reads_everything,
+};
 
 /// A definition and the version of its object.
 #[derive(Clone, Debug)]
@@ -50,7 +53,10 @@ impl Stored {
     fn known(self) -> Option<Known> {
         let pool: PoolDefinition = serde_json::from_str(self.data.get("pool")?).ok()?;
         let is_own = self.metadata.name.strip_prefix("pool-") == Some(&pool.name);
-        is_own.then_some(Known { pool, version: self.metadata.resource_version })
+        is_own.then_some(Known {
+            pool,
+            version: self.metadata.resource_version,
+        })
     }
 }
 
@@ -86,11 +92,20 @@ impl Connection {
     async fn defined_pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{KIND}={POOL_KIND}");
         let mut found = Vec::new();
-        self.list(&format!("/api/v1/namespaces/{HOME}/configmaps"), &[("labelSelector", &selector)], |page| {
-            let page: ListPage<Stored> = page.objects()?;
-            found.extend(page.items.into_iter().filter_map(Stored::known).map(|known| known.pool));
-            Ok(())
-        })
+        self.list(
+            &format!("/api/v1/namespaces/{HOME}/configmaps"),
+            &[("labelSelector", &selector)],
+            |page| {
+                let page: ListPage<Stored> = page.objects()?;
+                found.extend(
+                    page.items
+                        .into_iter()
+                        .filter_map(Stored::known)
+                        .map(|known| known.pool),
+                );
+                Ok(())
+            },
+        )
         .await?;
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
@@ -98,7 +113,10 @@ impl Connection {
 
     /// Returns one definition.
     pub async fn pool(&self, name: &str) -> Result<Option<Known>, Failure> {
-        Ok(self.find::<Stored>(&path(name)).await?.and_then(Stored::known))
+        Ok(self
+            .find::<Stored>(&path(name))
+            .await?
+            .and_then(Stored::known))
     }
 
     /// Reads one definition for display. Falls back to the published one if the user cannot read
@@ -113,14 +131,19 @@ impl Connection {
         }
     }
 
-    /// Makes a place for definitions that unless `private` everybody may read. One that is there keeps its secret when it
-    /// was made with one, and is opened when it lacks the right for others only.
+    /// Makes a place for definitions that unless `private` everybody may read. One that is there
+    /// keeps its secret when it was made with one, and is opened when it lacks the right for others
+    /// only.
     pub async fn ensure_home(&self, private: bool) -> Result<PoolNamespace, Failure> {
         let objects = home(private);
-        let Some((namespace, readers)) = objects.split_first() else { return Ok(PoolNamespace::Older) };
+        let Some((namespace, readers)) = objects.split_first() else {
+            return Ok(PoolNamespace::Older);
+        };
         let older = match self.live(namespace).await {
             Err(failure) if failure.is_forbidden() => return Ok(PoolNamespace::Older),
-            Ok(Some(live)) if live["metadata"]["annotations"][PRIVATE].is_string() => return Ok(PoolNamespace::Older),
+            Ok(Some(live)) if live["metadata"]["annotations"][PRIVATE].is_string() => {
+                return Ok(PoolNamespace::Older);
+            }
             other => other?.is_some(),
         };
         if !older {
@@ -134,7 +157,11 @@ impl Connection {
         for object in readers {
             match self.opened(object, older).await {
                 Err(failure) if failure.is_forbidden() => {
-                    return Ok(if older { PoolNamespace::Older } else { PoolNamespace::Unread });
+                    return Ok(if older {
+                        PoolNamespace::Older
+                    } else {
+                        PoolNamespace::Unread
+                    });
                 }
                 other => opened |= other?,
             }
@@ -151,36 +178,60 @@ impl Connection {
         if older && let Some(live) = self.live(object).await? {
             // A role of an earlier version exposes every ConfigMap of the namespace to all users.
             // Users read the pools from the published facts afterwards, so those must exist first.
-            if object.plural == "roles" && reads_everything(&live["rules"]) && self.publishes_pools().await {
-                self.merge_patch(&format!("{ROLES}/gpuctl-reader"), &json!({"rules": reader_rules()})).await?;
+            if object.plural == "roles"
+                && reads_everything(&live["rules"])
+                && self.publishes_pools().await
+            {
+                self.merge_patch(
+                    &format!("{ROLES}/gpuctl-reader"),
+                    &json!({"rules": reader_rules()}),
+                )
+                .await?;
             }
             return Ok(false);
         }
-        self.apply(object, false).await.map(|applied| applied.created)
+        self.apply(object, false)
+            .await
+            .map(|applied| applied.created)
     }
 
-    /// Publishes the facts with the pools. Returns false if the published facts contain no pools, for
-    /// example because the user cannot list nodes.
+    /// Publishes the facts with the pools. Returns false if the published facts contain no pools,
+    /// for example because the user cannot list nodes.
     async fn publishes_pools(&self) -> bool {
         self.publish(true).await.is_ok() && self.published_pools().await.is_some()
     }
 
     /// Writes a definition that is not there yet. False when somebody was quicker.
     pub async fn add_pool(&self, pool: &PoolDefinition) -> Result<bool, Failure> {
-        match self.post(&format!("/api/v1/namespaces/{HOME}/configmaps"), &definition(pool).body, false).await {
+        match self
+            .post(
+                &format!("/api/v1/namespaces/{HOME}/configmaps"),
+                &definition(pool).body,
+                false,
+            )
+            .await
+        {
             Ok(_) => Ok(true),
             // The answer to a first try may have been lost.
-            Err(failure) if failure.code() == Some(409) => {
-                Ok(self.pool(&pool.name).await?.is_some_and(|known| known.pool == *pool))
-            }
+            Err(failure) if failure.code() == Some(409) => Ok(self
+                .pool(&pool.name)
+                .await?
+                .is_some_and(|known| known.pool == *pool)),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Changes a definition; `change` may see it several times when others write too. `None` when it is not there.
-    pub async fn change_pool(&self, name: &str, change: impl Fn(&mut PoolDefinition)) -> Result<Option<PoolDefinition>, Failure> {
+    /// Changes a definition; `change` may see it several times when others write too. `None` when
+    /// it is not there.
+    pub async fn change_pool(
+        &self,
+        name: &str,
+        change: impl Fn(&mut PoolDefinition),
+    ) -> Result<Option<PoolDefinition>, Failure> {
         for _ in 0..TRIES {
-            let Some(Known { mut pool, version }) = self.pool(name).await? else { return Ok(None) };
+            let Some(Known { mut pool, version }) = self.pool(name).await? else {
+                return Ok(None);
+            };
             let before = pool.clone();
             change(&mut pool);
             if pool == before {
@@ -196,13 +247,21 @@ impl Connection {
         Err(contended(&format!("pool {name}")))
     }
 
-    /// Deletes a definition, with `version` only as it was read. False when somebody changed it or took it away.
+    /// Deletes a definition, with `version` only as it was read. False when somebody changed it or
+    /// took it away.
     pub async fn remove_pool(&self, name: &str, version: Option<&str>) -> Result<bool, Failure> {
-        self.delete_at(&path(name), Deletion { version, ..Deletion::default() }).await
+        self.delete_at(
+            &path(name),
+            Deletion {
+                version,
+                ..Deletion::default()
+            },
+        )
+        .await
     }
 
-    /// Publishes what users who may not read nodes need to know of them; where nothing was published before, only with
-    /// `begin`. A user who may not list nodes has nothing to publish.
+    /// Publishes what users who may not read nodes need to know of them; where nothing was
+    /// published before, only with `begin`. A user who may not list nodes has nothing to publish.
     pub async fn publish(&self, begin: bool) -> Result<(), Failure> {
         for _ in 0..TRIES {
             // Read before the nodes are: whoever publishes in between saw newer ones.
@@ -221,11 +280,22 @@ impl Connection {
             };
             let object = facts(nodes.iter(), pools.as_deref());
             let written = match there {
-                None => self.post(&format!("/api/v1/namespaces/{HOME}/configmaps"), &object.body, false).await,
+                None => {
+                    self.post(
+                        &format!("/api/v1/namespaces/{HOME}/configmaps"),
+                        &object.body,
+                        false,
+                    )
+                    .await
+                }
                 Some(Stored { data, .. }) if json!(data) == object.body["data"] => return Ok(()),
                 Some(Stored { metadata, .. }) => {
                     let version = json!({"resourceVersion": metadata.resource_version});
-                    self.merge_patch(super::nodes::FACTS, &json!({"metadata": version, "data": object.body["data"]})).await
+                    self.merge_patch(
+                        super::nodes::FACTS,
+                        &json!({"metadata": version, "data": object.body["data"]}),
+                    )
+                    .await
                 }
             };
             match written {

@@ -1,5 +1,5 @@
-//! Reads what the inventory is made of at the same time: nodes, pods of every namespace, and devices of dynamic resource
-//! allocation. What the user may not read is unknown.
+//! Reads what the inventory is made of at the same time: nodes, pods of every namespace, and
+//! devices of dynamic resource allocation. What the user may not read is unknown.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,7 +35,8 @@ pub struct InventorySnapshot {
 }
 
 impl InventorySnapshot {
-    /// Refuses nodes that are only known from what the cluster publishes, for callers that need them as they are.
+    /// Refuses nodes that are only known from what the cluster publishes, for callers that need
+    /// them as they are.
     pub fn listed(self) -> Result<Self, Failure> {
         match self.refused {
             Some(failure) => Err(failure),
@@ -116,13 +117,18 @@ struct NodeInfo<'a> {
 }
 
 impl Connection {
-    /// Returns everything that is known of nodes and GPUs. Nodes must be readable; the rest may be unknown.
+    /// Returns everything that is known of nodes and GPUs. Nodes must be readable; the rest may be
+    /// unknown.
     pub async fn stock(&self) -> Result<InventorySnapshot, Failure> {
-        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
+        let unfinished = [(
+            "fieldSelector",
+            "status.phase!=Succeeded,status.phase!=Failed",
+        )];
         self.stock_from(&unfinished, |_| Ok(())).await.0
     }
 
-    /// Returns the same from the pods of a selection, whose pages `also` reads, too; and whether the pods could be listed.
+    /// Returns the same from the pods of a selection, whose pages `also` reads, too; and whether
+    /// the pods could be listed.
     pub(crate) async fn stock_from(
         &self,
         selection: &[(&str, &str)],
@@ -137,16 +143,28 @@ impl Connection {
         let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
         let pods = self.list("/api/v1/pods", selection, |page| {
             let arrived = reader.of_page(page)?;
-            // A page that one of both cannot read is asked for again, so nothing of it is taken before both have read it.
+            // A page that one of both cannot read is asked for again, so nothing of it is taken
+            // before both have read it.
             also(page)?;
             consumers.extend(arrived);
             Ok(())
         });
-        let (slices, claims) = (self.optional("resourceslices"), self.optional("resourceclaims"));
-        let (nodes, pods, slices, claims, labels) = join5(nodes, pods, slices, claims, self.gpu_type_labels()).await;
-        hosts.iter_mut().for_each(|host: &mut NodeDetails| note_type_label(&mut host.node, &labels));
+        let (slices, claims) = (
+            self.optional("resourceslices"),
+            self.optional("resourceclaims"),
+        );
+        let (nodes, pods, slices, claims, labels) =
+            join5(nodes, pods, slices, claims, self.gpu_type_labels()).await;
+        hosts
+            .iter_mut()
+            .for_each(|host: &mut NodeDetails| note_type_label(&mut host.node, &labels));
         let listed = pods.clone();
-        let parts = InventoryParts { nodes: nodes.map(|()| hosts), pods: pods.map(|()| consumers), slices, claims };
+        let parts = InventoryParts {
+            nodes: nodes.map(|()| hosts),
+            pods: pods.map(|()| consumers),
+            slices,
+            claims,
+        };
         (self.put_together(parts).await, listed)
     }
 
@@ -155,7 +173,10 @@ impl Connection {
         let hosts = match parts.nodes {
             // What the cluster publishes tells the GPUs of nodes, not how the nodes are.
             Err(failure) if failure.is_forbidden() => {
-                let nodes = self.published_nodes().await.ok_or_else(|| failure.clone())?;
+                let nodes = self
+                    .published_nodes()
+                    .await
+                    .ok_or_else(|| failure.clone())?;
                 refused = Some(failure);
                 unreadable.push("nodes");
                 nodes.into_iter().map(published).collect()
@@ -177,31 +198,59 @@ impl Connection {
         if claims.is_none() {
             unreadable.push("resource claims");
         }
-        let devices = devices(&slices.items, claims.as_ref().map(|claims| claims.items.as_slice()));
+        let devices = devices(
+            &slices.items,
+            claims.as_ref().map(|claims| claims.items.as_slice()),
+        );
         let inventory = Inventory::of(hosts, consumers.as_ref(), &devices);
-        Ok(InventorySnapshot { inventory, consumers, devices, unreadable, refused })
+        Ok(InventorySnapshot {
+            inventory,
+            consumers,
+            devices,
+            unreadable,
+            refused,
+        })
     }
 
     /// Pods of one namespace that have not ended.
     pub async fn consumers(&self, namespace: &str) -> Result<Consumers, Failure> {
         let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
-        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
-        self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &unfinished, |page| {
-            consumers.extend(reader.of_page(page)?);
-            Ok(())
-        })
+        let unfinished = [(
+            "fieldSelector",
+            "status.phase!=Succeeded,status.phase!=Failed",
+        )];
+        self.list(
+            &format!("/api/v1/namespaces/{namespace}/pods"),
+            &unfinished,
+            |page| {
+                consumers.extend(reader.of_page(page)?);
+                Ok(())
+            },
+        )
         .await?;
         Ok(consumers)
     }
 
     /// Returns one node with the times of its labels, and its version for a careful write.
     pub async fn host(&self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
-        let Some(found) = self.find_in::<Value>("/api/v1/nodes", name).await? else { return Ok(None) };
+        let Some(found) = self.find_in::<Value>("/api/v1/nodes", name).await? else {
+            return Ok(None);
+        };
         let text = found.to_string();
-        let wire: WireHost<'_> =
-            serde_json::from_str(&text).map_err(|error| unreadable_answer(&self.server, text.as_bytes(), &error))?;
-        let version = found.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Some((NodeDetails { labels_written: labels_written(&found), ..wire.host() }, version)))
+        let wire: WireHost<'_> = serde_json::from_str(&text)
+            .map_err(|error| unreadable_answer(&self.server, text.as_bytes(), &error))?;
+        let version = found
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        Ok(Some((
+            NodeDetails {
+                labels_written: labels_written(&found),
+                ..wire.host()
+            },
+            version,
+        )))
     }
 }
 
@@ -220,7 +269,10 @@ impl WireHost<'_> {
         let metadata = &self.metadata;
         let sharing = |key: &str| key.starts_with("hami.io/");
         let extended = |map: &BTreeMap<String, String>| -> BTreeMap<String, String> {
-            map.iter().filter(|(key, _)| key.contains('/')).map(|(key, value)| (key.clone(), value.clone())).collect()
+            map.iter()
+                .filter(|(key, _)| key.contains('/'))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect()
         };
         NodeDetails {
             node: Node {
@@ -256,7 +308,12 @@ impl WireHost<'_> {
                     heartbeat_at: condition.last_heartbeat_time,
                 })
                 .collect(),
-            addresses: self.status.addresses.iter().map(|one| one.address.clone()).collect(),
+            addresses: self
+                .status
+                .addresses
+                .iter()
+                .map(|one| one.address.clone())
+                .collect(),
             created_at: metadata.creation_timestamp,
             kernel: self.status.node_info.kernel_version.to_string(),
             os_image: self.status.node_info.os_image.to_string(),
@@ -266,15 +323,25 @@ impl WireHost<'_> {
     }
 }
 
-/// When a label was written. A manager's time is that of its last write to any of its fields, so it tells something only
-/// of a manager that has this one field.
+/// When a label was written. A manager's time is that of its last write to any of its fields, so it
+/// tells something only of a manager that has this one field.
 fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
     let mut written = BTreeMap::new();
-    let managers = node.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    let managers = node
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     for manager in managers {
-        let at = manager["time"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-        let labels = manager.pointer("/fieldsV1/f:metadata/f:labels").and_then(Value::as_object);
-        let (Some(at), Some(labels)) = (at, labels) else { continue };
+        let at = manager["time"]
+            .as_str()
+            .and_then(|text| text.parse::<Timestamp>().ok());
+        let labels = manager
+            .pointer("/fieldsV1/f:metadata/f:labels")
+            .and_then(Value::as_object);
+        let (Some(at), Some(labels)) = (at, labels) else {
+            continue;
+        };
         if leaves(&manager["fieldsV1"]) > 1 {
             continue;
         }
@@ -289,7 +356,11 @@ fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
 /// Returns how many fields a manager has.
 fn leaves(fields: &Value) -> usize {
     match fields.as_object() {
-        Some(map) if !map.is_empty() => map.iter().filter(|(key, _)| *key != ".").map(|(_, value)| leaves(value)).sum(),
+        Some(map) if !map.is_empty() => map
+            .iter()
+            .filter(|(key, _)| *key != ".")
+            .map(|(_, value)| leaves(value))
+            .sum(),
         _ => 1,
     }
 }

@@ -1,5 +1,5 @@
-//! Computes what a pod requests from its node as the scheduler does: sidecars, init containers, runtime overhead, and
-//! pod-level requests.
+//! Computes what a pod requests from its node as the scheduler does: sidecars, init containers,
+//! runtime overhead, and pod-level requests.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,14 @@ use gpuctl_core::model::values::units::MOST_PER_NODE;
 use crate::transport::decode::{PodSpec, WireContainer};
 
 impl PodSpec<'_> {
-    /// Units of `resource` that the scheduler counts: sidecars run beside the containers, other init containers before
-    /// them and beside the sidecars that were started earlier.
+    /// Units of `resource` that the scheduler counts: sidecars run beside the containers, other
+    /// init containers before them and beside the sidecars that were started earlier.
     pub(crate) fn requested(&self, resource: &str) -> u64 {
         self.sum(|container| container.requested(resource))
     }
 
-    /// Returns the most that runs at a time: sidecars run beside the containers, other init containers before them.
+    /// Returns the most that runs at a time: sidecars run beside the containers, other init
+    /// containers before them.
     fn sum(&self, amount: impl Fn(&WireContainer<'_>) -> u64) -> u64 {
         let (mut sidecars, mut starting) = (0, 0);
         for init in &self.init_containers {
@@ -27,31 +28,56 @@ impl PodSpec<'_> {
             }
             starting = starting.max(with_own);
         }
-        let running = self.containers.iter().map(amount).fold(sidecars, u64::saturating_add);
+        let running = self
+            .containers
+            .iter()
+            .map(amount)
+            .fold(sidecars, u64::saturating_add);
         starting.max(running)
     }
 
     /// Returns the container that asks for devices, else the first.
     pub(crate) fn main_container(&self) -> &str {
         let asks = |container: &&WireContainer<'_>| {
-            container.resources.limits.keys().chain(container.resources.requests.keys()).any(|name| is_device(name))
+            container
+                .resources
+                .limits
+                .keys()
+                .chain(container.resources.requests.keys())
+                .any(|name| is_device(name))
         };
-        let found = self.containers.iter().find(asks).or_else(|| self.containers.first());
+        let found = self
+            .containers
+            .iter()
+            .find(asks)
+            .or_else(|| self.containers.first());
         found.map_or("", |container| container.name.as_ref())
     }
 
     /// Returns true when the pod asks for something that a plugin or a driver offers.
     pub(crate) fn asks_for_devices(&self) -> bool {
         let extended = |container: &WireContainer<'_>| {
-            container.resources.limits.keys().chain(container.resources.requests.keys()).any(|name| name.contains('/'))
+            container
+                .resources
+                .limits
+                .keys()
+                .chain(container.resources.requests.keys())
+                .any(|name| name.contains('/'))
         };
-        !self.resource_claims.is_empty() || self.containers.iter().chain(&self.init_containers).any(extended)
+        !self.resource_claims.is_empty()
+            || self
+                .containers
+                .iter()
+                .chain(&self.init_containers)
+                .any(extended)
     }
 
     /// Counts requested devices, whole or slices, and devices in gpuctl's claims. Returns 0 for
     /// more than a node can have.
     pub(crate) fn devices(&self) -> u64 {
-        Some(self.all_devices()).filter(|devices| *devices <= MOST_PER_NODE).unwrap_or(0)
+        Some(self.all_devices())
+            .filter(|devices| *devices <= MOST_PER_NODE)
+            .unwrap_or(0)
     }
 
     /// Whether the pod requests more devices than any node can have.
@@ -61,18 +87,35 @@ impl PodSpec<'_> {
 
     fn all_devices(&self) -> u64 {
         let names = |container: &WireContainer<'_>| {
-            container.resources.limits.keys().chain(container.resources.requests.keys()).cloned().collect::<Vec<_>>()
+            container
+                .resources
+                .limits
+                .keys()
+                .chain(container.resources.requests.keys())
+                .cloned()
+                .collect::<Vec<_>>()
         };
-        let mut resources: Vec<String> = self.containers.iter().chain(&self.init_containers).flat_map(names).collect();
+        let mut resources: Vec<String> = self
+            .containers
+            .iter()
+            .chain(&self.init_containers)
+            .flat_map(names)
+            .collect();
         resources.retain(|resource| is_device(resource));
         resources.sort_unstable();
         resources.dedup();
-        resources.iter().map(|resource| self.requested(resource)).chain(self.claimed()).fold(0, u64::saturating_add)
+        resources
+            .iter()
+            .map(|resource| self.requested(resource))
+            .chain(self.claimed())
+            .fold(0, u64::saturating_add)
     }
 
     /// Devices that gpuctl encoded in the names of its claims.
     fn claimed(&self) -> impl Iterator<Item = u64> {
-        self.resource_claims.iter().filter_map(|claim| claim.name.strip_prefix(CLAIMED_GPUS)?.parse().ok())
+        self.resource_claims
+            .iter()
+            .filter_map(|claim| claim.name.strip_prefix(CLAIMED_GPUS)?.parse().ok())
     }
 }
 
@@ -94,39 +137,76 @@ impl PodSpec<'_> {
     pub(crate) fn total(&self) -> Total {
         let mut extended = BTreeMap::new();
         for container in self.containers.iter().chain(&self.init_containers) {
-            for name in
-                container.resources.limits.keys().chain(container.resources.requests.keys()).filter(|name| name.contains('/'))
+            for name in container
+                .resources
+                .limits
+                .keys()
+                .chain(container.resources.requests.keys())
+                .filter(|name| name.contains('/'))
             {
-                extended.entry(name.clone()).or_insert_with(|| self.requested(name));
+                extended
+                    .entry(name.clone())
+                    .or_insert_with(|| self.requested(name));
             }
         }
-        let devices = extended.iter().filter(|(resource, _): &(&String, _)| is_device(resource)).map(|(_, amount)| *amount);
+        let devices = extended
+            .iter()
+            .filter(|(resource, _): &(&String, _)| is_device(resource))
+            .map(|(_, amount)| *amount);
         let is_absurd = devices.chain(self.claimed()).fold(0, u64::saturating_add) > MOST_PER_NODE;
         if is_absurd {
             extended.retain(|resource, _| !is_device(resource));
         }
         // Other plugin resources do not count devices, so they only have to fit into sums.
-        extended.values_mut().for_each(|amount| *amount = (*amount).min(MOST_OF_OTHERS));
-        Total { extended, cpu_milli: self.of_node("cpu"), memory_bytes: self.of_node("memory").div_ceil(1000), is_absurd }
+        extended
+            .values_mut()
+            .for_each(|amount| *amount = (*amount).min(MOST_OF_OTHERS));
+        Total {
+            extended,
+            cpu_milli: self.of_node("cpu"),
+            memory_bytes: self.of_node("memory").div_ceil(1000),
+            is_absurd,
+        }
     }
 
-    /// Returns CPU or memory in thousandths: the pod's own request where it has one, else its containers', and the overhead.
+    /// Returns CPU or memory in thousandths: the pod's own request where it has one, else its
+    /// containers', and the overhead.
     pub(crate) fn of_node(&self, resource: &str) -> u64 {
-        let milli = |text: &String| quantity::milli(text).and_then(|milli| u64::try_from(milli).ok()).unwrap_or(0);
-        let own = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource)).map(milli);
+        let milli = |text: &String| {
+            quantity::milli(text)
+                .and_then(|milli| u64::try_from(milli).ok())
+                .unwrap_or(0)
+        };
+        let own = self
+            .resources
+            .requests
+            .get(resource)
+            .or_else(|| self.resources.limits.get(resource))
+            .map(milli);
         let overhead = self.overhead.get(resource).map_or(0, milli);
-        own.unwrap_or_else(|| self.sum(|container| container.milli(resource))).saturating_add(overhead)
+        own.unwrap_or_else(|| self.sum(|container| container.milli(resource)))
+            .saturating_add(overhead)
     }
 }
 
 impl WireContainer<'_> {
     fn milli(&self, resource: &str) -> u64 {
-        let text = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource));
-        text.and_then(|text| quantity::milli(text)).and_then(|milli| u64::try_from(milli).ok()).unwrap_or(0)
+        let text = self
+            .resources
+            .requests
+            .get(resource)
+            .or_else(|| self.resources.limits.get(resource));
+        text.and_then(|text| quantity::milli(text))
+            .and_then(|milli| u64::try_from(milli).ok())
+            .unwrap_or(0)
     }
 
     fn requested(&self, resource: &str) -> u64 {
-        let text = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource));
+        let text = self
+            .resources
+            .requests
+            .get(resource)
+            .or_else(|| self.resources.limits.get(resource));
         text.and_then(|text| quantity::whole(text)).unwrap_or(0)
     }
 }
@@ -142,8 +222,13 @@ mod tests {
     #[test]
     fn requests_as_the_scheduler_counts_them() {
         let gpu = "nvidia.com/gpu";
-        let container = |n: u32| format!(r#"{{"name":"c","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
-        let sidecar = |n: u32| format!(r#"{{"name":"s","restartPolicy":"Always","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
+        let container =
+            |n: u32| format!(r#"{{"name":"c","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
+        let sidecar = |n: u32| {
+            format!(
+                r#"{{"name":"s","restartPolicy":"Always","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#
+            )
+        };
         for (init, main, expected) in [
             (vec![], vec![container(2), container(1)], 3),
             (vec![container(4)], vec![container(2)], 4),
@@ -151,7 +236,11 @@ mod tests {
             (vec![sidecar(1), container(4)], vec![container(2)], 5),
             (vec![container(4), sidecar(1)], vec![container(2)], 4),
         ] {
-            let text = format!(r#"{{"initContainers":[{}],"containers":[{}]}}"#, init.join(","), main.join(","));
+            let text = format!(
+                r#"{{"initContainers":[{}],"containers":[{}]}}"#,
+                init.join(","),
+                main.join(",")
+            );
             assert_eq!(spec(&text).requested(gpu), expected, "{text}");
             assert_eq!(spec(&text).devices(), expected);
         }
@@ -160,20 +249,51 @@ mod tests {
     #[test]
     fn an_impossible_request_counts_as_none_and_no_sum_overflows() {
         let request = |resource: &str, amount: &str| {
-            format!(r#"{{"name":"c","resources":{{"limits":{{"{resource}":"{amount}","cpu":"1","memory":"1Gi"}}}}}}"#)
+            format!(
+                r#"{{"name":"c","resources":{{"limits":{{"{resource}":"{amount}","cpu":"1","memory":"1Gi"}}}}}}"#
+            )
         };
-        for amount in ["9223372036854775807", "10001", "9223372036854775807k", "-3", "1e30", "x"] {
-            let two = format!("{},{}", request("nvidia.com/gpu", amount), request("amd.com/gpu", amount));
-            let text =
-                format!(r#"{{"initContainers":[{two}],"containers":[{two}],"resourceClaims":[{{"name":"gpus-{}"}}]}}"#, u64::MAX);
+        for amount in [
+            "9223372036854775807",
+            "10001",
+            "9223372036854775807k",
+            "-3",
+            "1e30",
+            "x",
+        ] {
+            let two = format!(
+                "{},{}",
+                request("nvidia.com/gpu", amount),
+                request("amd.com/gpu", amount)
+            );
+            let text = format!(
+                r#"{{"initContainers":[{two}],"containers":[{two}],"resourceClaims":[{{"name":"gpus-{}"}}]}}"#,
+                u64::MAX
+            );
             let (pod, total) = (spec(&text), spec(&text).total());
-            assert_eq!((pod.devices(), pod.is_absurd(), total.cpu_milli), (0, true, 2000), "{amount}");
+            assert_eq!(
+                (pod.devices(), pod.is_absurd(), total.cpu_milli),
+                (0, true, 2000),
+                "{amount}"
+            );
             assert!(total.extended.is_empty(), "{amount}: {:?}", total.extended);
         }
-        let text = format!(r#"{{"containers":[{}]}}"#, request("nvidia.com/gpu", "10000"));
-        assert_eq!((spec(&text).devices(), spec(&text).is_absurd()), (10_000, false));
-        let text = format!(r#"{{"containers":[{}]}}"#, request("example.com/thing", "9223372036854775807"));
-        assert_eq!(spec(&text).total().extended["example.com/thing"], MOST_OF_OTHERS);
+        let text = format!(
+            r#"{{"containers":[{}]}}"#,
+            request("nvidia.com/gpu", "10000")
+        );
+        assert_eq!(
+            (spec(&text).devices(), spec(&text).is_absurd()),
+            (10_000, false)
+        );
+        let text = format!(
+            r#"{{"containers":[{}]}}"#,
+            request("example.com/thing", "9223372036854775807")
+        );
+        assert_eq!(
+            spec(&text).total().extended["example.com/thing"],
+            MOST_OF_OTHERS
+        );
     }
 
     #[test]
@@ -184,6 +304,9 @@ mod tests {
         let total = spec(text).total();
         // 2000 + 250; 1024 + 512 + 100 MiB.
         assert_eq!((total.cpu_milli, total.memory_bytes), (2250, 1636 << 20));
-        assert_eq!(total.extended, BTreeMap::from([("nvidia.com/gpu".to_owned(), 2)]));
+        assert_eq!(
+            total.extended,
+            BTreeMap::from([("nvidia.com/gpu".to_owned(), 2)])
+        );
     }
 }

@@ -38,14 +38,25 @@ struct ClaimStatus {
 impl WireClaim<'_> {
     fn claim(&self) -> Claim {
         let meta = &self.metadata;
-        let ours = meta.labels.get(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);
-        let size = self.status.capacity.get("storage").or_else(|| self.spec.resources.requests.get("storage"));
+        let ours = meta
+            .labels
+            .get(MANAGED_BY)
+            .is_some_and(|manager| manager == MANAGED_BY_US);
+        let size = self
+            .status
+            .capacity
+            .get("storage")
+            .or_else(|| self.spec.resources.requests.get("storage"));
         Claim {
             namespace: meta.namespace.to_string(),
             name: meta.name.to_string(),
             job: meta.labels.get(JOB).filter(|_| ours).cloned(),
             size: size.cloned(),
-            status: if meta.deletion_timestamp.is_some() { "Terminating".to_owned() } else { self.status.phase.clone() },
+            status: if meta.deletion_timestamp.is_some() {
+                "Terminating".to_owned()
+            } else {
+                self.status.phase.clone()
+            },
             storage_class: self.spec.storage_class_name.clone(),
             access_modes: self.spec.access_modes.clone(),
             created_at: meta.creation_timestamp,
@@ -55,17 +66,29 @@ impl WireClaim<'_> {
 }
 
 impl Connection {
-    /// Returns the claims of one namespace or of all, by name: those that gpuctl made, or `everybody`'s.
-    pub async fn claims(&self, namespace: Option<&str>, everybody: bool) -> Result<Vec<Claim>, Failure> {
+    /// Returns the claims of one namespace or of all, by name: those that gpuctl made, or
+    /// `everybody`'s.
+    pub async fn claims(
+        &self,
+        namespace: Option<&str>,
+        everybody: bool,
+    ) -> Result<Vec<Claim>, Failure> {
         let path = |plural: &str| match namespace {
             None => format!("/api/v1/{plural}"),
             Some(namespace) => format!("/api/v1/namespaces/{namespace}/{plural}"),
         };
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US}");
-        let parameters: &[(&str, &str)] = if everybody { &[] } else { &[("labelSelector", &selector)] };
+        let parameters: &[(&str, &str)] = if everybody {
+            &[]
+        } else {
+            &[("labelSelector", &selector)]
+        };
         let (mut claims, mut uses) = (Vec::new(), Uses::default());
         let (claims_path, pods_path) = (path("persistentvolumeclaims"), path("pods"));
-        let wanted = Wanted { namespace: namespace.map(ToOwned::to_owned), ..Wanted::default() };
+        let wanted = Wanted {
+            namespace: namespace.map(ToOwned::to_owned),
+            ..Wanted::default()
+        };
         let (listed, pods, jobs) = join3(
             self.list(&claims_path, parameters, |page| {
                 let page: ListPage<WireClaim<'_>> = page.objects()?;
@@ -84,13 +107,24 @@ impl Connection {
         let seen = unless_forbidden(pods)?.is_some();
         let jobs = unless_forbidden(jobs)?.filter(|selection| selection.unseen().is_none());
         for claim in &mut claims {
-            let found = uses.0.remove(&(claim.namespace.clone(), claim.name.clone())).unwrap_or_default();
+            let found = uses
+                .0
+                .remove(&(claim.namespace.clone(), claim.name.clone()))
+                .unwrap_or_default();
             claim.pods = seen.then_some(found.pods);
             claim.last_used = found.last_ended;
-            claim.job_exists = claim.job.as_ref().zip(jobs.as_ref()).map(|(name, selection)| {
-                let is = |job: &&Job| job.name == *name && job.namespace == claim.namespace;
-                selection.jobs.iter().find(is).is_some_and(|job| !job.owner_is_gone)
-            });
+            claim.job_exists = claim
+                .job
+                .as_ref()
+                .zip(jobs.as_ref())
+                .map(|(name, selection)| {
+                    let is = |job: &&Job| job.name == *name && job.namespace == claim.namespace;
+                    selection
+                        .jobs
+                        .iter()
+                        .find(is)
+                        .is_some_and(|job| !job.owner_is_gone)
+                });
         }
         claims.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         Ok(claims)
@@ -109,11 +143,20 @@ struct ClaimUse {
 
 impl Uses {
     fn add(&mut self, pod: &WirePod<'_>) {
-        let names = pod.spec.volumes.iter().filter_map(|volume| volume.persistent_volume_claim.as_ref());
+        let names = pod
+            .spec
+            .volumes
+            .iter()
+            .filter_map(|volume| volume.persistent_volume_claim.as_ref());
         for claim in names {
-            let found = self.0.entry((pod.metadata.namespace.to_string(), claim.claim_name.clone())).or_default();
+            let found = self
+                .0
+                .entry((pod.metadata.namespace.to_string(), claim.claim_name.clone()))
+                .or_default();
             match pod.status.phase() {
-                PodPhase::Succeeded | PodPhase::Failed => found.last_ended = found.last_ended.max(pod.pod().ended_at),
+                PodPhase::Succeeded | PodPhase::Failed => {
+                    found.last_ended = found.last_ended.max(pod.pod().ended_at);
+                }
                 _ => found.pods.push(pod.metadata.name.to_string()),
             }
         }

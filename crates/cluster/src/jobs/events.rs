@@ -14,7 +14,8 @@ use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::transport::lenient;
 use crate::{Connection, Failure};
 
-/// Pods whose events are asked for one by one; with more of them one list of the namespace is cheaper.
+/// Pods whose events are asked for one by one; with more of them one list of the namespace is
+/// cheaper.
 const ONE_BY_ONE: usize = 8;
 
 #[derive(Deserialize)]
@@ -64,10 +65,16 @@ struct Involved<'a> {
 impl Connection {
     /// Events about the object with this UID.
     pub async fn events(&self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
-        self.events_where(namespace, Some(&format!("involvedObject.uid={uid}")), |_| true).await
+        self.events_where(
+            namespace,
+            Some(&format!("involvedObject.uid={uid}")),
+            |_| true,
+        )
+        .await
     }
 
-    /// Events about the job, its pods, and what stands between and beside them: replica sets, claims, autoscaler, service.
+    /// Events about the job, its pods, and what stands between and beside them: replica sets,
+    /// claims, autoscaler, service.
     pub async fn job_events(&self, job: &Job) -> Result<Vec<Event>, Failure> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
@@ -75,16 +82,25 @@ impl Connection {
         if pods.len() <= ONE_BY_ONE && OwnerKind::of(job) != OwnerKind::Deployment {
             let own = format!("involvedObject.name={}", job.name);
             let of_pods = join_all(pods.iter().map(|uid| self.events(namespace, uid)));
-            let (own, of_pods) =
-                futures::future::join(self.events_where(namespace, Some(&own), |about| beside(job, about)), of_pods).await;
+            let (own, of_pods) = futures::future::join(
+                self.events_where(namespace, Some(&own), |about| beside(job, about)),
+                of_pods,
+            )
+            .await;
             answers.push(own);
             answers.extend(of_pods);
             for claim in &job.claims {
-                let about_it = format!("involvedObject.kind=PersistentVolumeClaim,involvedObject.name={claim}");
-                answers.push(self.events_where(namespace, Some(&about_it), |_| true).await);
+                let about_it = format!(
+                    "involvedObject.kind=PersistentVolumeClaim,involvedObject.name={claim}"
+                );
+                answers.push(
+                    self.events_where(namespace, Some(&about_it), |_| true)
+                        .await,
+                );
             }
         } else {
-            let about_it = |about: &Involved<'_>| pods.contains(about.uid.as_ref()) || beside(job, about);
+            let about_it =
+                |about: &Involved<'_>| pods.contains(about.uid.as_ref()) || beside(job, about);
             answers.push(self.events_where(namespace, None, about_it).await);
         }
         let mut events = Vec::new();
@@ -92,31 +108,51 @@ impl Connection {
             events.extend(answer?);
         }
         // A namesake that was deleted within the hour left events too.
-        events.retain(|event| event.at.is_none() || job.created_at.is_none() || event.at >= job.created_at);
+        events.retain(|event| {
+            event.at.is_none() || job.created_at.is_none() || event.at >= job.created_at
+        });
         events.sort_by(Event::in_order);
         Ok(events)
     }
 
-    /// Returns the events about the StatefulSets by which a LeaderWorkerSet makes its pods: NAME and NAME-0, NAME-1, ….
+    /// Returns the events about the StatefulSets by which a LeaderWorkerSet makes its pods: NAME
+    /// and NAME-0, NAME-1, ….
     pub(crate) async fn events_of_groups(&self, job: &Job) -> Result<Vec<Event>, Failure> {
         let sets = |about: &Involved<'_>| is_group_of(job, about);
-        self.events_where(&job.namespace, Some("involvedObject.kind=StatefulSet"), sets).await
+        self.events_where(
+            &job.namespace,
+            Some("involvedObject.kind=StatefulSet"),
+            sets,
+        )
+        .await
     }
 
-    /// Returns what its kubelet reported about a node; the events of nodes are in the namespace `default`.
+    /// Returns what its kubelet reported about a node; the events of nodes are in the namespace
+    /// `default`.
     pub async fn node_events(&self, node: &str) -> Result<Vec<Event>, Failure> {
         let selector = format!("involvedObject.kind=Node,involvedObject.name={node}");
-        self.events_where("default", Some(&selector), |_| true).await
+        self.events_where("default", Some(&selector), |_| true)
+            .await
     }
 
     /// Returns the events with this reason, in one namespace or in all, each with its namespace.
-    pub(crate) async fn events_of_reason(&self, namespace: Option<&str>, reason: &str) -> Result<Vec<(String, Event)>, Failure> {
-        let path = namespace.map_or("/api/v1/events".to_owned(), |namespace| format!("/api/v1/namespaces/{namespace}/events"));
+    pub(crate) async fn events_of_reason(
+        &self,
+        namespace: Option<&str>,
+        reason: &str,
+    ) -> Result<Vec<(String, Event)>, Failure> {
+        let path = namespace.map_or("/api/v1/events".to_owned(), |namespace| {
+            format!("/api/v1/namespaces/{namespace}/events")
+        });
         let selector = format!("reason={reason}");
         let mut events = Vec::new();
         self.list(&path, &[("fieldSelector", &selector)], |page| {
             let page: ListPage<WireEvent<'_>> = page.objects()?;
-            events.extend(page.items.iter().map(|event| (event.metadata.namespace.to_string(), event.event())));
+            events.extend(
+                page.items
+                    .iter()
+                    .map(|event| (event.metadata.namespace.to_string(), event.event())),
+            );
             Ok(())
         })
         .await?;
@@ -130,11 +166,19 @@ impl Connection {
         keep: impl Fn(&Involved<'_>) -> bool,
     ) -> Result<Vec<Event>, Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/events");
-        let parameters: Vec<(&str, &str)> = selector.map(|selector| ("fieldSelector", selector)).into_iter().collect();
+        let parameters: Vec<(&str, &str)> = selector
+            .map(|selector| ("fieldSelector", selector))
+            .into_iter()
+            .collect();
         let mut events = Vec::new();
         self.list(&path, &parameters, |page| {
             let page: ListPage<WireEvent<'_>> = page.objects()?;
-            events.extend(page.items.iter().filter(|event| keep(&event.involved_object)).map(WireEvent::event));
+            events.extend(
+                page.items
+                    .iter()
+                    .filter(|event| keep(&event.involved_object))
+                    .map(WireEvent::event),
+            );
             Ok(())
         })
         .await?;
@@ -143,9 +187,13 @@ impl Connection {
     }
 }
 
-/// Returns true for the owner itself, a ReplicaSet of the Deployment's, or what carries the job's name beside it.
+/// Returns true for the owner itself, a ReplicaSet of the Deployment's, or what carries the job's
+/// name beside it.
 fn beside(job: &Job, about: &Involved<'_>) -> bool {
-    let hash = about.name.strip_prefix(job.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    let hash = about
+        .name
+        .strip_prefix(job.name.as_str())
+        .and_then(|rest| rest.strip_prefix('-'));
     match about.kind.as_ref() {
         "StatefulSet" if job.group_size > 1 => is_group_of(job, about),
         "Job" | "Deployment" | "StatefulSet" | "LeaderWorkerSet" => about.uid == job.uid,
@@ -162,7 +210,12 @@ fn beside(job: &Job, about: &Involved<'_>) -> bool {
 /// Returns true for the StatefulSets that a LeaderWorkerSet makes.
 fn is_group_of(job: &Job, about: &Involved<'_>) -> bool {
     let rest = about.name.strip_prefix(job.name.as_str());
-    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok()))
+    rest.is_some_and(|rest| {
+        rest.is_empty()
+            || rest
+                .strip_prefix('-')
+                .is_some_and(|number| number.parse::<u32>().is_ok())
+    })
 }
 
 impl WireEvent<'_> {
@@ -178,9 +231,16 @@ impl WireEvent<'_> {
             warning: self.kind == "Warning",
             reason: self.reason.to_string(),
             message: self.message.to_string(),
-            object: format!("{}/{}", self.involved_object.kind, self.involved_object.name),
+            object: format!(
+                "{}/{}",
+                self.involved_object.kind, self.involved_object.name
+            ),
             version: self.metadata.resource_version.parse().unwrap_or(0),
-            count: self.series.as_ref().map_or(self.count, |series| series.count).max(1),
+            count: self
+                .series
+                .as_ref()
+                .map_or(self.count, |series| series.count)
+                .max(1),
         }
     }
 }

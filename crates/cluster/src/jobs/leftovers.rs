@@ -1,4 +1,5 @@
-//! Jobs of which only pods that still end are left: what their labels say is all that is known of them.
+//! Jobs of which only pods that still end are left: what their labels say is all that is known of
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,9 @@ impl Leftover {
         Self {
             namespace: wire.metadata.namespace.to_string(),
             job: label(JOB).unwrap_or_default(),
-            kind: label(KIND).and_then(|kind| kind.parse().ok()).unwrap_or_default(),
+            kind: label(KIND)
+                .and_then(|kind| kind.parse().ok())
+                .unwrap_or_default(),
             pool: label(POOL_LABEL),
             gpu_type: label(GPU_TYPE),
             user: label(USER),
@@ -32,25 +35,34 @@ impl Leftover {
     }
 }
 
-/// Returns jobs that were deleted while pods of theirs still end: these hold their GPUs, on a dead node for ever.
+/// Returns jobs that were deleted while pods of theirs still end: these hold their GPUs, on a dead
+/// node for ever.
 pub(crate) fn left_over(leftovers: Vec<Leftover>) -> Vec<Job> {
     let mut jobs: BTreeMap<(String, String), Job> = BTreeMap::new();
-    for left in leftovers.into_iter().filter(|left| !left.job.is_empty() && !left.pod.ended()) {
-        let job = jobs.entry((left.namespace.clone(), left.job.clone())).or_insert_with(|| Job {
-            namespace: left.namespace,
-            display_name: left.job.clone(),
-            name: left.job,
-            kind: left.kind,
-            version: "v0.1".to_owned(),
-            pool: left.pool,
-            gpu_type: left.gpu_type,
-            user: left.user,
-            gpus_per_pod: left.pod.gpus,
-            deleting: true,
-            owner_is_gone: true,
-            ..Job::default()
-        });
-        job.created_at = [job.created_at, left.pod.created_at].into_iter().flatten().min();
+    for left in leftovers
+        .into_iter()
+        .filter(|left| !left.job.is_empty() && !left.pod.ended())
+    {
+        let job = jobs
+            .entry((left.namespace.clone(), left.job.clone()))
+            .or_insert_with(|| Job {
+                namespace: left.namespace,
+                display_name: left.job.clone(),
+                name: left.job,
+                kind: left.kind,
+                version: "v0.1".to_owned(),
+                pool: left.pool,
+                gpu_type: left.gpu_type,
+                user: left.user,
+                gpus_per_pod: left.pod.gpus,
+                deleting: true,
+                owner_is_gone: true,
+                ..Job::default()
+            });
+        job.created_at = [job.created_at, left.pod.created_at]
+            .into_iter()
+            .flatten()
+            .min();
         job.pods.push(left.pod);
         job.pods_wanted += 1;
     }

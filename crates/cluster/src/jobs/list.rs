@@ -1,4 +1,5 @@
-//! Lists jobs and their pods by label: one list per kind of owner and one of pods, in parallel, however many jobs there are.
+//! Lists jobs and their pods by label: one list per kind of owner and one of pods, in parallel,
+//! however many jobs there are.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,8 +13,8 @@ use crate::transport::decode::{Condition, ListPage, ObjectMetadata, PodSpec, Wir
 use crate::transport::lenient;
 use crate::{Connection, Failure};
 use gpuctl_core::model::contract::labels::{
-    DESCRIPTION, GPU_TYPE, JOB, KIND, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, POOL_LABEL, REPLICAS, RETRIES,
-    SOURCE, USER, VERSION, VOLCANO_QUEUE,
+    DESCRIPTION, GPU_TYPE, JOB, KIND, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED,
+    POOL_LABEL, REPLICAS, RETRIES, SOURCE, USER, VERSION, VOLCANO_QUEUE,
 };
 use gpuctl_core::model::{Event, GpuCount, Job, JobKind, Pod, PodPhase, is_starting};
 use gpuctl_manifest::render::label_value;
@@ -42,10 +43,13 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Returns which of the jobs that were asked for may not be seen; `None` when all of them are here.
+    /// Returns which of the jobs that were asked for may not be seen; `None` when all of them are
+    /// here.
     pub fn unseen(&self) -> Option<String> {
         match (&self.narrowed_to, &self.unreadable[..]) {
-            (Some(namespace), _) => Some(format!("you may list jobs of namespace `{namespace}` only")),
+            (Some(namespace), _) => {
+                Some(format!("you may list jobs of namespace `{namespace}` only"))
+            }
             (None, []) => None,
             (None, kinds) => Some(format!("you may not list {}s", kinds.join("s and "))),
         }
@@ -115,12 +119,18 @@ struct OwnerStatus<'a> {
 impl Wanted {
     /// Returns the job of this name in this namespace.
     pub fn one(namespace: &str, name: &str) -> Self {
-        Self { namespace: Some(namespace.to_owned()), names: vec![name.to_owned()], ..Self::default() }
+        Self {
+            namespace: Some(namespace.to_owned()),
+            names: vec![name.to_owned()],
+            ..Self::default()
+        }
     }
 
     fn selector(&self) -> String {
         let mut terms = vec![format!("{MANAGED_BY}={MANAGED_BY_US}")];
-        let mut add = |key: &str, value: Option<String>| terms.extend(value.map(|value| format!("{key}={value}")));
+        let mut add = |key: &str, value: Option<String>| {
+            terms.extend(value.map(|value| format!("{key}={value}")));
+        };
         add(KIND, self.kind.map(|kind| kind.to_string()));
         add(POOL_LABEL, self.pool.clone());
         add(USER, self.user.as_deref().map(label_value));
@@ -133,7 +143,10 @@ impl Wanted {
     }
 
     fn owners(&self) -> Vec<OwnerKind> {
-        self.kind.map_or_else(|| OwnerKind::ALL.to_vec(), |kind| OwnerKind::of_kind(kind).to_vec())
+        self.kind.map_or_else(
+            || OwnerKind::ALL.to_vec(),
+            |kind| OwnerKind::of_kind(kind).to_vec(),
+        )
     }
 }
 
@@ -145,17 +158,30 @@ impl Connection {
     pub async fn jobs(&self, wanted: &Wanted) -> Result<Selection, Failure> {
         let namespace = wanted.namespace.as_deref();
         match self.jobs_in(wanted, namespace).await {
-            Ok((jobs, unreadable)) => Ok(Selection { jobs, narrowed_to: None, unreadable }),
+            Ok((jobs, unreadable)) => Ok(Selection {
+                jobs,
+                narrowed_to: None,
+                unreadable,
+            }),
             Err(failure) if namespace.is_some() || !failure.is_forbidden() => Err(failure),
             Err(_) => {
                 let (jobs, unreadable) = self.jobs_in(wanted, Some(&self.namespace)).await?;
-                Ok(Selection { jobs, narrowed_to: Some(self.namespace.clone()), unreadable })
+                Ok(Selection {
+                    jobs,
+                    narrowed_to: Some(self.namespace.clone()),
+                    unreadable,
+                })
             }
         }
     }
 
-    /// Returns the jobs, and the kinds of objects that may not be listed. It fails when none may, or when pods may not.
-    async fn jobs_in(&self, wanted: &Wanted, namespace: Option<&str>) -> Result<(Vec<Job>, Vec<&'static str>), Failure> {
+    /// Returns the jobs, and the kinds of objects that may not be listed. It fails when none may,
+    /// or when pods may not.
+    async fn jobs_in(
+        &self,
+        wanted: &Wanted,
+        namespace: Option<&str>,
+    ) -> Result<(Vec<Job>, Vec<&'static str>), Failure> {
         let selector = wanted.selector();
         let parameters = [("labelSelector", selector.as_str())];
         let parameters = &parameters;
@@ -167,10 +193,16 @@ impl Connection {
                 jobs.extend(page.items.iter().map(|found| found.job(owner)));
                 Ok(())
             });
-            listed.await.map(|()| jobs).map_err(|failure| (owner, failure))
+            listed
+                .await
+                .map(|()| jobs)
+                .map_err(|failure| (owner, failure))
         }));
         let (mut pods, mut leftovers) = (HashMap::<PodOwner, Vec<Pod>>::new(), Vec::new());
-        let pods_path = namespace.map_or_else(|| "/api/v1/pods".to_owned(), |space| format!("/api/v1/namespaces/{space}/pods"));
+        let pods_path = namespace.map_or_else(
+            || "/api/v1/pods".to_owned(),
+            |space| format!("/api/v1/namespaces/{space}/pods"),
+        );
         let members = self.list(&pods_path, parameters, |page| {
             let page: ListPage<WirePod<'_>> = page.objects()?;
             for pod in &page.items {
@@ -178,7 +210,9 @@ impl Connection {
                 if read.deleting {
                     leftovers.push(Leftover::of(pod, read.clone()));
                 }
-                pods.entry(PodOwner::of(&pod.metadata)).or_default().push(read);
+                pods.entry(PodOwner::of(&pod.metadata))
+                    .or_default()
+                    .push(read);
             }
             Ok(())
         });
@@ -188,7 +222,10 @@ impl Connection {
         for answer in owners {
             match answer {
                 Ok(found) => jobs.extend(found),
-                Err((owner, failure)) if owner.is_optional() && (failure.is_forbidden() || failure.is_not_found()) => {
+                Err((owner, failure))
+                    if owner.is_optional()
+                        && (failure.is_forbidden() || failure.is_not_found()) =>
+                {
                     asked -= 1;
                     // Pods of services that may not be seen are no remains of deleted ones.
                     leftovers.retain(|left| left.pod.group.is_none());
@@ -209,26 +246,52 @@ impl Connection {
         }
         // Where a kind of owner may not be listed, a pod without one proves nothing.
         if unreadable.is_empty() {
-            let there = |left: &Job| jobs.iter().any(|job| (&job.namespace, &job.name) == (&left.namespace, &left.name));
-            let left: Vec<Job> = left_over(leftovers).into_iter().filter(|left| !there(left)).collect();
+            let there = |left: &Job| {
+                jobs.iter()
+                    .any(|job| (&job.namespace, &job.name) == (&left.namespace, &left.name))
+            };
+            let left: Vec<Job> = left_over(leftovers)
+                .into_iter()
+                .filter(|left| !there(left))
+                .collect();
             jobs.extend(left);
         }
-        jobs.sort_by(|a: &Job, b: &Job| (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind)));
+        jobs.sort_by(|a: &Job, b: &Job| {
+            (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind))
+        });
         self.explain_missing_pods(&mut jobs).await;
         self.explain_stuck_pods(&mut jobs).await;
         self.explain_queues(&mut jobs).await;
         Ok((jobs, unreadable))
     }
 
-    /// Reads from events why a pod that has a node does not start: a kubelet that cannot mount a volume or make a sandbox says so nowhere else.
-    /// And that its node evicts a pod which looks as if it ran: a kubelet whose disk is full cannot write down the pod's end.
+    /// Reads from events why a pod that has a node does not start: a kubelet that cannot mount a
+    /// volume or make a sandbox says so nowhere else. And that its node evicts a pod which looks as
+    /// if it ran: a kubelet whose disk is full cannot write down the pod's end.
     pub(crate) async fn explain_stuck_pods(&self, jobs: &mut [Job]) {
-        const REFUSALS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume"];
-        const PROGRESS: [&str; 5] = ["SuccessfulAttachVolume", "Pulling", "Pulled", "Created", "Started"];
+        const REFUSALS: [&str; 4] = [
+            "FailedMount",
+            "FailedAttachVolume",
+            "FailedCreatePodSandBox",
+            "FailedMapVolume",
+        ];
+        const PROGRESS: [&str; 5] = [
+            "SuccessfulAttachVolume",
+            "Pulling",
+            "Pulled",
+            "Created",
+            "Started",
+        ];
         let stuck = |pod: &&Pod| {
-            let waits = pod.containers.iter().any(|one| one.waiting.as_ref().is_some_and(|(reason, _)| is_starting(reason)));
+            let waits = pod.containers.iter().any(|one| {
+                one.waiting
+                    .as_ref()
+                    .is_some_and(|(reason, _)| is_starting(reason))
+            });
             let begins = pod.phase == PodPhase::Pending && waits;
-            (begins || pod.phase == PodPhase::Running && pod.own_ended()) && pod.node.is_some() && !pod.deleting
+            (begins || pod.phase == PodPhase::Running && pod.own_ended())
+                && pod.node.is_some()
+                && !pod.deleting
         };
         let stuck = jobs.iter_mut().filter_map(|job| {
             let pod = job.current_pods().into_iter().find(stuck)?;
@@ -238,8 +301,17 @@ impl Connection {
         join_all(stuck.into_iter().map(|(pod, begins, job)| async move {
             let events = self.events(&job.namespace, &pod).await.unwrap_or_default();
             // An event after the refusal shows that the refusal is over.
-            let since = events.into_iter().rev().take_while(|event| !PROGRESS.contains(&event.reason.as_str()));
-            let told = |event: &Event| if begins { REFUSALS.contains(&event.reason.as_str()) } else { event.reason == "Evicted" };
+            let since = events
+                .into_iter()
+                .rev()
+                .take_while(|event| !PROGRESS.contains(&event.reason.as_str()));
+            let told = |event: &Event| {
+                if begins {
+                    REFUSALS.contains(&event.reason.as_str())
+                } else {
+                    event.reason == "Evicted"
+                }
+            };
             let found = since.into_iter().find(|event| event.warning && told(event));
             match begins {
                 true => job.start_failure = found.map(|event| (event.reason, event.message)),
@@ -249,11 +321,15 @@ impl Connection {
         .await;
     }
 
-    /// A controller that is refused pods says so in an event only; a Deployment in a condition too. Whoever may not read
-    /// events sees `Creating`.
+    /// A controller that is refused pods says so in an event only; a Deployment in a condition too.
+    /// Whoever may not read events sees `Creating`.
     pub(crate) async fn explain_missing_pods(&self, jobs: &mut [Job]) {
         let lacks = |job: &&mut Job| {
-            let there = job.current_pods().iter().filter(|pod| pod.phase != PodPhase::Failed).count();
+            let there = job
+                .current_pods()
+                .iter()
+                .filter(|pod| pod.phase != PodPhase::Failed)
+                .count();
             there < job.pods_wanted as usize
                 && !job.suspended
                 && !job.deleting
@@ -269,8 +345,14 @@ impl Connection {
             };
             // What was refused before pods were made is over.
             let made = ["FailedCreate", "SuccessfulCreate"];
-            let newest = events.unwrap_or_default().into_iter().rev().find(|event| made.contains(&event.reason.as_str()));
-            job.create_failure = newest.filter(|event| event.warning).map(|event| event.message);
+            let newest = events
+                .unwrap_or_default()
+                .into_iter()
+                .rev()
+                .find(|event| made.contains(&event.reason.as_str()));
+            job.create_failure = newest
+                .filter(|event| event.warning)
+                .map(|event| event.message);
         }))
         .await;
     }
@@ -286,28 +368,46 @@ impl WireOwner<'_> {
             .conditions
             .iter()
             .filter(|condition| condition.holds())
-            .map(|condition| (condition.kind.to_string(), (condition.reason.to_string(), condition.message.to_string())))
+            .map(|condition| {
+                (
+                    condition.kind.to_string(),
+                    (condition.reason.to_string(), condition.message.to_string()),
+                )
+            })
             .collect();
-        let ended = self.status.conditions.iter().find(|condition| condition.kind == "Failed" && condition.holds());
+        let ended = self
+            .status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == "Failed" && condition.holds());
         let group = self.spec.leader_worker_template.as_ref();
-        let pod = group.map_or(&self.spec.template.spec, |group| &group.leader_template.spec);
+        let pod = group.map_or(&self.spec.template.spec, |group| {
+            &group.leader_template.spec
+        });
         let group_size = group.and_then(|group| group.size).unwrap_or(1);
         let container = pod.containers.first();
         let requested = |name: &str| {
             let resources = container.map(|container| &container.resources)?;
-            resources.requests.get(name).or_else(|| resources.limits.get(name)).cloned()
+            resources
+                .requests
+                .get(name)
+                .or_else(|| resources.limits.get(name))
+                .cloned()
         };
         let (pods_wanted, suspended) = match (owner, self.spec.replicas) {
             // A job that asks for no pods is one that a person paused in its queue.
-            (OwnerKind::Job, _) => {
-                (self.spec.completions.unwrap_or(self.spec.parallelism), self.spec.suspend || self.spec.parallelism == 0)
-            }
+            (OwnerKind::Job, _) => (
+                self.spec.completions.unwrap_or(self.spec.parallelism),
+                self.spec.suspend || self.spec.parallelism == 0,
+            ),
             // What it would hold again: the size before the pause.
             (_, Some(0)) => {
                 let before = annotation(REPLICAS).and_then(|size| size.parse().ok());
                 // Without a limit, a user with write access to the annotation could make another
                 // user's `resume` create any number of pods.
-                let before = before.filter(|size| (1..=MOST_RESUMED).contains(size)).unwrap_or(1_u32);
+                let before = before
+                    .filter(|size| (1..=MOST_RESUMED).contains(size))
+                    .unwrap_or(1_u32);
                 (before.saturating_mul(group_size), true)
             }
             (_, replicas) => (replicas.unwrap_or(1).saturating_mul(group_size), false),
@@ -339,7 +439,10 @@ impl WireOwner<'_> {
             owner_is_gone: false,
             start_failure: None,
             eviction: None,
-            finished_at: self.status.completion_time.or_else(|| ended.and_then(|condition| condition.last_transition_time)),
+            finished_at: self
+                .status
+                .completion_time
+                .or_else(|| ended.and_then(|condition| condition.last_transition_time)),
             deleting: meta.deletion_timestamp.is_some(),
             suspended,
             queue: label(KUEUE_QUEUE).or_else(|| annotation(VOLCANO_QUEUE)),
@@ -350,14 +453,21 @@ impl WireOwner<'_> {
             pods_wanted,
             group_size,
             pods_done: self.status.succeeded,
-            retries: annotation(RETRIES).and_then(|retries| retries.parse().ok()).unwrap_or(0),
+            retries: annotation(RETRIES)
+                .and_then(|retries| retries.parse().ok())
+                .unwrap_or(0),
             gpus_per_pod: GpuCount(pod.devices()),
             cpu: requested("cpu"),
             memory: requested("memory"),
-            port: container.and_then(|container| container.ports.first()).map(|port| port.container_port),
+            port: container
+                .and_then(|container| container.ports.first())
+                .map(|port| port.container_port),
             checked: container.is_some_and(|container| {
                 container.startup_probe.is_some()
-                    || container.readiness_probe.as_ref().is_some_and(|probe| probe.http_get.is_some())
+                    || container
+                        .readiness_probe
+                        .as_ref()
+                        .is_some_and(|probe| probe.http_get.is_some())
             }),
             claims: pod
                 .volumes
@@ -365,9 +475,15 @@ impl WireOwner<'_> {
                 .filter_map(|volume| volume.persistent_volume_claim.as_ref())
                 .map(|claim| claim.claim_name.clone())
                 .collect(),
-            pinned: pod.node_selector.get(HOSTNAME).cloned().filter(|_| owner == OwnerKind::StatefulSet),
+            pinned: pod
+                .node_selector
+                .get(HOSTNAME)
+                .cloned()
+                .filter(|_| owner == OwnerKind::StatefulSet),
             on_host: pod.volumes.iter().any(|volume| volume.host_path.is_some()),
-            create_failure: conditions.get("ReplicaFailure").map(|(_, message)| message.clone()),
+            create_failure: conditions
+                .get("ReplicaFailure")
+                .map(|(_, message)| message.clone()),
             conditions,
             pods: Vec::new(),
         }

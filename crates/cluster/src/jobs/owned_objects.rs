@@ -1,5 +1,5 @@
-//! Finds the objects of a job besides its pods: those that `describe` names and `delete` removes, and those that are still
-//! being deleted.
+//! Finds the objects of a job besides its pods: those that `describe` names and `delete` removes,
+//! and those that are still being deleted.
 
 use futures::future::join_all;
 use serde::Deserialize;
@@ -17,9 +17,19 @@ const KINDS: [(&str, &str, &str, bool); 6] = [
     ("service", "/api/v1", "services", false),
     ("configmap", "/api/v1", "configmaps", false),
     ("claim", "/api/v1", "persistentvolumeclaims", true),
-    ("autoscaler", "/apis/autoscaling/v2", "horizontalpodautoscalers", false),
+    (
+        "autoscaler",
+        "/apis/autoscaling/v2",
+        "horizontalpodautoscalers",
+        false,
+    ),
     ("ingress", "/apis/networking.k8s.io/v1", "ingresses", false),
-    ("networkpolicy", "/apis/networking.k8s.io/v1", "networkpolicies", false),
+    (
+        "networkpolicy",
+        "/apis/networking.k8s.io/v1",
+        "networkpolicies",
+        false,
+    ),
 ];
 
 /// One object of a job.
@@ -50,12 +60,22 @@ impl OwnedObject {
 
     /// Formats as `collection/name`, as in URLs.
     pub fn address(&self) -> String {
-        self.path.rsplitn(3, '/').take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("/")
+        self.path
+            .rsplitn(3, '/')
+            .take(2)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .collect::<Vec<_>>()
+            .join("/")
     }
 
     /// Formats as `kind/name`, with the size of a claim.
     pub fn sized(&self) -> String {
-        let size = self.size.as_ref().map_or(String::new(), |size| format!(" ({size})"));
+        let size = self
+            .size
+            .as_ref()
+            .map_or(String::new(), |size| format!(" ({size})"));
         format!("{}/{}{size}", self.kind, self.name)
     }
 
@@ -90,14 +110,20 @@ struct OwnedSpec {
     resources: ContainerResources,
 }
 
-fn lenient<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ContainerResources, D::Error> {
+fn lenient<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<ContainerResources, D::Error> {
     let value = serde_json::Value::deserialize(deserializer)?;
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
 impl Connection {
     /// Returns the objects labelled as this job's. Kinds that the user may not list are left out.
-    pub async fn belongings(&self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
+    pub async fn belongings(
+        &self,
+        namespace: &str,
+        job: &str,
+    ) -> Result<Vec<OwnedObject>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
         let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
             let selector = selector.as_str();
@@ -107,21 +133,39 @@ impl Connection {
                 let listed = self
                     .list(&path, &[("labelSelector", selector)], |page| {
                         let page: ListPage<NamedObject<'_>> = page.objects()?;
-                        found.extend(page.items.iter().map(|object| OwnedObject {
-                            kind,
-                            name: object.metadata.name.to_string(),
-                            uid: object.metadata.uid.to_string(),
-                            path: format!("{path}/{}", object.metadata.name),
-                            owners: object.metadata.owner_references.iter().map(|owner| owner.uid.clone()).collect(),
-                            size: object.spec.resources.requests.get("storage").filter(|_| *kept).cloned(),
-                            kept: *kept,
+                        found.extend(page.items.iter().map(|object| {
+                            OwnedObject {
+                                kind,
+                                name: object.metadata.name.to_string(),
+                                uid: object.metadata.uid.to_string(),
+                                path: format!("{path}/{}", object.metadata.name),
+                                owners: object
+                                    .metadata
+                                    .owner_references
+                                    .iter()
+                                    .map(|owner| owner.uid.clone())
+                                    .collect(),
+                                size: object
+                                    .spec
+                                    .resources
+                                    .requests
+                                    .get("storage")
+                                    .filter(|_| *kept)
+                                    .cloned(),
+                                kept: *kept,
+                            }
                         }));
                         Ok(())
                     })
                     .await;
                 match listed {
                     // A bundle of an earlier version lacks kinds that it did not support.
-                    Err(failure) if !failure.is_forbidden() && !matches!(failure, Failure::NotInBundle(_)) => Err(failure),
+                    Err(failure)
+                        if !failure.is_forbidden()
+                            && !matches!(failure, Failure::NotInBundle(_)) =>
+                    {
+                        Err(failure)
+                    }
                     _ => Ok(found),
                 }
             }
@@ -148,22 +192,42 @@ impl Connection {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let meta = &secret["metadata"];
         if meta["labels"][MANAGED_BY] == MANAGED_BY_US && meta["labels"][JOB] == job {
-            let owners = meta["ownerReferences"].as_array().into_iter().flatten().map(|owner| text(&owner["uid"])).collect();
-            all.push(OwnedObject { kind: "secret", name, uid: text(&meta["uid"]), path, owners, size: None, kept: false });
+            let owners = meta["ownerReferences"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|owner| text(&owner["uid"]))
+                .collect();
+            all.push(OwnedObject {
+                kind: "secret",
+                name,
+                uid: text(&meta["uid"]),
+                path,
+                owners,
+                size: None,
+                kept: false,
+            });
         }
         Ok(all)
     }
 
-    /// Returns `kind/name` of everything of the job but its pods, the owner first where it still exists.
+    /// Returns `kind/name` of everything of the job but its pods, the owner first where it still
+    /// exists.
     pub async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
         let rest = self.belongings(&job.namespace, &job.name).await?;
         let owner = format!("{}/{}", OwnerKind::of(job).word(), job.name);
         let owner = Some(owner).filter(|_| !job.owner_is_gone);
-        Ok(owner.into_iter().chain(rest.iter().map(OwnedObject::label)).collect())
+        Ok(owner
+            .into_iter()
+            .chain(rest.iter().map(OwnedObject::label))
+            .collect())
     }
 
     pub async fn delete_belonging(&self, belonging: &OwnedObject) -> Result<bool, Failure> {
-        match self.delete_at(&belonging.path, Deletion::of(&belonging.uid)).await {
+        match self
+            .delete_at(&belonging.path, Deletion::of(&belonging.uid))
+            .await
+        {
             // The garbage collector deletes it after its owner.
             Err(failure) if failure.is_forbidden() && belonging.is_collected() => Ok(false),
             other => other,
@@ -177,9 +241,16 @@ impl Connection {
     }
 
     /// Returns the kind of an object that could own pods of that name and is not a job of ours.
-    pub async fn foreign(&self, namespace: &str, name: &str) -> Result<Option<&'static str>, Failure> {
+    pub async fn foreign(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<&'static str>, Failure> {
         for owner in OwnerKind::ALL {
-            match self.find::<serde::de::IgnoredAny>(&owner.path(namespace, name)).await {
+            match self
+                .find::<serde::de::IgnoredAny>(&owner.path(namespace, name))
+                .await
+            {
                 Ok(None) => {}
                 Ok(Some(_)) => return Ok(Some(owner.word())),
                 Err(failure) if owner.is_optional() && failure.is_forbidden() => {}
@@ -189,20 +260,32 @@ impl Connection {
         Ok(None)
     }
 
-    /// Deletes the ReplicaSets of a Deployment that is gone: until they are, they make new pods for those that end.
+    /// Deletes the ReplicaSets of a Deployment that is gone: until they are, they make new pods for
+    /// those that end.
     pub async fn delete_replica_sets(&self, job: &Job) -> Result<(), Failure> {
         let collection = format!("/apis/apps/v1/namespaces/{}/replicasets", job.namespace);
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
         let mut found = Vec::new();
         self.list(&collection, &[("labelSelector", &selector)], |page| {
             let page: ListPage<NamedObject<'_>> = page.objects()?;
-            let ours = |set: &&NamedObject<'_>| set.metadata.owner_references.iter().any(|owner| owner.uid == job.uid);
-            found.extend(page.items.iter().filter(ours).map(|set| (set.metadata.name.to_string(), set.metadata.uid.to_string())));
+            let ours = |set: &&NamedObject<'_>| {
+                set.metadata
+                    .owner_references
+                    .iter()
+                    .any(|owner| owner.uid == job.uid)
+            };
+            found.extend(
+                page.items
+                    .iter()
+                    .filter(ours)
+                    .map(|set| (set.metadata.name.to_string(), set.metadata.uid.to_string())),
+            );
             Ok(())
         })
         .await?;
         for (name, uid) in found {
-            self.delete_at(&format!("{collection}/{name}"), Deletion::of(&uid)).await?;
+            self.delete_at(&format!("{collection}/{name}"), Deletion::of(&uid))
+                .await?;
         }
         Ok(())
     }
@@ -217,31 +300,46 @@ struct EndingObject<'a> {
 impl EndingObject<'_> {
     fn remainder(&self, kind: &str, collection: &str) -> PendingDeletion {
         let held = self.metadata.finalizers.join(", ");
-        let held = if held.is_empty() { String::new() } else { format!(" (held by {held})") };
+        let held = if held.is_empty() {
+            String::new()
+        } else {
+            format!(" (held by {held})")
+        };
         let path = format!("{collection}/{}", self.metadata.name);
-        PendingDeletion { uid: self.metadata.uid.to_string(), path, label: format!("{kind}/{}{held}", self.metadata.name) }
+        PendingDeletion {
+            uid: self.metadata.uid.to_string(),
+            path,
+            label: format!("{kind}/{}{held}", self.metadata.name),
+        }
     }
 }
 
 impl Connection {
-    /// Returns what is left of a deleted job: the owner and its pods. Pods of a Deployment are known by its name only: a namesake
-    /// made since then has others.
+    /// Returns what is left of a deleted job: the owner and its pods. Pods of a Deployment are
+    /// known by its name only: a namesake made since then has others.
     pub async fn remains(&self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
         let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
         let pods_of = PodOwner::of_job(job);
         let mut left = Vec::new();
-        for (kind, path) in
-            [(owner.word(), owner.collection(Some(namespace))), ("pod", format!("/api/v1/namespaces/{namespace}/pods"))]
-        {
+        for (kind, path) in [
+            (owner.word(), owner.collection(Some(namespace))),
+            ("pod", format!("/api/v1/namespaces/{namespace}/pods")),
+        ] {
             self.list(&path, &[("labelSelector", &selector)], |page| {
                 let page: ListPage<EndingObject<'_>> = page.objects()?;
                 let ours = |object: &&EndingObject<'_>| {
                     object.metadata.uid == job.uid
-                        || job.owner_is_gone && job.pods.iter().any(|pod| pod.uid == object.metadata.uid)
+                        || job.owner_is_gone
+                            && job.pods.iter().any(|pod| pod.uid == object.metadata.uid)
                         || PodOwner::of(&object.metadata) == pods_of
                 };
-                left.extend(page.items.iter().filter(ours).map(|object| object.remainder(kind, &path)));
+                left.extend(
+                    page.items
+                        .iter()
+                        .filter(ours)
+                        .map(|object| object.remainder(kind, &path)),
+                );
                 Ok(())
             })
             .await?;
@@ -250,16 +348,27 @@ impl Connection {
     }
 
     /// Pods that carry the labels of a job that is not there: (path, UID).
-    pub async fn orphans(&self, namespace: &str, job: &str) -> Result<Vec<(String, String)>, Failure> {
+    pub async fn orphans(
+        &self,
+        namespace: &str,
+        job: &str,
+    ) -> Result<Vec<(String, String)>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
         let mut found = Vec::new();
-        for made_by in ["batch.kubernetes.io/controller-uid", TEMPLATE_HASH, "controller-revision-hash"] {
+        for made_by in [
+            "batch.kubernetes.io/controller-uid",
+            TEMPLATE_HASH,
+            "controller-revision-hash",
+        ] {
             let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job},{made_by}");
             self.list(&collection, &[("labelSelector", &selector)], |page| {
                 let page: ListPage<NamedObject<'_>> = page.objects()?;
-                found.extend(
-                    page.items.iter().map(|pod| (format!("{collection}/{}", pod.metadata.name), pod.metadata.uid.to_string())),
-                );
+                found.extend(page.items.iter().map(|pod| {
+                    (
+                        format!("{collection}/{}", pod.metadata.name),
+                        pod.metadata.uid.to_string(),
+                    )
+                }));
                 Ok(())
             })
             .await?;
@@ -291,7 +400,14 @@ mod tests {
             let (message, bytes) = encoded_list(&format!("/apis/{kind}"), &list);
             let named: ListPage<NamedObject<'_>> = decode(&bytes, message).unwrap();
             let ending: ListPage<EndingObject<'_>> = decode(&bytes, message).unwrap();
-            assert_eq!((&*named.items[0].metadata.name, &*ending.items[0].metadata.name), ("a", "a"), "{kind}");
+            assert_eq!(
+                (
+                    &*named.items[0].metadata.name,
+                    &*ending.items[0].metadata.name
+                ),
+                ("a", "a"),
+                "{kind}"
+            );
         }
     }
 }

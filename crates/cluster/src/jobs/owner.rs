@@ -1,4 +1,5 @@
-//! Maps a job to the object that owns its pods: where it is in the API, and how its pods are told from those of a namesake.
+//! Maps a job to the object that owns its pods: where it is in the API, and how its pods are told
+//! from those of a namesake.
 
 use crate::transport::decode::{ObjectMetadata, TEMPLATE_HASH};
 use gpuctl_core::model::contract::labels::GROUP;
@@ -15,7 +16,12 @@ pub(crate) enum OwnerKind {
 }
 
 impl OwnerKind {
-    pub(crate) const ALL: [Self; 4] = [Self::Job, Self::Deployment, Self::StatefulSet, Self::LeaderWorkerSet];
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Job,
+        Self::Deployment,
+        Self::StatefulSet,
+        Self::LeaderWorkerSet,
+    ];
 
     pub(crate) fn of(job: &Job) -> Self {
         match Self::of_kind(job.kind)[..] {
@@ -35,9 +41,12 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the kind of an object of ours; its label tells a compute service from an inference one.
+    /// Returns the kind of an object of ours; its label tells a compute service from an inference
+    /// one.
     pub(crate) fn job_kind(self, label: Option<&str>) -> JobKind {
-        let told = label.and_then(|label| label.parse().ok()).filter(|kind| Self::of_kind(*kind).contains(&self));
+        let told = label
+            .and_then(|label| label.parse().ok())
+            .filter(|kind| Self::of_kind(*kind).contains(&self));
         told.unwrap_or(match self {
             Self::Job => JobKind::Training,
             Self::Deployment | Self::LeaderWorkerSet => JobKind::Inference,
@@ -45,7 +54,8 @@ impl OwnerKind {
         })
     }
 
-    /// Returns true for a kind that clusters may go without; whoever has no right to it is then refused as well.
+    /// Returns true for a kind that clusters may go without; whoever has no right to it is then
+    /// refused as well.
     pub(crate) fn is_optional(self) -> bool {
         self == Self::LeaderWorkerSet
     }
@@ -68,7 +78,10 @@ impl OwnerKind {
             Self::StatefulSet => ("/apis/apps/v1", "statefulsets"),
             Self::LeaderWorkerSet => ("/apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets"),
         };
-        namespace.map_or_else(|| format!("{group}/{plural}"), |namespace| format!("{group}/namespaces/{namespace}/{plural}"))
+        namespace.map_or_else(
+            || format!("{group}/{plural}"),
+            |namespace| format!("{group}/namespaces/{namespace}/{plural}"),
+        )
     }
 
     pub(crate) fn path(self, namespace: &str, name: &str) -> String {
@@ -76,9 +89,10 @@ impl OwnerKind {
     }
 }
 
-/// Whose pod this is. Labels may be copied by hand; what belongs to a job is what its controller owns. Between a
-/// Deployment and its pods stands a ReplicaSet, which is named after the Deployment and the hash of the template; between a
-/// LeaderWorkerSet and its pods stand StatefulSets, and its label on the pods.
+/// Whose pod this is. Labels may be copied by hand; what belongs to a job is what its controller
+/// owns. Between a Deployment and its pods stands a ReplicaSet, which is named after the Deployment
+/// and the hash of the template; between a LeaderWorkerSet and its pods stand StatefulSets, and its
+/// label on the pods.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PodOwner {
     Uid(String),
@@ -92,15 +106,30 @@ pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl PodOwner {
     pub(crate) fn of(pod: &ObjectMetadata<'_>) -> Self {
-        let Some(owner) = pod.owner_references.first() else { return Self::Nobody };
+        let Some(owner) = pod.owner_references.first() else {
+            return Self::Nobody;
+        };
         if owner.kind == "ReplicaSet"
             && let Some(hash) = pod.labels.get(TEMPLATE_HASH)
-            && let Some(name) = owner.name.strip_suffix(hash.as_str()).and_then(|name| name.strip_suffix('-'))
+            && let Some(name) = owner
+                .name
+                .strip_suffix(hash.as_str())
+                .and_then(|name| name.strip_suffix('-'))
         {
-            return Self::Deployment { namespace: pod.namespace.to_string(), name: name.to_owned() };
+            return Self::Deployment {
+                namespace: pod.namespace.to_string(),
+                name: name.to_owned(),
+            };
         }
-        if let Some(name) = pod.labels.get(GROUP).filter(|_| owner.kind == "StatefulSet") {
-            return Self::LeaderWorkerSet { namespace: pod.namespace.to_string(), name: name.clone() };
+        if let Some(name) = pod
+            .labels
+            .get(GROUP)
+            .filter(|_| owner.kind == "StatefulSet")
+        {
+            return Self::LeaderWorkerSet {
+                namespace: pod.namespace.to_string(),
+                name: name.clone(),
+            };
         }
         Self::Uid(owner.uid.clone())
     }

@@ -13,7 +13,8 @@ use gpuctl_core::model::{Job, Pod};
 const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 impl Connection {
-    /// Evicts a pod: it gets its grace period, and the Job controller counts no failure. One that is gone already is no error.
+    /// Evicts a pod: it gets its grace period, and the Job controller counts no failure. One that
+    /// is gone already is no error.
     pub async fn evict(&self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let eviction = json!({
             "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": namespace},
@@ -27,16 +28,34 @@ impl Connection {
         }
     }
 
-    /// Forgets a pod whose node does not answer. The Job controller keeps such a pod until the kubelet says how it ended, so
-    /// its finalizer is taken off as well; nothing is counted for a pod that vanishes.
+    /// Forgets a pod whose node does not answer. The Job controller keeps such a pod until the
+    /// kubelet says how it ended, so its finalizer is taken off as well; nothing is counted for a
+    /// pod that vanishes.
     pub async fn take_away(&self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name);
-        self.delete_at(&path, Deletion { uid: Some(&pod.uid), force: true, version: None }).await?;
-        let Some(left) = self.find::<Value>(&path).await?.filter(|left| left["metadata"]["uid"] == pod.uid) else {
+        self.delete_at(
+            &path,
+            Deletion {
+                uid: Some(&pod.uid),
+                force: true,
+                version: None,
+            },
+        )
+        .await?;
+        let Some(left) = self
+            .find::<Value>(&path)
+            .await?
+            .filter(|left| left["metadata"]["uid"] == pod.uid)
+        else {
             return Ok(());
         };
-        let finalizers = left["metadata"]["finalizers"].as_array().into_iter().flatten();
-        let others: Vec<&Value> = finalizers.filter(|finalizer| *finalizer != JOB_TRACKING).collect();
+        let finalizers = left["metadata"]["finalizers"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let others: Vec<&Value> = finalizers
+            .filter(|finalizer| *finalizer != JOB_TRACKING)
+            .collect();
         let patch = json!({"metadata": {"uid": pod.uid, "finalizers": others}});
         match self.merge_patch(&path, &patch).await {
             Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
@@ -53,6 +72,8 @@ impl Connection {
             }
             _ => json!({"spec": {"template": template}}),
         };
-        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch).await.map(drop)
+        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+            .await
+            .map(drop)
     }
 }

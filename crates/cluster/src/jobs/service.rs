@@ -1,4 +1,5 @@
-//! Reads how a service is reached, what its autoscaler does, and which optional APIs the cluster serves.
+//! Reads how a service is reached, what its autoscaler does, and which optional APIs the cluster
+//! serves.
 
 use std::collections::BTreeSet;
 
@@ -11,31 +12,62 @@ use gpuctl_manifest::render::{IngressClass, Served};
 use crate::{Connection, Failure};
 
 impl Connection {
-    /// Returns what the cluster serves that a service may need. Whoever may not look at ingress classes is not told of them.
+    /// Returns what the cluster serves that a service may need. Whoever may not look at ingress
+    /// classes is not told of them.
     pub async fn served(&self) -> Result<Served, Failure> {
         let classes = self.find::<Value>("/apis/networking.k8s.io/v1/ingressclasses");
-        let groups = join(self.serves("metrics.k8s.io"), self.serves("leaderworkerset.x-k8s.io"));
-        let (custom, (resource, sets), classes) = join3(self.custom_metrics(), groups, classes).await;
+        let groups = join(
+            self.serves("metrics.k8s.io"),
+            self.serves("leaderworkerset.x-k8s.io"),
+        );
+        let (custom, (resource, sets), classes) =
+            join3(self.custom_metrics(), groups, classes).await;
         let ingress_classes = match classes {
-            Ok(list) => list.map(|list| list["items"].as_array().into_iter().flatten().map(ingress_class).collect()),
+            Ok(list) => list.map(|list| {
+                list["items"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(ingress_class)
+                    .collect()
+            }),
             Err(failure) if failure.is_forbidden() => None,
             Err(failure) => return Err(failure),
         };
-        Ok(Served { custom_metrics: custom?, resource_metrics: resource?, leader_worker_sets: sets?, ingress_classes })
+        Ok(Served {
+            custom_metrics: custom?,
+            resource_metrics: resource?,
+            leader_worker_sets: sets?,
+            ingress_classes,
+        })
     }
 
-    /// Names of the metrics that the custom metrics API has for pods; `None` without that API, or when its server is gone.
+    /// Names of the metrics that the custom metrics API has for pods; `None` without that API, or
+    /// when its server is gone.
     async fn custom_metrics(&self) -> Result<Option<BTreeSet<String>>, Failure> {
         let group: Option<Value> = self.find("/apis/custom.metrics.k8s.io").await?;
-        let version = group.as_ref().and_then(|group| group.pointer("/preferredVersion/groupVersion")?.as_str());
-        let Some(version) = version else { return Ok(None) };
+        let version = group
+            .as_ref()
+            .and_then(|group| group.pointer("/preferredVersion/groupVersion")?.as_str());
+        let Some(version) = version else {
+            return Ok(None);
+        };
         let list: Option<Value> = match self.find(&format!("/apis/{version}")).await {
             Err(failure) if failure.is_transient() || failure.is_forbidden() => None,
             other => other?,
         };
         let Some(list) = list else { return Ok(None) };
-        let names = list["resources"].as_array().into_iter().flatten().filter_map(|resource| resource["name"].as_str());
-        Ok(Some(names.filter_map(|name| name.strip_prefix("pods/")).map(ToOwned::to_owned).collect()))
+        let names = list["resources"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|resource| resource["name"].as_str());
+        Ok(Some(
+            names
+                .filter_map(|name| name.strip_prefix("pods/"))
+                .map(ToOwned::to_owned)
+                .collect(),
+        ))
     }
 
     /// Returns where the service or notebook answers. What the user may not read is left out.
@@ -43,29 +75,46 @@ impl Connection {
         let (namespace, name) = (&job.namespace, &job.name);
         let service = format!("/api/v1/namespaces/{namespace}/services/{name}");
         let ingress = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/{name}");
-        let (service, ingress) = join(self.find::<Value>(&service), self.find::<Value>(&ingress)).await;
+        let (service, ingress) =
+            join(self.find::<Value>(&service), self.find::<Value>(&ingress)).await;
         let mut found = Vec::new();
         if let Some(service) = readable(service)? {
             found.extend(of_service(&service, job));
         }
         let hosts = readable(ingress)?;
-        let rules = hosts.as_ref().and_then(|ingress| ingress.pointer("/spec/rules")?.as_array()).into_iter().flatten();
+        let rules = hosts
+            .as_ref()
+            .and_then(|ingress| ingress.pointer("/spec/rules")?.as_array())
+            .into_iter()
+            .flatten();
         found.extend(
-            rules.filter_map(|rule| rule["host"].as_str()).map(|host| Endpoint::new("ingress", format!("http://{host}"))),
+            rules
+                .filter_map(|rule| rule["host"].as_str())
+                .map(|host| Endpoint::new("ingress", format!("http://{host}"))),
         );
         Ok(found)
     }
 
     /// Returns the job's autoscaler, when it has one.
     pub async fn autoscaler(&self, job: &Job) -> Result<Option<Autoscaler>, Failure> {
-        let path = format!("/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers/{}", job.namespace, job.name);
+        let path = format!(
+            "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers/{}",
+            job.namespace, job.name
+        );
         Ok(readable(self.find::<Value>(&path).await)?.map(|found| autoscaler(&found)))
     }
 }
 
 fn ingress_class(class: &Value) -> IngressClass {
-    let default = class["metadata"]["annotations"]["ingressclass.kubernetes.io/is-default-class"] == "true";
-    IngressClass { name: class["metadata"]["name"].as_str().unwrap_or_default().to_owned(), default }
+    let default =
+        class["metadata"]["annotations"]["ingressclass.kubernetes.io/is-default-class"] == "true";
+    IngressClass {
+        name: class["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        default,
+    }
 }
 
 fn readable(answer: Result<Option<Value>, Failure>) -> Result<Option<Value>, Failure> {
@@ -80,67 +129,135 @@ fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
     let port = &service["spec"]["ports"][0];
     let number = |key: &str| port[key].as_u64();
     let mut found = Vec::new();
-    let Some(own) = number("port") else { return found };
+    let Some(own) = number("port") else {
+        return found;
+    };
     let scheme = match port["protocol"].as_str() {
         Some("UDP") => "udp",
         Some("SCTP") => "sctp",
         _ => "http",
     };
-    found.push(Endpoint::new("cluster", format!("{scheme}://{name}.{namespace}.svc:{own}")));
+    found.push(Endpoint::new(
+        "cluster",
+        format!("{scheme}://{name}.{namespace}.svc:{own}"),
+    ));
     if let Some(node_port) = number("nodePort") {
         // Every node answers; that of a pod answers without a detour.
-        let host = job.pods.iter().filter(|pod| pod.ready).find_map(|pod| pod.host_ip.as_ref());
-        found.push(Endpoint { kind: "node", url: host.map(|host| format!("{scheme}://{}:{node_port}", bracketed(host))) });
+        let host = job
+            .pods
+            .iter()
+            .filter(|pod| pod.ready)
+            .find_map(|pod| pod.host_ip.as_ref());
+        found.push(Endpoint {
+            kind: "node",
+            url: host.map(|host| format!("{scheme}://{}:{node_port}", bracketed(host))),
+        });
     }
-    let balancers = service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array).into_iter().flatten();
-    let host = |balancer: &Value| balancer["hostname"].as_str().or(balancer["ip"].as_str()).map(ToOwned::to_owned);
+    let balancers = service
+        .pointer("/status/loadBalancer/ingress")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let host = |balancer: &Value| {
+        balancer["hostname"]
+            .as_str()
+            .or(balancer["ip"].as_str())
+            .map(ToOwned::to_owned)
+    };
     let hosts: Vec<String> = balancers.filter_map(host).collect();
     if hosts.is_empty() && service["spec"]["type"] == "LoadBalancer" {
-        found.push(Endpoint { kind: "loadBalancer", url: None });
+        found.push(Endpoint {
+            kind: "loadBalancer",
+            url: None,
+        });
     }
-    found.extend(hosts.into_iter().map(|host| Endpoint::new("loadBalancer", format!("{scheme}://{}:{own}", bracketed(&host)))));
+    found.extend(hosts.into_iter().map(|host| {
+        Endpoint::new(
+            "loadBalancer",
+            format!("{scheme}://{}:{own}", bracketed(&host)),
+        )
+    }));
     found
 }
 
 /// Returns an address of IPv6 in a URL.
 fn bracketed(host: &str) -> String {
-    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+    if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    }
 }
 
 fn autoscaler(found: &Value) -> Autoscaler {
-    let number = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
-    let current = found.pointer("/status/currentMetrics").and_then(Value::as_array);
-    let metrics = found.pointer("/spec/metrics").and_then(Value::as_array).into_iter().flatten();
+    let number = |pointer: &str| {
+        found
+            .pointer(pointer)
+            .and_then(Value::as_u64)
+            .and_then(|number| u32::try_from(number).ok())
+    };
+    let current = found
+        .pointer("/status/currentMetrics")
+        .and_then(Value::as_array);
+    let metrics = found
+        .pointer("/spec/metrics")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let scaling = metrics.map(|metric| {
         let name = metric_name(metric);
-        let of =
-            |list: &Vec<Value>| list.iter().find(|other| metric_name(other) == name).and_then(|other| value(other, "current"));
-        Scaling { current: current.and_then(of), target: value(metric, "target"), metric: name }
+        let of = |list: &Vec<Value>| {
+            list.iter()
+                .find(|other| metric_name(other) == name)
+                .and_then(|other| value(other, "current"))
+        };
+        Scaling {
+            current: current.and_then(of),
+            target: value(metric, "target"),
+            metric: name,
+        }
     });
-    let conditions = found.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    let failing = conditions.clone().find(|condition| condition["type"] == "ScalingActive" && condition["status"] == "False");
+    let conditions = found
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let failing = conditions
+        .clone()
+        .find(|condition| condition["type"] == "ScalingActive" && condition["status"] == "False");
     // Paused is no failure.
     let failing = failing.filter(|condition| condition["reason"] != "ScalingDisabled");
     Autoscaler {
         min_replicas: number("/spec/minReplicas").unwrap_or(1),
         max_replicas: number("/spec/maxReplicas").unwrap_or(1),
         // Zero before the controller has looked, and that is not known.
-        desired_replicas: number("/status/desiredReplicas").filter(|_| conditions.clone().next().is_some()),
+        desired_replicas: number("/status/desiredReplicas")
+            .filter(|_| conditions.clone().next().is_some()),
         metrics: scaling.collect(),
-        problem: failing.and_then(|condition| condition["message"].as_str()).map(ToOwned::to_owned),
+        problem: failing
+            .and_then(|condition| condition["message"].as_str())
+            .map(ToOwned::to_owned),
     }
 }
 
 fn metric_name(metric: &Value) -> String {
-    let name = metric.pointer("/pods/metric/name").or_else(|| metric.pointer("/resource/name"));
+    let name = metric
+        .pointer("/pods/metric/name")
+        .or_else(|| metric.pointer("/resource/name"));
     name.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Returns the figure of a metric in percent: an average value, or the utilization of a resource.
 fn value(metric: &Value, which: &str) -> Option<f64> {
-    let average = metric.pointer(&format!("/pods/{which}/averageValue")).and_then(Value::as_str);
-    let utilization = metric.pointer(&format!("/resource/{which}/averageUtilization")).and_then(Value::as_f64);
-    utilization.or_else(|| gpuctl_core::model::values::quantity::milli(average?).map(|milli| milli as f64 / 1000.0))
+    let average = metric
+        .pointer(&format!("/pods/{which}/averageValue"))
+        .and_then(Value::as_str);
+    let utilization = metric
+        .pointer(&format!("/resource/{which}/averageUtilization"))
+        .and_then(Value::as_f64);
+    utilization.or_else(|| {
+        gpuctl_core::model::values::quantity::milli(average?).map(|milli| milli as f64 / 1000.0)
+    })
 }
 
 #[cfg(test)]
@@ -162,19 +279,49 @@ mod tests {
             ], "conditions": [{"type": "ScalingActive", "status": "False", "reason": "FailedGetPodsMetric", "message": "no metric"}]},
         });
         let read = autoscaler(&found);
-        assert_eq!((read.metrics[0].current, read.metrics[0].target), (Some(95.5), Some(70.0)));
-        assert_eq!((read.metrics[1].current, read.metrics[1].target), (None, Some(85.0)));
-        assert_eq!((read.desired_replicas, read.problem.as_deref()), (Some(2), Some("no metric")));
+        assert_eq!(
+            (read.metrics[0].current, read.metrics[0].target),
+            (Some(95.5), Some(70.0))
+        );
+        assert_eq!(
+            (read.metrics[1].current, read.metrics[1].target),
+            (None, Some(85.0))
+        );
+        assert_eq!(
+            (read.desired_replicas, read.problem.as_deref()),
+            (Some(2), Some("no metric"))
+        );
     }
 
     #[test]
     fn a_balancer_without_an_address_is_unknown() {
-        let service = json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30000}]}});
-        let mut job = Job { namespace: "ns".into(), name: "web".into(), ..Job::default() };
-        assert_eq!(of_service(&service, &job)[1], Endpoint { kind: "node", url: None });
-        job.pods = vec![Pod { ready: true, host_ip: Some("fd00::1".into()), ..Pod::default() }];
+        let service =
+            json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30000}]}});
+        let mut job = Job {
+            namespace: "ns".into(),
+            name: "web".into(),
+            ..Job::default()
+        };
+        assert_eq!(
+            of_service(&service, &job)[1],
+            Endpoint {
+                kind: "node",
+                url: None
+            }
+        );
+        job.pods = vec![Pod {
+            ready: true,
+            host_ip: Some("fd00::1".into()),
+            ..Pod::default()
+        }];
         let found = of_service(&service, &job);
-        assert_eq!(found[2], Endpoint { kind: "loadBalancer", url: None });
+        assert_eq!(
+            found[2],
+            Endpoint {
+                kind: "loadBalancer",
+                url: None
+            }
+        );
         assert_eq!(found[1].url.as_deref(), Some("http://[fd00::1]:30000"));
     }
 }

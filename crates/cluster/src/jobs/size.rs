@@ -1,5 +1,5 @@
-//! Scales, pauses and resumes jobs. A pause stores the size on the object, and pins a notebook with node-local folders to
-//! its node.
+//! Scales, pauses and resumes jobs. A pause stores the size on the object, and pins a notebook with
+//! node-local folders to its node.
 
 use serde_json::{Value, json};
 
@@ -16,19 +16,35 @@ impl Connection {
 
     /// Suspends a training or lets it go on.
     pub async fn suspend(&self, job: &Job, suspend: bool) -> Result<(), Failure> {
-        self.merge_patch(&Self::owner_path(job), &json!({"spec": {"suspend": suspend}})).await.map(|_| ())
+        self.merge_patch(
+            &Self::owner_path(job),
+            &json!({"spec": {"suspend": suspend}}),
+        )
+        .await
+        .map(|_| ())
     }
 
     /// Sets the number of pods of a service or notebook.
     pub async fn scale(&self, job: &Job, replicas: u32) -> Result<(), Failure> {
         let mut patch = json!({"spec": {"replicas": replicas}});
         // The size to come back to.
-        patch["metadata"]["annotations"][REPLICAS] = if replicas == 0 { job.replicas().to_string().into() } else { Value::Null };
-        if let Some(node) = job.pods.iter().find_map(|pod| pod.node.as_ref()).filter(|_| replicas == 0 && stays(job)) {
+        patch["metadata"]["annotations"][REPLICAS] = if replicas == 0 {
+            job.replicas().to_string().into()
+        } else {
+            Value::Null
+        };
+        if let Some(node) = job
+            .pods
+            .iter()
+            .find_map(|pod| pod.node.as_ref())
+            .filter(|_| replicas == 0 && stays(job))
+        {
             let name = self.hostname(node).await;
             patch["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME] = name.into();
         }
-        self.merge_patch(&Self::owner_path(job), &patch).await.map(|_| ())
+        self.merge_patch(&Self::owner_path(job), &patch)
+            .await
+            .map(|_| ())
     }
 
     /// Lets a paused job go on anywhere, or where it was; a service gets the size that it had.
@@ -49,11 +65,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the value of the node's host name label, which some clouds make differ from its name. Whoever may not read nodes
-    /// gets the name.
+    /// Returns the value of the node's host name label, which some clouds make differ from its
+    /// name. Whoever may not read nodes gets the name.
     async fn hostname(&self, node: &str) -> String {
         let found: Option<Value> = self.find_in("/api/v1/nodes", node).await.ok().flatten();
-        let label = found.as_ref().and_then(|found| found["metadata"]["labels"][HOSTNAME].as_str());
+        let label = found
+            .as_ref()
+            .and_then(|found| found["metadata"]["labels"][HOSTNAME].as_str());
         label.unwrap_or(node).to_owned()
     }
 }

@@ -1,5 +1,6 @@
-//! Replaces a notebook's pod that its StatefulSet never will: it waits for a pod of the old version to become ready, which one
-//! with a broken image never does (kubernetes#67250). It knows nothing of why the pod is not ready.
+//! Replaces a notebook's pod that its StatefulSet never will: it waits for a pod of the old version
+//! to become ready, which one with a broken image never does (kubernetes#67250). It knows nothing
+//! of why the pod is not ready.
 
 use std::time::Duration;
 
@@ -15,27 +16,52 @@ const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 
 impl Connection {
-    /// Deletes the pod of a StatefulSet of one pod when it is of an older version and not ready. Returns its name if so.
+    /// Deletes the pod of a StatefulSet of one pod when it is of an older version and not ready.
+    /// Returns its name if so.
     pub async fn replace_stuck_pod(&self, root: &Object) -> Result<Option<String>, Failure> {
-        let Some(revision) = self.newest_revision(root).await? else { return Ok(None) };
+        let Some(revision) = self.newest_revision(root).await? else {
+            return Ok(None);
+        };
         let name = format!("{}-0", root.name());
-        let path = format!("/api/v1/namespaces/{}/pods/{name}", root.namespace().unwrap_or_default());
-        let Some(pod) = self.find(&path).await? else { return Ok(None) };
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{name}",
+            root.namespace().unwrap_or_default()
+        );
+        let Some(pod) = self.find(&path).await? else {
+            return Ok(None);
+        };
         if !is_stuck(&pod, &revision) {
             return Ok(None);
         }
         let uid = pod.pointer("/metadata/uid").and_then(Value::as_str);
-        let deleted = self.delete_at(&path, Deletion { uid, ..Deletion::default() }).await?;
+        let deleted = self
+            .delete_at(
+                &path,
+                Deletion {
+                    uid,
+                    ..Deletion::default()
+                },
+            )
+            .await?;
         Ok(deleted.then_some(name))
     }
 
     /// Returns the revision of the template, once the controller has seen it.
     async fn newest_revision(&self, root: &Object) -> Result<Option<String>, Failure> {
         for _ in 0..LOOKS {
-            let Some(live) = self.live(root).await? else { return Ok(None) };
-            let seen = live.pointer("/status/observedGeneration").and_then(Value::as_u64);
-            if seen.is_some() && seen == live.pointer("/metadata/generation").and_then(Value::as_u64) {
-                return Ok(live.pointer("/status/updateRevision").and_then(Value::as_str).map(ToOwned::to_owned));
+            let Some(live) = self.live(root).await? else {
+                return Ok(None);
+            };
+            let seen = live
+                .pointer("/status/observedGeneration")
+                .and_then(Value::as_u64);
+            if seen.is_some()
+                && seen == live.pointer("/metadata/generation").and_then(Value::as_u64)
+            {
+                return Ok(live
+                    .pointer("/status/updateRevision")
+                    .and_then(Value::as_str)
+                    .map(ToOwned::to_owned));
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -44,9 +70,17 @@ impl Connection {
 }
 
 fn is_stuck(pod: &Value, revision: &str) -> bool {
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    let ready = conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-    let of = pod.pointer("/metadata/labels/controller-revision-hash").and_then(Value::as_str);
+    let conditions = pod
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let ready = conditions
+        .into_iter()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    let of = pod
+        .pointer("/metadata/labels/controller-revision-hash")
+        .and_then(Value::as_str);
     let deleting = pod.pointer("/metadata/deletionTimestamp").is_some();
     !ready && !deleting && of.is_some_and(|of| of != revision)
 }
@@ -63,8 +97,14 @@ mod tests {
                    "status": {"conditions": [{"type": "Ready", "status": ready}]}})
         };
         assert!(is_stuck(&pod("old", "False"), "new"));
-        assert!(!is_stuck(&pod("old", "True"), "new"), "the controller replaces it");
-        assert!(!is_stuck(&pod("new", "False"), "new"), "it has just been made");
+        assert!(
+            !is_stuck(&pod("old", "True"), "new"),
+            "the controller replaces it"
+        );
+        assert!(
+            !is_stuck(&pod("new", "False"), "new"),
+            "it has just been made"
+        );
         let mut going = pod("old", "False");
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert!(!is_stuck(&going, "new"));

@@ -1,5 +1,6 @@
-//! Reads what `why` is asked about when it is not a job of gpuctl's: a pod, or a workload of somebody else's, as a job with its pods. It
-//! also reads what a pod without a node asks for, and its volume claims.
+//! Reads what `why` is asked about when it is not a job of gpuctl's: a pod, or a workload of
+//! somebody else's, as a job with its pods. It also reads what a pod without a node asks for, and
+//! its volume claims.
 
 use std::collections::BTreeSet;
 
@@ -32,10 +33,17 @@ impl Connection {
     /// Returns a pod as a job of one pod.
     pub async fn pod_as_job(&self, namespace: &str, name: &str) -> Result<Option<Job>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
-        let Some(found) = self.find_in::<Value>(&collection, name).await? else { return Ok(None) };
+        let Some(found) = self.find_in::<Value>(&collection, name).await? else {
+            return Ok(None);
+        };
         let text = found.to_string();
-        let Ok(wire) = serde_json::from_str::<WirePod<'_>>(&text) else { return Ok(None) };
-        Ok(Some(self.explained(of_pods(namespace, name, vec![wire.pod()])).await))
+        let Ok(wire) = serde_json::from_str::<WirePod<'_>>(&text) else {
+            return Ok(None);
+        };
+        Ok(Some(
+            self.explained(of_pods(namespace, name, vec![wire.pod()]))
+                .await,
+        ))
     }
 
     /// Returns a workload of this name whose kind has pods of its own, with the word of the kind.
@@ -45,26 +53,44 @@ impl Connection {
         namespace: &str,
         name: &str,
     ) -> Result<Option<(Job, &'static str)>, Failure> {
-        let wanted = |owner: &OwnerKind| kind.is_none_or(|kind| owner.word().eq_ignore_ascii_case(kind));
+        let wanted =
+            |owner: &OwnerKind| kind.is_none_or(|kind| owner.word().eq_ignore_ascii_case(kind));
         let kinds = OwnerKind::ALL.into_iter().filter(wanted);
         let found = join_all(kinds.map(|owner| async move {
             let collection = owner.collection(Some(namespace));
-            (owner, unless_forbidden(self.find_in::<Value>(&collection, name).await))
+            (
+                owner,
+                unless_forbidden(self.find_in::<Value>(&collection, name).await),
+            )
         }));
         for (owner, answer) in found.await {
-            let Some(object) = answer?.flatten() else { continue };
+            let Some(object) = answer?.flatten() else {
+                continue;
+            };
             let text = object.to_string();
-            let Ok(mut job) = serde_json::from_str::<WireOwner<'_>>(&text).map(|object| object.job(owner)) else { continue };
+            let Ok(mut job) =
+                serde_json::from_str::<WireOwner<'_>>(&text).map(|object| object.job(owner))
+            else {
+                continue;
+            };
             let own = PodOwner::of_job(&job);
-            job.pods = self.pods_where(namespace, |pod| PodOwner::of(&pod.metadata) == own).await?;
+            job.pods = self
+                .pods_where(namespace, |pod| PodOwner::of(&pod.metadata) == own)
+                .await?;
             return Ok(Some((self.explained(job).await, owner.word())));
         }
         Ok(None)
     }
 
     /// Returns pods with these names as a job, with what the object that owns them says of itself.
-    pub async fn pods_as_job(&self, owner: &OwnerObject, names: &BTreeSet<String>) -> Result<Job, Failure> {
-        let pods = self.pods_where(&owner.namespace, |pod| names.contains(pod.metadata.name.as_ref()));
+    pub async fn pods_as_job(
+        &self,
+        owner: &OwnerObject,
+        names: &BTreeSet<String>,
+    ) -> Result<Job, Failure> {
+        let pods = self.pods_where(&owner.namespace, |pod| {
+            names.contains(pod.metadata.name.as_ref())
+        });
         let (pods, object) = join(pods, self.owner_object(owner)).await;
         let mut job = of_pods(&owner.namespace, &owner.name, pods?);
         if let Some(object) = object {
@@ -73,13 +99,26 @@ impl Connection {
         Ok(self.explained(job).await)
     }
 
-    async fn pods_where(&self, namespace: &str, wanted: impl Fn(&WirePod<'_>) -> bool) -> Result<Vec<Pod>, Failure> {
+    async fn pods_where(
+        &self,
+        namespace: &str,
+        wanted: impl Fn(&WirePod<'_>) -> bool,
+    ) -> Result<Vec<Pod>, Failure> {
         let mut pods = Vec::new();
-        self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &[], |page| {
-            let page: ListPage<WirePod<'_>> = page.objects()?;
-            pods.extend(page.items.iter().filter(|pod| wanted(pod)).map(WirePod::pod));
-            Ok(())
-        })
+        self.list(
+            &format!("/api/v1/namespaces/{namespace}/pods"),
+            &[],
+            |page| {
+                let page: ListPage<WirePod<'_>> = page.objects()?;
+                pods.extend(
+                    page.items
+                        .iter()
+                        .filter(|pod| wanted(pod))
+                        .map(WirePod::pod),
+                );
+                Ok(())
+            },
+        )
         .await?;
         Ok(pods)
     }
@@ -96,7 +135,9 @@ impl Connection {
     /// Returns the first pod of the job that has no node.
     pub async fn unplaced(&self, job: &Job) -> Result<Option<UnplacedPod>, Failure> {
         let waits = |pod: &&Pod| pod.node.is_none() && !pod.ended() && !pod.deleting;
-        let Some(pod) = job.current_pods().into_iter().find(waits) else { return Ok(None) };
+        let Some(pod) = job.current_pods().into_iter().find(waits) else {
+            return Ok(None);
+        };
         let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
         let unread = || UnplacedPod {
             name: pod.name.clone(),
@@ -106,14 +147,30 @@ impl Connection {
             group: None,
             claims_made: false,
         };
-        let Some(found) = unless_forbidden(self.find::<Value>(&path).await)? else { return Ok(Some(unread())) };
-        let Some(mut found) = found else { return Ok(None) };
-        let nominated = found.pointer("/status/nominatedNodeName").and_then(Value::as_str);
-        let nominated = nominated.filter(|node| !node.is_empty()).map(ToOwned::to_owned);
+        let Some(found) = unless_forbidden(self.find::<Value>(&path).await)? else {
+            return Ok(Some(unread()));
+        };
+        let Some(mut found) = found else {
+            return Ok(None);
+        };
+        let nominated = found
+            .pointer("/status/nominatedNodeName")
+            .and_then(Value::as_str);
+        let nominated = nominated
+            .filter(|node| !node.is_empty())
+            .map(ToOwned::to_owned);
         let group = self.group_verdict(&job.namespace, &found).await;
-        let claims_made =
-            found.pointer("/status/resourceClaimStatuses").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
-        Ok(Some(UnplacedPod { nominated, group, claims_made, spec: Some(found["spec"].take()), ..unread() }))
+        let claims_made = found
+            .pointer("/status/resourceClaimStatuses")
+            .and_then(Value::as_array)
+            .is_some_and(|all| !all.is_empty());
+        Ok(Some(UnplacedPod {
+            nominated,
+            group,
+            claims_made,
+            spec: Some(found["spec"].take()),
+            ..unread()
+        }))
     }
 
     /// Reads what a volume claim waits for.
@@ -127,29 +184,51 @@ impl Connection {
         if claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound") {
             return ClaimState::Bound;
         }
-        let class = claim.pointer("/spec/storageClassName").and_then(Value::as_str).filter(|class| !class.is_empty());
+        let class = claim
+            .pointer("/spec/storageClassName")
+            .and_then(Value::as_str)
+            .filter(|class| !class.is_empty());
         let (mut class_exists, mut with_first_pod) = (None, false);
         if let Some(class) = class
-            && let Ok(found) = self.find_in::<Value>("/apis/storage.k8s.io/v1/storageclasses", class).await
+            && let Ok(found) = self
+                .find_in::<Value>("/apis/storage.k8s.io/v1/storageclasses", class)
+                .await
         {
             class_exists = Some(found.is_some());
-            with_first_pod = found.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
+            with_first_pod =
+                found.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
         }
-        ClaimState::Unbound { class: class.map(ToOwned::to_owned), class_exists, with_first_pod }
+        ClaimState::Unbound {
+            class: class.map(ToOwned::to_owned),
+            class_exists,
+            with_first_pod,
+        }
     }
 }
 
-/// Takes over what a custom object says of itself: that it is suspended, which queue holds it, how it ended.
+/// Takes over what a custom object says of itself: that it is suspended, which queue holds it, how
+/// it ended.
 fn told_by(object: &Value, job: &mut Job) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     job.uid = text(&object["metadata"]["uid"]);
-    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-    job.labels = labels.map(|(key, value)| (key.clone(), text(value))).collect();
+    let labels = object["metadata"]["labels"]
+        .as_object()
+        .into_iter()
+        .flatten();
+    job.labels = labels
+        .map(|(key, value)| (key.clone(), text(value)))
+        .collect();
     job.queue = job.labels.get(KUEUE_QUEUE).cloned();
     job.queued = job.queue.is_some();
     // JobSets and Jobs have it in their specification, Kubeflow's jobs one level down.
-    job.suspended = ["/spec/suspend", "/spec/runPolicy/suspend"].iter().any(|field| object.pointer(field) == Some(&true.into()));
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten().filter(|one| one["status"] == "True");
+    job.suspended = ["/spec/suspend", "/spec/runPolicy/suspend"]
+        .iter()
+        .any(|field| object.pointer(field) == Some(&true.into()));
+    let conditions = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|one| one["status"] == "True");
     let mut own: Vec<(&str, &Value)> = Vec::new();
     for condition in conditions {
         match condition["type"].as_str().unwrap_or_default() {
@@ -158,25 +237,43 @@ fn told_by(object: &Value, job: &mut Job) {
             _ => {}
         }
     }
-    let failed = matches!(object.pointer("/status/phase").and_then(Value::as_str), Some("Failed" | "Error"));
+    let failed = matches!(
+        object.pointer("/status/phase").and_then(Value::as_str),
+        Some("Failed" | "Error")
+    );
     if own.is_empty() && !failed {
         return;
     }
-    // The object knows better than its pods, of which some may be gone. Some kinds call a failed one completed as well.
+    // The object knows better than its pods, of which some may be gone. Some kinds call a failed
+    // one completed as well.
     job.conditions.clear();
-    let told = own.iter().find(|(kind, _)| *kind == "Failed").or(own.first()).copied();
-    let kind = if failed { "Failed" } else { told.map_or("Failed", |(kind, _)| kind) };
+    let told = own
+        .iter()
+        .find(|(kind, _)| *kind == "Failed")
+        .or(own.first())
+        .copied();
+    let kind = if failed {
+        "Failed"
+    } else {
+        told.map_or("Failed", |(kind, _)| kind)
+    };
     let condition = told.map(|(_, condition)| condition);
     let of = |field: &str| condition.map(|one| text(&one[field])).unwrap_or_default();
     job.finished_at = of("lastTransitionTime").parse().ok().or(job.finished_at);
-    job.conditions.insert(kind.to_owned(), (of("reason"), of("message")));
+    job.conditions
+        .insert(kind.to_owned(), (of("reason"), of("message")));
 }
 
 /// Makes a job of pods alone: what they all did is what became of it.
 fn of_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
     let all = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
-    let failed = pods.iter().any(|pod| pod.phase == PodPhase::Failed) && pods.iter().all(Pod::ended);
-    let condition = if all(PodPhase::Succeeded) { Some("Complete") } else { failed.then_some("Failed") };
+    let failed =
+        pods.iter().any(|pod| pod.phase == PodPhase::Failed) && pods.iter().all(Pod::ended);
+    let condition = if all(PodPhase::Succeeded) {
+        Some("Complete")
+    } else {
+        failed.then_some("Failed")
+    };
     let conditions = condition.map(|kind| (kind.to_owned(), (String::new(), String::new())));
     Job {
         namespace: namespace.to_owned(),
@@ -184,7 +281,11 @@ fn of_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
         display_name: name.to_owned(),
         uid: pods.first().map(|pod| pod.uid.clone()).unwrap_or_default(),
         created_at: pods.iter().filter_map(|pod| pod.created_at).min(),
-        finished_at: pods.iter().filter_map(|pod| pod.ended_at).max().filter(|_| condition.is_some()),
+        finished_at: pods
+            .iter()
+            .filter_map(|pod| pod.ended_at)
+            .max()
+            .filter(|_| condition.is_some()),
         deleting: !pods.is_empty() && pods.iter().all(|pod| pod.deleting),
         pods_wanted: u32::try_from(pods.len()).unwrap_or(u32::MAX),
         group_size: 1,

@@ -1,8 +1,8 @@
 //! Reads what Kueue says of jobs that wait in its queues, and pauses and resumes them.
 //!
-//! Note: Kueue owns `spec.suspend` and reverts other writers; its own switch is on the Workload that it creates for each
-//! job, which its ordinary users may not write. Conditions of Workloads follow kueue.x-k8s.io/v1beta2
-//! (apis/kueue/v1beta2/workload_types.go).
+//! Note: Kueue owns `spec.suspend` and reverts other writers; its own switch is on the Workload
+//! that it creates for each job, which its ordinary users may not write. Conditions of Workloads
+//! follow kueue.x-k8s.io/v1beta2 (apis/kueue/v1beta2/workload_types.go).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -59,13 +59,21 @@ struct AdmissionCheck<'a> {
 
 impl WorkloadStatus<'_> {
     fn condition(&self, kind: &str) -> Option<&Condition<'_>> {
-        self.conditions.iter().find(|condition| condition.kind == kind)
+        self.conditions
+            .iter()
+            .find(|condition| condition.kind == kind)
     }
 
-    /// Returns why the job does not run; `None` for one that Kueue has let go. `active` is false for one that is paused.
+    /// Returns why the job does not run; `None` for one that Kueue has let go. `active` is false
+    /// for one that is paused.
     fn verdict(&self, active: bool) -> Option<QueueVerdict> {
         let holds = |kind: &str| self.condition(kind).filter(|condition| condition.holds());
-        let verdict = |reason: &str, message: String| Some(QueueVerdict { reason: reason.to_owned(), message });
+        let verdict = |reason: &str, message: String| {
+            Some(QueueVerdict {
+                reason: reason.to_owned(),
+                message,
+            })
+        };
         if holds("Admitted").is_some() {
             return None;
         }
@@ -76,7 +84,11 @@ impl WorkloadStatus<'_> {
                 .iter()
                 .filter(open)
                 .map(|check| {
-                    let why = if check.message.is_empty() { String::new() } else { format!(": {}", check.message) };
+                    let why = if check.message.is_empty() {
+                        String::new()
+                    } else {
+                        format!(": {}", check.message)
+                    };
                     format!("{} is {}{why}", check.name, check.state.to_lowercase())
                 })
                 .collect();
@@ -87,20 +99,38 @@ impl WorkloadStatus<'_> {
             };
             return verdict("AdmissionChecks", format!("quota is reserved; {then}"));
         }
-        let told = self.condition("QuotaReserved").filter(|condition| !condition.message.is_empty());
-        // On an eviction Kueue writes its message into both conditions (pkg/controller/jobframework/reconciler.go).
-        let repeats = |condition: &&Condition<'_>| holds("Evicted").is_some_and(|evicted| evicted.message == condition.message);
+        let told = self
+            .condition("QuotaReserved")
+            .filter(|condition| !condition.message.is_empty());
+        // On an eviction Kueue writes its message into both conditions
+        // (pkg/controller/jobframework/reconciler.go).
+        let repeats = |condition: &&Condition<'_>| {
+            holds("Evicted").is_some_and(|evicted| evicted.message == condition.message)
+        };
         let told = told.filter(|condition| !repeats(condition));
         let now = told.map(|condition| condition.message.trim_end_matches('.').to_owned());
-        // `Preempted` names who it was for; `Evicted` says only that it was. After a resume it still tells of the pause.
-        let evicted = holds("Evicted").filter(|evicted| !(active && evicted.reason.starts_with("Deactivated")));
-        let evicted = evicted.map(|evicted| (evicted.reason.as_ref(), holds("Preempted").unwrap_or(evicted)));
+        // `Preempted` names who it was for; `Evicted` says only that it was. After a resume it
+        // still tells of the pause.
+        let evicted = holds("Evicted")
+            .filter(|evicted| !(active && evicted.reason.starts_with("Deactivated")));
+        let evicted = evicted.map(|evicted| {
+            (
+                evicted.reason.as_ref(),
+                holds("Preempted").unwrap_or(evicted),
+            )
+        });
         match (evicted, now) {
             (Some((reason, evicted)), now) => {
                 let now = now.map_or(String::new(), |now| format!("; now {now}"));
-                verdict(reason, format!("{}{now}", evicted.message.trim_end_matches('.')))
+                verdict(
+                    reason,
+                    format!("{}{now}", evicted.message.trim_end_matches('.')),
+                )
             }
-            (None, Some(now)) => verdict(told.map_or("Pending", |condition| condition.reason.as_ref()), now),
+            (None, Some(now)) => verdict(
+                told.map_or("Pending", |condition| condition.reason.as_ref()),
+                now,
+            ),
             (None, None) => verdict("Pending", "the queue has not looked at it yet".to_owned()),
         }
     }
@@ -115,25 +145,41 @@ struct Verdicts {
 }
 
 impl Connection {
-    /// Sets what Kueue says of the jobs that wait in its queues. Where Workloads may not be read nothing is set.
+    /// Sets what Kueue says of the jobs that wait in its queues. Where Workloads may not be read
+    /// nothing is set.
     pub(crate) async fn explain_queues(&self, jobs: &mut [Job]) {
         let waiting = jobs.iter().filter(|job| job.waits_in_queue());
         let namespaces: BTreeSet<&str> = waiting.map(|job| job.namespace.as_str()).collect();
-        let Some(first) = namespaces.first() else { return };
+        let Some(first) = namespaces.first() else {
+            return;
+        };
         let namespace = (namespaces.len() == 1).then_some(*first);
-        let Ok(Some(Verdicts { mut of_owners, mut names })) = self.verdicts(namespace).await else { return };
-        names.extend(jobs.iter().map(|job| (job.uid.clone(), format!("{}/{}", job.namespace, job.name))));
+        let Ok(Some(Verdicts {
+            mut of_owners,
+            mut names,
+        })) = self.verdicts(namespace).await
+        else {
+            return;
+        };
+        names.extend(
+            jobs.iter()
+                .map(|job| (job.uid.clone(), format!("{}/{}", job.namespace, job.name))),
+        );
         for job in jobs.iter_mut().filter(|job| job.waits_in_queue()) {
             // Workloads of services are owned by their pods.
             let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
-            job.queue_verdict = owners.find_map(|uid| of_owners.remove(uid).flatten()).map(|verdict| named(verdict, &names));
+            job.queue_verdict = owners
+                .find_map(|uid| of_owners.remove(uid).flatten())
+                .map(|verdict| named(verdict, &names));
         }
         self.place_in_queues(jobs).await;
     }
 
     /// Returns the verdicts of all Workloads; `None` where Kueue serves none.
     async fn verdicts(&self, namespace: Option<&str>) -> Result<Option<Verdicts>, Failure> {
-        let Some(version) = self.kueue_version().await? else { return Ok(None) };
+        let Some(version) = self.kueue_version().await? else {
+            return Ok(None);
+        };
         let path = match namespace {
             Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/workloads"),
             None => format!("/apis/{version}/workloads"),
@@ -142,10 +188,15 @@ impl Connection {
         self.list(&path, &[], |page| {
             let page: ListPage<WireWorkload<'_>> = page.objects()?;
             for workload in &page.items {
-                let Some(owner) = workload.metadata.controller() else { continue };
+                let Some(owner) = workload.metadata.controller() else {
+                    continue;
+                };
                 // Of a service with a Workload for each replica, the one that waits counts.
                 let verdict = workload.status.verdict(workload.spec.active);
-                verdicts.names.insert(owner.uid.clone(), format!("{}/{}", workload.metadata.namespace, owner.name));
+                verdicts.names.insert(
+                    owner.uid.clone(),
+                    format!("{}/{}", workload.metadata.namespace, owner.name),
+                );
                 let known = verdicts.of_owners.entry(owner.uid.clone()).or_insert(None);
                 *known = known.take().or(verdict);
             }
@@ -156,20 +207,36 @@ impl Connection {
     }
 
     async fn kueue_version(&self) -> Result<Option<String>, Failure> {
-        let Some(group) = self.find::<Value>(&format!("/apis/{GROUP}")).await? else { return Ok(None) };
-        Ok(group["preferredVersion"]["groupVersion"].as_str().map(ToOwned::to_owned))
+        let Some(group) = self.find::<Value>(&format!("/apis/{GROUP}")).await? else {
+            return Ok(None);
+        };
+        Ok(group["preferredVersion"]["groupVersion"]
+            .as_str()
+            .map(ToOwned::to_owned))
     }
 
-    /// Returns the path of the Workload of a job, and whether it is active; `None` where Kueue serves none or has made none yet.
+    /// Returns the path of the Workload of a job, and whether it is active; `None` where Kueue
+    /// serves none or has made none yet.
     async fn workload(&self, job: &Job) -> Result<Option<(String, bool)>, Failure> {
-        let Some(version) = self.kueue_version().await? else { return Ok(None) };
+        let Some(version) = self.kueue_version().await? else {
+            return Ok(None);
+        };
         let path = format!("/apis/{version}/namespaces/{}/workloads", job.namespace);
         let mut found = None;
         let listed = self
             .list(&path, &[], |page| {
                 let page: ListPage<WireWorkload<'_>> = page.objects()?;
-                let ours = |one: &&WireWorkload<'_>| one.metadata.owner_references.iter().any(|owner| owner.uid == job.uid);
-                let one = page.items.iter().find(ours).map(|one| (format!("{path}/{}", one.metadata.name), one.spec.active));
+                let ours = |one: &&WireWorkload<'_>| {
+                    one.metadata
+                        .owner_references
+                        .iter()
+                        .any(|owner| owner.uid == job.uid)
+                };
+                let one = page
+                    .items
+                    .iter()
+                    .find(ours)
+                    .map(|one| (format!("{path}/{}", one.metadata.name), one.spec.active));
                 found = found.take().or(one);
                 Ok(())
             })
@@ -180,12 +247,16 @@ impl Connection {
         }
     }
 
-    /// Takes a training out of its queue, and writes on the job that this was a person's wish: otherwise it looks like one
-    /// that waits. Who may not write the Workload asks for a job of no pods, which Kueue stops and admits with no quota.
-    /// Without Kueue the job is suspended like any other.
+    /// Takes a training out of its queue, and writes on the job that this was a person's wish:
+    /// otherwise it looks like one that waits. Who may not write the Workload asks for a job of no
+    /// pods, which Kueue stops and admits with no quota. Without Kueue the job is suspended like
+    /// any other.
     pub async fn hold(&self, job: &Job) -> Result<(), Failure> {
         let deactivated = match self.workload(job).await {
-            Ok(Some((path, _))) => self.merge_patch(&path, &json!({"spec": {"active": false}})).await.map(Some),
+            Ok(Some((path, _))) => self
+                .merge_patch(&path, &json!({"spec": {"active": false}}))
+                .await
+                .map(Some),
             Ok(None) => Ok(None),
             Err(failure) => Err(failure),
         };
@@ -196,7 +267,9 @@ impl Connection {
             Err(failure) => return Err(failure),
         };
         let patch = json!({"metadata": {"annotations": {PAUSED: "true"}}, "spec": spec});
-        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch).await.map(|_| ())
+        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+            .await
+            .map(|_| ())
     }
 
     /// Puts a training back into its queue, whichever way it was taken out.
@@ -205,12 +278,17 @@ impl Connection {
             Err(failure) if failure.is_forbidden() => Some((String::new(), true)),
             other => other?,
         };
-        // Suspended until Kueue admits it: otherwise its pods would start before Kueue has seen how many they are.
+        // Suspended until Kueue admits it: otherwise its pods would start before Kueue has seen how
+        // many they are.
         let spec = json!({"parallelism": job.pods_wanted, "suspend": workload.is_some()});
         let patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": spec});
-        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch).await?;
+        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+            .await?;
         match workload {
-            Some((path, false)) => self.merge_patch(&path, &json!({"spec": {"active": true}})).await.map(drop),
+            Some((path, false)) => self
+                .merge_patch(&path, &json!({"spec": {"active": true}}))
+                .await
+                .map(drop),
             _ => Ok(()),
         }
     }
@@ -218,12 +296,21 @@ impl Connection {
 
 /// Puts the name of a job where the message tells its UID: `a workload (UID: …, JobUID: …)`.
 fn named(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict {
-    let found = names.iter().find(|(uid, _)| !uid.is_empty() && verdict.message.contains(&format!("JobUID: {uid}")));
-    let Some((uid, name)) = found else { return verdict };
-    let Some((before, after)) = verdict.message.split_once(&format!("JobUID: {uid}")) else { return verdict };
+    let found = names
+        .iter()
+        .find(|(uid, _)| !uid.is_empty() && verdict.message.contains(&format!("JobUID: {uid}")));
+    let Some((uid, name)) = found else {
+        return verdict;
+    };
+    let Some((before, after)) = verdict.message.split_once(&format!("JobUID: {uid}")) else {
+        return verdict;
+    };
     let before = before.rsplit_once('(').map_or(before, |(before, _)| before);
     let after = after.split_once(')').map_or(after, |(_, after)| after);
-    QueueVerdict { message: format!("{before}(job {name}){after}"), ..verdict }
+    QueueVerdict {
+        message: format!("{before}(job {name}){after}"),
+        ..verdict
+    }
 }
 
 #[cfg(test)]
@@ -233,7 +320,9 @@ mod tests {
     fn verdict(conditions: &Value) -> Option<(String, String)> {
         let text = json!({"conditions": conditions}).to_string();
         let status: WorkloadStatus<'_> = serde_json::from_str(&text).unwrap();
-        status.verdict(true).map(|verdict| (verdict.reason, verdict.message))
+        status
+            .verdict(true)
+            .map(|verdict| (verdict.reason, verdict.message))
     }
 
     /// Conditions as Kueue 0.18.3 writes them.
@@ -242,27 +331,56 @@ mod tests {
         let no = |reason: &str, message: &str| json!({"type": "QuotaReserved", "status": "False", "reason": reason, "message": message});
         let yes = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "reason": reason, "message": message});
         let told = |reason: &str, message: &str| Some((reason.to_owned(), message.to_owned()));
-        let quota =
-            "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor gpus, 3 more needed";
-        assert_eq!(verdict(&json!([no("Pending", quota)])), told("Pending", quota));
+        let quota = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor gpus, 3 more needed";
+        assert_eq!(
+            verdict(&json!([no("Pending", quota)])),
+            told("Pending", quota)
+        );
         let absent = "LocalQueue nosuch doesn't exist";
-        assert_eq!(verdict(&json!([no("Inadmissible", absent)])), told("Inadmissible", absent));
+        assert_eq!(
+            verdict(&json!([no("Inadmissible", absent)])),
+            told("Inadmissible", absent)
+        );
         let preempted = "Preempted to accommodate a workload (UID: a, JobUID: b) due to prioritization in the ClusterQueue";
-        let conditions =
-            json!([no("Pending", quota), yes("Evicted", "Preempted", "short"), yes("Preempted", "InClusterQueue", preempted)]);
-        assert_eq!(verdict(&conditions), told("Preempted", &format!("{preempted}; now {quota}")));
-        let resumed = json!([no("Pending", quota), yes("Evicted", "Deactivated", "The workload is deactivated")]);
+        let conditions = json!([
+            no("Pending", quota),
+            yes("Evicted", "Preempted", "short"),
+            yes("Preempted", "InClusterQueue", preempted)
+        ]);
+        assert_eq!(
+            verdict(&conditions),
+            told("Preempted", &format!("{preempted}; now {quota}"))
+        );
+        let resumed = json!([
+            no("Pending", quota),
+            yes("Evicted", "Deactivated", "The workload is deactivated")
+        ]);
         assert_eq!(verdict(&resumed), told("Pending", quota));
         let evicted = json!([
             no("Pending", "The workload is deactivated"),
             yes("Evicted", "PodsReadyTimeout", "The workload is deactivated")
         ]);
-        assert_eq!(verdict(&evicted), told("PodsReadyTimeout", "The workload is deactivated"));
+        assert_eq!(
+            verdict(&evicted),
+            told("PodsReadyTimeout", "The workload is deactivated")
+        );
         let reserved = json!([yes("QuotaReserved", "QuotaReserved", "")]);
-        assert_eq!(verdict(&reserved), told("AdmissionChecks", "quota is reserved; admission follows"));
-        assert_eq!(verdict(&json!([yes("QuotaReserved", "x", ""), yes("Admitted", "x", "")])), None);
+        assert_eq!(
+            verdict(&reserved),
+            told("AdmissionChecks", "quota is reserved; admission follows")
+        );
+        assert_eq!(
+            verdict(&json!([
+                yes("QuotaReserved", "x", ""),
+                yes("Admitted", "x", "")
+            ])),
+            None
+        );
         assert_eq!(verdict(&json!([])).unwrap().0, "Pending");
-        let one = QueueVerdict { reason: String::new(), message: preempted.to_owned() };
+        let one = QueueVerdict {
+            reason: String::new(),
+            message: preempted.to_owned(),
+        };
         assert_eq!(
             named(one, &HashMap::from([("b".to_owned(), "x/y".to_owned())])).message,
             "Preempted to accommodate a workload (job x/y) due to prioritization in the ClusterQueue"

@@ -1,6 +1,6 @@
-//! Reads what a scheduler of gangs says of the group of a pod: Kubernetes' own PodGroups, Volcano's, KAI's and those of
-//! scheduler-plugins. Sources: k8s.io/api/scheduling/v1alpha2, volcano.sh/apis/scheduling/v1beta1, KAI's
-//! pkg/apis/scheduling/v2alpha2 (all `PodGroupStatus`).
+//! Reads what a scheduler of gangs says of the group of a pod: Kubernetes' own PodGroups,
+//! Volcano's, KAI's and those of scheduler-plugins. Sources: k8s.io/api/scheduling/v1alpha2,
+//! volcano.sh/apis/scheduling/v1beta1, KAI's pkg/apis/scheduling/v2alpha2 (all `PodGroupStatus`).
 
 use serde_json::Value;
 
@@ -14,50 +14,110 @@ const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 const KAI_GROUP: &str = "pod-group-name";
 
 impl Connection {
-    /// Returns what is said of the group of a pod; `None` for a pod of no group, and where the group may not be read.
+    /// Returns what is said of the group of a pod; `None` for a pod of no group, and where the
+    /// group may not be read.
     pub(crate) async fn group_verdict(&self, namespace: &str, pod: &Value) -> Option<GroupVerdict> {
         let noted = |kind: &str, key: &str| pod["metadata"][kind][key].as_str();
         let find = async |version: &str, name: &str| {
             let collection = format!("/apis/{version}/namespaces/{namespace}/podgroups");
-            self.find_in::<Value>(&collection, name).await.ok().flatten()
+            self.find_in::<Value>(&collection, name)
+                .await
+                .ok()
+                .flatten()
         };
         if let Some(name) = pod["spec"]["schedulingGroup"]["podGroupName"].as_str() {
             for version in POD_GROUP_VERSIONS {
                 if let Some(group) = find(&format!("scheduling.k8s.io/{version}"), name).await {
-                    return condition(&group["status"]["conditions"], &["PodGroupScheduled"], "False", "Kubernetes");
+                    return condition(
+                        &group["status"]["conditions"],
+                        &["PodGroupScheduled"],
+                        "False",
+                        "Kubernetes",
+                    );
                 }
             }
         }
         if let Some(name) = noted("annotations", VOLCANO_GROUP) {
             let group = find("scheduling.volcano.sh/v1beta1", name).await?;
-            let said = condition(&group["status"]["conditions"], &["Unschedulable", "Uninqueueable"], "True", "Volcano");
-            let silent = GroupVerdict { scheduler: "Volcano", ..GroupVerdict::default() };
-            return Some(GroupVerdict { members: group["spec"]["minMember"].as_u64(), ..said.unwrap_or(silent) });
+            let said = condition(
+                &group["status"]["conditions"],
+                &["Unschedulable", "Uninqueueable"],
+                "True",
+                "Volcano",
+            );
+            let silent = GroupVerdict {
+                scheduler: "Volcano",
+                ..GroupVerdict::default()
+            };
+            return Some(GroupVerdict {
+                members: group["spec"]["minMember"].as_u64(),
+                ..said.unwrap_or(silent)
+            });
         }
         if let Some(name) = noted("annotations", KAI_GROUP) {
             let group = find("scheduling.run.ai/v2alpha2", name).await?;
-            return condition(&group["status"]["schedulingConditions"], &["UnschedulableOnNodePool"], "True", "KAI");
+            return condition(
+                &group["status"]["schedulingConditions"],
+                &["UnschedulableOnNodePool"],
+                "True",
+                "KAI",
+            );
         }
-        let group = find("scheduling.x-k8s.io/v1alpha1", noted("labels", COSCHEDULING_GROUP)?).await?;
-        let (phase, least) = (group["status"]["phase"].as_str()?, group["spec"]["minMember"].as_u64()?);
+        let group = find(
+            "scheduling.x-k8s.io/v1alpha1",
+            noted("labels", COSCHEDULING_GROUP)?,
+        )
+        .await?;
+        let (phase, least) = (
+            group["status"]["phase"].as_str()?,
+            group["spec"]["minMember"].as_u64()?,
+        );
         if matches!(phase, "Running" | "Scheduled" | "Finished") {
             return None;
         }
         let message = format!("the group is {phase}; it needs {least} pods together");
-        Some(GroupVerdict { scheduler: "scheduler-plugins", reason: phase.to_owned(), message, members: None })
+        Some(GroupVerdict {
+            scheduler: "scheduler-plugins",
+            reason: phase.to_owned(),
+            message,
+            members: None,
+        })
     }
 }
 
 /// Returns the newest condition of one of these types that says that the group waits.
-fn condition(conditions: &Value, types: &[&str], status: &str, scheduler: &'static str) -> Option<GroupVerdict> {
-    let is_meant = |one: &&Value| types.iter().any(|kind| one["type"] == *kind) && one["status"] == status;
-    let newest = |one: &&Value| one["lastTransitionTime"].as_str().unwrap_or_default().to_owned();
-    let found = conditions.as_array()?.iter().filter(is_meant).max_by_key(newest)?;
+fn condition(
+    conditions: &Value,
+    types: &[&str],
+    status: &str,
+    scheduler: &'static str,
+) -> Option<GroupVerdict> {
+    let is_meant =
+        |one: &&Value| types.iter().any(|kind| one["type"] == *kind) && one["status"] == status;
+    let newest = |one: &&Value| {
+        one["lastTransitionTime"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let found = conditions
+        .as_array()?
+        .iter()
+        .filter(is_meant)
+        .max_by_key(newest)?;
     // KAI tells its reasons in a list; the fields of the condition itself are older.
-    let said = found["reasons"].as_array().and_then(|reasons| reasons.first()).unwrap_or(found);
+    let said = found["reasons"]
+        .as_array()
+        .and_then(|reasons| reasons.first())
+        .unwrap_or(found);
     let text = |field: &str| said[field].as_str().unwrap_or_default().trim().to_owned();
     let (reason, message) = (text("reason"), text("message"));
-    (!message.is_empty()).then_some(GroupVerdict { scheduler, reason, message, members: None })
+    (!message.is_empty()).then_some(GroupVerdict {
+        scheduler,
+        reason,
+        message,
+        members: None,
+    })
 }
 
 #[cfg(test)]
@@ -74,12 +134,23 @@ mod tests {
             of("Unschedulable", "True", "2026-01-01T00:00:01Z", "first"),
             of("Scheduled", "True", "2026-01-01T00:00:03Z", "other"),
         ]);
-        let told = condition(&conditions, &["Unschedulable"], "True", "Volcano").map(|one| one.message);
+        let told =
+            condition(&conditions, &["Unschedulable"], "True", "Volcano").map(|one| one.message);
         assert_eq!(told.as_deref(), Some("second"));
-        assert_eq!(condition(&conditions, &["Unschedulable"], "False", "Volcano"), None);
+        assert_eq!(
+            condition(&conditions, &["Unschedulable"], "False", "Volcano"),
+            None
+        );
         let reasons = json!([{"reason": "OverLimit", "message": "queue a is over its limit"}]);
         let kai = json!([{"type": "UnschedulableOnNodePool", "status": "True", "reason": "Unschedulable", "message": "old", "reasons": reasons}]);
-        let told = condition(&kai, &["UnschedulableOnNodePool"], "True", "KAI").map(|one| (one.reason, one.message));
-        assert_eq!(told, Some(("OverLimit".to_owned(), "queue a is over its limit".to_owned())));
+        let told = condition(&kai, &["UnschedulableOnNodePool"], "True", "KAI")
+            .map(|one| (one.reason, one.message));
+        assert_eq!(
+            told,
+            Some((
+                "OverLimit".to_owned(),
+                "queue a is over its limit".to_owned()
+            ))
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Reads who was preempted for whom, as far as the cluster still tells: Kueue keeps the last preemption of each of its jobs in the
-//! conditions of its Workload, the scheduler's are in events, which the API server forgets after an hour.
+//! Reads who was preempted for whom, as far as the cluster still tells: Kueue keeps the last
+//! preemption of each of its jobs in the conditions of its Workload, the scheduler's are in events,
+//! which the API server forgets after an hour.
 
 use std::collections::HashMap;
 
@@ -64,42 +65,78 @@ struct Evictions {
 impl WireWorkload<'_> {
     /// Returns the last preemption. A job that runs again keeps its words behind «Previously: ».
     fn preemption(&self) -> Option<Preemption> {
-        let condition = self.status.conditions.iter().find(|condition| condition.kind == "Preempted")?;
+        let condition = self
+            .status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == "Preempted")?;
         let over = !condition.holds();
         let told = condition.message.strip_prefix("Previously: ");
         if over && told.is_none() {
             return None;
         }
-        let evictions = self.status.scheduling_stats.evictions.iter().filter(|one| one.reason == "Preempted");
+        let evictions = self
+            .status
+            .scheduling_stats
+            .evictions
+            .iter()
+            .filter(|one| one.reason == "Preempted");
         Some(Preemption {
             // Of a preemption that is over only the end is told.
             at: condition.last_transition_time.filter(|_| !over),
             namespace: self.metadata.namespace.to_string(),
-            job: self.metadata.controller().map_or_else(|| self.metadata.name.to_string(), |owner| owner.name.clone()),
+            job: self.metadata.controller().map_or_else(
+                || self.metadata.name.to_string(),
+                |owner| owner.name.clone(),
+            ),
             by: None,
             queue: self.spec.queue_name.clone(),
-            times: Some(evictions.fold(0, |sum: u64, one| sum.saturating_add(one.count))).filter(|times| *times > 0),
+            times: Some(evictions.fold(0, |sum: u64, one| sum.saturating_add(one.count)))
+                .filter(|times| *times > 0),
             admitted_again: Some(over),
-            message: told.unwrap_or(&condition.message).trim_end_matches('.').to_owned(),
+            message: told
+                .unwrap_or(&condition.message)
+                .trim_end_matches('.')
+                .to_owned(),
         })
     }
 }
 
 impl Connection {
-    /// Returns the preemptions in a namespace, or in all. `jobs` are those of gpuctl's, by whose UIDs victims are named.
-    pub async fn preemptions(&self, namespace: Option<&str>, jobs: &[Job]) -> Result<Preemptions, Failure> {
-        let (queued, scheduled) = join(self.of_queues(namespace), self.of_scheduler(namespace, jobs)).await;
+    /// Returns the preemptions in a namespace, or in all. `jobs` are those of gpuctl's, by whose
+    /// UIDs victims are named.
+    pub async fn preemptions(
+        &self,
+        namespace: Option<&str>,
+        jobs: &[Job],
+    ) -> Result<Preemptions, Failure> {
+        let (queued, scheduled) = join(
+            self.of_queues(namespace),
+            self.of_scheduler(namespace, jobs),
+        )
+        .await;
         let mut unreadable = Vec::new();
         let (mut found, workloads) = readable(queued, "Workloads of Kueue's", &mut unreadable)?;
         let (of_scheduler, events_since) = readable(scheduled, "events", &mut unreadable)?;
         found.extend(of_scheduler);
         found.sort_by_key(|one| std::cmp::Reverse(one.at));
-        Ok(Preemptions { found, workloads, events_since, unreadable })
+        Ok(Preemptions {
+            found,
+            workloads,
+            events_since,
+            unreadable,
+        })
     }
 
-    async fn of_queues(&self, namespace: Option<&str>) -> Result<(Vec<Preemption>, Option<usize>), Failure> {
+    async fn of_queues(
+        &self,
+        namespace: Option<&str>,
+    ) -> Result<(Vec<Preemption>, Option<usize>), Failure> {
         let group: Option<Value> = self.find("/apis/kueue.x-k8s.io").await?;
-        let Some(version) = group.as_ref().and_then(|group| group["preferredVersion"]["groupVersion"].as_str()) else {
+        let Some(version) = group
+            .as_ref()
+            .and_then(|group| group["preferredVersion"]["groupVersion"].as_str())
+        else {
             return Ok((Vec::new(), None));
         };
         let path = match namespace {
@@ -122,21 +159,30 @@ impl Connection {
         })
         .await?;
         for one in &mut found {
-            one.by = ["JobUID: ", "UID: "].iter().find_map(|mark| names.get(after(&one.message, mark)?).cloned());
+            one.by = ["JobUID: ", "UID: "]
+                .iter()
+                .find_map(|mark| names.get(after(&one.message, mark)?).cloned());
         }
         Ok((found, Some(count)))
     }
 
-    /// Returns the preemptions by kube-scheduler of pods of these jobs. Source: its event `Preempted`,
-    /// pkg/scheduler/framework/preemption/executor.go.
-    async fn of_scheduler(&self, namespace: Option<&str>, jobs: &[Job]) -> Result<(Vec<Preemption>, Option<Timestamp>), Failure> {
+    /// Returns the preemptions by kube-scheduler of pods of these jobs. Source: its event
+    /// `Preempted`, pkg/scheduler/framework/preemption/executor.go.
+    async fn of_scheduler(
+        &self,
+        namespace: Option<&str>,
+        jobs: &[Job],
+    ) -> Result<(Vec<Preemption>, Option<Timestamp>), Failure> {
         let events = self.events_of_reason(namespace, "Preempted").await?;
         let oldest = events.iter().filter_map(|(_, event)| event.at).min();
-        let pods: HashMap<&str, &Job> =
-            jobs.iter().flat_map(|job| job.pods.iter().map(move |pod| (pod.uid.as_str(), job))).collect();
+        let pods: HashMap<&str, &Job> = jobs
+            .iter()
+            .flat_map(|job| job.pods.iter().map(move |pod| (pod.uid.as_str(), job)))
+            .collect();
         let found = events.into_iter().filter_map(|(namespace, event)| {
             let pod = event.object.strip_prefix("Pod/")?;
-            // The pod itself may be gone; the name of its job is in front of what its controller appends.
+            // The pod itself may be gone; the name of its job is in front of what its controller
+            // appends.
             let is_its = |job: &&Job| job.namespace == namespace && is_pod_of(job, pod);
             let job = jobs.iter().filter(is_its).max_by_key(|job| job.name.len());
             let by = after(&event.message, "by pod ").and_then(|uid| pods.get(uid));
@@ -171,16 +217,26 @@ fn readable<T: Default>(
     }
 }
 
-/// Returns true for the name of a pod that the controller of a job gives: its name and one or two short words.
+/// Returns true for the name of a pod that the controller of a job gives: its name and one or two
+/// short words.
 fn is_pod_of(job: &Job, pod: &str) -> bool {
-    let rest = pod.strip_prefix(job.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
-    rest.is_some_and(|rest| rest.split('-').count() <= 2 && rest.split('-').all(|word| !word.is_empty() && word.len() <= 10))
+    let rest = pod
+        .strip_prefix(job.name.as_str())
+        .and_then(|rest| rest.strip_prefix('-'));
+    rest.is_some_and(|rest| {
+        rest.split('-').count() <= 2
+            && rest
+                .split('-')
+                .all(|word| !word.is_empty() && word.len() <= 10)
+    })
 }
 
 /// Returns the word behind a mark.
 fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     let rest = text.split_once(mark)?.1;
-    rest.split(|c: char| c != '-' && !c.is_ascii_alphanumeric()).next().filter(|word| !word.is_empty())
+    rest.split(|c: char| c != '-' && !c.is_ascii_alphanumeric())
+        .next()
+        .filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]
@@ -199,14 +255,34 @@ mod tests {
                     "conditions": [{"type": "Preempted", "status": status, "reason": "InClusterQueue", "message": message,
                         "lastTransitionTime": "2026-11-22T10:00:00Z"}]}})
             .to_string();
-            serde_json::from_str::<WireWorkload<'_>>(&text).unwrap().preemption()
+            serde_json::from_str::<WireWorkload<'_>>(&text)
+                .unwrap()
+                .preemption()
         };
         let words = "Preempted to accommodate a workload (UID: x-1, JobUID: y-2) due to prioritization in the ClusterQueue";
         let now = workload("True", words).unwrap();
-        assert_eq!((now.job.as_str(), now.times, now.admitted_again, now.at.is_some()), ("a", Some(2), Some(false), true));
+        assert_eq!(
+            (
+                now.job.as_str(),
+                now.times,
+                now.admitted_again,
+                now.at.is_some()
+            ),
+            ("a", Some(2), Some(false), true)
+        );
         let before = workload("False", &format!("Previously: {words}")).unwrap();
-        assert_eq!((before.admitted_again, before.at, before.message.as_str()), (Some(true), None, words));
+        assert_eq!(
+            (before.admitted_again, before.at, before.message.as_str()),
+            (Some(true), None, words)
+        );
         assert_eq!(workload("False", "QuotaReserved"), None);
-        assert_eq!((after(words, "JobUID: "), after(words, "UID: "), after(words, "none: ")), (Some("y-2"), Some("x-1"), None));
+        assert_eq!(
+            (
+                after(words, "JobUID: "),
+                after(words, "UID: "),
+                after(words, "none: ")
+            ),
+            (Some("y-2"), Some("x-1"), None)
+        );
     }
 }

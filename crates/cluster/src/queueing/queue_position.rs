@@ -1,5 +1,5 @@
-//! Reads where jobs stand in Kueue's queues, from its visibility API. That is an API server of its own, which a cluster may go without;
-//! then positions are unknown.
+//! Reads where jobs stand in Kueue's queues, from its visibility API. That is an API server of its
+//! own, which a cluster may go without; then positions are unknown.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -36,14 +36,17 @@ struct Waiting<'a> {
 }
 
 impl Connection {
-    /// Sets the places of jobs that Kueue holds back. What may not or cannot be read is left unknown.
+    /// Sets the places of jobs that Kueue holds back. What may not or cannot be read is left
+    /// unknown.
     pub(crate) async fn place_in_queues(&self, jobs: &mut [Job]) {
         let queues: BTreeSet<(String, String)> = jobs
             .iter()
             .filter(|job| job.queue_verdict.is_some())
             .filter_map(|job| Some((job.namespace.clone(), job.queue.clone()?)))
             .collect();
-        let Some(version) = self.visibility_version(&queues).await else { return };
+        let Some(version) = self.visibility_version(&queues).await else {
+            return;
+        };
         let found: Vec<HashMap<String, QueuePosition>> = stream::iter(queues)
             .map(|(namespace, queue)| self.positions(version, namespace, queue))
             .buffer_unordered(AT_ONCE)
@@ -56,22 +59,40 @@ impl Connection {
         }
     }
 
-    async fn visibility_version(&self, queues: &BTreeSet<(String, String)>) -> Option<&'static str> {
+    async fn visibility_version(
+        &self,
+        queues: &BTreeSet<(String, String)>,
+    ) -> Option<&'static str> {
         if queues.is_empty() {
             return None;
         }
-        let group = self.find::<serde_json::Value>("/apis/visibility.kueue.x-k8s.io").await.ok()??;
+        let group = self
+            .find::<serde_json::Value>("/apis/visibility.kueue.x-k8s.io")
+            .await
+            .ok()??;
         let served = group["versions"].as_array()?;
-        VERSIONS.into_iter().find(|wanted| served.iter().any(|version| version["version"] == **wanted))
+        VERSIONS
+            .into_iter()
+            .find(|wanted| served.iter().any(|version| version["version"] == **wanted))
     }
 
-    /// Returns the places of the jobs that wait in one queue, by the UIDs of what owns their Workloads.
-    async fn positions(&self, version: &str, namespace: String, queue: String) -> HashMap<String, QueuePosition> {
+    /// Returns the places of the jobs that wait in one queue, by the UIDs of what owns their
+    /// Workloads.
+    async fn positions(
+        &self,
+        version: &str,
+        namespace: String,
+        queue: String,
+    ) -> HashMap<String, QueuePosition> {
         let path = format!(
             "/apis/visibility.kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads?limit={MOST}"
         );
-        let Ok(answer) = self.send(&Method::GET, &path, "", Bytes::new()).await else { return HashMap::new() };
-        serde_json::from_slice::<Summary<'_>>(&answer.body).map(|summary| by_owner(&summary)).unwrap_or_default()
+        let Ok(answer) = self.send(&Method::GET, &path, "", Bytes::new()).await else {
+            return HashMap::new();
+        };
+        serde_json::from_slice::<Summary<'_>>(&answer.body)
+            .map(|summary| by_owner(&summary))
+            .unwrap_or_default()
     }
 }
 
@@ -82,10 +103,20 @@ fn by_owner(summary: &Summary<'_>) -> HashMap<String, QueuePosition> {
         waiting: (waiting < MOST).then_some(waiting as u64),
         in_cluster_queue: one.position_in_cluster_queue + 1,
     };
-    let owners = |one: &Waiting<'_>| one.metadata.owner_references.iter().map(|owner| owner.uid.clone()).collect::<Vec<_>>();
+    let owners = |one: &Waiting<'_>| {
+        one.metadata
+            .owner_references
+            .iter()
+            .map(|owner| owner.uid.clone())
+            .collect::<Vec<_>>()
+    };
     let mut places = HashMap::new();
     // The first of several Workloads of one owner is the next to be admitted.
-    for (uid, place) in summary.items.iter().flat_map(|one| owners(one).into_iter().map(move |uid| (uid, place(one)))) {
+    for (uid, place) in summary
+        .items
+        .iter()
+        .flat_map(|one| owners(one).into_iter().map(move |uid| (uid, place(one))))
+    {
         places.entry(uid).or_insert(place);
     }
     places
@@ -104,7 +135,21 @@ mod tests {
             {"metadata": {"name": "job-b", "namespace": "n", "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "b", "uid": "u2"}]},
              "priority": 0, "localQueueName": "research", "positionInClusterQueue": 4, "positionInLocalQueue": 1}]}"#;
         let places = by_owner(&serde_json::from_str(text).unwrap());
-        assert_eq!(places["u1"], QueuePosition { in_queue: 1, waiting: Some(2), in_cluster_queue: 1 });
-        assert_eq!(places["u2"], QueuePosition { in_queue: 2, waiting: Some(2), in_cluster_queue: 5 });
+        assert_eq!(
+            places["u1"],
+            QueuePosition {
+                in_queue: 1,
+                waiting: Some(2),
+                in_cluster_queue: 1
+            }
+        );
+        assert_eq!(
+            places["u2"],
+            QueuePosition {
+                in_queue: 2,
+                waiting: Some(2),
+                in_cluster_queue: 5
+            }
+        );
     }
 }

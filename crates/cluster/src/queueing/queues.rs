@@ -1,5 +1,5 @@
-//! Reads what the cluster serves of queues and gangs: Kueue, Volcano, Kubernetes' own PodGroups, and their queues.
-//! `deploy/queueing.rs` chooses among them.
+//! Reads what the cluster serves of queues and gangs: Kueue, Volcano, Kubernetes' own PodGroups,
+//! and their queues. `deploy/queueing.rs` chooses among them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{GpuCount, Queue, QueueSystem};
 use gpuctl_manifest::render::Rendered;
 
-/// Versions of `scheduling.k8s.io` whose PodGroup has `schedulingPolicy.gang.minCount`, the newest first. Source:
-/// k8s.io/api 0.36.3 and 0.37.0.
+/// Versions of `scheduling.k8s.io` whose PodGroup has `schedulingPolicy.gang.minCount`, the newest
+/// first. Source: k8s.io/api 0.36.3 and 0.37.0.
 pub(crate) const POD_GROUP_VERSIONS: [&str; 3] = ["v1beta1", "v1alpha3", "v1alpha2"];
 
 /// Longest time to wait for the end of a group whose pods are gone.
@@ -45,7 +45,9 @@ impl ServedQueueing {
 
     /// Returns the systems that are served.
     pub fn systems(&self) -> impl Iterator<Item = QueueSystem> {
-        QueueSystem::ALL.into_iter().filter(|system| self.of(*system).is_some())
+        QueueSystem::ALL
+            .into_iter()
+            .filter(|system| self.of(*system).is_some())
     }
 }
 
@@ -53,9 +55,22 @@ impl Connection {
     /// Returns which systems the cluster serves.
     pub async fn served_queueing(&self) -> Result<ServedQueueing, Failure> {
         let groups = self.get::<Value>("/apis").await?;
-        let group = |name: &str| groups["groups"].as_array().into_iter().flatten().find(|group| group["name"] == name);
-        let preferred =
-            |name: &str| group(name).and_then(|group| Some(group["preferredVersion"]["groupVersion"].as_str()?.to_owned()));
+        let group = |name: &str| {
+            groups["groups"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|group| group["name"] == name)
+        };
+        let preferred = |name: &str| {
+            group(name).and_then(|group| {
+                Some(
+                    group["preferredVersion"]["groupVersion"]
+                        .as_str()?
+                        .to_owned(),
+                )
+            })
+        };
         let mut served = ServedQueueing {
             kueue: preferred("kueue.x-k8s.io"),
             volcano: preferred("scheduling.volcano.sh"),
@@ -63,11 +78,22 @@ impl Connection {
             coscheduling: preferred("scheduling.x-k8s.io"),
             kai: group("scheduling.run.ai").is_some(),
         };
-        let versions = group("scheduling.k8s.io").and_then(|group| group["versions"].as_array()).into_iter().flatten();
-        let versions: BTreeSet<&str> = versions.filter_map(|version| version["version"].as_str()).collect();
-        for version in POD_GROUP_VERSIONS.into_iter().filter(|version| versions.contains(version)) {
+        let versions = group("scheduling.k8s.io")
+            .and_then(|group| group["versions"].as_array())
+            .into_iter()
+            .flatten();
+        let versions: BTreeSet<&str> = versions
+            .filter_map(|version| version["version"].as_str())
+            .collect();
+        for version in POD_GROUP_VERSIONS
+            .into_iter()
+            .filter(|version| versions.contains(version))
+        {
             let version = format!("scheduling.k8s.io/{version}");
-            let resources = self.find::<Value>(&format!("/apis/{version}")).await?.unwrap_or_default();
+            let resources = self
+                .find::<Value>(&format!("/apis/{version}"))
+                .await?
+                .unwrap_or_default();
             let mut names = resources["resources"].as_array().into_iter().flatten();
             if names.any(|resource| resource["name"] == "podgroups") {
                 served.pod_groups = Some(version);
@@ -77,8 +103,14 @@ impl Connection {
         Ok(served)
     }
 
-    /// Returns the names of a system's queues that jobs of this namespace can use. Volcano's are the cluster's.
-    pub async fn queue_names(&self, system: QueueSystem, version: &str, namespace: &str) -> Result<BTreeSet<String>, Failure> {
+    /// Returns the names of a system's queues that jobs of this namespace can use. Volcano's are
+    /// the cluster's.
+    pub async fn queue_names(
+        &self,
+        system: QueueSystem,
+        version: &str,
+        namespace: &str,
+    ) -> Result<BTreeSet<String>, Failure> {
         let path = match system {
             QueueSystem::Kueue => format!("/apis/{version}/namespaces/{namespace}/localqueues"),
             QueueSystem::Volcano => format!("/apis/{version}/queues"),
@@ -87,39 +119,55 @@ impl Connection {
         self.list(&path, &[], |page| {
             let page: Value = page.decode()?;
             let items = page["items"].as_array().into_iter().flatten();
-            names.extend(items.filter_map(|item| item["metadata"]["name"].as_str().map(ToOwned::to_owned)));
+            names.extend(
+                items.filter_map(|item| item["metadata"]["name"].as_str().map(ToOwned::to_owned)),
+            );
             Ok(())
         })
         .await?;
         Ok(names)
     }
 
-    /// Waits until the group of an earlier job of the same name is gone: the API server keeps it until the last pod is.
+    /// Waits until the group of an earlier job of the same name is gone: the API server keeps it
+    /// until the last pod is.
     pub async fn without_group(&self, rendered: &Rendered) -> Result<(), Failure> {
-        let Some(group) = rendered.objects.iter().find(|object| object.plural == "podgroups") else { return Ok(()) };
+        let Some(group) = rendered
+            .objects
+            .iter()
+            .find(|object| object.plural == "podgroups")
+        else {
+            return Ok(());
+        };
         let end = Instant::now() + GROUP_WITHIN;
         while let Some(live) = self.live(group).await?.filter(|live| belongs(group, live)) {
             let ending = live.pointer("/metadata/deletionTimestamp").is_some();
             let owner = text(&live, "/metadata/ownerReferences/0/uid");
             let job = self.live_owner(rendered).await?;
-            if !ending && (owner.is_empty() || job.is_some_and(|job| text(&job, "/metadata/uid") == owner)) {
+            if !ending
+                && (owner.is_empty() || job.is_some_and(|job| text(&job, "/metadata/uid") == owner))
+            {
                 // Another run is making the same job.
                 break;
             }
             if Instant::now() > end {
-                let message = format!("podgroup `{}` of an earlier job is still there", group.name());
+                let message = format!(
+                    "podgroup `{}` of an earlier job is still there",
+                    group.name()
+                );
                 return Err(Failure::conflict("AlreadyExists", message));
             }
             if !ending {
-                self.delete(group, Deletion::of(text(&live, "/metadata/uid"))).await?;
+                self.delete(group, Deletion::of(text(&live, "/metadata/uid")))
+                    .await?;
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
         Ok(())
     }
 
-    /// Returns the queues of all systems, by namespace and name, and the systems whose queues may not be listed; of Kueue those
-    /// of one namespace where one is given. Fails when no system's may.
+    /// Returns the queues of all systems, by namespace and name, and the systems whose queues may
+    /// not be listed; of Kueue those of one namespace where one is given. Fails when no system's
+    /// may.
     pub async fn queues(
         &self,
         served: &ServedQueueing,
@@ -145,37 +193,69 @@ impl Connection {
         if let Some(failure) = refused.filter(|_| unseen.len() == served.systems().count()) {
             return Err(failure);
         }
-        queues.sort_by(|a, b| (&a.namespace, &a.name, a.system).cmp(&(&b.namespace, &b.name, b.system)));
+        queues.sort_by(|a, b| {
+            (&a.namespace, &a.name, a.system).cmp(&(&b.namespace, &b.name, b.system))
+        });
         Ok((queues, unseen))
     }
 
-    async fn queues_of_kueue(&self, version: &str, namespace: Option<&str>) -> Result<Vec<Queue>, Failure> {
+    async fn queues_of_kueue(
+        &self,
+        version: &str,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Queue>, Failure> {
         let path = match namespace {
             Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/localqueues"),
             None => format!("/apis/{version}/localqueues"),
         };
         // ClusterQueues are cluster-scoped; ordinary users often may not list them.
-        let shared = match self.objects(&format!("/apis/{version}/clusterqueues")).await {
+        let shared = match self
+            .objects(&format!("/apis/{version}/clusterqueues"))
+            .await
+        {
             Err(failure) if failure.is_not_found() || failure.is_forbidden() => Vec::new(),
             other => other?,
         };
-        let shared: BTreeMap<&str, &Value> = shared.iter().map(|queue| (text(queue, "/metadata/name"), queue)).collect();
+        let shared: BTreeMap<&str, &Value> = shared
+            .iter()
+            .map(|queue| (text(queue, "/metadata/name"), queue))
+            .collect();
         let local = self.objects(&path).await?;
-        Ok(local.iter().map(|queue| of_kueue(queue, shared.get(text(queue, "/spec/clusterQueue")).copied())).collect())
+        Ok(local
+            .iter()
+            .map(|queue| {
+                of_kueue(
+                    queue,
+                    shared.get(text(queue, "/spec/clusterQueue")).copied(),
+                )
+            })
+            .collect())
     }
 
-    /// Volcano keeps no counts of jobs in its queues (volcano-sh/volcano#4584), so its groups are counted.
+    /// Volcano keeps no counts of jobs in its queues (volcano-sh/volcano#4584), so its groups are
+    /// counted.
     async fn queues_of_volcano(&self, version: &str) -> Result<Vec<Queue>, Failure> {
         let found = self.objects(&format!("/apis/{version}/queues")).await?;
-        let groups = self.objects(&format!("/apis/{version}/podgroups")).await.ok();
-        Ok(found.iter().map(|queue| of_volcano(queue, groups.as_deref())).collect())
+        let groups = self
+            .objects(&format!("/apis/{version}/podgroups"))
+            .await
+            .ok();
+        Ok(found
+            .iter()
+            .map(|queue| of_volcano(queue, groups.as_deref()))
+            .collect())
     }
 
     async fn objects(&self, path: &str) -> Result<Vec<Value>, Failure> {
         let mut found = Vec::new();
         self.list(path, &[], |page| {
             let mut page: Value = page.decode()?;
-            found.extend(page["items"].as_array_mut().map(std::mem::take).unwrap_or_default());
+            found.extend(
+                page["items"]
+                    .as_array_mut()
+                    .map(std::mem::take)
+                    .unwrap_or_default(),
+            );
             Ok(())
         })
         .await?;
@@ -184,16 +264,24 @@ impl Connection {
 }
 
 fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn owned(object: &Value, pointer: &str) -> Option<String> {
-    Some(text(object, pointer)).filter(|text| !text.is_empty()).map(ToOwned::to_owned)
+    Some(text(object, pointer))
+        .filter(|text| !text.is_empty())
+        .map(ToOwned::to_owned)
 }
 
-/// Returns a count of the status; zero where the status leaves it out, `None` where nobody has written a status.
+/// Returns a count of the status; zero where the status leaves it out, `None` where nobody has
+/// written a status.
 fn number(object: &Value, field: &str) -> Option<u64> {
-    let status = object["status"].as_object().filter(|status| !status.is_empty())?;
+    let status = object["status"]
+        .as_object()
+        .filter(|status| !status.is_empty())?;
     Some(status.get(field).and_then(Value::as_u64).unwrap_or(0))
 }
 
@@ -201,30 +289,46 @@ fn number(object: &Value, field: &str) -> Option<u64> {
 fn devices(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64(),
-        Value::String(text) => quantity::milli(text).and_then(|milli| u64::try_from(milli / 1000).ok()),
+        Value::String(text) => {
+            quantity::milli(text).and_then(|milli| u64::try_from(milli / 1000).ok())
+        }
         _ => None,
     }
 }
 
-/// Adds up the devices of a list of flavors: `[{resources: [{name, FIELD}]}]`; `None` where none of them is a device.
+/// Adds up the devices of a list of flavors: `[{resources: [{name, FIELD}]}]`; `None` where none of
+/// them is a device.
 fn of_flavors(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     let flavors = flavors.and_then(Value::as_array).into_iter().flatten();
     let resources = flavors.flat_map(|flavor| flavor["resources"].as_array().into_iter().flatten());
-    let counted: Vec<u64> =
-        resources.filter(|one| is_device(text(one, "/name"))).filter_map(|one| devices(&one[field])).collect();
+    let counted: Vec<u64> = resources
+        .filter(|one| is_device(text(one, "/name")))
+        .filter_map(|one| devices(&one[field]))
+        .collect();
     (!counted.is_empty()).then(|| counted.into_iter().map(GpuCount).sum())
 }
 
-/// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1 whose field is `flavorUsage`.
+/// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1 whose
+/// field is `flavorUsage`.
 fn of_kueue(queue: &Value, shared: Option<&Value>) -> Queue {
     let inactive = |queue: &Value| {
-        let conditions = queue["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.into_iter().find(|condition| condition["type"] == "Active" && condition["status"] == "False")
+        let conditions = queue["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        conditions
+            .into_iter()
+            .find(|condition| condition["type"] == "Active" && condition["status"] == "False")
     };
     let inactive = inactive(queue).or_else(|| shared.and_then(inactive));
-    let groups = shared.and_then(|shared| shared.pointer("/spec/resourceGroups")).and_then(Value::as_array);
-    let quotas: Vec<GpuCount> =
-        groups.into_iter().flatten().filter_map(|group| of_flavors(group.get("flavors"), "nominalQuota")).collect();
+    let groups = shared
+        .and_then(|shared| shared.pointer("/spec/resourceGroups"))
+        .and_then(Value::as_array);
+    let quotas: Vec<GpuCount> = groups
+        .into_iter()
+        .flatten()
+        .filter_map(|group| of_flavors(group.get("flavors"), "nominalQuota"))
+        .collect();
     Queue {
         system: QueueSystem::Kueue,
         name: text(queue, "/metadata/name").to_owned(),
@@ -233,24 +337,41 @@ fn of_kueue(queue: &Value, shared: Option<&Value>) -> Queue {
         active: inactive.is_none(),
         message: inactive.and_then(|condition| owned(&condition, "/message")),
         quota: (!quotas.is_empty()).then(|| quotas.into_iter().sum()),
-        used: of_flavors(queue.pointer("/status/flavorsUsage").or_else(|| queue.pointer("/status/flavorUsage")), "total"),
-        borrowed: of_flavors(shared.and_then(|shared| shared.pointer("/status/flavorsUsage")), "borrowed"),
+        used: of_flavors(
+            queue
+                .pointer("/status/flavorsUsage")
+                .or_else(|| queue.pointer("/status/flavorUsage")),
+            "total",
+        ),
+        borrowed: of_flavors(
+            shared.and_then(|shared| shared.pointer("/status/flavorsUsage")),
+            "borrowed",
+        ),
         running: number(queue, "admittedWorkloads"),
         waiting: number(queue, "pendingWorkloads"),
     }
 }
 
-/// Reads a Queue of Volcano's; `groups` are all its PodGroups. Source: scheduling.volcano.sh/v1beta1.
+/// Reads a Queue of Volcano's; `groups` are all its PodGroups. Source:
+/// scheduling.volcano.sh/v1beta1.
 fn of_volcano(queue: &Value, groups: Option<&[Value]>) -> Queue {
     let name = text(queue, "/metadata/name");
     let counted = |phases: &[&str]| {
-        let own = groups?.iter().filter(|group| text(group, "/spec/queue") == name);
-        Some(own.filter(|group| phases.contains(&text(group, "/status/phase"))).count() as u64)
+        let own = groups?
+            .iter()
+            .filter(|group| text(group, "/spec/queue") == name);
+        Some(
+            own.filter(|group| phases.contains(&text(group, "/status/phase")))
+                .count() as u64,
+        )
     };
     let of = |pointer: &str| {
         let resources = queue.pointer(pointer).and_then(Value::as_object)?;
-        let counted: Vec<u64> =
-            resources.iter().filter(|(name, _)| is_device(name)).filter_map(|(_, value)| devices(value)).collect();
+        let counted: Vec<u64> = resources
+            .iter()
+            .filter(|(name, _)| is_device(name))
+            .filter_map(|(_, value)| devices(value))
+            .collect();
         (!counted.is_empty()).then(|| counted.into_iter().map(GpuCount).sum())
     };
     let state = text(queue, "/status/state");
@@ -284,21 +405,46 @@ mod tests {
         let local = json!({"metadata": {"name": "research", "namespace": "team-a"}, "spec": {"clusterQueue": "science"},
             "status": {"pendingWorkloads": 2, "admittedWorkloads": 1, "flavorsUsage": [flavor("5", "total")]}});
         let queue = of_kueue(&local, Some(&shared));
-        assert_eq!((queue.quota, queue.used, queue.borrowed), (Some(GpuCount(12)), Some(GpuCount(5)), Some(GpuCount(3))));
-        assert_eq!((queue.running, queue.waiting, queue.active), (Some(1), Some(2), true));
+        assert_eq!(
+            (queue.quota, queue.used, queue.borrowed),
+            (Some(GpuCount(12)), Some(GpuCount(5)), Some(GpuCount(3)))
+        );
+        assert_eq!(
+            (queue.running, queue.waiting, queue.active),
+            (Some(1), Some(2), true)
+        );
         let earlier = json!({"status": {"flavorUsage": [flavor("5", "total")]}});
         assert_eq!(of_kueue(&earlier, None).used, Some(GpuCount(5)));
-        assert_eq!(of_kueue(&json!({}), None).waiting, None, "Kueue has not looked at it");
+        assert_eq!(
+            of_kueue(&json!({}), None).waiting,
+            None,
+            "Kueue has not looked at it"
+        );
         let unseen = of_kueue(&local, None);
-        assert_eq!((unseen.quota, unseen.borrowed), (None, None), "unknown is not zero");
+        assert_eq!(
+            (unseen.quota, unseen.borrowed),
+            (None, None),
+            "unknown is not zero"
+        );
         let volcano = json!({"metadata": {"name": "q"}, "spec": {"capability": {"nvidia.com/gpu": 16, "cpu": "4"}},
             "status": {"state": "Closed", "allocated": {"nvidia.com/gpu": "8"}}});
         let group = |queue: &str, phase: &str| json!({"spec": {"queue": queue}, "status": {"phase": phase}});
-        let groups =
-            [group("q", "Running"), group("q", "Pending"), group("q", "Inqueue"), group("q", "Completed"), group("r", "Running")];
+        let groups = [
+            group("q", "Running"),
+            group("q", "Pending"),
+            group("q", "Inqueue"),
+            group("q", "Completed"),
+            group("r", "Running"),
+        ];
         assert_eq!(of_volcano(&volcano, None).waiting, None);
         let volcano = of_volcano(&volcano, Some(&groups));
-        assert_eq!((volcano.quota, volcano.used), (Some(GpuCount(16)), Some(GpuCount(8))));
-        assert_eq!((volcano.active, volcano.running, volcano.waiting), (false, Some(1), Some(2)));
+        assert_eq!(
+            (volcano.quota, volcano.used),
+            (Some(GpuCount(16)), Some(GpuCount(8)))
+        );
+        assert_eq!(
+            (volcano.active, volcano.running, volcano.waiting),
+            (false, Some(1), Some(2))
+        );
     }
 }

@@ -52,7 +52,10 @@ impl QuotaPart {
     }
 
     fn path(&self) -> String {
-        format!("/api/v1/namespaces/{}/{}/{}", self.namespace, self.plural, self.name)
+        format!(
+            "/api/v1/namespaces/{}/{}/{}",
+            self.namespace, self.plural, self.name
+        )
     }
 }
 
@@ -68,7 +71,9 @@ impl Connection {
             let page: ListPage<WireQuota<'_>> = page.objects()?;
             found.extend(page.items.iter().map(|quota| {
                 let labels = &quota.metadata.labels;
-                let ours = labels.get(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);
+                let ours = labels
+                    .get(MANAGED_BY)
+                    .is_some_and(|manager| manager == MANAGED_BY_US);
                 QuotaUse {
                     namespace: quota.metadata.namespace.to_string(),
                     name: quota.metadata.name.to_string(),
@@ -85,18 +90,31 @@ impl Connection {
         Ok(found)
     }
 
-    /// Returns what a quota of ours has in a namespace, what binds last: as long as that is there the rest is found.
-    pub async fn quota_parts(&self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
+    /// Returns what a quota of ours has in a namespace, what binds last: as long as that is there
+    /// the rest is found.
+    pub async fn quota_parts(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<QuotaPart>, Failure> {
         let mut parts = Vec::new();
         for plural in ["limitranges", "resourcequotas"] {
-            let part = QuotaPart { namespace: namespace.to_owned(), plural, name: name.to_owned(), uid: String::new() };
+            let part = QuotaPart {
+                namespace: namespace.to_owned(),
+                plural,
+                name: name.to_owned(),
+                uid: String::new(),
+            };
             let found: Option<serde_json::Value> = self.find(&part.path()).await?;
             let ours = |found: &serde_json::Value| {
                 let labels = &found["metadata"]["labels"];
                 labels[MANAGED_BY] == MANAGED_BY_US && labels[QUOTA] == name
             };
             if let Some(found) = found.filter(ours) {
-                let uid = found["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+                let uid = found["metadata"]["uid"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
                 parts.push(QuotaPart { uid, ..part });
             }
         }
@@ -105,6 +123,8 @@ impl Connection {
 
     /// Takes one of them away.
     pub async fn remove_quota_part(&self, part: &QuotaPart) -> Result<(), Failure> {
-        self.delete_at(&part.path(), Deletion::of(&part.uid)).await.map(|_| ())
+        self.delete_at(&part.path(), Deletion::of(&part.uid))
+            .await
+            .map(|_| ())
     }
 }

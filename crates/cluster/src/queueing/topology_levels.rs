@@ -1,5 +1,5 @@
-//! Reads by which labels of nodes Kueue places the jobs of a queue near each other: its flavors may name a Topology. Ordinary users of
-//! Kueue may not read these; then nothing is known here.
+//! Reads by which labels of nodes Kueue places the jobs of a queue near each other: its flavors may
+//! name a Topology. Ordinary users of Kueue may not read these; then nothing is known here.
 
 use std::collections::BTreeSet;
 
@@ -9,42 +9,92 @@ use serde_json::Value;
 use crate::{Connection, Failure};
 
 impl Connection {
-    /// Returns the labels that all flavors with GPUs of a LocalQueue have as levels of their Topology; none where a flavor has no
-    /// Topology, or where this may not be read. Source: kueue.x-k8s.io/v1beta2 (ClusterQueue, ResourceFlavor, Topology).
-    pub async fn topology_levels(&self, version: &str, namespace: &str, queue: &str) -> Result<BTreeSet<String>, Failure> {
+    /// Returns the labels that all flavors with GPUs of a LocalQueue have as levels of their
+    /// Topology; none where a flavor has no Topology, or where this may not be read. Source:
+    /// kueue.x-k8s.io/v1beta2 (ClusterQueue, ResourceFlavor, Topology).
+    pub async fn topology_levels(
+        &self,
+        version: &str,
+        namespace: &str,
+        queue: &str,
+    ) -> Result<BTreeSet<String>, Failure> {
         match self.levels(version, namespace, queue).await {
             Err(failure) if failure.is_forbidden() || failure.is_not_found() => Ok(BTreeSet::new()),
             other => other,
         }
     }
 
-    async fn levels(&self, version: &str, namespace: &str, queue: &str) -> Result<BTreeSet<String>, Failure> {
+    async fn levels(
+        &self,
+        version: &str,
+        namespace: &str,
+        queue: &str,
+    ) -> Result<BTreeSet<String>, Failure> {
         let base = format!("/apis/{version}");
-        let local = self.get::<Value>(&format!("{base}/namespaces/{namespace}/localqueues/{queue}")).await?;
-        let Some(shared) = local["spec"]["clusterQueue"].as_str() else { return Ok(BTreeSet::new()) };
-        let shared = self.get::<Value>(&format!("{base}/clusterqueues/{shared}")).await?;
-        let levels = try_join_all(flavors(&shared).into_iter().map(|flavor| self.levels_of_flavor(&base, flavor))).await?;
-        Ok(levels.into_iter().reduce(|all, one| &all & &one).unwrap_or_default())
+        let local = self
+            .get::<Value>(&format!(
+                "{base}/namespaces/{namespace}/localqueues/{queue}"
+            ))
+            .await?;
+        let Some(shared) = local["spec"]["clusterQueue"].as_str() else {
+            return Ok(BTreeSet::new());
+        };
+        let shared = self
+            .get::<Value>(&format!("{base}/clusterqueues/{shared}"))
+            .await?;
+        let levels = try_join_all(
+            flavors(&shared)
+                .into_iter()
+                .map(|flavor| self.levels_of_flavor(&base, flavor)),
+        )
+        .await?;
+        Ok(levels
+            .into_iter()
+            .reduce(|all, one| &all & &one)
+            .unwrap_or_default())
     }
 
-    async fn levels_of_flavor(&self, base: &str, flavor: String) -> Result<BTreeSet<String>, Failure> {
-        let flavor = self.get::<Value>(&format!("{base}/resourceflavors/{flavor}")).await?;
-        let Some(topology) = flavor["spec"]["topologyName"].as_str() else { return Ok(BTreeSet::new()) };
-        let topology = self.get::<Value>(&format!("{base}/topologies/{topology}")).await?;
+    async fn levels_of_flavor(
+        &self,
+        base: &str,
+        flavor: String,
+    ) -> Result<BTreeSet<String>, Failure> {
+        let flavor = self
+            .get::<Value>(&format!("{base}/resourceflavors/{flavor}"))
+            .await?;
+        let Some(topology) = flavor["spec"]["topologyName"].as_str() else {
+            return Ok(BTreeSet::new());
+        };
+        let topology = self
+            .get::<Value>(&format!("{base}/topologies/{topology}"))
+            .await?;
         let levels = topology["spec"]["levels"].as_array().into_iter().flatten();
-        Ok(levels.filter_map(|level| level["nodeLabel"].as_str().map(ToOwned::to_owned)).collect())
+        Ok(levels
+            .filter_map(|level| level["nodeLabel"].as_str().map(ToOwned::to_owned))
+            .collect())
     }
 }
 
 /// Returns the flavors that give out devices.
 fn flavors(queue: &Value) -> BTreeSet<String> {
-    let groups = queue["spec"]["resourceGroups"].as_array().into_iter().flatten();
+    let groups = queue["spec"]["resourceGroups"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let gives_devices = |group: &&Value| {
-        let mut covered = group["coveredResources"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let mut covered = group["coveredResources"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
         covered.any(gpuctl_core::model::facts::gpu::is_device)
     };
-    let flavors = groups.filter(gives_devices).flat_map(|group| group["flavors"].as_array().into_iter().flatten());
-    flavors.filter_map(|flavor| flavor["name"].as_str().map(ToOwned::to_owned)).collect()
+    let flavors = groups
+        .filter(gives_devices)
+        .flat_map(|group| group["flavors"].as_array().into_iter().flatten());
+    flavors
+        .filter_map(|flavor| flavor["name"].as_str().map(ToOwned::to_owned))
+        .collect()
 }
 
 #[cfg(test)]

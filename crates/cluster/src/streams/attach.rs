@@ -1,4 +1,5 @@
-//! Runs a command in a container or attaches to the running one, and carries its input, output, window size and exit code.
+//! Runs a command in a container or attaches to the running one, and carries its input, output,
+//! window size and exit code.
 
 use std::sync::LazyLock;
 
@@ -79,21 +80,41 @@ impl Connection {
             ("stderr", flag(!call.tty)),
             ("tty", flag(call.tty)),
         ];
-        parameters.extend(call.command.into_iter().flatten().map(|word| ("command", word.as_str())));
-        let verb = if call.command.is_some() { "exec" } else { "attach" };
-        let path = with_query(&format!("/api/v1/namespaces/{}/pods/{}/{verb}", call.namespace, call.pod), &parameters);
-        Ok(Session { socket: self.upgrade(&path).await?, stdin: call.stdin })
+        parameters.extend(
+            call.command
+                .into_iter()
+                .flatten()
+                .map(|word| ("command", word.as_str())),
+        );
+        let verb = if call.command.is_some() {
+            "exec"
+        } else {
+            "attach"
+        };
+        let path = with_query(
+            &format!(
+                "/api/v1/namespaces/{}/pods/{}/{verb}",
+                call.namespace, call.pod
+            ),
+            &parameters,
+        );
+        Ok(Session {
+            socket: self.upgrade(&path).await?,
+            stdin: call.stdin,
+        })
     }
 }
 
 impl Session {
-    /// Passes input in and output out until the process ends. A `sink` that takes no more ends it too.
+    /// Passes input in and output out until the process ends. A `sink` that takes no more ends it
+    /// too.
     pub async fn run(
         self,
         input: mpsc::Receiver<SessionInput>,
         mut sink: impl FnMut(SessionStream, &[u8]) -> bool,
     ) -> SessionEnd {
-        self.run_slowly(input, async |stream, bytes: &[u8]| sink(stream, bytes)).await
+        self.run_slowly(input, async |stream, bytes: &[u8]| sink(stream, bytes))
+            .await
     }
 
     /// Like the function above, with an asynchronous `sink`. It pauses reading but not other tasks.
@@ -102,7 +123,11 @@ impl Session {
         mut input: mpsc::Receiver<SessionInput>,
         mut sink: impl AsyncFnMut(SessionStream, &[u8]) -> bool,
     ) -> SessionEnd {
-        let Socket { mut send, mut receive, half_close } = self.socket;
+        let Socket {
+            mut send,
+            mut receive,
+            half_close,
+        } = self.socket;
         let feeding = async {
             let mut pings = tokio::time::interval(PING);
             let mut open = true;
@@ -137,7 +162,8 @@ impl Session {
                     STDERR => SessionStream::Err,
                     // Channels are announced by empty messages.
                     STATUS if !content.is_empty() => {
-                        return serde_json::from_slice(&content).map_or(SessionEnd::Broken, |status| ending(&status));
+                        return serde_json::from_slice(&content)
+                            .map_or(SessionEnd::Broken, |status| ending(&status));
                     }
                     _ => continue,
                 };
@@ -154,21 +180,38 @@ impl Session {
     }
 }
 
-/// The exit code is a cause in the details of a failed Status; kubelets that are none, such as virtual ones, wrap it in words.
+/// The exit code is a cause in the details of a failed Status; kubelets that are none, such as
+/// virtual ones, wrap it in words.
 fn ending(status: &Status) -> SessionEnd {
-    static IN_WORDS: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"exit (?:status|code) (\d+)$").expect("the pattern is tested"));
+    static IN_WORDS: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"exit (?:status|code) (\d+)$").expect("the pattern is tested")
+    });
     if status.status.as_deref() == Some("Success") {
         return SessionEnd::Exit(0);
     }
     // Each server on the way adds the same words.
-    let message =
-        status.message.as_deref().unwrap_or("the command could not be run").trim_start_matches("Internal error occurred: ");
-    let causes = status.details.as_ref().and_then(|details| details.causes.as_ref()).into_iter().flatten();
-    let code = causes.clone().find(|cause| cause.reason.as_deref() == Some("ExitCode"));
+    let message = status
+        .message
+        .as_deref()
+        .unwrap_or("the command could not be run")
+        .trim_start_matches("Internal error occurred: ");
+    let causes = status
+        .details
+        .as_ref()
+        .and_then(|details| details.causes.as_ref())
+        .into_iter()
+        .flatten();
+    let code = causes
+        .clone()
+        .find(|cause| cause.reason.as_deref() == Some("ExitCode"));
     let told = code.and_then(|cause| cause.message.as_ref()?.parse().ok());
-    let in_words = || IN_WORDS.captures(message.trim_end()).and_then(|found| found[1].parse().ok());
-    told.or_else(in_words).map_or_else(|| SessionEnd::Refused(message.to_owned()), SessionEnd::Exit)
+    let in_words = || {
+        IN_WORDS
+            .captures(message.trim_end())
+            .and_then(|found| found[1].parse().ok())
+    };
+    told.or_else(in_words)
+        .map_or_else(|| SessionEnd::Refused(message.to_owned()), SessionEnd::Exit)
 }
 
 #[cfg(test)]
@@ -185,7 +228,11 @@ mod tests {
         assert_eq!(read(failed), SessionEnd::Exit(137));
         let wrapped = json!({"status": "Failure", "message": "error executing command in container: cmd wait: exit status 7"});
         assert_eq!(read(wrapped), SessionEnd::Exit(7));
-        let refused = json!({"status": "Failure", "reason": "InternalError", "message": "no such container"});
-        assert_eq!(read(refused), SessionEnd::Refused("no such container".to_owned()));
+        let refused =
+            json!({"status": "Failure", "reason": "InternalError", "message": "no such container"});
+        assert_eq!(
+            read(refused),
+            SessionEnd::Refused("no such container".to_owned())
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Follows the logs of a whole job: later pods join, a retried rank continues in its new pod, and the end of the job ends
-//! the stream.
+//! Follows the logs of a whole job: later pods join, a retried rank continues in its new pod, and
+//! the end of the job ends the stream.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,8 @@ const GRACE: Duration = Duration::from_millis(1000);
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl Connection {
-    /// Follows every pod of `job` that `only` accepts until the job has ended or is deleted. Returns its last state.
+    /// Follows every pod of `job` that `only` accepts until the job has ended or is deleted.
+    /// Returns its last state.
     pub async fn follow_job(
         &self,
         job: &Job,
@@ -51,7 +52,9 @@ impl Connection {
         let mut known: BTreeSet<String> = BTreeSet::new();
         let mut restarts = Restarts::new();
         let mut last = None;
-        let patience = OutageRetry::new(|failure| sink.borrow_mut()(LogEvent::Note(format!("{failure}; retrying"))));
+        let patience = OutageRetry::new(|failure| {
+            sink.borrow_mut()(LogEvent::Note(format!("{failure}; retrying")));
+        });
         let mut over_since = None;
         loop {
             // Lines go on while the list is read.
@@ -66,22 +69,46 @@ impl Connection {
             let pods: Vec<Pod> = found.as_ref().map_or_else(Vec::new, |job| job.pods.clone());
             let first_look = last.is_none();
             // What was tried before is history; what is tried next will be followed.
-            let present: BTreeSet<String> = found.iter().flat_map(Job::current_pods).map(|pod| pod.name.clone()).collect();
+            let present: BTreeSet<String> = found
+                .iter()
+                .flat_map(Job::current_pods)
+                .map(|pod| pod.name.clone())
+                .collect();
             if first_look {
-                known.extend(pods.iter().filter(|pod| !present.contains(&pod.name)).map(|pod| pod.name.clone()));
+                known.extend(
+                    pods.iter()
+                        .filter(|pod| !present.contains(&pod.name))
+                        .map(|pod| pod.name.clone()),
+                );
             }
-            for note in changes(&pods, &present, first_look, job.kind.serves(), &mut restarts) {
+            for note in changes(
+                &pods,
+                &present,
+                first_look,
+                job.kind.serves(),
+                &mut restarts,
+            ) {
                 sink.borrow_mut()(LogEvent::Note(note));
             }
-            let over = found.as_ref().is_none_or(|job| State::of(job).status.is_final());
-            let given_up = over && over_since.get_or_insert_with(Instant::now).elapsed() > STRAGGLERS;
-            let running = pods.iter().filter(|pod| !pod.ended() && !given_up).map(|pod| pod.name.clone()).collect();
+            let over = found
+                .as_ref()
+                .is_none_or(|job| State::of(job).status.is_final());
+            let given_up =
+                over && over_since.get_or_insert_with(Instant::now).elapsed() > STRAGGLERS;
+            let running = pods
+                .iter()
+                .filter(|pod| !pod.ended() && !given_up)
+                .map(|pod| pod.name.clone())
+                .collect();
             let _ = alive.send(running);
             for pod in pods.iter().filter(|pod| only(pod) && has_spoken(pod)) {
                 if !known.insert(pod.name.clone()) {
                     continue;
                 }
-                if let Some(earlier) = ranks.insert(pod.rank, pod.name.clone()).filter(|_| pod.rank.is_some() && !first_look) {
+                if let Some(earlier) = ranks
+                    .insert(pod.rank, pod.name.clone())
+                    .filter(|_| pod.rank.is_some() && !first_look)
+                {
                     sink.borrow_mut()(LogEvent::Note(format!(
                         "{} goes on in {}: {}",
                         named(pod),
@@ -90,8 +117,22 @@ impl Connection {
                     )));
                 }
                 // A pod that joins later is read from its beginning.
-                let query = if first_look { query.clone() } else { LogQuery { tail: None, since: None, ..query.clone() } };
-                tasks.push(self.follow_pod(&job.namespace, pod.clone(), query, watching.clone(), sink));
+                let query = if first_look {
+                    query.clone()
+                } else {
+                    LogQuery {
+                        tail: None,
+                        since: None,
+                        ..query.clone()
+                    }
+                };
+                tasks.push(self.follow_pod(
+                    &job.namespace,
+                    pod.clone(),
+                    query,
+                    watching.clone(),
+                    sink,
+                ));
             }
             last = found.as_ref().map(State::of).or(last);
             if over && tasks.is_empty() {
@@ -116,7 +157,11 @@ impl Connection {
         let said = Cell::new(false);
         let emit = |line| {
             said.set(true);
-            sink.borrow_mut()(LogEvent::Line { pod: pod.name.clone(), rank: pod.rank, line });
+            sink.borrow_mut()(LogEvent::Line {
+                pod: pod.name.clone(),
+                rank: pod.rank,
+                line,
+            });
         };
         let (mut backoff, mut told) = (SOON, false);
         loop {
@@ -132,8 +177,16 @@ impl Connection {
             };
             match result {
                 Err(failure) if failure.is_not_found() => return Ok(()),
-                Err(failure) if matches!(failure.code(), Some(401 | 403)) || names_no_container(&failure) => return Err(failure),
-                Err(failure) if failure.code().is_some_and(|code| code != 400) && !std::mem::replace(&mut told, true) => {
+                Err(failure)
+                    if matches!(failure.code(), Some(401 | 403))
+                        || names_no_container(&failure) =>
+                {
+                    return Err(failure);
+                }
+                Err(failure)
+                    if failure.code().is_some_and(|code| code != 400)
+                        && !std::mem::replace(&mut told, true) =>
+                {
                     sink.borrow_mut()(LogEvent::Note(format!("{}: {failure}; retrying", pod.name)));
                 }
                 // A container that ends again and again has nothing new to say for minutes.
@@ -141,14 +194,17 @@ impl Connection {
                 Ok(()) | Err(_) => {}
             }
             if !alive.borrow_and_update().contains(&pod.name) {
-                return self.drain(namespace, &pod, &query, &mut follower, emit).await;
+                return self
+                    .drain(namespace, &pod, &query, &mut follower, emit)
+                    .await;
             }
             tokio::time::sleep(backoff).await;
             backoff = (backoff * 2).min(Duration::from_secs(8));
         }
     }
 
-    /// Reads what a broken stream may have left of an ended pod. One that is gone meanwhile has nothing left to read.
+    /// Reads what a broken stream may have left of an ended pod. One that is gone meanwhile has
+    /// nothing left to read.
     async fn drain(
         &self,
         namespace: &str,
@@ -159,9 +215,16 @@ impl Connection {
     ) -> Result<(), Failure> {
         const TRIES: u32 = 10;
         for attempt in 1.. {
-            match self.resume_log(namespace, &pod.name, query, false, follower, &mut emit).await {
-                Err(failure) if failure.is_transient() && attempt < TRIES => tokio::time::sleep(SOON * attempt).await,
-                Err(failure) if !failure.is_not_found() && failure.code() != Some(400) => return Err(failure),
+            match self
+                .resume_log(namespace, &pod.name, query, false, follower, &mut emit)
+                .await
+            {
+                Err(failure) if failure.is_transient() && attempt < TRIES => {
+                    tokio::time::sleep(SOON * attempt).await;
+                }
+                Err(failure) if !failure.is_not_found() && failure.code() != Some(400) => {
+                    return Err(failure);
+                }
                 _ => break,
             }
         }
@@ -169,24 +232,31 @@ impl Connection {
     }
 }
 
-/// Returns true for the API server's 400 for a container that the pod does not have; other 400s mean that it has not begun.
+/// Returns true for the API server's 400 for a container that the pod does not have; other 400s
+/// mean that it has not begun.
 pub fn names_no_container(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoSuchContainer)
 }
 
 /// Returns true when a container has begun: before that it has no log.
 fn has_spoken(pod: &Pod) -> bool {
-    let spoken = |container: &Container| container.running || container.terminated.is_some() || container.last_ended.is_some();
+    let spoken = |container: &Container| {
+        container.running || container.terminated.is_some() || container.last_ended.is_some()
+    };
     pod.ended() || pod.containers.iter().any(spoken)
 }
 
 fn named(pod: &Pod) -> String {
-    pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
+    pod.rank
+        .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
 fn why(pods: &[Pod], earlier: &str) -> String {
     let ended = pods.iter().find(|pod| pod.name == earlier).and_then(|pod| {
-        let evicted = pod.disrupted.as_ref().map(|reason| format!("{earlier} was evicted ({reason})"));
+        let evicted = pod
+            .disrupted
+            .as_ref()
+            .map(|reason| format!("{earlier} was evicted ({reason})"));
         evicted.or_else(|| {
             pod.containers
                 .iter()
@@ -197,13 +267,24 @@ fn why(pods: &[Pod], earlier: &str) -> String {
     ended.unwrap_or_else(|| format!("{earlier} is gone"))
 }
 
-/// Returns what happened to the pods since the last look, for people: containers that were restarted in place, and pods of a
-/// service that came and went.
-fn changes(pods: &[Pod], present: &BTreeSet<String>, first: bool, serves: bool, restarts: &mut Restarts) -> Vec<String> {
+/// Returns what happened to the pods since the last look, for people: containers that were
+/// restarted in place, and pods of a service that came and went.
+fn changes(
+    pods: &[Pod],
+    present: &BTreeSet<String>,
+    first: bool,
+    serves: bool,
+    restarts: &mut Restarts,
+) -> Vec<String> {
     let mut notes = Vec::new();
     for pod in pods.iter().filter(|pod| present.contains(&pod.name)) {
         let before = restarts.insert(pod.name.clone(), pod.restarts());
-        let how = pod.containers.iter().find_map(|container| container.last_ended.as_ref().or(container.terminated.as_ref()));
+        let how = pod.containers.iter().find_map(|container| {
+            container
+                .last_ended
+                .as_ref()
+                .or(container.terminated.as_ref())
+        });
         match before {
             None if serves && !first => notes.push(format!("{} joins", pod.name)),
             Some(before) if before < pod.restarts() => notes.push(match how {
@@ -213,7 +294,11 @@ fn changes(pods: &[Pod], present: &BTreeSet<String>, first: bool, serves: bool, 
             _ => {}
         }
     }
-    let gone: Vec<String> = restarts.keys().filter(|name| !present.contains(*name)).cloned().collect();
+    let gone: Vec<String> = restarts
+        .keys()
+        .filter(|name| !present.contains(*name))
+        .cloned()
+        .collect();
     for name in gone {
         restarts.remove(&name);
         if serves {

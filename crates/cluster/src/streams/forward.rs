@@ -1,5 +1,5 @@
-//! Forwards a local port to a port of a job's pod. Every connection looks up the pod again, so that connections made after a
-//! replacement reach the new pod.
+//! Forwards a local port to a port of a job's pod. Every connection looks up the pod again, so that
+//! connections made after a replacement reach the new pod.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -47,13 +47,19 @@ const LAST_WORDS: Duration = Duration::from_secs(20);
 
 impl Route {
     fn wants(&self, pod: &Pod) -> bool {
-        let meant = self.pod.as_ref().is_none_or(|name| &pod.name == name) && self.rank.is_none_or(|rank| pod.rank == Some(rank));
+        let meant = self.pod.as_ref().is_none_or(|name| &pod.name == name)
+            && self.rank.is_none_or(|rank| pod.rank == Some(rank));
         meant && pod.phase == PodPhase::Running && !pod.deleting
     }
 
-    /// Returns the pod to use: a ready one before one that only runs, for a notebook may be opened while it is not ready.
+    /// Returns the pod to use: a ready one before one that only runs, for a notebook may be opened
+    /// while it is not ready.
     fn pod_of(&self, job: &Job) -> Option<String> {
-        let mut pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| self.wants(pod)).collect();
+        let mut pods: Vec<&Pod> = job
+            .current_pods()
+            .into_iter()
+            .filter(|pod| self.wants(pod))
+            .collect();
         if self.pod.is_none() {
             pods.retain(|pod| Job::answers(pod));
         }
@@ -66,7 +72,10 @@ impl Connection {
     /// Returns true when a pod takes connections now, which also shows that we may make them.
     pub async fn try_route(&self, route: &Route, job: &Job) -> Result<bool, Failure> {
         match route.pod_of(job) {
-            Some(pod) => self.tunnel(&route.namespace, &pod, route.port).await.map(|_| true),
+            Some(pod) => self
+                .tunnel(&route.namespace, &pod, route.port)
+                .await
+                .map(|_| true),
             None => Ok(false),
         }
     }
@@ -104,21 +113,38 @@ impl Connection {
         current: &RefCell<Option<String>>,
         sink: &RefCell<impl FnMut(RouteEvent)>,
     ) -> Result<Option<State>, Failure> {
-        let wanted = Wanted { kind: Some(route.kind), ..Wanted::one(&route.namespace, &route.job) };
+        let wanted = Wanted {
+            kind: Some(route.kind),
+            ..Wanted::one(&route.namespace, &route.job)
+        };
         let (mut told, mut last) = (None, None);
         let mut bell = self.doorbell(&route.namespace, &route.job);
         loop {
             match self.jobs(&wanted).await {
                 Ok(selection) => {
-                    let Some(job) = selection.jobs.into_iter().next().filter(|job| !job.deleting) else { return Ok(last) };
+                    let Some(job) = selection
+                        .jobs
+                        .into_iter()
+                        .next()
+                        .filter(|job| !job.deleting)
+                    else {
+                        return Ok(last);
+                    };
                     let (state, pod) = (State::of(&job), route.pod_of(&job));
                     if pod.is_some() && *current.borrow() != pod {
                         sink.borrow_mut()(RouteEvent::Pod(pod.clone().unwrap_or_default()));
                         told = None;
                     }
                     if pod.is_none() && told.as_ref() != Some(&state) {
-                        let why = state.message.clone().or(state.reason.clone()).unwrap_or_default();
-                        sink.borrow_mut()(RouteEvent::Waiting(format!("{} is {} {why}", job.name, state.status)));
+                        let why = state
+                            .message
+                            .clone()
+                            .or(state.reason.clone())
+                            .unwrap_or_default();
+                        sink.borrow_mut()(RouteEvent::Waiting(format!(
+                            "{} is {} {why}",
+                            job.name, state.status
+                        )));
                         told = Some(state.clone());
                     }
                     current.replace(pod);
@@ -135,7 +161,8 @@ impl Connection {
         }
     }
 
-    /// Carries one connection. A failure that ends all of them is an error, such as rights that are missing.
+    /// Carries one connection. A failure that ends all of them is an error, such as rights that are
+    /// missing.
     async fn carry(
         &self,
         route: &Route,
@@ -155,19 +182,30 @@ impl Connection {
                         }
                         return Ok(());
                     }
-                    Err(failure) if matches!(failure.code(), Some(401 | 403)) => return Err(failure),
+                    Err(failure) if matches!(failure.code(), Some(401 | 403)) => {
+                        return Err(failure);
+                    }
                     Err(failure) => failed = Some(failure),
                 }
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
-        let why = failed.map_or_else(|| "no pod takes connections".to_owned(), |failure| failure.to_string());
+        let why = failed.map_or_else(
+            || "no pod takes connections".to_owned(),
+            |failure| failure.to_string(),
+        );
         sink.borrow_mut()(RouteEvent::Failed(why));
         Ok(())
     }
 
     /// Carries connections of `listener` to a port of a pod, until that fails.
-    pub(crate) async fn carry_to(&self, listener: &TcpListener, namespace: &str, pod: &str, port: u16) -> Failure {
+    pub(crate) async fn carry_to(
+        &self,
+        listener: &TcpListener,
+        namespace: &str,
+        pod: &str,
+        port: u16,
+    ) -> Failure {
         let mut carried = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -187,7 +225,11 @@ impl Connection {
     }
 
     async fn tunnel(&self, namespace: &str, pod: &str, port: u16) -> Result<Tunnel, Failure> {
-        let socket = self.upgrade(&format!("/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}")).await?;
+        let socket = self
+            .upgrade(&format!(
+                "/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"
+            ))
+            .await?;
         Ok(Tunnel { socket })
     }
 }
@@ -202,9 +244,14 @@ const DATA: u8 = 0;
 const ERROR: u8 = 1;
 
 impl Tunnel {
-    /// Carries both directions to their end. Returns what the node said when the port does not answer.
+    /// Carries both directions to their end. Returns what the node said when the port does not
+    /// answer.
     async fn carry(self, mut local: TcpStream) -> Option<String> {
-        let Socket { mut send, mut receive, .. } = self.socket;
+        let Socket {
+            mut send,
+            mut receive,
+            ..
+        } = self.socket;
         let (mut from_local, mut to_local) = local.split();
         let last = Cell::new(Instant::now());
         let down = async {
@@ -236,7 +283,8 @@ impl Tunnel {
                 let message = tokio::select! {
                     read = from_local.read(&mut bytes), if !said.get() => match read {
                         Ok(count @ 1..) => framed(DATA, &bytes[..count]),
-                        // Ending this direction would end the other with it: the answer may still come.
+                        // Ending this direction would end the other with it: the answer may still
+                        // come.
                         _ => {
                             said.set(true);
                             last.set(Instant::now());

@@ -38,7 +38,13 @@ pub(crate) struct NewestLines {
 
 impl NewestLines {
     pub(crate) fn new(most_lines: usize, most_bytes: usize) -> Self {
-        Self { lines: VecDeque::new(), bytes: 0, most_lines, most_bytes, is_cut: false }
+        Self {
+            lines: VecDeque::new(),
+            bytes: 0,
+            most_lines,
+            most_bytes,
+            is_cut: false,
+        }
     }
 
     pub(crate) fn push(&mut self, line: LogLine) {
@@ -46,7 +52,9 @@ impl NewestLines {
         self.lines.push_back(line);
         while self.lines.len() > self.most_lines || self.bytes > self.most_bytes {
             self.is_cut |= self.lines.len() <= self.most_lines;
-            let Some(oldest) = self.lines.pop_front() else { return };
+            let Some(oldest) = self.lines.pop_front() else {
+                return;
+            };
             self.bytes -= size(&oldest);
         }
     }
@@ -85,10 +93,18 @@ impl LineSplitter {
 
 pub(crate) fn line(bytes: &[u8]) -> LogLine {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_LINE)]);
-    let split = text.split_once(' ').and_then(|(time, rest)| Some((time.parse::<Timestamp>().ok()?, rest)));
+    let split = text
+        .split_once(' ')
+        .and_then(|(time, rest)| Some((time.parse::<Timestamp>().ok()?, rest)));
     match split {
-        Some((at, rest)) => LogLine { at: Some(at), text: rest.to_owned() },
-        None => LogLine { at: None, text: text.into_owned() },
+        Some((at, rest)) => LogLine {
+            at: Some(at),
+            text: rest.to_owned(),
+        },
+        None => LogLine {
+            at: None,
+            text: text.into_owned(),
+        },
     }
 }
 
@@ -101,19 +117,41 @@ mod tests {
         let read = line(b"2026-01-01T00:00:00.000000001Z a b ");
         assert_eq!(read.text, "a b ");
         assert_eq!(read.at.unwrap().subsec_nanosecond(), 1);
-        assert_eq!(line(b"no time here"), LogLine { at: None, text: "no time here".into() });
+        assert_eq!(
+            line(b"no time here"),
+            LogLine {
+                at: None,
+                text: "no time here".into()
+            }
+        );
     }
 
     #[test]
     fn the_newest_lines_are_kept_within_their_limits() {
-        let text = |size: usize| LogLine { at: None, text: "x".repeat(size) };
+        let text = |size: usize| LogLine {
+            at: None,
+            text: "x".repeat(size),
+        };
         let mut few = NewestLines::new(2, MOST_BYTES);
         (1..5).for_each(|size| few.push(text(size)));
-        assert_eq!((few.lines.iter().map(|line| line.text.len()).collect::<Vec<_>>(), few.is_cut), (vec![3, 4], false));
+        assert_eq!(
+            (
+                few.lines
+                    .iter()
+                    .map(|line| line.text.len())
+                    .collect::<Vec<_>>(),
+                few.is_cut
+            ),
+            (vec![3, 4], false)
+        );
         let mut small = NewestLines::new(100, 3000);
         (0..10).for_each(|_| small.push(text(900)));
         assert_eq!((small.lines.len(), small.is_cut), (3, true));
         small.push(text(5000));
-        assert_eq!((small.lines.len(), small.bytes), (0, 0), "a line that is larger than all the memory");
+        assert_eq!(
+            (small.lines.len(), small.bytes),
+            (0, 0),
+            "a line that is larger than all the memory"
+        );
     }
 }

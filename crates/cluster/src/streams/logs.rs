@@ -1,6 +1,8 @@
-//! Reads container logs once, or follows them across disconnects without losing or repeating a line.
+//! Reads container logs once, or follows them across disconnects without losing or repeating a
+//! line.
 //!
-//! Note: the kubelet resumes by whole seconds, so lines of the last second are recognized by their timestamps.
+//! Note: the kubelet resumes by whole seconds, so lines of the last second are recognized by their
+//! timestamps.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -10,7 +12,9 @@ use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::client::Body;
 
-use super::log_lines::{LONGEST_LINE, LineSplitter, LogLine, LogLines, MOST_BYTES, NewestLines, line};
+use super::log_lines::{
+    LONGEST_LINE, LineSplitter, LogLine, LogLines, MOST_BYTES, NewestLines, line,
+};
 use crate::transport::http::with_query;
 use crate::transport::path;
 use crate::transport::path::Destination;
@@ -27,11 +31,11 @@ const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 const USUAL_LINE: usize = 16 << 10;
 /// Number of lines to keep when the query has no `tail`.
 const MOST_LINES: usize = 1 << 20;
-/// Bytes of a line, on average, of a log whose newest lines are wanted. Programs that print longer ones exist, and get a
-/// warning.
+/// Bytes of a line, on average, of a log whose newest lines are wanted. Programs that print longer
+/// ones exist, and get a warning.
 const AVERAGE_LINE: usize = 4 << 10;
-/// Lines beyond `tail` that gpuctl reads. The kubelet finds the first of the last lines and reads to
-/// the end of the file, so it also sends lines written meanwhile.
+/// Lines beyond `tail` that gpuctl reads. The kubelet finds the first of the last lines and reads
+/// to the end of the file, so it also sends lines written meanwhile.
 const SURPLUS: usize = 1000;
 /// Read limit for an error response in bytes.
 const REFUSAL: usize = 64 << 10;
@@ -51,8 +55,12 @@ pub struct LogQuery {
 impl LogQuery {
     /// Limit on the bytes kept from the log.
     fn most_bytes(&self) -> usize {
-        let usual = self.tail.map_or(MOST_BYTES, |tail| (tail as usize).saturating_mul(USUAL_LINE));
-        usual.max(2 * LONGEST_LINE).min(self.most_bytes.unwrap_or(MOST_BYTES))
+        let usual = self.tail.map_or(MOST_BYTES, |tail| {
+            (tail as usize).saturating_mul(USUAL_LINE)
+        });
+        usual
+            .max(2 * LONGEST_LINE)
+            .min(self.most_bytes.unwrap_or(MOST_BYTES))
     }
 }
 
@@ -80,7 +88,12 @@ pub struct Follower {
 impl Follower {
     /// Returns the second to resume from.
     pub(crate) fn since(&self) -> Option<String> {
-        self.last.map(|last| format!("{:.0}", Timestamp::from_second(last.as_second()).unwrap_or(last)))
+        self.last.map(|last| {
+            format!(
+                "{:.0}",
+                Timestamp::from_second(last.as_second()).unwrap_or(last)
+            )
+        })
     }
 
     /// Prepares for a further connection; call it before each.
@@ -112,8 +125,17 @@ impl Follower {
 }
 
 impl Connection {
-    fn log_path(namespace: &str, pod: &str, query: &LogQuery, follow: bool, since: Option<&str>) -> String {
-        let mut parameters = vec![("container", query.container.clone()), ("timestamps", "true".to_owned())];
+    fn log_path(
+        namespace: &str,
+        pod: &str,
+        query: &LogQuery,
+        follow: bool,
+        since: Option<&str>,
+    ) -> String {
+        let mut parameters = vec![
+            ("container", query.container.clone()),
+            ("timestamps", "true".to_owned()),
+        ];
         if follow {
             parameters.push(("follow", "true".to_owned()));
         }
@@ -124,29 +146,71 @@ impl Connection {
             Some(since) => parameters.push(("sinceTime", since.to_owned())),
             None => {
                 parameters.extend(query.tail.map(|tail| ("tailLines", tail.to_string())));
-                parameters.extend(query.since.map(|since| ("sinceSeconds", since.as_secs().max(1).to_string())));
+                parameters.extend(
+                    query
+                        .since
+                        .map(|since| ("sinceSeconds", since.as_secs().max(1).to_string())),
+                );
             }
         }
-        let borrowed: Vec<(&str, &str)> = parameters.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        with_query(&format!("/api/v1/namespaces/{namespace}/pods/{pod}/log"), &borrowed)
+        let borrowed: Vec<(&str, &str)> = parameters
+            .iter()
+            .map(|(key, value)| (*key, value.as_str()))
+            .collect();
+        with_query(
+            &format!("/api/v1/namespaces/{namespace}/pods/{pod}/log"),
+            &borrowed,
+        )
     }
 
-    /// Returns the last lines of the pod that failed first, or that does not start; none where they cannot be had at once.
+    /// Returns the last lines of the pod that failed first, or that does not start; none where they
+    /// cannot be had at once.
     pub async fn last_lines(&self, job: &Job, count: u32) -> Vec<String> {
         let mut pods = job.current_pods();
-        pods.sort_by_key(|pod| (pod.phase != PodPhase::Failed, pod.ended_at.is_none(), pod.ended_at));
-        let restarts = |pod: &&&Pod| pod.containers.iter().any(|container| container.restarts > 0);
-        let pod = pods.iter().find(|pod| pod.phase == PodPhase::Failed).or_else(|| pods.iter().find(restarts));
+        pods.sort_by_key(|pod| {
+            (
+                pod.phase != PodPhase::Failed,
+                pod.ended_at.is_none(),
+                pod.ended_at,
+            )
+        });
+        let restarts = |pod: &&&Pod| {
+            pod.containers
+                .iter()
+                .any(|container| container.restarts > 0)
+        };
+        let pod = pods
+            .iter()
+            .find(|pod| pod.phase == PodPhase::Failed)
+            .or_else(|| pods.iter().find(restarts));
         let Some(pod) = pod else { return Vec::new() };
-        let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(count), ..LogQuery::default() };
-        let read = tokio::time::timeout(LAST_LINES_WITHIN, self.log(&job.namespace, &pod.name, &query)).await;
+        let query = LogQuery {
+            container: pod.own_container().to_owned(),
+            tail: Some(count),
+            ..LogQuery::default()
+        };
+        let read = tokio::time::timeout(
+            LAST_LINES_WITHIN,
+            self.log(&job.namespace, &pod.name, &query),
+        )
+        .await;
         let read = read.ok().and_then(Result::ok).unwrap_or_default();
-        read.lines.into_iter().map(|line| line.text).filter(|line| !line.trim().is_empty()).collect()
+        read.lines
+            .into_iter()
+            .map(|line| line.text)
+            .filter(|line| !line.trim().is_empty())
+            .collect()
     }
 
     /// Reads a log once.
-    pub async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<LogLines, Failure> {
-        self.matching_log(namespace, pod, query, MOST_LINES, |_| true).await
+    pub async fn log(
+        &self,
+        namespace: &str,
+        pod: &str,
+        query: &LogQuery,
+    ) -> Result<LogLines, Failure> {
+        self.matching_log(namespace, pod, query, MOST_LINES, |_| true)
+            .await
     }
 
     /// Reads a log once and keeps the newest `most` lines that match, at most the query's `tail`.
@@ -166,7 +230,10 @@ impl Connection {
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;
-            let (mut kept, mut count) = (NewestLines::new(most.min(wanted), query.most_bytes()), 0_usize);
+            let (mut kept, mut count) = (
+                NewestLines::new(most.min(wanted), query.most_bytes()),
+                0_usize,
+            );
             let take = |bytes: &[u8]| {
                 count += 1;
                 if count > wanted.saturating_add(SURPLUS) {
@@ -178,16 +245,31 @@ impl Connection {
                 }
                 ControlFlow::Continue(())
             };
-            let read = tokio::time::timeout(self.request_timeout, self.stream_some(&path, true, limit, take)).await;
+            let read = tokio::time::timeout(
+                self.request_timeout,
+                self.stream_some(&path, true, limit, take),
+            )
+            .await;
             let failure = match read {
                 Ok(Ok(end)) => {
                     let has_surplus = end != StreamEnd::Complete;
-                    return Ok(LogLines { lines: kept.lines.into(), is_cut: kept.is_cut, has_surplus });
+                    return Ok(LogLines {
+                        lines: kept.lines.into(),
+                        is_cut: kept.is_cut,
+                        has_surplus,
+                    });
                 }
                 Ok(Err(failure)) => failure,
-                Err(_) => return Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
+                Err(_) => {
+                    return Err(Failure::TimedOut {
+                        server: self.server.clone(),
+                        seconds: self.request_timeout.as_secs(),
+                    });
+                }
             };
-            let Some(wait) = retry::wait(TryOutcome::of(&failure), tries, waited) else { return Err(failure) };
+            let Some(wait) = retry::wait(TryOutcome::of(&failure), tries, waited) else {
+                return Err(failure);
+            };
             waited += wait;
             tokio::time::sleep(wait).await;
         }
@@ -206,14 +288,22 @@ impl Connection {
             sink(line(bytes));
             ControlFlow::Continue(())
         };
-        match tokio::time::timeout(self.request_timeout, self.stream_some(&path, true, MOST_BYTES, take)).await {
+        match tokio::time::timeout(
+            self.request_timeout,
+            self.stream_some(&path, true, MOST_BYTES, take),
+        )
+        .await
+        {
             Ok(read) => read.map(|_| ()),
-            Err(_) => Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
+            Err(_) => Err(Failure::TimedOut {
+                server: self.server.clone(),
+                seconds: self.request_timeout.as_secs(),
+            }),
         }
     }
 
-    /// Goes on with a log from where `follower` stands; each new line goes to `sink`. With `follow` it reads until the
-    /// connection ends, else what is there now.
+    /// Goes on with a log from where `follower` stands; each new line goes to `sink`. With `follow`
+    /// it reads until the connection ends, else what is there now.
     pub(crate) async fn resume_log(
         &self,
         namespace: &str,
@@ -235,13 +325,21 @@ impl Connection {
         .await
     }
 
-    /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may still come.
-    pub(crate) async fn stream(&self, path: &str, whole: bool, mut sink: impl FnMut(&[u8])) -> Result<(), Failure> {
+    /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may
+    /// still come.
+    pub(crate) async fn stream(
+        &self,
+        path: &str,
+        whole: bool,
+        mut sink: impl FnMut(&[u8]),
+    ) -> Result<(), Failure> {
         let take = |line: &[u8]| {
             sink(line);
             ControlFlow::Continue(())
         };
-        self.stream_some(path, whole, usize::MAX, take).await.map(|_| ())
+        self.stream_some(path, whole, usize::MAX, take)
+            .await
+            .map(|_| ())
     }
 
     /// Reads lines until `sink` stops or `limit` bytes have arrived.
@@ -253,11 +351,21 @@ impl Connection {
         mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<StreamEnd, Failure> {
         path::check(path, Destination::ApiServer)?;
-        let request = Request::builder().method(Method::GET).uri(path).body(Body::empty());
+        let request = Request::builder()
+            .method(Method::GET)
+            .uri(path)
+            .body(Body::empty());
         let request = request.map_err(|_| Failure::no_path(path))?;
         let used = self.clients.borrow().since;
-        let client = if whole { self.clients.borrow().requests.clone() } else { self.clients.borrow().streams.clone() };
-        let response = client.send(request).await.map_err(|error| self.unreachable(&error))?;
+        let client = if whole {
+            self.clients.borrow().requests.clone()
+        } else {
+            self.clients.borrow().streams.clone()
+        };
+        let response = client
+            .send(request)
+            .await
+            .map_err(|error| self.unreachable(&error))?;
         let code = response.status().as_u16();
         // A pod without a node has no log, and that is no error.
         if code == 204 {
@@ -265,18 +373,27 @@ impl Connection {
         }
         let mut body = response.into_body();
         if code == 401 && self.renew(used).await? {
-            return Err(Failure::Unreachable { server: self.server.clone(), cause: "the credentials had expired".to_owned() });
+            return Err(Failure::Unreachable {
+                server: self.server.clone(),
+                cause: "the credentials had expired".to_owned(),
+            });
         }
         if code != 200 {
             return Err(self.failure(code, "", &beginning(&mut body).await));
         }
-        let (mut lines, mut bytes, mut end) = (LineSplitter::default(), 0_usize, StreamEnd::Complete);
+        let (mut lines, mut bytes, mut end) =
+            (LineSplitter::default(), 0_usize, StreamEnd::Complete);
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else {
                 let cause = "the log stream broke off".to_owned();
-                return Err(Failure::Unreachable { server: self.server.clone(), cause });
+                return Err(Failure::Unreachable {
+                    server: self.server.clone(),
+                    cause,
+                });
             };
-            let Ok(data) = frame.into_data() else { continue };
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
             bytes = bytes.saturating_add(data.len());
             lines.take(&data, |line| {
                 if end == StreamEnd::Complete && sink(line).is_break() {
@@ -324,8 +441,14 @@ mod tests {
 
     #[test]
     fn few_lines_take_little_memory() {
-        let query = |tail| LogQuery { tail, ..LogQuery::default() };
-        assert_eq!([Some(10), Some(1000), Some(u32::MAX), None].map(|tail| query(tail).most_bytes() >> 20), [2, 15, 64, 64]);
+        let query = |tail| LogQuery {
+            tail,
+            ..LogQuery::default()
+        };
+        assert_eq!(
+            [Some(10), Some(1000), Some(u32::MAX), None].map(|tail| query(tail).most_bytes() >> 20),
+            [2, 15, 64, 64]
+        );
     }
 
     proptest! {

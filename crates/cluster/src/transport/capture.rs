@@ -1,5 +1,6 @@
-//! Reads what goes into a bundle: every collection that gpuctl reads, whole, and single answers that were asked for. Secrets are never
-//! read, and of ConfigMaps that are not gpuctl's own only the names of their files are kept.
+//! Reads what goes into a bundle: every collection that gpuctl reads, whole, and single answers
+//! that were asked for. Secrets are never read, and of ConfigMaps that are not gpuctl's own only
+//! the names of their files are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -29,14 +30,41 @@ const COLLECTIONS: [(&str, &[&str]); 13] = [
             "replicationcontrollers",
         ],
     ),
-    ("apps", &["deployments", "replicasets", "statefulsets", "daemonsets"]),
+    (
+        "apps",
+        &["deployments", "replicasets", "statefulsets", "daemonsets"],
+    ),
     ("batch", &["jobs", "cronjobs"]),
     ("autoscaling", &["horizontalpodautoscalers"]),
-    ("networking.k8s.io", &["ingresses", "ingressclasses", "networkpolicies"]),
+    (
+        "networking.k8s.io",
+        &["ingresses", "ingressclasses", "networkpolicies"],
+    ),
     ("storage.k8s.io", &["storageclasses"]),
-    ("scheduling.k8s.io", &["priorityclasses", "podgroups", "workloads"]),
-    ("resource.k8s.io", &["resourceclaims", "resourceslices", "deviceclasses", "resourceclaimtemplates", "devicetaintrules"]),
-    ("kueue.x-k8s.io", &["clusterqueues", "localqueues", "workloads", "resourceflavors", "topologies"]),
+    (
+        "scheduling.k8s.io",
+        &["priorityclasses", "podgroups", "workloads"],
+    ),
+    (
+        "resource.k8s.io",
+        &[
+            "resourceclaims",
+            "resourceslices",
+            "deviceclasses",
+            "resourceclaimtemplates",
+            "devicetaintrules",
+        ],
+    ),
+    (
+        "kueue.x-k8s.io",
+        &[
+            "clusterqueues",
+            "localqueues",
+            "workloads",
+            "resourceflavors",
+            "topologies",
+        ],
+    ),
     ("scheduling.volcano.sh", &["queues", "podgroups"]),
     ("scheduling.run.ai", &["podgroups"]),
     ("scheduling.x-k8s.io", &["podgroups"]),
@@ -54,7 +82,8 @@ const LARGEST_LOG: usize = 1 << 20;
 const BYTES: &str = "1000000";
 
 impl Connection {
-    /// Reads discovery and all collections into a bundle. Returns collections that were not read, each with the reason.
+    /// Reads discovery and all collections into a bundle. Returns collections that were not read,
+    /// each with the reason.
     pub async fn capture(&self, bundle: &mut Bundle) -> Result<Vec<String>, Failure> {
         let version = self.kept("/version").await?;
         bundle.keep(Question::Get("/version".to_owned()), version);
@@ -62,8 +91,18 @@ impl Connection {
         let mut versions = vec!["/api/v1".to_owned()];
         for group in groups.body["groups"].as_array().into_iter().flatten() {
             let name = group["name"].as_str().unwrap_or_default();
-            bundle.keep(Question::Get(format!("/apis/{name}")), Kept { code: 200, body: group.clone() });
-            let served = group["versions"].as_array().into_iter().flatten().filter_map(|one| one["groupVersion"].as_str());
+            bundle.keep(
+                Question::Get(format!("/apis/{name}")),
+                Kept {
+                    code: 200,
+                    body: group.clone(),
+                },
+            );
+            let served = group["versions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|one| one["groupVersion"].as_str());
             versions.extend(served.map(|version| format!("/apis/{version}")));
         }
         bundle.keep(Question::Get("/apis".to_owned()), groups);
@@ -75,16 +114,30 @@ impl Connection {
             .await;
         let mut wanted: BTreeMap<String, bool> = BTreeMap::from([(OWN_CONFIG.to_owned(), false)]);
         for (path, kept) in &resources {
-            let group = path.strip_prefix("/apis/").and_then(|rest| rest.split_once('/')).map_or("", |(group, _)| group);
-            let plurals = COLLECTIONS.iter().find(|(name, _)| *name == group).map_or(&[][..], |(_, plurals)| plurals);
-            wanted.extend(collections(path, &kept.body, |one| plurals.iter().any(|plural| one["name"] == *plural)));
+            let group = path
+                .strip_prefix("/apis/")
+                .and_then(|rest| rest.split_once('/'))
+                .map_or("", |(group, _)| group);
+            let plurals = COLLECTIONS
+                .iter()
+                .find(|(name, _)| *name == group)
+                .map_or(&[][..], |(_, plurals)| plurals);
+            wanted.extend(collections(path, &kept.body, |one| {
+                plurals.iter().any(|plural| one["name"] == *plural)
+            }));
         }
         let mut unread = self.read_lists(wanted, bundle).await;
         let owners = owners(&bundle.pods());
         let mut wanted = BTreeMap::new();
         for (path, kept) in &resources {
-            let api = path.trim_start_matches("/apis/").trim_start_matches("/api/");
-            let owns = |one: &Value| one["kind"].as_str().is_some_and(|kind| owners.contains(&(api.to_owned(), kind.to_owned())));
+            let api = path
+                .trim_start_matches("/apis/")
+                .trim_start_matches("/api/");
+            let owns = |one: &Value| {
+                one["kind"]
+                    .as_str()
+                    .is_some_and(|kind| owners.contains(&(api.to_owned(), kind.to_owned())))
+            };
             wanted.extend(collections(path, &kept.body, owns));
         }
         wanted.retain(|path, _| bundle.items(path).is_empty());
@@ -95,13 +148,15 @@ impl Connection {
         Ok(unread)
     }
 
-    /// Reads collections, of which each is namespaced or not. Who may not read all namespaces reads the own one.
+    /// Reads collections, of which each is namespaced or not. Who may not read all namespaces reads
+    /// the own one.
     async fn read_lists(&self, wanted: BTreeMap<String, bool>, bundle: &mut Bundle) -> Vec<String> {
         let read = stream::iter(wanted).map(|(path, namespaced)| async move {
             let kept = self.whole(&path).await;
             let own = match &kept {
                 Ok(Kept { code: 403, .. }) if namespaced => {
-                    let (api, plural) = path.rsplit_once('/').expect("a collection is below an API");
+                    let (api, plural) =
+                        path.rsplit_once('/').expect("a collection is below an API");
                     let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
                     let kept = self.whole(&own).await;
                     Some((own, kept))
@@ -137,8 +192,14 @@ impl Connection {
             match &mut all {
                 None => all = Some(page),
                 Some(all) => {
-                    let more = page["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-                    all["items"].as_array_mut().expect("the first page is a list").extend(more);
+                    let more = page["items"]
+                        .as_array_mut()
+                        .map(std::mem::take)
+                        .unwrap_or_default();
+                    all["items"]
+                        .as_array_mut()
+                        .expect("the first page is a list")
+                        .extend(more);
                 }
             }
             Ok(())
@@ -158,14 +219,23 @@ impl Connection {
             Question::Get(path) if path.contains("/secrets") => Ok(None),
             Question::Get(path) => self.kept(path).await.map(Some),
             Question::Review(path, body) => {
-                let sent = self.send(&Method::POST, path, "application/json", body.clone().into()).await;
+                let sent = self
+                    .send(&Method::POST, path, "application/json", body.clone().into())
+                    .await;
                 answered(sent.and_then(|answer| answer.json::<Value>(self.server()))).map(Some)
             }
             Question::Log(path) => {
                 let path = format!(
                     "{path}&{}",
-                    with_query("", &[("timestamps", "true"), ("tailLines", LINES), ("limitBytes", BYTES)])
-                        .trim_start_matches('?')
+                    with_query(
+                        "",
+                        &[
+                            ("timestamps", "true"),
+                            ("tailLines", LINES),
+                            ("limitBytes", BYTES)
+                        ]
+                    )
+                    .trim_start_matches('?')
                 );
                 let mut text = String::new();
                 // The server can send more bytes than requested.
@@ -188,26 +258,52 @@ fn collections<'a>(
     resources: &'a Value,
     is_wanted: impl Fn(&Value) -> bool + 'a,
 ) -> impl Iterator<Item = (String, bool)> + 'a {
-    let listable = |one: &Value| one["verbs"].as_array().is_some_and(|verbs| verbs.iter().any(|verb| verb == "list"));
-    resources["resources"].as_array().into_iter().flatten().filter(move |one| listable(one) && is_wanted(one)).filter_map(
-        move |one| {
+    let listable = |one: &Value| {
+        one["verbs"]
+            .as_array()
+            .is_some_and(|verbs| verbs.iter().any(|verb| verb == "list"))
+    };
+    resources["resources"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(move |one| listable(one) && is_wanted(one))
+        .filter_map(move |one| {
             let plural = one["name"].as_str().filter(|plural| *plural != "secrets")?;
-            Some((format!("{path}/{plural}"), one["namespaced"].as_bool().unwrap_or_default()))
-        },
-    )
+            Some((
+                format!("{path}/{plural}"),
+                one["namespaced"].as_bool().unwrap_or_default(),
+            ))
+        })
 }
 
 /// API and kind of everything that owns a pod.
 fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
-    let references = pods.iter().filter_map(|pod| pod["metadata"]["ownerReferences"].as_array()).flatten();
-    references.filter_map(|one| Some((one["apiVersion"].as_str()?.to_owned(), one["kind"].as_str()?.to_owned()))).collect()
+    let references = pods
+        .iter()
+        .filter_map(|pod| pod["metadata"]["ownerReferences"].as_array())
+        .flatten();
+    references
+        .filter_map(|one| {
+            Some((
+                one["apiVersion"].as_str()?.to_owned(),
+                one["kind"].as_str()?.to_owned(),
+            ))
+        })
+        .collect()
 }
 
-/// Turns refusals of the server into answers. What may pass, such as an overloaded server, is no answer.
+/// Turns refusals of the server into answers. What may pass, such as an overloaded server, is no
+/// answer.
 fn answered(read: Result<Value, Failure>) -> Result<Kept, Failure> {
     match read {
         Ok(body) => Ok(Kept { code: 200, body }),
-        Err(Failure::Api { code, reason, message, .. }) if matches!(code, 403 | 404 | 405 | 410) => {
+        Err(Failure::Api {
+            code,
+            reason,
+            message,
+            ..
+        }) if matches!(code, 403 | 404 | 405 | 410) => {
             let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
             Ok(Kept { code, body })
         }

@@ -1,6 +1,7 @@
 //! Connects as kubectl does: `KUBECONFIG` lists, contexts, `--as`, in-cluster.
 //!
-//! Note: one configuration makes two clients, one whose requests time out, one for streams that may stay silent.
+//! Note: one configuration makes two clients, one whose requests time out, one for streams that may
+//! stay silent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -23,12 +24,17 @@ use super::replay;
 use gpuctl_core::model::secrets::{shown_error, shown_url};
 use gpuctl_local::bundle::Bundle;
 
-/// Removes user and password from the address of a server, and its query. Works on the parsed parts, because an `@` in the
-/// path must not make another host of it.
+/// Removes user and password from the address of a server, and its query. Works on the parsed
+/// parts, because an `@` in the path must not make another host of it.
 fn without_user(server: &Uri) -> Uri {
-    let Some(authority) = server.authority() else { return server.clone() };
+    let Some(authority) = server.authority() else {
+        return server.clone();
+    };
     let host = authority.as_str().rsplit('@').next().unwrap_or_default();
-    let parts = Uri::builder().scheme(server.scheme_str().unwrap_or("https")).authority(host).path_and_query(server.path());
+    let parts = Uri::builder()
+        .scheme(server.scheme_str().unwrap_or("https"))
+        .authority(host)
+        .path_and_query(server.path());
     parts.build().unwrap_or_else(|_| server.clone())
 }
 
@@ -94,12 +100,18 @@ impl Connection {
                 server: bundle.server.clone(),
                 request_timeout: access.request_timeout,
                 server_time: Cell::default(),
-                namespace: access.namespace.clone().unwrap_or_else(|| bundle.namespace.clone()),
+                namespace: access
+                    .namespace
+                    .clone()
+                    .unwrap_or_else(|| bundle.namespace.clone()),
                 namespace_is_explicit: access.namespace.is_some(),
             });
         }
         let config = config(access).await?;
-        let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let namespace = access
+            .namespace
+            .clone()
+            .unwrap_or_else(|| config.default_namespace.clone());
         let server = shown_url(&config.cluster_url.to_string());
         Ok(Self {
             clients: RefCell::new(Clients::new(config)?),
@@ -113,8 +125,9 @@ impl Connection {
         })
     }
 
-    /// Gets new credentials after the server refused the present ones: tokens of a plugin live for minutes, following a
-    /// log may take days. `refused` tells since when those had been in use. False when they are as new as can be.
+    /// Gets new credentials after the server refused the present ones: tokens of a plugin live for
+    /// minutes, following a log may take days. `refused` tells since when those had been in use.
+    /// False when they are as new as can be.
     pub(crate) async fn renew(&self, refused: Instant) -> Result<bool, Failure> {
         // A bundle has no credentials, and must never lead to a cluster.
         if self.access.bundle.is_some() {
@@ -145,17 +158,39 @@ impl Connection {
         if let Some(bundle) = &access.bundle {
             return Ok((vec![bundle.cluster.clone()], Some(bundle.cluster.clone())));
         }
-        let Some(kubeconfig) = read(access)? else { return Ok((Vec::new(), None)) };
-        Ok((kubeconfig.contexts.into_iter().map(|context| context.name).collect(), kubeconfig.current_context))
+        let Some(kubeconfig) = read(access)? else {
+            return Ok((Vec::new(), None));
+        };
+        Ok((
+            kubeconfig
+                .contexts
+                .into_iter()
+                .map(|context| context.name)
+                .collect(),
+            kubeconfig.current_context,
+        ))
     }
 
-    /// Returns which server, user and namespace a connection would have; `None` without a kubeconfig or where it lacks one of them. Nothing
-    /// is run or asked for it.
+    /// Returns which server, user and namespace a connection would have; `None` without a
+    /// kubeconfig or where it lacks one of them. Nothing is run or asked for it.
     pub fn place(access: &Access) -> Option<String> {
         let kubeconfig = read(access).ok()??;
-        let named = access.context.as_ref().or(kubeconfig.current_context.as_ref())?;
-        let context = kubeconfig.contexts.iter().find(|context| context.name == *named)?.context.as_ref()?;
-        let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
+        let named = access
+            .context
+            .as_ref()
+            .or(kubeconfig.current_context.as_ref())?;
+        let context = kubeconfig
+            .contexts
+            .iter()
+            .find(|context| context.name == *named)?
+            .context
+            .as_ref()?;
+        let cluster = kubeconfig
+            .clusters
+            .iter()
+            .find(|cluster| cluster.name == context.cluster)?
+            .cluster
+            .as_ref()?;
         let namespace = access.namespace.as_ref().or(context.namespace.as_ref());
         Some(format!(
             "{} {} {}",
@@ -183,7 +218,10 @@ impl Connection {
     /// Returns the version of the API server.
     pub async fn version(&self) -> Result<String, Failure> {
         let version: serde_json::Value = self.get("/version").await?;
-        Ok(version["gitVersion"].as_str().unwrap_or("of no version").to_owned())
+        Ok(version["gitVersion"]
+            .as_str()
+            .unwrap_or("of no version")
+            .to_owned())
     }
 }
 
@@ -196,29 +234,42 @@ impl Clients {
         config.disable_compression |= is_local(&config.cluster_url);
         let requests = client(config.clone())?;
         config.read_timeout = None;
-        Ok(Self { requests, streams: client(config)?, since: Instant::now() })
+        Ok(Self {
+            requests,
+            streams: client(config)?,
+            since: Instant::now(),
+        })
     }
 
     fn of(bundle: &Arc<Bundle>) -> Self {
         let client = replay::client(bundle);
-        Self { requests: client.clone(), streams: client, since: Instant::now() }
+        Self {
+            requests: client.clone(),
+            streams: client,
+            since: Instant::now(),
+        }
     }
 }
 
 /// Whether the server runs on this machine.
 fn is_local(server: &http::Uri) -> bool {
-    server.host().is_some_and(|host| host == "localhost" || host.starts_with("127."))
+    server
+        .host()
+        .is_some_and(|host| host == "localhost" || host.starts_with("127."))
 }
 
 fn client(config: Config) -> Result<Client, Failure> {
-    Client::try_from(config).map_err(|error| Failure::Kubeconfig { cause: redacted(&error) })
+    Client::try_from(config).map_err(|error| Failure::Kubeconfig {
+        cause: redacted(&error),
+    })
 }
 
 /// kube's error messages quote proxies with their passwords, and may quote a plugin's output.
 fn redacted(error: &kube::Error) -> String {
     match error {
         kube::Error::Auth(_) => "the credentials in it cannot be read".to_owned(),
-        kube::Error::ProxyProtocolUnsupported { proxy_url } | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => {
+        kube::Error::ProxyProtocolUnsupported { proxy_url }
+        | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => {
             super::proxy::unsupported(proxy_url)
         }
         other => shown_error(&other.to_string()),
@@ -238,31 +289,69 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     let Some(mut kubeconfig) = read(access)? else {
         return Config::incluster().map_err(|_| Failure::NoKubeconfig);
     };
-    let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
-    let context = access.context.clone().or_else(|| kubeconfig.current_context.clone());
-    let named =
-        context.as_ref().and_then(|name| kubeconfig.contexts.iter().find(|context| &context.name == name)?.context.clone());
+    let options = KubeConfigOptions {
+        context: access.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    let context = access
+        .context
+        .clone()
+        .or_else(|| kubeconfig.current_context.clone());
+    let named = context.as_ref().and_then(|name| {
+        kubeconfig
+            .contexts
+            .iter()
+            .find(|context| &context.name == name)?
+            .context
+            .clone()
+    });
     let user = named.as_ref().and_then(|context| context.user.clone());
-    let cluster = named.and_then(|context| kubeconfig.clusters.iter().find(|one| one.name == context.cluster)?.cluster.clone());
-    if let Some(auth) =
-        kubeconfig.auth_infos.iter_mut().find(|auth| Some(&auth.name) == user.as_ref()).and_then(|auth| auth.auth_info.as_mut())
+    let cluster = named.and_then(|context| {
+        kubeconfig
+            .clusters
+            .iter()
+            .find(|one| one.name == context.cluster)?
+            .cluster
+            .clone()
+    });
+    if let Some(auth) = kubeconfig
+        .auth_infos
+        .iter_mut()
+        .find(|auth| Some(&auth.name) == user.as_ref())
+        .and_then(|auth| auth.auth_info.as_mut())
     {
         credentials::resolve(auth, cluster.as_ref(), access.interactive).await?;
     }
     // kube also parses `proxy-url`, but its error does not name the field.
-    let proxy = cluster.as_ref().and_then(|cluster| cluster.proxy_url.clone());
-    kubeconfig.clusters.iter_mut().filter_map(|one| one.cluster.as_mut()).for_each(|cluster| cluster.proxy_url = None);
-    let contexts: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
+    let proxy = cluster
+        .as_ref()
+        .and_then(|cluster| cluster.proxy_url.clone());
+    kubeconfig
+        .clusters
+        .iter_mut()
+        .filter_map(|one| one.cluster.as_mut())
+        .for_each(|cluster| cluster.proxy_url = None);
+    let contexts: Vec<String> = kubeconfig
+        .contexts
+        .iter()
+        .map(|context| context.name.clone())
+        .collect();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| match error {
         KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
         KubeconfigError::LoadContext(name) => {
-            let cause = format!("there is no context `{name}`; contexts: {}", contexts.join(", "));
+            let cause = format!(
+                "there is no context `{name}`; contexts: {}",
+                contexts.join(", ")
+            );
             Failure::Kubeconfig { cause }
         }
-        other => Failure::Kubeconfig { cause: shown_error(&other.to_string()) },
+        other => Failure::Kubeconfig {
+            cause: shown_error(&other.to_string()),
+        },
     })?;
-    // Nothing below may see, quote or send the password of a server's address; requests are authorized by other means.
+    // Nothing below may see, quote or send the password of a server's address; requests are
+    // authorized by other means.
     config.cluster_url = without_user(&config.cluster_url);
     // No proxy leads to this machine.
     config.proxy_url = match is_local(&config.cluster_url) {
@@ -277,26 +366,45 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
 /// Reads one file. kube would read a file of any size, or a device without an end, into memory.
 fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
     let failed = |source| KubeconfigError::ReadConfig(source, path.to_path_buf());
-    let too_large = || failed(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
+    let too_large = || {
+        failed(io::Error::new(
+            ErrorKind::FileTooLarge,
+            "it is larger than 16 MiB",
+        ))
+    };
     let data = std::fs::metadata(path).map_err(failed)?;
     if data.is_file() {
-        return if data.len() > LARGEST { Err(too_large()) } else { Kubeconfig::read_from(path) };
+        return if data.len() > LARGEST {
+            Err(too_large())
+        } else {
+            Kubeconfig::read_from(path)
+        };
     }
     // kube resolves relative paths in a file. In a pipe they have no folder.
     let text = piped_text(path).map_err(failed)?;
-    if text.len() as u64 > LARGEST { Err(too_large()) } else { Kubeconfig::from_yaml(&text) }
+    if text.len() as u64 > LARGEST {
+        Err(too_large())
+    } else {
+        Kubeconfig::from_yaml(&text)
+    }
 }
 
 /// Reads a pipe once and keeps its text, because a command reads the kubeconfig several times.
-#[expect(clippy::disallowed_methods, reason = "kube reads kubeconfigs from files only")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "kube reads kubeconfigs from files only"
+)]
 fn piped_text(path: &Path) -> io::Result<String> {
-    static TEXTS: std::sync::Mutex<BTreeMap<PathBuf, String>> = std::sync::Mutex::new(BTreeMap::new());
+    static TEXTS: std::sync::Mutex<BTreeMap<PathBuf, String>> =
+        std::sync::Mutex::new(BTreeMap::new());
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(text) = texts.get(path) {
         return Ok(text.clone());
     }
     let mut text = String::new();
-    std::fs::File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    std::fs::File::open(path)?
+        .take(LARGEST + 1)
+        .read_to_string(&mut text)?;
     texts.insert(path.to_path_buf(), text.clone());
     Ok(text)
 }
@@ -306,17 +414,27 @@ fn read(access: &Access) -> Result<Option<Kubeconfig>, Failure> {
     let mut merged: Option<Kubeconfig> = None;
     for path in &access.kubeconfig {
         let next = read_file(path).map_err(|error| match error {
-            KubeconfigError::ReadConfig(cause, path) => Failure::Kubeconfig { cause: format!("{}: {cause}", path.display()) },
+            KubeconfigError::ReadConfig(cause, path) => Failure::Kubeconfig {
+                cause: format!("{}: {cause}", path.display()),
+            },
             // The parser quotes the file, and the file holds tokens.
             KubeconfigError::Parse(error) => {
-                let place = error.location().map_or(String::new(), |at| format!(":{}:{}", at.line(), at.column()));
-                Failure::Kubeconfig { cause: format!("{}{place}: it is not a kubeconfig", path.display()) }
+                let place = error.location().map_or(String::new(), |at| {
+                    format!(":{}:{}", at.line(), at.column())
+                });
+                Failure::Kubeconfig {
+                    cause: format!("{}{place}: it is not a kubeconfig", path.display()),
+                }
             }
-            other => Failure::Kubeconfig { cause: shown_error(&other.to_string()) },
+            other => Failure::Kubeconfig {
+                cause: shown_error(&other.to_string()),
+            },
         })?;
         merged = Some(match merged {
             None => next,
-            Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig { cause: shown_error(&error.to_string()) })?,
+            Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig {
+                cause: shown_error(&error.to_string()),
+            })?,
         });
     }
     Ok(merged)

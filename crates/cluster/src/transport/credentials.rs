@@ -1,6 +1,7 @@
 //! Runs the credential plugin of a kubeconfig once and never prints its output.
 //!
-//! Note: kube itself would run it three times, and would quote the output of a failing plugin, tokens included.
+//! Note: kube itself would run it three times, and would quote the output of a failing plugin,
+//! tokens included.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -15,7 +16,8 @@ use tokio::process::Command;
 use crate::Failure;
 use gpuctl_local::program_output::output_within;
 
-/// Time that a plugin gets with nobody there to answer it. A person who logs in through a browser gets all the time there is.
+/// Time that a plugin gets with nobody there to answer it. A person who logs in through a browser
+/// gets all the time there is.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Limit on the output of a plugin in bytes.
 const LARGEST: usize = 1 << 20;
@@ -33,15 +35,23 @@ struct CredentialStatus {
     client_key_data: Option<String>,
 }
 
-/// Replaces an `exec:` block by the credentials that its plugin gives. `cluster` is told to a plugin that wants to know it;
-/// `interactive` says that a person is there.
-pub(crate) async fn resolve(auth: &mut AuthInfo, cluster: Option<&Cluster>, interactive: bool) -> Result<(), Failure> {
-    let Some(mut exec) = auth.exec.take() else { return Ok(()) };
+/// Replaces an `exec:` block by the credentials that its plugin gives. `cluster` is told to a
+/// plugin that wants to know it; `interactive` says that a person is there.
+pub(crate) async fn resolve(
+    auth: &mut AuthInfo,
+    cluster: Option<&Cluster>,
+    interactive: bool,
+) -> Result<(), Failure> {
+    let Some(mut exec) = auth.exec.take() else {
+        return Ok(());
+    };
     if exec.provide_cluster_info {
         exec.cluster = cluster.and_then(|cluster| ExecAuthCluster::try_from(cluster).ok());
     }
     let status = run(&exec, interactive).await?;
-    if let (Some(certificate), Some(key)) = (&status.client_certificate_data, &status.client_key_data) {
+    if let (Some(certificate), Some(key)) =
+        (&status.client_certificate_data, &status.client_key_data)
+    {
         auth.client_certificate_data = Some(STANDARD.encode(certificate));
         auth.client_key_data = Some(STANDARD.encode(key).into());
     }
@@ -60,11 +70,16 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
     let ask = match exec.interactive_mode {
         Some(ExecInteractiveMode::Never) => false,
         Some(ExecInteractiveMode::Always) if !interactive => {
-            return Err(failed("wants to ask questions, and nobody is there".to_owned()));
+            return Err(failed(
+                "wants to ask questions, and nobody is there".to_owned(),
+            ));
         }
         _ => interactive,
     };
-    let version = exec.api_version.as_deref().unwrap_or("client.authentication.k8s.io/v1");
+    let version = exec
+        .api_version
+        .as_deref()
+        .unwrap_or("client.authentication.k8s.io/v1");
     let mut info = serde_json::json!({"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": ask}});
     if let Some(cluster) = &exec.cluster {
         info["spec"]["cluster"] = serde_json::to_value(cluster).unwrap_or_default();
@@ -74,8 +89,13 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         .args(exec.args.iter().flatten())
         .env("KUBERNETES_EXEC_INFO", info.to_string())
         .stdin(if ask { Stdio::inherit() } else { Stdio::null() })
-        // Device codes and addresses of login pages are written there, also by plugins that read no answer.
-        .stderr(if interactive { Stdio::inherit() } else { Stdio::null() });
+        // Device codes and addresses of login pages are written there, also by plugins that read no
+        // answer.
+        .stderr(if interactive {
+            Stdio::inherit()
+        } else {
+            Stdio::null()
+        });
     for variable in exec.env.iter().flatten() {
         let get = |key: &str| HashMap::get(variable, key);
         if let (Some(name), Some(value)) = (get("name"), get("value")) {
@@ -85,18 +105,28 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
     let output = match longest(interactive) {
         Some(longest) => tokio::time::timeout(longest, output_within(&mut command, LARGEST))
             .await
-            .map_err(|_| failed(format!("did not answer within {} s, and nobody is there to log in", longest.as_secs())))?,
+            .map_err(|_| {
+                failed(format!(
+                    "did not answer within {} s, and nobody is there to log in",
+                    longest.as_secs()
+                ))
+            })?,
         None => output_within(&mut command, LARGEST).await,
     };
     let output = output.map_err(|error| failed(format!("cannot be started: {error}")))?;
     let output = output.ok_or_else(|| failed("printed more than a mebibyte".to_owned()))?;
     if !output.status.success() {
-        return Err(failed(format!("failed ({}); run it by hand to see why", output.status)));
+        return Err(failed(format!(
+            "failed ({}); run it by hand to see why",
+            output.status
+        )));
     }
     // The text itself must not be quoted: it holds the token.
-    let answer: ExecCredential =
-        serde_json::from_slice(&output.stdout).map_err(|_| failed("printed no ExecCredential".to_owned()))?;
-    let status = answer.status.ok_or_else(|| failed("gave no credentials".to_owned()))?;
+    let answer: ExecCredential = serde_json::from_slice(&output.stdout)
+        .map_err(|_| failed("printed no ExecCredential".to_owned()))?;
+    let status = answer
+        .status
+        .ok_or_else(|| failed("gave no credentials".to_owned()))?;
     if status.token.is_none() && status.client_certificate_data.is_none() {
         return Err(failed("gave neither a token nor a certificate".to_owned()));
     }

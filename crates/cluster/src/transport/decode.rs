@@ -1,5 +1,5 @@
-//! Decodes the fields of Kubernetes objects that gpuctl reads, borrowed from the bytes of a page. Unnamed fields cost
-//! nothing, and an object that lacks a field is still read.
+//! Decodes the fields of Kubernetes objects that gpuctl reads, borrowed from the bytes of a page.
+//! Unnamed fields cost nothing, and an object that lacks a field is still read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +22,9 @@ pub(crate) struct ListPage<T> {
     pub items: Vec<T>,
 }
 
-fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
     Ok(Option::<Vec<T>>::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -63,10 +65,14 @@ pub(crate) struct OwnerReference {
 }
 
 impl ObjectMetadata<'_> {
-    /// Returns who made the object and keeps it as it should be; where nobody says so, the first owner.
+    /// Returns who made the object and keeps it as it should be; where nobody says so, the first
+    /// owner.
     pub(crate) fn controller(&self) -> Option<&OwnerReference> {
         let owners = &self.owner_references;
-        owners.iter().find(|owner| owner.controller).or_else(|| owners.first())
+        owners
+            .iter()
+            .find(|owner| owner.controller)
+            .or_else(|| owners.first())
     }
 }
 
@@ -251,7 +257,11 @@ fn not_epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timest
 
 impl Terminated<'_> {
     fn end(&self) -> ContainerEnd {
-        ContainerEnd { code: self.exit_code, reason: self.reason.to_string(), message: self.message.trim().to_owned() }
+        ContainerEnd {
+            code: self.exit_code,
+            reason: self.reason.to_string(),
+            message: self.message.trim().to_owned(),
+        }
     }
 }
 
@@ -264,18 +274,32 @@ impl Condition<'_> {
 impl PodStatus<'_> {
     /// When the first of its containers began; `None` while it waits or pulls its images.
     pub(crate) fn started_at(&self) -> Option<Timestamp> {
-        // Of a container that began several times only the last two are told: the pod's own time moves with none.
-        if self.container_statuses.iter().any(|status| status.restart_count > 1) {
+        // Of a container that began several times only the last two are told: the pod's own time
+        // moves with none.
+        if self
+            .container_statuses
+            .iter()
+            .any(|status| status.restart_count > 1)
+        {
             return self.start_time;
         }
-        self.container_statuses.iter().filter_map(ContainerStatus::started_at).min()
+        self.container_statuses
+            .iter()
+            .filter_map(ContainerStatus::started_at)
+            .min()
     }
 
-    /// Returns why a container does not start, other than that it is being created: `CrashLoopBackOff`.
+    /// Returns why a container does not start, other than that it is being created:
+    /// `CrashLoopBackOff`.
     pub(crate) fn trouble(&self) -> Option<String> {
-        let statuses = self.container_statuses.iter().chain(&self.init_container_statuses);
+        let statuses = self
+            .container_statuses
+            .iter()
+            .chain(&self.init_container_statuses);
         let mut waiting = statuses.filter_map(|status| status.state.waiting.as_ref());
-        waiting.find(|waiting| !is_starting(&waiting.reason)).map(|waiting| waiting.reason.to_string())
+        waiting
+            .find(|waiting| !is_starting(&waiting.reason))
+            .map(|waiting| waiting.reason.to_string())
     }
 
     pub(crate) fn phase(&self) -> PodPhase {
@@ -293,15 +317,35 @@ impl WirePod<'_> {
     /// Returns the pod as the model knows it.
     pub(crate) fn pod(&self) -> Pod {
         let status = &self.status;
-        let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
+        let condition = |kind: &str| {
+            status
+                .conditions
+                .iter()
+                .find(|condition| condition.kind == kind)
+        };
         let phase = status.phase();
         let index = "batch.kubernetes.io/job-completion-index";
-        let rank = self.metadata.labels.get(index).or_else(|| self.metadata.annotations.get(index));
-        let number = |key: &str| self.metadata.labels.get(key).and_then(|text| text.parse().ok());
+        let rank = self
+            .metadata
+            .labels
+            .get(index)
+            .or_else(|| self.metadata.annotations.get(index));
+        let number = |key: &str| {
+            self.metadata
+                .labels
+                .get(key)
+                .and_then(|text| text.parse().ok())
+        };
         let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False");
-        let ends = status.container_statuses.iter().filter_map(|one| one.state.terminated.as_ref()?.finished_at);
+        let ends = status
+            .container_statuses
+            .iter()
+            .filter_map(|one| one.state.terminated.as_ref()?.finished_at);
         if !phase.has_ended() && self.spec.is_absurd() {
-            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", self.metadata.namespace, self.metadata.name));
+            left_out::note(
+                LeftOut::AbsurdRequest,
+                format!("{}/{}", self.metadata.namespace, self.metadata.name),
+            );
         }
         Pod {
             name: self.metadata.name.to_string(),
@@ -319,7 +363,8 @@ impl WirePod<'_> {
             ended_at: ends.max(),
             ready: condition("Ready").is_some_and(Condition::holds),
             gpus: GpuCount(self.spec.devices()),
-            unscheduled: unscheduled.map(|condition| (condition.reason.to_string(), condition.message.to_string())),
+            unscheduled: unscheduled
+                .map(|condition| (condition.reason.to_string(), condition.message.to_string())),
             silent: phase == PodPhase::Running
                 && self.spec.readiness_gates.is_empty()
                 && condition("ContainersReady").is_some_and(Condition::holds)
@@ -334,8 +379,15 @@ impl WirePod<'_> {
                 .container_statuses
                 .iter()
                 .map(ContainerStatus::container)
-                // Init containers matter only while they hold the pod up; the job's own container stays the first.
-                .chain(status.init_container_statuses.iter().filter(|init| init.holds_up()).map(ContainerStatus::container))
+                // Init containers matter only while they hold the pod up; the job's own container
+                // stays the first.
+                .chain(
+                    status
+                        .init_container_statuses
+                        .iter()
+                        .filter(|init| init.holds_up())
+                        .map(ContainerStatus::container),
+                )
                 .collect(),
         }
     }
@@ -344,22 +396,39 @@ impl WirePod<'_> {
 impl ContainerStatus<'_> {
     fn started_at(&self) -> Option<Timestamp> {
         let of = |state: &ContainerState<'_>| {
-            let running = state.running.as_ref().and_then(|running| running.started_at);
+            let running = state
+                .running
+                .as_ref()
+                .and_then(|running| running.started_at);
             running.or_else(|| state.terminated.as_ref().and_then(|ended| ended.started_at))
         };
-        of(&self.state).into_iter().chain(of(&self.last_state)).min()
+        of(&self.state)
+            .into_iter()
+            .chain(of(&self.last_state))
+            .min()
     }
 
     fn holds_up(&self) -> bool {
-        self.state.waiting.as_ref().is_some_and(|waiting| waiting.reason != "PodInitializing")
-            || self.state.terminated.as_ref().is_some_and(|ended| ended.exit_code != 0)
+        self.state
+            .waiting
+            .as_ref()
+            .is_some_and(|waiting| waiting.reason != "PodInitializing")
+            || self
+                .state
+                .terminated
+                .as_ref()
+                .is_some_and(|ended| ended.exit_code != 0)
     }
 
     fn container(&self) -> Container {
         Container {
             name: self.name.to_string(),
             restarts: self.restart_count,
-            waiting: self.state.waiting.as_ref().map(|waiting| (waiting.reason.to_string(), waiting.message.to_string())),
+            waiting: self
+                .state
+                .waiting
+                .as_ref()
+                .map(|waiting| (waiting.reason.to_string(), waiting.message.to_string())),
             terminated: self.state.terminated.as_ref().map(Terminated::end),
             last_ended: self.last_state.terminated.as_ref().map(Terminated::end),
             started: self.started.unwrap_or_else(|| self.state.running.is_some()),
@@ -377,15 +446,22 @@ mod tests {
 
     #[test]
     fn a_pod_with_hardly_anything_is_still_a_pod() {
-        let page: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":[{"metadata":{"name":"a\u001bb"}},{}]}"#).unwrap();
+        let page: ListPage<WirePod<'_>> =
+            serde_json::from_str(r#"{"items":[{"metadata":{"name":"a\u001bb"}},{}]}"#).unwrap();
         assert_eq!(page.items[0].pod().name, "a\u{1b}b");
         assert_eq!(page.items[1].pod().phase, PodPhase::Pending);
         let never = r#"{"items":[{"status":{"containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":128,
             "reason":"StartError","message":"no such program\n","startedAt":"1970-01-01T00:00:00Z","finishedAt":"2026-01-31T10:00:00Z"}}}]}}]}"#;
         let never: ListPage<WirePod<'_>> = serde_json::from_str(never).unwrap();
         let pod = never.items[0].pod();
-        assert_eq!((pod.started_at, pod.ended_at), (None, Some("2026-01-31T10:00:00Z".parse().unwrap())));
-        assert_eq!(pod.containers[0].terminated.as_ref().unwrap().message, "no such program");
+        assert_eq!(
+            (pod.started_at, pod.ended_at),
+            (None, Some("2026-01-31T10:00:00Z".parse().unwrap()))
+        );
+        assert_eq!(
+            pod.containers[0].terminated.as_ref().unwrap().message,
+            "no such program"
+        );
         let none: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":null}"#).unwrap();
         assert!(none.items.is_empty());
     }

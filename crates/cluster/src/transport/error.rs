@@ -50,37 +50,57 @@ pub fn read_only(message: String, by: &ReadOnly) -> Error {
     }
 }
 
-/// Returns the name of a refusal by whoever admits objects, and what to do about it; `None` for what is explained elsewhere.
+/// Returns the name of a refusal by whoever admits objects, and what to do about it; `None` for
+/// what is explained elsewhere.
 fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
     Some(match cause {
-        RefusalCause::QuotaExceeded => {
-            (ErrorName::QuotaExceeded, "ask for less, or free what the quota counts: `gpuctl get jobs`")
-        }
-        RefusalCause::QuotaUnset => {
-            (ErrorName::QuotaExceeded, "the quota wants `resources.cpu` and `resources.memory` in every job")
-        }
-        RefusalCause::LimitRange => (ErrorName::LimitExceeded, "a LimitRange of the namespace bounds what one job may ask for"),
+        RefusalCause::QuotaExceeded => (
+            ErrorName::QuotaExceeded,
+            "ask for less, or free what the quota counts: `gpuctl get jobs`",
+        ),
+        RefusalCause::QuotaUnset => (
+            ErrorName::QuotaExceeded,
+            "the quota wants `resources.cpu` and `resources.memory` in every job",
+        ),
+        RefusalCause::LimitRange => (
+            ErrorName::LimitExceeded,
+            "a LimitRange of the namespace bounds what one job may ask for",
+        ),
         RefusalCause::PodSecurity => (
             ErrorName::PodSecurity,
             "`security: restricted` makes a pod that the namespace admits; folders of the node become `size:` or `pvc:`",
         ),
-        RefusalCause::WebhookDenied => (ErrorName::WebhookDenied, "a policy of the cluster refuses it"),
-        RefusalCause::PolicyDenied => (ErrorName::PolicyDenied, "a policy of the cluster refuses it"),
-        RefusalCause::WebhookUnreachable => {
-            (ErrorName::WebhookFailed, "a policy of the cluster cannot be asked; tell its administrator")
-        }
-        RefusalCause::NamespaceTerminating => {
-            (ErrorName::NamespaceTerminating, "the namespace is being deleted; choose another with `-n`")
-        }
-        RefusalCause::NoServiceAccount => (ErrorName::ServiceAccountNotFound, "correct `pod.serviceAccountName`"),
-        RefusalCause::NoPriorityClass | RefusalCause::NoRightToPods | RefusalCause::NoDryRun | RefusalCause::NoSuchContainer => {
+        RefusalCause::WebhookDenied => (
+            ErrorName::WebhookDenied,
+            "a policy of the cluster refuses it",
+        ),
+        RefusalCause::PolicyDenied => (
+            ErrorName::PolicyDenied,
+            "a policy of the cluster refuses it",
+        ),
+        RefusalCause::WebhookUnreachable => (
+            ErrorName::WebhookFailed,
+            "a policy of the cluster cannot be asked; tell its administrator",
+        ),
+        RefusalCause::NamespaceTerminating => (
+            ErrorName::NamespaceTerminating,
+            "the namespace is being deleted; choose another with `-n`",
+        ),
+        RefusalCause::NoServiceAccount => (
+            ErrorName::ServiceAccountNotFound,
+            "correct `pod.serviceAccountName`",
+        ),
+        RefusalCause::NoPriorityClass
+        | RefusalCause::NoRightToPods
+        | RefusalCause::NoDryRun
+        | RefusalCause::NoSuchContainer => {
             return None;
         }
     })
 }
 
-/// Returns the API server's own reasons; its message is a sentence already. A 403 is a matter of rights only when it says so:
-/// quotas, webhooks and Pod Security refuse with the same code.
+/// Returns the API server's own reasons; its message is a sentence already. A 403 is a matter of
+/// rights only when it says so: quotas, webhooks and Pod Security refuse with the same code.
 fn api(code: u16, reason: &str, told: String) -> Error {
     // Whoever admits may choose the code.
     if matches!(code, 400 | 403 | 422 | 500)

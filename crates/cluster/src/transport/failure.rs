@@ -25,10 +25,16 @@ pub enum Failure {
     #[error("an answer of the cluster at {server} is larger than 64 MiB")]
     TooLarge { server: String },
     #[error("the list `{path}` of the cluster at {server} does not end: {reason}")]
-    EndlessList { server: String, path: String, reason: String },
+    EndlessList {
+        server: String,
+        path: String,
+        reason: String,
+    },
     #[error("{server} does not speak Kubernetes: {found}")]
     NotKubernetes { server: String, found: String },
-    #[error("{object} has a field of a wrong type or an impossible value, at byte {byte} of its JSON")]
+    #[error(
+        "{object} has a field of a wrong type or an impossible value, at byte {byte} of its JSON"
+    )]
     UnreadableObject { object: String, byte: usize },
     #[error("this would change the cluster, and gpuctl only reads")]
     ReadOnly { by: ReadOnly },
@@ -67,12 +73,22 @@ pub fn unless_forbidden<T>(answer: Result<T, Failure>) -> Result<Option<T>, Fail
 impl Failure {
     /// Returns a conflict of ours, in the API server's terms.
     pub fn conflict(reason: &str, message: String) -> Self {
-        Self::Api { code: 409, reason: reason.to_owned(), message, resume: None, fields: Vec::new(), resource: Box::default() }
+        Self::Api {
+            code: 409,
+            reason: reason.to_owned(),
+            message,
+            resume: None,
+            fields: Vec::new(),
+            resource: Box::default(),
+        }
     }
 
     /// Refuses a path that no request can have: a name in it is none that Kubernetes takes.
     pub(crate) fn no_path(path: &str) -> Self {
-        let message = format!("`{}` has a name that Kubernetes does not take", excerpt(path, SERVER_MESSAGE));
+        let message = format!(
+            "`{}` has a name that Kubernetes does not take",
+            excerpt(path, SERVER_MESSAGE)
+        );
         Self::Api {
             code: 400,
             reason: "BadRequest".to_owned(),

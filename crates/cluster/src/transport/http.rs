@@ -1,4 +1,5 @@
-//! Sends one request with timeouts and retries, reads the response into bytes, and tells errors apart.
+//! Sends one request with timeouts and retries, reads the response into bytes, and tells errors
+//! apart.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -32,8 +33,14 @@ const TITLE: usize = 200;
 
 /// Joins a path and its parameters; values are percent-encoded.
 pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
-    let query: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+    let query: String = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(parameters)
+        .finish();
+    if query.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{query}")
+    }
 }
 
 /// The encoding of answers that most requests take.
@@ -72,7 +79,8 @@ pub(crate) struct ApiReply {
 
 impl ApiResponse {
     pub(crate) fn json<T: DeserializeOwned>(&self, server: &str) -> Result<T, Failure> {
-        serde_json::from_slice(&self.body).map_err(|error| unreadable_answer(server, &self.body, &error))
+        serde_json::from_slice(&self.body)
+            .map_err(|error| unreadable_answer(server, &self.body, &error))
     }
 }
 
@@ -88,24 +96,40 @@ pub(crate) fn unreadable_answer(server: &str, body: &[u8], error: &serde_json::E
         name: String,
         namespace: Option<String>,
     }
-    let Ok(object) = serde_json::from_slice::<AnyObject>(body) else { return unreadable(server, error) };
+    let Ok(object) = serde_json::from_slice::<AnyObject>(body) else {
+        return unreadable(server, error);
+    };
     let AnyMetadata { name, namespace } = object.metadata;
     let name = namespace.map_or(name.clone(), |namespace| format!("{namespace}/{name}"));
     let object = excerpt(&format!("{} {name}", object.kind), SERVER_MESSAGE).into_owned();
-    Failure::UnreadableObject { object, byte: error.column() }
+    Failure::UnreadableObject {
+        object,
+        byte: error.column(),
+    }
 }
 
 pub(crate) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
     let found = match error.classify() {
-        serde_json::error::Category::Data => format!("an answer has another shape than expected at byte {}", error.column()),
-        _ => format!("an answer breaks off or is no JSON at byte {}", error.column()),
+        serde_json::error::Category::Data => format!(
+            "an answer has another shape than expected at byte {}",
+            error.column()
+        ),
+        _ => format!(
+            "an answer breaks off or is no JSON at byte {}",
+            error.column()
+        ),
     };
-    Failure::NotKubernetes { server: server.to_owned(), found }
+    Failure::NotKubernetes {
+        server: server.to_owned(),
+        found,
+    }
 }
 
 impl Connection {
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        self.send(&Method::GET, path, "", Bytes::new()).await?.json(&self.server)
+        self.send(&Method::GET, path, "", Bytes::new())
+            .await?
+            .json(&self.server)
     }
 
     /// Returns the object, or `None` when it does not exist.
@@ -117,9 +141,23 @@ impl Connection {
         }
     }
 
-    pub async fn send(&self, method: &Method, path: &str, content_type: &str, body: Bytes) -> Result<ApiResponse, Failure> {
+    pub async fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<ApiResponse, Failure> {
         let buffer = Cell::default();
-        self.answer(ApiRequest { method, path, content_type, body: &body, accept: JSON, buffer: &buffer }).await
+        self.answer(ApiRequest {
+            method,
+            path,
+            content_type,
+            body: &body,
+            accept: JSON,
+            buffer: &buffer,
+        })
+        .await
     }
 
     /// Asks, and again where that may help, within the time for a request.
@@ -139,7 +177,10 @@ impl Connection {
                 Ok(Err(refused)) => refused,
                 Err(_) => {
                     let seconds = self.request_timeout.as_secs();
-                    return Err(Failure::TimedOut { server: self.server.clone(), seconds });
+                    return Err(Failure::TimedOut {
+                        server: self.server.clone(),
+                        seconds,
+                    });
                 }
             };
             // A connection attempt that hung is not worth two more.
@@ -156,12 +197,28 @@ impl Connection {
 
     /// Sends one request through the API server's proxy, and returns the response of the program
     /// behind it.
-    pub(crate) async fn ask(&self, path: &str, content_type: &str, body: Bytes) -> Result<ApiReply, Failure> {
+    pub(crate) async fn ask(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<ApiReply, Failure> {
         path::check(path, Destination::Proxied)?;
         let used = self.clients.borrow().since;
-        let method = if body.is_empty() { Method::GET } else { Method::POST };
+        let method = if body.is_empty() {
+            Method::GET
+        } else {
+            Method::POST
+        };
         let buffer = Cell::default();
-        let request = ApiRequest { method: &method, path, content_type, body: &body, accept: JSON, buffer: &buffer };
+        let request = ApiRequest {
+            method: &method,
+            path,
+            content_type,
+            body: &body,
+            accept: JSON,
+            buffer: &buffer,
+        };
         let once = async || self.exchange(request).await.map_err(|(_, failure)| failure);
         let reply = once().await?;
         if reply.code == 401 && self.renew(used).await? {
@@ -170,69 +227,133 @@ impl Connection {
         Ok(reply)
     }
 
-    async fn try_once(&self, request: ApiRequest<'_>) -> Result<ApiResponse, (TryOutcome, Failure)> {
-        let ApiReply { code, media, body, after } = self.exchange(request).await?;
+    async fn try_once(
+        &self,
+        request: ApiRequest<'_>,
+    ) -> Result<ApiResponse, (TryOutcome, Failure)> {
+        let ApiReply {
+            code,
+            media,
+            body,
+            after,
+        } = self.exchange(request).await?;
         let success = (200..300).contains(&code);
         let is_protobuf = media.starts_with(protobuf::MEDIA_TYPE);
         if success && (media.contains("json") || (is_protobuf && request.accept != JSON)) {
-            return Ok(ApiResponse { code, body, is_protobuf });
+            return Ok(ApiResponse {
+                code,
+                body,
+                is_protobuf,
+            });
         }
         let failure = self.failure(code, &media, &body);
-        Err((TryOutcome::Status(if success { 400 } else { code }, after), failure))
+        Err((
+            TryOutcome::Status(if success { 400 } else { code }, after),
+            failure,
+        ))
     }
 
     async fn exchange(&self, request: ApiRequest<'_>) -> Result<ApiReply, (TryOutcome, Failure)> {
-        let ApiRequest { method, path, content_type, body, accept, buffer } = request;
-        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
+        let ApiRequest {
+            method,
+            path,
+            content_type,
+            body,
+            accept,
+            buffer,
+        } = request;
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, accept);
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
-        let request =
-            request.body(Body::from(body.to_vec())).map_err(|_| (TryOutcome::Status(400, None), Failure::no_path(path)))?;
+        let request = request
+            .body(Body::from(body.to_vec()))
+            .map_err(|_| (TryOutcome::Status(400, None), Failure::no_path(path)))?;
         let client = self.clients.borrow().requests.clone();
         let response = client.send(request).await.map_err(|error| {
             let failure = self.unreachable(&error);
             (TryOutcome::of(&failure), failure)
         })?;
         warnings::note(response.headers());
-        let date = response.headers().get(header::DATE).and_then(|value| value.to_str().ok());
+        let date = response
+            .headers()
+            .get(header::DATE)
+            .and_then(|value| value.to_str().ok());
         if let Some(time) = date.and_then(|text| jiff::fmt::rfc2822::parse(text).ok()) {
             self.server_time.set(Some(time.timestamp()));
         }
         let code = response.status().as_u16();
-        let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-        let media =
-            response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let after = response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let media = response
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+            .to_owned();
         let mut parts = response.into_body();
-        // Collected parts would be there twice when they are put together, and a page is what most memory is needed for.
+        // Collected parts would be there twice when they are put together, and a page is what most
+        // memory is needed for.
         let mut body = buffer.take();
         body.clear();
         let mut in_flight = InFlight::default();
         while let Some(part) = parts.frame().await {
-            let part = part.map_err(|error| (TryOutcome::Broken, self.broken(format!("the answer broke off: {error}"))))?;
+            let part = part.map_err(|error| {
+                (
+                    TryOutcome::Broken,
+                    self.broken(format!("the answer broke off: {error}")),
+                )
+            })?;
             let data = part.data_ref().map_or(&[][..], |data| data);
             if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
                 break;
             }
             // Another try would be as large.
             if body.len() + data.len() > LARGEST {
-                return Err((TryOutcome::Status(400, None), Failure::TooLarge { server: self.server.clone() }));
+                return Err((
+                    TryOutcome::Status(400, None),
+                    Failure::TooLarge {
+                        server: self.server.clone(),
+                    },
+                ));
             }
             if !in_flight.add(data.len()).await {
-                return Err((TryOutcome::Status(400, None), self.broken(NO_TURN.to_owned())));
+                return Err((
+                    TryOutcome::Status(400, None),
+                    self.broken(NO_TURN.to_owned()),
+                ));
             }
             body.extend_from_slice(data);
         }
-        Ok(ApiReply { code, media, body: body.freeze(), after })
+        Ok(ApiReply {
+            code,
+            media,
+            body: body.freeze(),
+            after,
+        })
     }
 
     /// Returns what the server's refusal says.
     pub(crate) fn failure(&self, code: u16, media: &str, body: &[u8]) -> Failure {
         let status: Option<WireStatus> = match media.starts_with(protobuf::MEDIA_TYPE) {
             true => protobuf::decode(body, &protobuf::STATUS).ok(),
-            false => serde_json::from_slice(body).ok().filter(|status: &WireStatus| status.kind == "Status"),
+            false => serde_json::from_slice(body)
+                .ok()
+                .filter(|status: &WireStatus| status.kind == "Status"),
         };
-        if let Some(WireStatus { reason, message, metadata, details, .. }) = status {
+        if let Some(WireStatus {
+            reason,
+            message,
+            metadata,
+            details,
+            ..
+        }) = status
+        {
             return Failure::Api {
                 code,
                 reason: shortened(reason, TITLE),
@@ -241,17 +362,30 @@ impl Connection {
                     false => shortened(message, SERVER_MESSAGE),
                 },
                 resume: Some(metadata.next).filter(|token| !token.is_empty()),
-                fields: details.causes.into_iter().take(MOST_CAUSES).map(blamed).collect(),
+                fields: details
+                    .causes
+                    .into_iter()
+                    .take(MOST_CAUSES)
+                    .map(blamed)
+                    .collect(),
                 resource: shortened(details.kind, TITLE).into(),
             };
         }
         if media.contains("html") {
             let page = String::from_utf8_lossy(body);
-            let title = page.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+            let title = page
+                .split_once("<title>")
+                .and_then(|(_, rest)| rest.split_once("</title>"));
             let found = title.map_or("it answers with a web page".to_owned(), |(title, _)| {
-                format!("it answers with the web page «{}»", excerpt(title.trim(), TITLE))
+                format!(
+                    "it answers with the web page «{}»",
+                    excerpt(title.trim(), TITLE)
+                )
             });
-            return Failure::NotKubernetes { server: self.server.clone(), found };
+            return Failure::NotKubernetes {
+                server: self.server.clone(),
+                found,
+            };
         }
         if code < 400 {
             return Failure::NotKubernetes {
@@ -260,17 +394,33 @@ impl Connection {
             };
         }
         let start = &body[..body.len().min(4 * TITLE)];
-        let text: String = String::from_utf8_lossy(start).lines().next().unwrap_or_default().chars().take(TITLE).collect();
+        let text: String = String::from_utf8_lossy(start)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(TITLE)
+            .collect();
         let message = if text.is_empty() {
             format!("the API server answered {code}")
         } else {
             format!("the API server answered {code}: {text}")
         };
-        Failure::Api { code, reason: String::new(), message, resume: None, fields: Vec::new(), resource: Box::default() }
+        Failure::Api {
+            code,
+            reason: String::new(),
+            message,
+            resume: None,
+            fields: Vec::new(),
+            resource: Box::default(),
+        }
     }
 
     fn broken(&self, cause: String) -> Failure {
-        Failure::Unreachable { server: self.server.clone(), cause }
+        Failure::Unreachable {
+            server: self.server.clone(),
+            cause,
+        }
     }
 
     /// The innermost cause tells what happened; the layers above only that something did.
@@ -286,14 +436,26 @@ impl Connection {
         }
         let text = source.to_string();
         let known = [
-            ("UnknownIssuer", "its certificate is signed by an authority that the kubeconfig does not name"),
+            (
+                "UnknownIssuer",
+                "its certificate is signed by an authority that the kubeconfig does not name",
+            ),
             ("NotValidForName", "its certificate is for another host"),
             ("Expired", "its certificate has expired"),
-            ("deadline has elapsed", "no answer to the connection attempt"),
+            (
+                "deadline has elapsed",
+                "no answer to the connection attempt",
+            ),
         ];
-        let plain = known.iter().find(|(word, _)| text.contains(word)).map(|(_, plain)| (*plain).to_owned());
+        let plain = known
+            .iter()
+            .find(|(word, _)| text.contains(word))
+            .map(|(_, plain)| (*plain).to_owned());
         if matches!(error, kube::Error::Auth(_)) {
-            return Failure::Credentials { cause: "the credentials of the kubeconfig cannot be used".to_owned(), hint: None };
+            return Failure::Credentials {
+                cause: "the credentials of the kubeconfig cannot be used".to_owned(),
+                hint: None,
+            };
         }
         // Layers below can quote a proxy's address with its password.
         self.broken(plain.unwrap_or_else(|| shown_error(&text)))
@@ -339,11 +501,16 @@ struct StatusCause {
 
 /// A field that an error response names.
 fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
-    Blame { field: shortened(field, SERVER_MESSAGE), message: shortened(message, SERVER_MESSAGE) }
+    Blame {
+        field: shortened(field, SERVER_MESSAGE),
+        message: shortened(message, SERVER_MESSAGE),
+    }
 }
 
 /// Deserializes `null` as an absent field.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D) -> Result<T, D::Error> {
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    value: D,
+) -> Result<T, D::Error> {
     Option::deserialize(value).map(Option::unwrap_or_default)
 }
 
@@ -363,12 +530,26 @@ mod tests {
 
     #[test]
     fn an_object_that_cannot_be_decoded_is_named() {
-        let object = r#"{"kind": "Job", "metadata": {"name": "a", "namespace": "b"}, "size": "CANARY"}"#;
-        assert_eq!(failure(object), "Job b/a has a field of a wrong type or an impossible value, at byte 77 of its JSON");
+        let object =
+            r#"{"kind": "Job", "metadata": {"name": "a", "namespace": "b"}, "size": "CANARY"}"#;
+        assert_eq!(
+            failure(object),
+            "Job b/a has a field of a wrong type or an impossible value, at byte 77 of its JSON"
+        );
         let node = r#"{"kind": "Node", "metadata": {"name": "a"}, "size": 1000}"#;
-        assert_eq!(failure(node), "Node a has a field of a wrong type or an impossible value, at byte 56 of its JSON");
-        for other in [r#"{"login": "here", "size": ""}"#, "<html>", r#"{"kind": "Job", "metadata": {"name": "a"}, "si"#] {
-            assert!(failure(other).starts_with("https://a does not speak Kubernetes: "), "{other}");
+        assert_eq!(
+            failure(node),
+            "Node a has a field of a wrong type or an impossible value, at byte 56 of its JSON"
+        );
+        for other in [
+            r#"{"login": "here", "size": ""}"#,
+            "<html>",
+            r#"{"kind": "Job", "metadata": {"name": "a"}, "si"#,
+        ] {
+            assert!(
+                failure(other).starts_with("https://a does not speak Kubernetes: "),
+                "{other}"
+            );
         }
     }
 }

@@ -13,13 +13,17 @@ const EARLIEST: Timestamp = Timestamp::UNIX_EPOCH;
 const LATEST_SECOND: i64 = 7_258_118_400;
 
 /// Decodes a time; `None` for an invalid value.
-pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+pub(crate) fn time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Timestamp>, D::Error> {
     Ok(deserializer.deserialize_any(TextOf)?.and_then(believed))
 }
 
 /// Decodes a time whose presence matters, such as `deletionTimestamp`. An invalid time becomes a
 /// sentinel value in the far future.
-pub(crate) fn marker<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+pub(crate) fn marker<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Timestamp>, D::Error> {
     let text = deserializer.deserialize_any(TextOf)?;
     let far = Timestamp::from_second(LATEST_SECOND).unwrap_or_default();
     Ok(text.map(|text| believed(text).unwrap_or(far)))
@@ -142,13 +146,26 @@ mod tests {
             "[1, {\"a\": 2}]",
             "{\"a\": [1]}",
         ] {
-            let timed: Timed = serde_json::from_str(&format!("{{\"at\": {bad}, \"count\": -5}}")).unwrap();
+            let timed: Timed =
+                serde_json::from_str(&format!("{{\"at\": {bad}, \"count\": -5}}")).unwrap();
             assert_eq!((timed.at, timed.count), (None, 0), "{bad}");
         }
-        let timed: Timed = serde_json::from_str(r#"{"at": "2026-01-31T10:00:00Z", "count": 3}"#).unwrap();
-        assert_eq!((timed.at, timed.count), (Some("2026-01-31T10:00:00Z".parse().unwrap()), 3));
+        let timed: Timed =
+            serde_json::from_str(r#"{"at": "2026-01-31T10:00:00Z", "count": 3}"#).unwrap();
+        assert_eq!(
+            (timed.at, timed.count),
+            (Some("2026-01-31T10:00:00Z".parse().unwrap()), 3)
+        );
         assert_eq!(serde_json::from_str::<Timed>("{}").unwrap().at, None);
-        let gone = |text: &str| serde_json::from_str::<Timed>(&format!("{{\"gone\": {text}}}")).unwrap().gone;
-        assert!(gone("\"9999-12-31T23:59:59Z\"").is_some() && gone("null").is_none() && gone("3").is_none());
+        let gone = |text: &str| {
+            serde_json::from_str::<Timed>(&format!("{{\"gone\": {text}}}"))
+                .unwrap()
+                .gone
+        };
+        assert!(
+            gone("\"9999-12-31T23:59:59Z\"").is_some()
+                && gone("null").is_none()
+                && gone("3").is_none()
+        );
     }
 }

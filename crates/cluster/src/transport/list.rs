@@ -1,5 +1,5 @@
-//! Reads lists page by page: as protobuf where the kind and the server have it, which is a third of the bytes and of the server's work, and else
-//! as JSON. It knows no kind itself.
+//! Reads lists page by page: as protobuf where the kind and the server have it, which is a third of
+//! the bytes and of the server's work, and else as JSON. It knows no kind itself.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -26,7 +26,8 @@ use gpuctl_core::model::values::left_out::LeftOut;
 const PAGE: usize = 500;
 /// Objects of any page.
 const LARGEST: usize = 2000;
-/// Bytes of a page that are aimed at: each page costs the server a look at all it has, and us its memory.
+/// Bytes of a page that are aimed at: each page costs the server a look at all it has, and us its
+/// memory.
 const BYTES: usize = 4 << 20;
 /// Protobuf where there is one, and what every kind has.
 const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
@@ -71,7 +72,9 @@ impl<'a> Page<'a> {
     /// the caller requests it again as JSON.
     pub(crate) fn objects<T: Deserialize<'a>>(self) -> serde_json::Result<ListPage<T>> {
         match self.decode() {
-            Err(error) if self.message.is_none() && error.is_data() => self.readable_objects().ok_or(error),
+            Err(error) if self.message.is_none() && error.is_data() => {
+                self.readable_objects().ok_or(error)
+            }
             decoded => decoded,
         }
     }
@@ -85,14 +88,20 @@ impl<'a> Page<'a> {
             }
             decoded
         });
-        Some(ListPage { items: items.collect() })
+        Some(ListPage {
+            items: items.collect(),
+        })
     }
 }
 
 /// Names an object that cannot be decoded: `pods team-a/x`.
 fn described(path: &str, item: &RawValue) -> String {
     let object: Value = serde_json::from_str(item.get()).unwrap_or_default();
-    let text = |key: &str| object["metadata"][key].as_str().filter(|text| !text.is_empty());
+    let text = |key: &str| {
+        object["metadata"][key]
+            .as_str()
+            .filter(|text| !text.is_empty())
+    };
     let plural = path.rsplit('/').next().unwrap_or_default();
     match (text("namespace"), text("name")) {
         (Some(namespace), Some(name)) => format!("{plural} {namespace}/{name}"),
@@ -131,7 +140,15 @@ struct PageLimits {
 impl PageLimits {
     fn new(request_timeout: Duration) -> Self {
         let untimed = request_timeout.mul_f64(UNTIMED);
-        Self { begun: Instant::now(), untimed, objects: 0, bytes: 0, empty: 0, short: 0, tokens: HashSet::new() }
+        Self {
+            begun: Instant::now(),
+            untimed,
+            objects: 0,
+            bytes: 0,
+            empty: 0,
+            short: 0,
+            tokens: HashSet::new(),
+        }
     }
 
     /// Counts the objects of a page. Fails when a limit is exceeded, so that the page is not
@@ -142,13 +159,22 @@ impl PageLimits {
             return Err(format!("it has more than {MOST_OBJECTS} objects"));
         }
         if self.objects > FEW && self.bytes / self.objects < SMALLEST {
-            return Err(format!("it has {} objects of less than {SMALLEST} bytes each", self.objects));
+            return Err(format!(
+                "it has {} objects of less than {SMALLEST} bytes each",
+                self.objects
+            ));
         }
         Ok(())
     }
 
     /// Accepts a page that is not the last one. Fails when the next page should not be requested.
-    fn take(&mut self, objects: usize, size: usize, token: &str, elapsed: Duration) -> Result<(), String> {
+    fn take(
+        &mut self,
+        objects: usize,
+        size: usize,
+        token: &str,
+        elapsed: Duration,
+    ) -> Result<(), String> {
         self.empty = if objects == 0 { self.empty + 1 } else { 0 };
         self.short += usize::from(objects < size / 10);
         if self.empty >= EMPTY_PAGES {
@@ -158,7 +184,11 @@ impl PageLimits {
             return Err(format!("{SHORT_PAGES} pages have only a few objects each"));
         }
         if elapsed > self.untimed && (self.objects as f64) < SLOWEST * elapsed.as_secs_f64() {
-            return Err(format!("after {} s it has {} objects and goes on", elapsed.as_secs(), self.objects));
+            return Err(format!(
+                "after {} s it has {} objects and goes on",
+                elapsed.as_secs(),
+                self.objects
+            ));
         }
         match self.tokens.insert(token.to_owned()) {
             true => Ok(()),
@@ -175,7 +205,8 @@ impl Connection {
         parameters: &[(&str, &str)],
         take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
-        self.list_as(path, parameters, protobuf::list_of(path), take).await
+        self.list_as(path, parameters, protobuf::list_of(path), take)
+            .await
     }
 
     /// Reads a list of whole objects, of which no struct names what is wanted.
@@ -197,25 +228,41 @@ impl Connection {
     ) -> Result<(), Failure> {
         let (mut next, mut resumed, mut size) = (String::new(), false, PAGE);
         let mut limits = PageLimits::new(self.request_timeout);
-        // Two pages are there at a time, and their buffers serve those that follow: large pieces that are given back and taken again leave
-        // holes between what is kept of each page.
+        // Two pages are there at a time, and their buffers serve those that follow: large pieces
+        // that are given back and taken again leave holes between what is kept of each page.
         let buffer = Cell::default();
-        let mut answer = self.page(path, parameters, &next, size, message, &buffer).await?;
+        let mut answer = self
+            .page(path, parameters, &next, size, message, &buffer)
+            .await?;
         loop {
             let after = next_size(size, answer.body.len());
-            let page = Page { bytes: &answer.body, message: message.filter(|_| answer.is_protobuf), path };
+            let page = Page {
+                bytes: &answer.body,
+                message: message.filter(|_| answer.is_protobuf),
+                path,
+            };
             let head = page.decode::<PageHead<'_>>();
-            let objects = head.as_ref().map_or(0, |head| head.items.as_ref().map_or(0, Vec::len));
+            let objects = head
+                .as_ref()
+                .map_or(0, |head| head.items.as_ref().map_or(0, Vec::len));
             let token = head.map(|head| head.metadata.next.into_owned());
-            let counted = limits.count(objects, answer.body.len()).and_then(|()| match token.as_deref() {
-                Ok(token) if !token.is_empty() => limits.take(objects, size, token, limits.begun.elapsed()),
-                _ => Ok(()),
-            });
+            let counted =
+                limits
+                    .count(objects, answer.body.len())
+                    .and_then(|()| match token.as_deref() {
+                        Ok(token) if !token.is_empty() => {
+                            limits.take(objects, size, token, limits.begun.elapsed())
+                        }
+                        _ => Ok(()),
+                    });
             counted.map_err(|reason| self.endless(path, reason))?;
             let ahead = async {
                 match token.as_deref() {
                     Ok("") | Err(_) => None,
-                    Ok(token) => Some(self.page(path, parameters, token, after, message, &buffer).await),
+                    Ok(token) => Some(
+                        self.page(path, parameters, token, after, message, &buffer)
+                            .await,
+                    ),
                 }
             };
             // The server works on the next page while this one is decoded.
@@ -229,15 +276,27 @@ impl Connection {
                 (Err(_), _) if answer.is_protobuf => {
                     (message, size) = (None, PAGE);
                     // The same page arrives again, with the same token.
-                    limits = PageLimits { begun: limits.begun, ..PageLimits::new(self.request_timeout) };
-                    self.page(path, parameters, &next, size, None, &buffer).await?
+                    limits = PageLimits {
+                        begun: limits.begun,
+                        ..PageLimits::new(self.request_timeout)
+                    };
+                    self.page(path, parameters, &next, size, None, &buffer)
+                        .await?
                 }
                 (Err(error), _) => return Err(unreadable(&self.server, &error)),
                 (Ok(_), None) => return Ok(()),
                 // The list took longer than the server keeps its state; the rest is as of now.
-                (Ok(_), Some(Err(Failure::Api { code: 410, resume: Some(token), .. }))) if !resumed => {
+                (
+                    Ok(_),
+                    Some(Err(Failure::Api {
+                        code: 410,
+                        resume: Some(token),
+                        ..
+                    })),
+                ) if !resumed => {
                     (next, resumed, size) = (token, true, after);
-                    self.page(path, parameters, &next, size, message, &buffer).await?
+                    self.page(path, parameters, &next, size, message, &buffer)
+                        .await?
                 }
                 (Ok(token), Some(following)) => {
                     (next, size) = (token, after);
@@ -250,7 +309,11 @@ impl Connection {
     }
 
     fn endless(&self, path: &str, reason: String) -> Failure {
-        Failure::EndlessList { server: self.server.clone(), path: path.to_owned(), reason }
+        Failure::EndlessList {
+            server: self.server.clone(),
+            path: path.to_owned(),
+            reason,
+        }
     }
 
     /// Asks for the page that a token names; an empty one names the first.
@@ -272,7 +335,15 @@ impl Connection {
         let accept = if message.is_some() { EITHER } else { JSON };
         let path = with_query(path, &all);
         let nothing = Bytes::new();
-        self.answer(ApiRequest { method: &Method::GET, path: &path, content_type: "", body: &nothing, accept, buffer }).await
+        self.answer(ApiRequest {
+            method: &Method::GET,
+            path: &path,
+            content_type: "",
+            body: &nothing,
+            accept,
+            buffer,
+        })
+        .await
     }
 }
 
@@ -299,32 +370,65 @@ mod tests {
             {"metadata":{"name":"b","namespace":"n"},"spec":{"priority":"high"}},
             {"metadata":{"namespace":7}},
             {"metadata":{"name":"c"},"status":{"startTime":"9999-12-31T23:59:59Z"}}]}"#;
-        let page = Page { bytes: text.as_bytes(), message: None, path: "/api/v1/pods" };
+        let page = Page {
+            bytes: text.as_bytes(),
+            message: None,
+            path: "/api/v1/pods",
+        };
         let pods = page.objects::<WirePod<'_>>().unwrap();
-        assert_eq!(pods.items.iter().map(|pod| pod.metadata.name.as_ref()).collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(
+            pods.items
+                .iter()
+                .map(|pod| pod.metadata.name.as_ref())
+                .collect::<Vec<_>>(),
+            ["a", "c"]
+        );
         assert_eq!(
             left_out::messages(),
-            ["2 objects cannot be read and are skipped, so counts may be incomplete: pods n/b, pods without a name"]
+            [
+                "2 objects cannot be read and are skipped, so counts may be incomplete: pods n/b, pods without a name"
+            ]
         );
-        let page = Page { bytes: b"<html>", message: None, path: "/api/v1/pods" };
+        let page = Page {
+            bytes: b"<html>",
+            message: None,
+            path: "/api/v1/pods",
+        };
         assert!(page.objects::<WirePod<'_>>().is_err());
     }
 
     #[test]
     fn pages_grow_with_small_objects() {
         // 500 pods of 3.2 kB, of 9 kB, and of 200 bytes.
-        assert_eq!((next_size(500, 1_600_000), next_size(500, 4_500_000), next_size(500, 100_000)), (1310, 500, 2000));
+        assert_eq!(
+            (
+                next_size(500, 1_600_000),
+                next_size(500, 4_500_000),
+                next_size(500, 100_000)
+            ),
+            (1310, 500, 2000)
+        );
         // The first objects are small and the others are not.
-        assert_eq!((next_size(2000, 40_000_000), next_size(500, 0)), (500, 2000));
+        assert_eq!(
+            (next_size(2000, 40_000_000), next_size(500, 0)),
+            (500, 2000)
+        );
     }
 
     /// Accepts pages until a limit refuses one. Returns their number and the reason.
-    fn refused(objects: usize, token: impl Fn(usize) -> String, elapsed: Duration) -> (usize, String) {
+    fn refused(
+        objects: usize,
+        token: impl Fn(usize) -> String,
+        elapsed: Duration,
+    ) -> (usize, String) {
         let mut limits = PageLimits::new(MINUTE);
         (0..10_000)
             .find_map(|page| {
                 let taken = limits.count(objects, objects * 100);
-                taken.and_then(|()| limits.take(objects, 2000, &token(page), elapsed)).err().map(|why| (page, why))
+                taken
+                    .and_then(|()| limits.take(objects, 2000, &token(page), elapsed))
+                    .err()
+                    .map(|why| (page, why))
             })
             .expect("a limit is met")
     }
@@ -332,17 +436,34 @@ mod tests {
     #[test]
     fn a_list_without_an_end_is_given_up() {
         let fresh = |page: usize| page.to_string();
-        assert_eq!(refused(0, fresh, Duration::ZERO), (9, "10 pages in a row have no objects".to_owned()));
-        assert_eq!(refused(1, fresh, Duration::ZERO), (200, "200 pages have only a few objects each".to_owned()));
-        assert_eq!(refused(2000, fresh, Duration::ZERO), (375, "it has more than 750000 objects".to_owned()));
+        assert_eq!(
+            refused(0, fresh, Duration::ZERO),
+            (9, "10 pages in a row have no objects".to_owned())
+        );
+        assert_eq!(
+            refused(1, fresh, Duration::ZERO),
+            (200, "200 pages have only a few objects each".to_owned())
+        );
+        assert_eq!(
+            refused(2000, fresh, Duration::ZERO),
+            (375, "it has more than 750000 objects".to_owned())
+        );
         let cycle = |page: usize| (page % 3).to_string();
-        assert_eq!(refused(2000, cycle, Duration::ZERO), (3, "it returned to a page that was read before".to_owned()));
+        assert_eq!(
+            refused(2000, cycle, Duration::ZERO),
+            (3, "it returned to a page that was read before".to_owned())
+        );
         let slow = refused(2000, fresh, Duration::from_secs(51));
         assert_eq!(
-            PageLimits::new(MINUTE).count(50_001, 3 * 50_001).unwrap_err(),
+            PageLimits::new(MINUTE)
+                .count(50_001, 3 * 50_001)
+                .unwrap_err(),
             "it has 50001 objects of less than 60 bytes each"
         );
-        assert_eq!(slow, (0, "after 51 s it has 2000 objects and goes on".to_owned()));
+        assert_eq!(
+            slow,
+            (0, "after 51 s it has 2000 objects and goes on".to_owned())
+        );
     }
 
     #[test]
@@ -351,7 +472,14 @@ mod tests {
         for page in 1..=1000_u32 {
             // At 500 objects every half second, it takes 500 s.
             limits.count(500, 500 * 1000).unwrap();
-            limits.take(500, 500, &page.to_string(), Duration::from_millis(499) * page).unwrap();
+            limits
+                .take(
+                    500,
+                    500,
+                    &page.to_string(),
+                    Duration::from_millis(499) * page,
+                )
+                .unwrap();
         }
     }
 }

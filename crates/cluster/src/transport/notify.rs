@@ -1,5 +1,6 @@
-//! Tells when pods of a job, or nodes and pods of the cluster, change, so that whoever waits need not ask all the time: two hundred
-//! people who wait would be an outage. It knows nothing of what changed; the one who waits looks.
+//! Tells when pods of a job, or nodes and pods of the cluster, change, so that whoever waits need
+//! not ask all the time: two hundred people who wait would be an outage. It knows nothing of what
+//! changed; the one who waits looks.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,8 +27,13 @@ const NODES_STEP: Duration = Duration::from_secs(5);
 /// The same for events: those of others are heard, too.
 const EVENTS_STEP: Duration = Duration::from_secs(4);
 /// Looks after a change: controllers write their own status a moment after that of the pods.
-const AFTER: [Duration; 3] = [Duration::from_millis(700), Duration::from_millis(1500), Duration::from_secs(3)];
-/// Longest time for which what was read of nodes and pods is believed though no change was heard of.
+const AFTER: [Duration; 3] = [
+    Duration::from_millis(700),
+    Duration::from_millis(1500),
+    Duration::from_secs(3),
+];
+/// Longest time for which what was read of nodes and pods is believed though no change was heard
+/// of.
 const OLDEST: Duration = Duration::from_secs(120);
 /// Longest time without a look: what no pod shows, and connections that died unnoticed.
 const QUIET: Duration = Duration::from_secs(20);
@@ -67,9 +73,20 @@ impl Connection {
         self.bell(namespace, JOB, LIST_STEP, LIST_QUIET)
     }
 
-    fn bell(&self, namespace: Option<&str>, selector: &str, step: Duration, quiet: Duration) -> Doorbell<'_> {
-        let query = [("watch", "1"), ("labelSelector", selector), ("timeoutSeconds", LONGEST)];
-        let in_one = |namespace: &str| with_query(&format!("/api/v1/namespaces/{namespace}/pods"), &query);
+    fn bell(
+        &self,
+        namespace: Option<&str>,
+        selector: &str,
+        step: Duration,
+        quiet: Duration,
+    ) -> Doorbell<'_> {
+        let query = [
+            ("watch", "1"),
+            ("labelSelector", selector),
+            ("timeoutSeconds", LONGEST),
+        ];
+        let in_one =
+            |namespace: &str| with_query(&format!("/api/v1/namespaces/{namespace}/pods"), &query);
         // Whoever may not watch everywhere sees the jobs of the context's namespace.
         let paths = match namespace {
             Some(namespace) => vec![in_one(namespace)],
@@ -77,24 +94,53 @@ impl Connection {
         };
         let rung = Rc::new(Notify::new());
         let ringing = Box::pin(self.ring(paths, Rc::clone(&rung)));
-        Doorbell { step, quiet, ringing, rung, looks: 0, after: &AFTER, told: Instant::now() }
+        Doorbell {
+            step,
+            quiet,
+            ringing,
+            rung,
+            looks: 0,
+            after: &AFTER,
+            told: Instant::now(),
+        }
     }
 
-    /// Returns a bell that rings when nodes, or pods of anybody, change in what inventories show of them.
+    /// Returns a bell that rings when nodes, or pods of anybody, change in what inventories show of
+    /// them.
     pub fn doorbell_of_nodes(&self, quiet: Duration) -> Doorbell<'_> {
         let rung = Rc::new(Notify::new());
-        let (nodes, pods) = (self.hear("/api/v1/nodes", Rc::clone(&rung)), self.hear("/api/v1/pods", Rc::clone(&rung)));
+        let (nodes, pods) = (
+            self.hear("/api/v1/nodes", Rc::clone(&rung)),
+            self.hear("/api/v1/pods", Rc::clone(&rung)),
+        );
         let ringing = Box::pin(async move { join(nodes, pods).await.0 });
-        Doorbell { step: NODES_STEP.min(quiet), quiet, ringing, rung, looks: 0, after: &[], told: Instant::now() }
+        Doorbell {
+            step: NODES_STEP.min(quiet),
+            quiet,
+            ringing,
+            rung,
+            looks: 0,
+            after: &[],
+            told: Instant::now(),
+        }
     }
 
-    /// Returns a bell that rings when pods of the job change, or when anything is reported in its namespace.
+    /// Returns a bell that rings when pods of the job change, or when anything is reported in its
+    /// namespace.
     pub fn doorbell_of_events<'c>(&'c self, namespace: &str, job: &str) -> Doorbell<'c> {
         let Doorbell { ringing, rung, .. } = self.doorbell(namespace, job);
         let heard = Rc::clone(&rung);
         let collection = format!("/api/v1/namespaces/{namespace}/events");
         let ringing = Box::pin(async move { join(ringing, self.hear(&collection, heard)).await.0 });
-        Doorbell { step: EVENTS_STEP, quiet: QUIET, ringing, rung, looks: 0, after: &[], told: Instant::now() }
+        Doorbell {
+            step: EVENTS_STEP,
+            quiet: QUIET,
+            ringing,
+            rung,
+            looks: 0,
+            after: &[],
+            told: Instant::now(),
+        }
     }
 
     /// Watches a collection from where it stands now: what is there already is no news.
@@ -103,7 +149,9 @@ impl Connection {
         loop {
             if heard.version.is_none() {
                 match self.begin(collection, &mut heard).await {
-                    Err(failure) if !failure.is_transient() => ring_by_the_clock(&rung, UNWATCHED_LIST).await,
+                    Err(failure) if !failure.is_transient() => {
+                        match ring_by_the_clock(&rung, UNWATCHED_LIST).await {}
+                    }
                     Err(_) => {}
                     // What changed between the last look and now is not known.
                     Ok(()) => rung.notify_one(),
@@ -113,8 +161,12 @@ impl Connection {
                 tokio::time::sleep(REST).await;
                 continue;
             };
-            let query =
-                [("watch", "1"), ("resourceVersion", &version), ("allowWatchBookmarks", "true"), ("timeoutSeconds", LONGEST)];
+            let query = [
+                ("watch", "1"),
+                ("resourceVersion", &version),
+                ("allowWatchBookmarks", "true"),
+                ("timeoutSeconds", LONGEST),
+            ];
             let path = with_query(collection, &query);
             let listened = self.stream(&path, false, |line| {
                 if heard.is_news(line) {
@@ -123,21 +175,29 @@ impl Connection {
             });
             match listened.await {
                 Err(failure) if failure.code() == Some(410) => heard.version = None,
-                Err(failure) if !failure.is_transient() => ring_by_the_clock(&rung, UNWATCHED_LIST).await,
+                Err(failure) if !failure.is_transient() => {
+                    match ring_by_the_clock(&rung, UNWATCHED_LIST).await {}
+                }
                 _ => {}
             }
             tokio::time::sleep(REST).await;
         }
     }
 
-    /// Finds out where a watch begins. Nodes are read, for kubelets write them every few minutes and only what was there before tells
-    /// that nothing is new; pods are written when they change.
+    /// Finds out where a watch begins. Nodes are read, for kubelets write them every few minutes
+    /// and only what was there before tells that nothing is new; pods are written when they change.
     async fn begin(&self, collection: &str, heard: &mut HeardChanges) -> Result<(), Failure> {
         let mut version = None;
         let mut take = |page: &Value| {
-            version = page.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(ToOwned::to_owned);
+            version = page
+                .pointer("/metadata/resourceVersion")
+                .and_then(Value::as_str)
+                .map(ToOwned::to_owned);
             for object in page["items"].as_array().into_iter().flatten() {
-                let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+                let uid = object
+                    .pointer("/metadata/uid")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
                 heard.seen.insert(uid.to_owned(), shown(object));
             }
         };
@@ -157,7 +217,10 @@ impl Connection {
     /// Watches at the first of the paths where that is allowed, again and again.
     async fn ring(&self, paths: Vec<String>, rung: Rc<Notify>) -> Infallible {
         for path in paths {
-            while self.stream(&path, false, |_| rung.notify_one()).await.map_or_else(|failure| failure.is_transient(), |()| true)
+            while self
+                .stream(&path, false, |_| rung.notify_one())
+                .await
+                .map_or_else(|failure| failure.is_transient(), |()| true)
             {
                 tokio::time::sleep(REST).await;
             }
@@ -167,7 +230,7 @@ impl Connection {
 }
 
 /// Rings for somebody who may not watch.
-async fn ring_by_the_clock<T>(rung: &Notify, step: Duration) -> T {
+async fn ring_by_the_clock(rung: &Notify, step: Duration) -> Infallible {
     loop {
         tokio::time::sleep(step).await;
         rung.notify_one();
@@ -175,16 +238,24 @@ async fn ring_by_the_clock<T>(rung: &Notify, step: Duration) -> T {
 }
 
 impl Doorbell<'_> {
-    /// Waits until it is time to look again, at the latest when something is `due`. True when what was read before is to be read
-    /// again: it has changed, or is old.
+    /// Waits until it is time to look again, at the latest when something is `due`. True when what
+    /// was read before is to be read again: it has changed, or is old.
     pub async fn news(&mut self, due: Option<Instant>) -> bool {
         let (step, quiet) = (self.step, self.quiet);
         let left = due.map_or(quiet, |due| due.saturating_duration_since(Instant::now()));
-        let longest = self.after.get(self.looks).copied().unwrap_or(quiet).min(left).max(step);
+        let longest = self
+            .after
+            .get(self.looks)
+            .copied()
+            .unwrap_or(quiet)
+            .min(left)
+            .max(step);
         let rung = Rc::clone(&self.rung);
         let change = async {
             tokio::time::sleep(step).await;
-            tokio::time::timeout(longest.saturating_sub(step), rung.notified()).await.is_ok()
+            tokio::time::timeout(longest.saturating_sub(step), rung.notified())
+                .await
+                .is_ok()
         };
         tokio::select! {
             changed = change => {
@@ -210,20 +281,28 @@ pub(crate) struct HeardChanges {
 }
 
 impl HeardChanges {
-    /// Returns true for an event that changes what inventories show: kubelets write their nodes every few minutes, and the times of
-    /// those writes are no news.
+    /// Returns true for an event that changes what inventories show: kubelets write their nodes
+    /// every few minutes, and the times of those writes are no news.
     pub(crate) fn is_news(&mut self, line: &[u8]) -> bool {
         // A line too long to be kept whole is of an object all the same.
-        let Ok(event) = serde_json::from_slice::<Value>(line) else { return true };
+        let Ok(event) = serde_json::from_slice::<Value>(line) else {
+            return true;
+        };
         let object = &event["object"];
         if event["type"] == "ERROR" {
             self.version = None;
             return true;
         }
-        if let Some(version) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
+        if let Some(version) = object
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str)
+        {
             self.version = Some(version.to_owned());
         }
-        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let uid = object
+            .pointer("/metadata/uid")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         match event["type"].as_str() {
             Some("BOOKMARK") => false,
             Some("DELETED") => {
@@ -255,9 +334,17 @@ fn shown(object: &Value) -> u64 {
     ];
     let mut hasher = DefaultHasher::new();
     for field in FIELDS {
-        object.pointer(field).map(Value::to_string).hash(&mut hasher);
+        object
+            .pointer(field)
+            .map(Value::to_string)
+            .hash(&mut hasher);
     }
-    for condition in object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten() {
+    for condition in object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         for key in ["type", "status", "reason"] {
             condition[key].as_str().hash(&mut hasher);
         }
@@ -277,14 +364,25 @@ mod tests {
                 "metadata": {"uid": "u", "resourceVersion": version.to_string()},
                 "status": {"conditions": [{"type": "Ready", "status": ready, "lastHeartbeatTime": at}]},
             }});
-            (heard.is_news(event.to_string().as_bytes()), heard.version.clone())
+            (
+                heard.is_news(event.to_string().as_bytes()),
+                heard.version.clone(),
+            )
         };
         let at = |version: u32| Some(version.to_string());
-        assert_eq!(tell("MODIFIED", 5, "True", "a"), (true, at(5)), "what was there before is not known");
+        assert_eq!(
+            tell("MODIFIED", 5, "True", "a"),
+            (true, at(5)),
+            "what was there before is not known"
+        );
         assert_eq!(tell("MODIFIED", 6, "True", "b"), (false, at(6)));
         assert_eq!(tell("BOOKMARK", 9, "True", "b"), (false, at(9)));
         assert_eq!(tell("MODIFIED", 10, "Unknown", "b"), (true, at(10)));
         assert_eq!(tell("DELETED", 11, "Unknown", "b"), (true, at(11)));
-        assert_eq!(tell("ERROR", 0, "", ""), (true, None), "what happened meanwhile is not known: it is read anew");
+        assert_eq!(
+            tell("ERROR", 0, "", ""),
+            (true, None),
+            "what happened meanwhile is not known: it is read anew"
+        );
     }
 }

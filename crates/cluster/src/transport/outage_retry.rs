@@ -1,4 +1,5 @@
-//! Repeats requests of long-running commands during an outage of the API server, up to five minutes.
+//! Repeats requests of long-running commands during an outage of the API server, up to five
+//! minutes.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -17,11 +18,17 @@ pub struct OutageRetry<N: FnMut(&Failure)> {
 
 impl<N: FnMut(&Failure)> OutageRetry<N> {
     pub fn new(note: N) -> Self {
-        Self { note: RefCell::new(note) }
+        Self {
+            note: RefCell::new(note),
+        }
     }
 
-    /// Returns the answer of `ask`, which is asked again while the failure is one that time may heal.
-    pub async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
+    /// Returns the answer of `ask`, which is asked again while the failure is one that time may
+    /// heal.
+    pub async fn ask<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T, Failure> {
         let (start, mut wait) = (Instant::now(), Duration::from_millis(500));
         let mut told = false;
         loop {

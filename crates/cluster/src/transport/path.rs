@@ -10,7 +10,15 @@ use crate::{Connection, Failure};
 
 /// Subresources that gpuctl reads or writes. `proxy` is excluded, because such a request reaches
 /// another program.
-const SUBRESOURCES: [&str; 7] = ["attach", "eviction", "exec", "log", "pendingworkloads", "portforward", "scale"];
+const SUBRESOURCES: [&str; 7] = [
+    "attach",
+    "eviction",
+    "exec",
+    "log",
+    "pendingworkloads",
+    "portforward",
+    "scale",
+];
 
 /// The program that answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +31,10 @@ pub(crate) enum Destination {
 /// Whether Kubernetes would accept `text` as an object's name and as one path segment.
 pub(crate) fn is_segment(text: &str) -> bool {
     let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    !text.is_empty() && text.len() <= 253 && text.bytes().all(is_safe) && !text.bytes().all(|byte| byte == b'.')
+    !text.is_empty()
+        && text.len() <= 253
+        && text.bytes().all(is_safe)
+        && !text.bytes().all(|byte| byte == b'.')
 }
 
 /// Whether `text` is an API version: `v1`, or a group and a version.
@@ -41,20 +52,31 @@ pub(crate) fn check(path: &str, destination: Destination) -> Result<(), Failure>
         Destination::ApiServer => is_of_api(resource) && !query.contains(['/', '?']),
         Destination::Proxied => is_proxied(resource),
     };
-    if is_good { Ok(()) } else { Err(Failure::no_path(path)) }
+    if is_good {
+        Ok(())
+    } else {
+        Err(Failure::no_path(path))
+    }
 }
 
 /// Splits a path into segments. RBAC allows `:` in names.
 fn segments(resource: &str) -> Option<Vec<&str>> {
     let segments: Vec<&str> = resource.strip_prefix('/')?.split('/').collect();
-    let is_good = |segment: &&str| segment.split(':').all(|part| part.is_empty() || is_segment(part));
-    (segments.iter().all(|segment| !segment.is_empty()) && segments.iter().all(is_good)).then_some(segments)
+    let is_good = |segment: &&str| {
+        segment
+            .split(':')
+            .all(|part| part.is_empty() || is_segment(part))
+    };
+    (segments.iter().all(|segment| !segment.is_empty()) && segments.iter().all(is_good))
+        .then_some(segments)
 }
 
 /// The segments after group and version: the plural, a name, a subresource.
 fn below_namespace<'s, 'p>(segments: &'s [&'p str]) -> Option<&'s [&'p str]> {
     // Discovery and `/version` do not address objects.
-    let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = segments else { return None };
+    let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = segments else {
+        return None;
+    };
     match rest {
         ["namespaces", _, rest @ ..] if !rest.is_empty() => Some(rest),
         rest => Some(rest),
@@ -62,7 +84,9 @@ fn below_namespace<'s, 'p>(segments: &'s [&'p str]) -> Option<&'s [&'p str]> {
 }
 
 fn is_of_api(resource: &str) -> bool {
-    let Some(segments) = segments(resource) else { return false };
+    let Some(segments) = segments(resource) else {
+        return false;
+    };
     match below_namespace(&segments) {
         None | Some([] | [_] | [_, _]) => true,
         Some([_, _, part]) => SUBRESOURCES.contains(part),
@@ -73,15 +97,26 @@ fn is_of_api(resource: &str) -> bool {
 /// Whether a path uses the proxy of a Service or a pod. The program there receives the rest of the
 /// path.
 fn is_proxied(resource: &str) -> bool {
-    let Some((object, _)) = resource.split_once("/proxy/") else { return false };
-    let Some(segments) = segments(object) else { return false };
-    matches!(segments.as_slice(), ["api", "v1", "namespaces", _, "services" | "pods", _])
+    let Some((object, _)) = resource.split_once("/proxy/") else {
+        return false;
+    };
+    let Some(segments) = segments(object) else {
+        return false;
+    };
+    matches!(
+        segments.as_slice(),
+        ["api", "v1", "namespaces", _, "services" | "pods", _]
+    )
 }
 
 impl Connection {
     /// Reads the object called `name` in a collection. Returns nothing for a name that is not one
     /// path segment.
-    pub async fn find_in<T: DeserializeOwned>(&self, collection: &str, name: &str) -> Result<Option<T>, Failure> {
+    pub async fn find_in<T: DeserializeOwned>(
+        &self,
+        collection: &str,
+        name: &str,
+    ) -> Result<Option<T>, Failure> {
         if !is_segment(name) {
             return Ok(None);
         }
@@ -99,13 +134,28 @@ mod tests {
             assert!(is_segment(good), "{good}");
         }
         let long = "a".repeat(254);
-        for bad in
-            ["", ".", "..", "...", "a/b", "evil/proxy/admin", "a%2fb", "a?watch=1", "a#b", "a\nb", "a b", "ä", "a:b", &long]
-        {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "...",
+            "a/b",
+            "evil/proxy/admin",
+            "a%2fb",
+            "a?watch=1",
+            "a#b",
+            "a\nb",
+            "a b",
+            "ä",
+            "a:b",
+            &long,
+        ] {
             assert!(!is_segment(bad), "{bad}");
         }
         assert!(is_version("v1") && is_version("ray.io/v1"));
-        assert!(!is_version("a/b/c") && !is_version("v1/") && !is_version("../v1") && !is_version(""));
+        assert!(
+            !is_version("a/b/c") && !is_version("v1/") && !is_version("../v1") && !is_version("")
+        );
     }
 
     #[test]
@@ -149,7 +199,9 @@ mod tests {
     #[test]
     fn only_the_proxy_of_a_service_or_pod_leads_elsewhere() {
         let proxied = |path| check(path, Destination::Proxied).is_ok();
-        assert!(proxied("/api/v1/namespaces/m/services/https:prom:9090/proxy/api/v1/query?query=up%2Fx"));
+        assert!(proxied(
+            "/api/v1/namespaces/m/services/https:prom:9090/proxy/api/v1/query?query=up%2Fx"
+        ));
         assert!(proxied("/api/v1/namespaces/m/pods/dcgm:9400/proxy/metrics"));
         for bad in [
             "/api/v1/nodes/n/proxy/metrics",

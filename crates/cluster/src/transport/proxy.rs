@@ -1,7 +1,8 @@
-//! Decides whether requests to the API server go through a proxy, as kubectl does: the kubeconfig's `proxy-url`, else
-//! `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` names the server.
+//! Decides whether requests to the API server go through a proxy, as kubectl does: the kubeconfig's
+//! `proxy-url`, else `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` names the server.
 //!
-//! Note: kube 5.0 holds `NO_PROXY` against the address of the proxy instead of that of the server, so its answer is not used.
+//! Note: kube 5.0 holds `NO_PROXY` against the address of the proxy instead of that of the server,
+//! so its answer is not used.
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -16,17 +17,32 @@ pub(crate) struct ProxyEnvironment {
 
 impl ProxyEnvironment {
     /// Reads the variables in capitals, else in small letters; an empty one is none.
-    #[expect(clippy::disallowed_methods, reason = "these variables are of every program, not settings of ours")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "these variables are of every program, not settings of ours"
+    )]
     pub(crate) fn of_process() -> Self {
-        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let set = |name: &str| {
+            std::env::var(name)
+                .ok()
+                .filter(|value| !value.trim().is_empty())
+        };
         let either = |name: &str| set(name).or_else(|| set(&name.to_lowercase()));
-        Self { https: either("HTTPS_PROXY"), http: either("HTTP_PROXY"), no: either("NO_PROXY") }
+        Self {
+            https: either("HTTPS_PROXY"),
+            http: either("HTTP_PROXY"),
+            no: either("NO_PROXY"),
+        }
     }
 
     /// Selects the proxy for requests to `server`. `written` is the cluster's `proxy-url` in the
     /// kubeconfig, which `NO_PROXY` does not affect. Errors name the source of the address and its
     /// scheme, but nothing else of it.
-    pub(crate) fn proxy_to(&self, server: &Uri, written: Option<&str>) -> Result<Option<Uri>, String> {
+    pub(crate) fn proxy_to(
+        &self,
+        server: &Uri,
+        written: Option<&str>,
+    ) -> Result<Option<Uri>, String> {
         if let Some(written) = written.filter(|written| !written.is_empty()) {
             return usable(written, "`proxy-url` of the kubeconfig").map(Some);
         }
@@ -42,7 +58,10 @@ impl ProxyEnvironment {
         }
         // Whether `NO_PROXY` matches depends only on the server, so pass the matcher a proxy that
         // always parses.
-        let matcher = Matcher::builder().all("http://proxy.invalid").no(no).build();
+        let matcher = Matcher::builder()
+            .all("http://proxy.invalid")
+            .no(no)
+            .build();
         if matcher.intercept(server).is_none() {
             return Ok(None);
         }
@@ -53,15 +72,24 @@ impl ProxyEnvironment {
 /// Parses the address of a proxy. `origin` is the variable or field that contains it.
 fn usable(written: &str, origin: &str) -> Result<Uri, String> {
     let written = written.trim();
-    let whole = if written.contains("://") { written.to_owned() } else { format!("http://{written}") };
+    let whole = if written.contains("://") {
+        written.to_owned()
+    } else {
+        format!("http://{written}")
+    };
     // In `http://user:password` the host is missing, and the password is at the position of the
     // port.
     let has_place = |uri: &Uri| {
-        let place = uri.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
-        uri.host().is_some_and(|host| !host.is_empty() && (host == place || uri.port_u16().is_some()))
+        let place = uri.authority().map_or("", |authority| {
+            authority.as_str().rsplit('@').next().unwrap_or_default()
+        });
+        uri.host()
+            .is_some_and(|host| !host.is_empty() && (host == place || uri.port_u16().is_some()))
     };
     let Some(uri) = whole.parse::<Uri>().ok().filter(has_place) else {
-        return Err(format!("{origin} is not an address such as http://proxy.example.com:3128"));
+        return Err(format!(
+            "{origin} is not an address such as http://proxy.example.com:3128"
+        ));
     };
     match uri.scheme_str() {
         Some("http" | "https" | "socks5") => Ok(uri),
@@ -69,7 +97,9 @@ fn usable(written: &str, origin: &str) -> Result<Uri, String> {
         // requires.
         Some("socks5h") => {
             let rest = whole.split_once("://").map_or("", |(_, rest)| rest);
-            format!("socks5://{rest}").parse().map_err(|_| format!("{origin} is not an address"))
+            format!("socks5://{rest}")
+                .parse()
+                .map_err(|_| format!("{origin} is not an address"))
         }
         _ => Err(format!("{origin}: {}", unsupported(&uri))),
     }
@@ -78,7 +108,9 @@ fn usable(written: &str, origin: &str) -> Result<Uri, String> {
 /// Describes a proxy with an unsupported scheme, without the rest of its address.
 pub(crate) fn unsupported(proxy: &Uri) -> String {
     let scheme = proxy.scheme_str().unwrap_or("");
-    format!("proxies of the scheme `{scheme}` are not supported; use http, https, socks5 or socks5h")
+    format!(
+        "proxies of the scheme `{scheme}` are not supported; use http, https, socks5 or socks5h"
+    )
 }
 
 #[cfg(test)]
@@ -93,12 +125,17 @@ mod tests {
             no: Some(no.to_owned()).filter(|no| !no.is_empty()),
         };
         let way = |no: &str, server: &str| {
-            let found = environment(no).proxy_to(&server.parse().unwrap(), None).unwrap();
+            let found = environment(no)
+                .proxy_to(&server.parse().unwrap(), None)
+                .unwrap();
             found.map(|uri| uri.authority().unwrap().to_string())
         };
         let through = Some("user:word@proxy.example.com:3128".to_owned());
         assert_eq!(way("", "https://10.1.2.3:6443"), through);
-        assert_eq!(way("", "http://10.1.2.3:8080").as_deref(), Some("plain.example.com:3128"));
+        assert_eq!(
+            way("", "http://10.1.2.3:8080").as_deref(),
+            Some("plain.example.com:3128")
+        );
         for (no, server) in [
             ("10.0.0.0/8", "https://10.1.2.3:6443"),
             ("10.1.2.3", "https://10.1.2.3:6443"),
@@ -115,27 +152,57 @@ mod tests {
 
     #[test]
     fn a_proxy_of_the_kubeconfig_is_meant_whatever_the_environment_says() {
-        let environment = ProxyEnvironment { no: Some("*".to_owned()), ..ProxyEnvironment::default() };
+        let environment = ProxyEnvironment {
+            no: Some("*".to_owned()),
+            ..ProxyEnvironment::default()
+        };
         let server: Uri = "https://10.1.2.3:6443".parse().unwrap();
         let written = environment.proxy_to(&server, Some("socks5://127.0.0.1:1080"));
-        assert_eq!(written.unwrap().unwrap().to_string(), "socks5://127.0.0.1:1080/");
+        assert_eq!(
+            written.unwrap().unwrap().to_string(),
+            "socks5://127.0.0.1:1080/"
+        );
         assert_eq!(environment.proxy_to(&server, None), Ok(None));
-        assert_eq!(ProxyEnvironment::default().proxy_to(&server, Some("")), Ok(None));
+        assert_eq!(
+            ProxyEnvironment::default().proxy_to(&server, Some("")),
+            Ok(None)
+        );
     }
 
     #[test]
     fn an_unusable_proxy_is_an_error_without_its_password() {
         let server: Uri = "https://10.1.2.3:6443".parse().unwrap();
-        let https = |text: &str| ProxyEnvironment { https: Some(text.to_owned()), ..ProxyEnvironment::default() };
+        let https = |text: &str| ProxyEnvironment {
+            https: Some(text.to_owned()),
+            ..ProxyEnvironment::default()
+        };
         assert_eq!(
-            https("socks5h://u:CANARY@127.0.0.1:1").proxy_to(&server, None).unwrap().unwrap().to_string(),
+            https("socks5h://u:CANARY@127.0.0.1:1")
+                .proxy_to(&server, None)
+                .unwrap()
+                .unwrap()
+                .to_string(),
             "socks5://u:CANARY@127.0.0.1:1/"
         );
-        for proxy in ["socks4://u:CANARY@h:1", "socks4a://u:CANARY@h", "gopher://u:CANARY@h", "u:CANARY @h", "http://u:CANARY"] {
+        for proxy in [
+            "socks4://u:CANARY@h:1",
+            "socks4a://u:CANARY@h",
+            "gopher://u:CANARY@h",
+            "u:CANARY @h",
+            "http://u:CANARY",
+        ] {
             let error = https(proxy).proxy_to(&server, None).unwrap_err();
-            assert!(error.starts_with("HTTPS_PROXY") && !error.contains("CANARY"), "{error}");
-            let error = ProxyEnvironment::default().proxy_to(&server, Some(proxy)).unwrap_err();
-            assert!(error.starts_with("`proxy-url`") && !error.contains("CANARY"), "{error}");
+            assert!(
+                error.starts_with("HTTPS_PROXY") && !error.contains("CANARY"),
+                "{error}"
+            );
+            let error = ProxyEnvironment::default()
+                .proxy_to(&server, Some(proxy))
+                .unwrap_err();
+            assert!(
+                error.starts_with("`proxy-url`") && !error.contains("CANARY"),
+                "{error}"
+            );
         }
     }
 }

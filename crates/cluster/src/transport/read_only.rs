@@ -1,5 +1,5 @@
-//! Refuses what would change the cluster, before it is sent. What counts as reading is said here alone: GET, dry runs, reviews of rights, and
-//! questions to a Prometheus behind the API server.
+//! Refuses what would change the cluster, before it is sent. What counts as reading is said here
+//! alone: GET, dry runs, reviews of rights, and questions to a Prometheus behind the API server.
 
 use std::fmt;
 
@@ -30,9 +30,16 @@ impl fmt::Display for ReadOnly {
 pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
     let (resource, query) = path.split_once('?').unwrap_or((path, ""));
     // A command that runs in a container may do anything, whatever the method of its request.
-    let gets_inside = ["/exec", "/attach"].iter().any(|end| resource.ends_with(end));
-    let asks_who_and_what = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/v1/selfsubjectreviews"];
-    let is_review = asks_who_and_what.iter().any(|start| resource.starts_with(start));
+    let gets_inside = ["/exec", "/attach"]
+        .iter()
+        .any(|end| resource.ends_with(end));
+    let asks_who_and_what = [
+        "/apis/authorization.k8s.io/",
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+    ];
+    let is_review = asks_who_and_what
+        .iter()
+        .any(|start| resource.starts_with(start));
     let is_dry_run = query.split('&').any(|pair| pair == "dryRun=All");
     match *method {
         Method::GET => !gets_inside,
@@ -54,8 +61,14 @@ mod tests {
         ] {
             assert!(only_reads(&Method::GET, path), "{path}");
         }
-        assert!(only_reads(&Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"));
-        assert!(only_reads(&Method::PATCH, "/api/v1/namespaces/a/configmaps/c?fieldManager=gpuctl&dryRun=All"));
+        assert!(only_reads(
+            &Method::POST,
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        ));
+        assert!(only_reads(
+            &Method::PATCH,
+            "/api/v1/namespaces/a/configmaps/c?fieldManager=gpuctl&dryRun=All"
+        ));
         for (method, path) in [
             (Method::GET, "/api/v1/namespaces/a/pods/p/exec?command=ls"),
             (Method::GET, "/api/v1/namespaces/a/pods/p/attach"),

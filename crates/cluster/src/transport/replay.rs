@@ -1,4 +1,5 @@
-//! A client whose requests a bundle answers: everything above it, lists and logs included, does not know the difference.
+//! A client whose requests a bundle answers: everything above it, lists and logs included, does not
+//! know the difference.
 
 use std::sync::Arc;
 
@@ -16,10 +17,15 @@ pub(crate) fn client(bundle: &Arc<Bundle>) -> Client {
         let bundle = Arc::clone(&bundle);
         async move {
             let method = request.method().clone();
-            let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+            let path = request
+                .uri()
+                .path_and_query()
+                .map_or_else(String::new, ToString::to_string);
             let body = request.into_body().collect().await?.to_bytes();
             let reply = bundle.reply(method.as_str(), &path, &body)?;
-            let response = Response::builder().status(reply.code).header(header::CONTENT_TYPE, reply.media);
+            let response = Response::builder()
+                .status(reply.code)
+                .header(header::CONTENT_TYPE, reply.media);
             Ok::<_, tower::BoxError>(response.body(Full::new(Bytes::from(reply.body)))?)
         }
     });

@@ -21,7 +21,9 @@ impl TryOutcome {
         match failure {
             // Asking a bundle again gives the same answer.
             Failure::NotInBundle(_) => Self::Status(404, None),
-            other => other.code().map_or(Self::Broken, |code| Self::Status(code, None)),
+            other => other
+                .code()
+                .map_or(Self::Broken, |code| Self::Status(code, None)),
         }
     }
 }
@@ -31,7 +33,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// All waits of one request together.
 const ALL_WAITS: Duration = Duration::from_secs(30);
 
-/// Returns the wait before the next try, or `None` to give up. `tries` have been made, `waited` has passed between them.
+/// Returns the wait before the next try, or `None` to give up. `tries` have been made, `waited` has
+/// passed between them.
 pub(crate) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<Duration> {
     let (most, asked) = match outcome {
         TryOutcome::Broken => (3, None),
@@ -61,7 +64,10 @@ mod tests {
 
     #[test]
     fn an_hour_asked_for_is_not_waited() {
-        assert_eq!(spent(TryOutcome::Status(429, Some(3600))), (4, Duration::from_secs(30)));
+        assert_eq!(
+            spent(TryOutcome::Status(429, Some(3600))),
+            (4, Duration::from_secs(30))
+        );
         assert_eq!(spent(TryOutcome::Status(429, Some(1))).0, 8);
     }
 
@@ -70,8 +76,14 @@ mod tests {
         for code in [400, 401, 403, 404, 409, 410, 422] {
             assert_eq!(spent(TryOutcome::Status(code, None)).0, 1, "{code}");
         }
-        assert_eq!(spent(TryOutcome::Status(500, None)), (2, Duration::from_millis(200)));
+        assert_eq!(
+            spent(TryOutcome::Status(500, None)),
+            (2, Duration::from_millis(200))
+        );
         assert_eq!(spent(TryOutcome::Broken), (3, Duration::from_millis(600)));
-        assert_eq!(spent(TryOutcome::Status(503, None)), (4, Duration::from_millis(1400)));
+        assert_eq!(
+            spent(TryOutcome::Status(503, None)),
+            (4, Duration::from_millis(1400))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Keeps one copy of each text that many objects of a list have in common: their namespace, their node, their owner.
+//! Keeps one copy of each text that many objects of a list have in common: their namespace, their
+//! node, their owner.
 
 use std::collections::HashSet;
 use std::rc::Rc;

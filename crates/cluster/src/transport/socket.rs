@@ -1,5 +1,5 @@
-//! The WebSocket under exec, attach and port-forward. Both directions run independently, so that a full one never blocks the
-//! other, and a silent peer is noticed.
+//! The WebSocket under exec, attach and port-forward. Both directions run independently, so that a
+//! full one never blocks the other, and a silent peer is noticed.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -39,23 +39,38 @@ pub(crate) struct Receiver {
 }
 
 impl Connection {
-    /// Opens `path`. Credentials that have expired are renewed, and a server that does not answer is given up.
+    /// Opens `path`. Credentials that have expired are renewed, and a server that does not answer
+    /// is given up.
     pub(crate) async fn upgrade(&self, path: &str) -> Result<Socket, Failure> {
         self.must_only_read(&Method::GET, path)?;
         path::check(path, Destination::ApiServer)?;
         loop {
             let (client, used) = self.streaming();
-            let request = Request::builder().uri(path).body(Vec::new()).map_err(|_| Failure::no_path(path))?;
-            let opened = match tokio::time::timeout(self.request_timeout, client.connect(request)).await {
-                Ok(opened) => opened.map_err(|error| self.upgrade_failure(error)),
-                Err(_) => Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
-            };
+            let request = Request::builder()
+                .uri(path)
+                .body(Vec::new())
+                .map_err(|_| Failure::no_path(path))?;
+            let opened =
+                match tokio::time::timeout(self.request_timeout, client.connect(request)).await {
+                    Ok(opened) => opened.map_err(|error| self.upgrade_failure(error)),
+                    Err(_) => Err(Failure::TimedOut {
+                        server: self.server.clone(),
+                        seconds: self.request_timeout.as_secs(),
+                    }),
+                };
             match opened {
                 Ok(connection) => {
                     let half_close = connection.supports_stream_close();
                     let (send, receive) = connection.into_stream().split();
-                    let receive = Receiver { messages: Box::pin(receive), heard: Cell::new(None) };
-                    return Ok(Socket { send: Box::pin(send), receive, half_close });
+                    let receive = Receiver {
+                        messages: Box::pin(receive),
+                        heard: Cell::new(None),
+                    };
+                    return Ok(Socket {
+                        send: Box::pin(send),
+                        receive,
+                        half_close,
+                    });
                 }
                 Err(failure) if failure.code() == Some(401) && self.renew(used).await? => {}
                 Err(failure) => return Err(failure),
@@ -75,7 +90,10 @@ impl Connection {
             },
             kube::Error::UpgradeConnection(error) => {
                 let cause = format!("{error}; a proxy between may not let WebSockets through");
-                Failure::Unreachable { server: self.server.clone(), cause }
+                Failure::Unreachable {
+                    server: self.server.clone(),
+                    cause,
+                }
             }
             other => self.unreachable(&other),
         }
@@ -83,12 +101,15 @@ impl Connection {
 }
 
 impl Receiver {
-    /// Returns the channel and the content of the next message; `None` when the connection has ended, in whatever way.
+    /// Returns the channel and the content of the next message; `None` when the connection has
+    /// ended, in whatever way.
     pub(crate) async fn next(&mut self) -> Option<(u8, Bytes)> {
         loop {
             let silence = self.heard.get().map(|heard| heard + GONE);
             let message = match silence {
-                Some(end) => tokio::time::timeout_at(end, self.messages.next()).await.ok()?,
+                Some(end) => tokio::time::timeout_at(end, self.messages.next())
+                    .await
+                    .ok()?,
                 None => self.messages.next().await,
             };
             if self.heard.get().is_some() {

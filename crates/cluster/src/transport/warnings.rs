@@ -1,5 +1,6 @@
-//! Keeps what the API server warns of (`Warning:` headers of admission policies and of old versions) for the piece of work that
-//! asked: pieces run side by side on one connection. Warnings outside of such a piece are dropped.
+//! Keeps what the API server warns of (`Warning:` headers of admission policies and of old
+//! versions) for the piece of work that asked: pieces run side by side on one connection. Warnings
+//! outside of such a piece are dropped.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,7 +17,8 @@ tokio::task_local! {
     static HEARD: RefCell<BTreeSet<String>>;
 }
 
-/// Runs `work` to its end. Returns with its outcome what the API server warned of meanwhile, each warning once.
+/// Runs `work` to its end. Returns with its outcome what the API server warned of meanwhile, each
+/// warning once.
 pub async fn with_warnings<T>(work: impl Future<Output = T>) -> (T, BTreeSet<String>) {
     let work = async {
         let outcome = work.await;
@@ -30,7 +32,10 @@ pub(crate) fn note(headers: &HeaderMap) {
     for header in headers.get_all("warning") {
         let text = header.to_str().unwrap_or_default();
         let quoted = text.splitn(3, ' ').nth(2).unwrap_or(text).trim();
-        let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(quoted);
+        let inner = quoted
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'))
+            .unwrap_or(quoted);
         if !inner.is_empty() {
             // Fails outside of any piece of work.
             let _ = HEARD.try_with(|heard| {

@@ -1,4 +1,5 @@
-//! Follows owner references to objects that are in no list: custom kinds, each found by discovery and read one by one.
+//! Follows owner references to objects that are in no list: custom kinds, each found by discovery
+//! and read one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,29 +35,58 @@ pub(crate) struct Reference {
 
 impl Reference {
     fn told(&self) -> OwnerObject {
-        let Self { api_version, kind, namespace, name, uid } = self.clone();
-        OwnerObject { api_version, kind, namespace, name, uid, ..OwnerObject::default() }
+        let Self {
+            api_version,
+            kind,
+            namespace,
+            name,
+            uid,
+        } = self.clone();
+        OwnerObject {
+            api_version,
+            kind,
+            namespace,
+            name,
+            uid,
+            ..OwnerObject::default()
+        }
     }
 }
 
 impl Connection {
     /// Reads the owners that no list contained, then their owners, within `PATIENCE`. Shows an
     /// owner that cannot be read as its reference describes it.
-    pub(crate) async fn follow_up(&self, references: BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
+    pub(crate) async fn follow_up(
+        &self,
+        references: BTreeSet<Reference>,
+        owners: &mut BTreeMap<String, OwnerObject>,
+    ) {
         let mut waiting = references;
         let reading = self.follow_all(&mut waiting, owners);
         if tokio::time::timeout(PATIENCE, reading).await.is_err() {
-            for reference in waiting.iter().filter(|reference| !owners.contains_key(&reference.uid)) {
-                left_out::note(LeftOut::UnreadOwner, format!("{}/{}", reference.namespace, reference.name));
+            for reference in waiting
+                .iter()
+                .filter(|reference| !owners.contains_key(&reference.uid))
+            {
+                left_out::note(
+                    LeftOut::UnreadOwner,
+                    format!("{}/{}", reference.namespace, reference.name),
+                );
             }
         }
         for reference in waiting {
-            owners.entry(reference.uid.clone()).or_insert_with(|| reference.told());
+            owners
+                .entry(reference.uid.clone())
+                .or_insert_with(|| reference.told());
         }
     }
 
     /// Reads owners level by level. `waiting` holds the references that have not been read.
-    async fn follow_all(&self, waiting: &mut BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
+    async fn follow_all(
+        &self,
+        waiting: &mut BTreeSet<Reference>,
+        owners: &mut BTreeMap<String, OwnerObject>,
+    ) {
         let mut plurals: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
         for _ in 0..HIGHEST {
             waiting.retain(|reference| !owners.contains_key(&reference.uid));
@@ -81,9 +111,16 @@ impl Connection {
     }
 
     /// Looks up the plurals of kinds that are not cached yet.
-    async fn find_plurals(&self, waiting: &BTreeSet<Reference>, plurals: &mut BTreeMap<(String, String), Option<String>>) {
+    async fn find_plurals(
+        &self,
+        waiting: &BTreeSet<Reference>,
+        plurals: &mut BTreeMap<(String, String), Option<String>>,
+    ) {
         let mut unknown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for Reference { api_version, kind, .. } in waiting {
+        for Reference {
+            api_version, kind, ..
+        } in waiting
+        {
             if !plurals.contains_key(&(api_version.clone(), kind.clone())) {
                 unknown.entry(api_version).or_default().insert(kind);
             }
@@ -91,58 +128,108 @@ impl Connection {
         let asked = unknown.into_iter().map(|(version, wanted)| async move {
             let found = self.kinds_of(version, &wanted).await;
             // Do not request a kind again that the cluster does not serve.
-            let absent = wanted.into_iter().filter(|kind| !found.contains_key(*kind)).map(|kind| (kind.to_owned(), None));
+            let absent = wanted
+                .into_iter()
+                .filter(|kind| !found.contains_key(*kind))
+                .map(|kind| (kind.to_owned(), None));
             (version, absent.collect::<Vec<_>>(), found)
         });
         for (version, absent, found) in join_all(asked).await {
-            plurals.extend(absent.into_iter().chain(found).map(|(kind, plural)| ((version.to_owned(), kind), plural)));
+            plurals.extend(
+                absent
+                    .into_iter()
+                    .chain(found)
+                    .map(|(kind, plural)| ((version.to_owned(), kind), plural)),
+            );
         }
     }
 
-    /// Returns an object as it is now; `None` where it may not be read or another one has taken its name.
+    /// Returns an object as it is now; `None` where it may not be read or another one has taken its
+    /// name.
     async fn custom(&self, owner: &OwnerObject, plural: &str) -> Option<Value> {
-        let OwnerObject { api_version, namespace, name, uid, .. } = owner;
+        let OwnerObject {
+            api_version,
+            namespace,
+            name,
+            uid,
+            ..
+        } = owner;
         if !is_segment(namespace) {
             return None;
         }
-        let collection = format!("{}/{api_version}/namespaces/{namespace}/{plural}", root_of(api_version));
-        let found = self.find_in::<Value>(&collection, name).await.ok().flatten();
+        let collection = format!(
+            "{}/{api_version}/namespaces/{namespace}/{plural}",
+            root_of(api_version)
+        );
+        let found = self
+            .find_in::<Value>(&collection, name)
+            .await
+            .ok()
+            .flatten();
         found.filter(|found| found["metadata"]["uid"] == **uid)
     }
 
     /// Reads one custom object within `PATIENCE`; `None` if it cannot be read.
     pub(crate) async fn owner_object(&self, owner: &OwnerObject) -> Option<Value> {
         let reading = async {
-            let kinds = self.kinds_of(&owner.api_version, &BTreeSet::from([owner.kind.as_str()])).await;
-            self.custom(owner, kinds.get(&owner.kind)?.as_deref()?).await
+            let kinds = self
+                .kinds_of(&owner.api_version, &BTreeSet::from([owner.kind.as_str()]))
+                .await;
+            self.custom(owner, kinds.get(&owner.kind)?.as_deref()?)
+                .await
         };
         let read = tokio::time::timeout(PATIENCE, reading).await;
         if read.is_err() {
-            left_out::note(LeftOut::UnreadOwner, format!("{}/{}", owner.namespace, owner.name));
+            left_out::note(
+                LeftOut::UnreadOwner,
+                format!("{}/{}", owner.namespace, owner.name),
+            );
         }
         read.ok().flatten()
     }
 
     /// Returns an owner and the reference to its own.
-    async fn object(&self, reference: &Reference, plural: Option<&str>) -> (OwnerObject, Option<Reference>) {
+    async fn object(
+        &self,
+        reference: &Reference,
+        plural: Option<&str>,
+    ) -> (OwnerObject, Option<Reference>) {
         let namespace = &reference.namespace;
         let told = || reference.told();
-        let Some(plural) = plural else { return (told(), None) };
-        let Some(found) = self.custom(&told(), plural).await else { return (told(), None) };
-        let parent = found["metadata"]["ownerReferences"].as_array().and_then(|owners| {
-            let owner = owners.iter().find(|owner| owner["controller"] == true).or_else(|| owners.first())?;
-            let text = |key: &str| owner[key].as_str().map(ToOwned::to_owned);
-            let may_follow = may_own(owner["apiVersion"].as_str()?, owner["kind"].as_str()?, owner["name"].as_str()?);
-            may_follow.then_some(())?;
-            Some(Reference {
-                api_version: text("apiVersion")?,
-                kind: text("kind")?,
-                namespace: namespace.clone(),
-                name: text("name")?,
-                uid: text("uid")?,
-            })
-        });
-        let time = |pointer: &str| found.pointer(pointer).and_then(Value::as_str).and_then(|text| text.parse().ok());
+        let Some(plural) = plural else {
+            return (told(), None);
+        };
+        let Some(found) = self.custom(&told(), plural).await else {
+            return (told(), None);
+        };
+        let parent = found["metadata"]["ownerReferences"]
+            .as_array()
+            .and_then(|owners| {
+                let owner = owners
+                    .iter()
+                    .find(|owner| owner["controller"] == true)
+                    .or_else(|| owners.first())?;
+                let text = |key: &str| owner[key].as_str().map(ToOwned::to_owned);
+                let may_follow = may_own(
+                    owner["apiVersion"].as_str()?,
+                    owner["kind"].as_str()?,
+                    owner["name"].as_str()?,
+                );
+                may_follow.then_some(())?;
+                Some(Reference {
+                    api_version: text("apiVersion")?,
+                    kind: text("kind")?,
+                    namespace: namespace.clone(),
+                    name: text("name")?,
+                    uid: text("uid")?,
+                })
+            });
+        let time = |pointer: &str| {
+            found
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .and_then(|text| text.parse().ok())
+        };
         let owner = OwnerObject {
             parent: parent.as_ref().map(|parent| parent.uid.clone()),
             created_at: time("/metadata/creationTimestamp"),
@@ -155,7 +242,8 @@ impl Connection {
     }
 }
 
-/// Returns how a custom object says that it has ended: by a condition, or by a phase under one of several names.
+/// Returns how a custom object says that it has ended: by a condition, or by a phase under one of
+/// several names.
 fn verdict(status: &Value) -> Option<Standing> {
     let word = |text: &str| match text.to_ascii_lowercase().as_str() {
         "succeeded" | "complete" | "completed" | "finished" => Some(Standing::Completed),
@@ -163,8 +251,12 @@ fn verdict(status: &Value) -> Option<Standing> {
         _ => None,
     };
     let conditions = status["conditions"].as_array().into_iter().flatten();
-    let holds = conditions.filter(|condition| condition["status"] == "True").filter_map(|condition| condition["type"].as_str());
-    let phases = ["/phase", "/state/phase", "/jobStatus"].iter().filter_map(|pointer| status.pointer(pointer)?.as_str());
+    let holds = conditions
+        .filter(|condition| condition["status"] == "True")
+        .filter_map(|condition| condition["type"].as_str());
+    let phases = ["/phase", "/state/phase", "/jobStatus"]
+        .iter()
+        .filter_map(|pointer| status.pointer(pointer)?.as_str());
     holds.chain(phases).find_map(word)
 }
 

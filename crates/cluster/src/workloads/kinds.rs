@@ -28,13 +28,19 @@ impl Connection {
     /// not serve the version or the user cannot see it.
     pub(crate) async fn kinds_of(&self, version: &str, wanted: &BTreeSet<&str>) -> Kinds {
         if version == "v1" {
-            return CORE_OWNERS.map(|(kind, plural)| (kind.to_owned(), Some(plural.to_owned()))).into();
+            return CORE_OWNERS
+                .map(|(kind, plural)| (kind.to_owned(), Some(plural.to_owned())))
+                .into();
         }
         if !is_version(version) || !group_may_own(version) {
             return Kinds::new();
         }
         // A bundle answers for another cluster than the one at its address.
-        let cache = if self.access.bundle.is_some() { Cache::none() } else { Cache::of_found() };
+        let cache = if self.access.bundle.is_some() {
+            Cache::none()
+        } else {
+            Cache::of_found()
+        };
         let question = json!(["owner kinds", self.server, version]).to_string();
         let now = self.server_time().map(Timestamp::as_second);
         if let Some(kinds) = now.and_then(|now| young(cache.get(&question)?, now))
@@ -42,7 +48,11 @@ impl Connection {
         {
             return kinds;
         }
-        let found = self.find::<Value>(&format!("{}/{version}", root_of(version))).await.ok().flatten();
+        let found = self
+            .find::<Value>(&format!("{}/{version}", root_of(version)))
+            .await
+            .ok()
+            .flatten();
         let kinds = found.as_ref().map(kinds_in).unwrap_or_default();
         if let Some(now) = now.filter(|_| !kinds.is_empty()) {
             cache.put(&question, &json!({"at": now, "kinds": kinds}));
@@ -51,14 +61,20 @@ impl Connection {
     }
 }
 
-/// Returns what was kept, if it is of the last minutes. A clock that was set back makes nothing young.
+/// Returns what was kept, if it is of the last minutes. A clock that was set back makes nothing
+/// young.
 fn young(mut kept: Value, now: i64) -> Option<Kinds> {
     let is_young = (0..KEPT).contains(&(now - kept["at"].as_i64()?));
-    is_young.then(|| serde_json::from_value(kept["kinds"].take()).ok()).flatten()
+    is_young
+        .then(|| serde_json::from_value(kept["kinds"].take()).ok())
+        .flatten()
 }
 
 /// Core kinds that own pods. The driver pod of a Spark application owns its executors.
-const CORE_OWNERS: [(&str, &str); 2] = [("Pod", "pods"), ("ReplicationController", "replicationcontrollers")];
+const CORE_OWNERS: [(&str, &str); 2] = [
+    ("Pod", "pods"),
+    ("ReplicationController", "replicationcontrollers"),
+];
 
 /// Built-in API groups without any kind that owns pods.
 const WITHOUT_WORKLOADS: [&str; 21] = [
@@ -97,7 +113,9 @@ fn group_may_own(version: &str) -> bool {
 
 /// Whether an owner reference can name the owner of a workload, judging only by its text.
 pub(crate) fn may_own(api_version: &str, kind: &str, name: &str) -> bool {
-    let is_kind = !kind.is_empty() && kind.len() <= 63 && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_kind = !kind.is_empty()
+        && kind.len() <= 63
+        && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let is_owner = match api_version {
         "v1" => CORE_OWNERS.iter().any(|(own, _)| *own == kind),
         version => is_version(version) && group_may_own(version),
@@ -107,13 +125,23 @@ pub(crate) fn may_own(api_version: &str, kind: &str, name: &str) -> bool {
 
 /// Reads an answer of discovery. A name with `/` is a part of a kind.
 fn kinds_in(list: &Value) -> Kinds {
-    let is_readable = |one: &&Value| one["verbs"].as_array().is_some_and(|verbs| verbs.iter().any(|verb| verb == "get"));
+    let is_readable = |one: &&Value| {
+        one["verbs"]
+            .as_array()
+            .is_some_and(|verbs| verbs.iter().any(|verb| verb == "get"))
+    };
     list["resources"]
         .as_array()
         .into_iter()
         .flatten()
         .filter(is_readable)
-        .filter_map(|one| Some((one["kind"].as_str()?, one["name"].as_str()?, one["namespaced"].as_bool()?)))
+        .filter_map(|one| {
+            Some((
+                one["kind"].as_str()?,
+                one["name"].as_str()?,
+                one["namespaced"].as_bool()?,
+            ))
+        })
         .filter(|(_, plural, _)| is_segment(plural))
         .map(|(kind, plural, namespaced)| (kind.to_owned(), namespaced.then(|| plural.to_owned())))
         .collect()
@@ -121,7 +149,11 @@ fn kinds_in(list: &Value) -> Kinds {
 
 /// Returns where the versions of a group begin.
 pub(crate) fn root_of(version: &str) -> &'static str {
-    if version.contains('/') { "/apis" } else { "/api" }
+    if version.contains('/') {
+        "/apis"
+    } else {
+        "/api"
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +164,12 @@ mod tests {
     fn kept_kinds_age() {
         let kept = json!({"at": 1000, "kinds": {"RayJob": "rayjobs", "Region": null}});
         let of = |now| young(kept.clone(), now);
-        assert_eq!(of(1599).and_then(|kinds| kinds["RayJob"].clone()).as_deref(), Some("rayjobs"));
+        assert_eq!(
+            of(1599)
+                .and_then(|kinds| kinds["RayJob"].clone())
+                .as_deref(),
+            Some("rayjobs")
+        );
         assert_eq!((of(1600), of(999)), (None, None));
         assert_eq!(young(json!({"at": 1000, "kinds": "x"}), 1001), None);
     }
@@ -180,6 +217,13 @@ mod tests {
         let list = json!({"resources": [
             one("RayJob", "rayjobs", true, "get"), one("RayJob", "rayjobs/proxy", true, "get"),
             one("Region", "regions", false, "get"), one("Blind", "blinds", true, "create"), one("Odd", "..", true, "get")]});
-        assert_eq!(kinds_in(&list), [("RayJob".to_owned(), Some("rayjobs".to_owned())), ("Region".to_owned(), None)].into());
+        assert_eq!(
+            kinds_in(&list),
+            [
+                ("RayJob".to_owned(), Some("rayjobs".to_owned())),
+                ("Region".to_owned(), None)
+            ]
+            .into()
+        );
     }
 }

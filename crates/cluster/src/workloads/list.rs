@@ -1,5 +1,5 @@
-//! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by following owner
-//! references (`custom_owners.rs`).
+//! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by
+//! following owner references (`custom_owners.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -138,7 +138,13 @@ struct OwnedPods {
 impl OwnedPods {
     fn new(others_are: OtherPods) -> Self {
         let (found, others, references, texts) = Default::default();
-        Self { others_are, found, others, references, texts }
+        Self {
+            others_are,
+            found,
+            others,
+            references,
+            texts,
+        }
     }
 
     fn take(&mut self, page: Page<'_>) -> serde_json::Result<()> {
@@ -152,7 +158,11 @@ impl OwnedPods {
             match &found.parent {
                 _ if pod.spec.asks_for_devices() => self.found.push(Rc::new(found)),
                 Some(_) if self.others_are == OtherPods::Named => self.found.push(Rc::new(found)),
-                Some(parent) => self.others.entry(Rc::clone(parent)).or_default().add(&found),
+                Some(parent) => self
+                    .others
+                    .entry(Rc::clone(parent))
+                    .or_default()
+                    .add(&found),
                 // A pod without an owner and without devices is of no workload.
                 None => {}
             }
@@ -162,13 +172,22 @@ impl OwnedPods {
 }
 
 /// Objects of one kind of [`LISTED`], with references to their own owners by their UIDs.
-type ListedOwners = (&'static str, Result<(Vec<OwnerObject>, BTreeMap<String, Reference>), Failure>);
+type ListedOwners = (
+    &'static str,
+    Result<(Vec<OwnerObject>, BTreeMap<String, Reference>), Failure>,
+);
 
 impl Connection {
     /// Owners and pods of `namespace`, or of all.
-    pub async fn owners(&self, namespace: Option<&str>, others: OtherPods) -> Result<Owners, Failure> {
+    pub async fn owners(
+        &self,
+        namespace: Option<&str>,
+        others: OtherPods,
+    ) -> Result<Owners, Failure> {
         match self.owners_in(namespace, others).await {
-            Err(failure) if namespace.is_none() && failure.is_forbidden() => self.owners_at_home(others).await,
+            Err(failure) if namespace.is_none() && failure.is_forbidden() => {
+                self.owners_at_home(others).await
+            }
             other => other,
         }
     }
@@ -177,11 +196,18 @@ impl Connection {
     async fn owners_at_home(&self, others: OtherPods) -> Result<Owners, Failure> {
         let own = self.namespace.clone();
         let found = self.owners_in(Some(&own), others).await?;
-        Ok(Owners { narrowed_to: Some(own), ..found })
+        Ok(Owners {
+            narrowed_to: Some(own),
+            ..found
+        })
     }
 
     /// Returns owners and the inventory. Pods of all namespaces are listed once for both.
-    pub async fn owners_and_stock(&self, namespace: Option<&str>, others: OtherPods) -> Result<OwnersAndStock, Failure> {
+    pub async fn owners_and_stock(
+        &self,
+        namespace: Option<&str>,
+        others: OtherPods,
+    ) -> Result<OwnersAndStock, Failure> {
         let (owners, stock) = if namespace.is_some() {
             let (owners, stock) = join(self.owners(namespace, others), self.stock()).await;
             (owners?, stock)
@@ -204,10 +230,17 @@ impl Connection {
         }
     }
 
-    async fn owners_in(&self, namespace: Option<&str>, others: OtherPods) -> Result<Owners, Failure> {
+    async fn owners_in(
+        &self,
+        namespace: Option<&str>,
+        others: OtherPods,
+    ) -> Result<Owners, Failure> {
         let place = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
         let mut pods = OwnedPods::new(others);
-        let listing = async { self.list(&format!("/api/v1{place}/pods"), &[], |page| pods.take(page)).await };
+        let listing = async {
+            self.list(&format!("/api/v1{place}/pods"), &[], |page| pods.take(page))
+                .await
+        };
         let (listed, lists) = join(listing, self.listed_owners(&place)).await;
         listed?;
         self.owners_above(pods, lists).await
@@ -222,7 +255,10 @@ impl Connection {
                     let page: ListPage<WireObject<'_>> = page.objects()?;
                     for object in &page.items {
                         let owner = object.owner(api, kind);
-                        above.extend(reference(&object.metadata).map(|reference| (owner.uid.clone(), reference)));
+                        above.extend(
+                            reference(&object.metadata)
+                                .map(|reference| (owner.uid.clone(), reference)),
+                        );
                         objects.push(owner);
                     }
                     Ok(())
@@ -234,8 +270,17 @@ impl Connection {
     }
 
     /// Puts pods and owners together and reads custom owners of both.
-    async fn owners_above(&self, pods: OwnedPods, lists: Vec<ListedOwners>) -> Result<Owners, Failure> {
-        let OwnedPods { found: pods, others, mut references, .. } = pods;
+    async fn owners_above(
+        &self,
+        pods: OwnedPods,
+        lists: Vec<ListedOwners>,
+    ) -> Result<Owners, Failure> {
+        let OwnedPods {
+            found: pods,
+            others,
+            mut references,
+            ..
+        } = pods;
         let mut owners: BTreeMap<String, OwnerObject> = BTreeMap::new();
         let mut above_of: BTreeMap<String, Reference> = BTreeMap::new();
         let mut unreadable = Vec::new();
@@ -243,15 +288,22 @@ impl Connection {
             match list {
                 Ok((objects, above)) => {
                     above_of.extend(above);
-                    owners.extend(objects.into_iter().map(|object| (object.uid.clone(), object)));
+                    owners.extend(
+                        objects
+                            .into_iter()
+                            .map(|object| (object.uid.clone(), object)),
+                    );
                 }
                 Err(failure) if failure.is_forbidden() => unreadable.push(kind.to_owned()),
                 Err(failure) => return Err(failure),
             }
         }
         // Only what stands above devices is looked at: a cluster is full of other owners.
-        let mut wanted: Vec<String> =
-            owners.values().filter(|owner| owner.gpus > GpuCount::ZERO).map(|owner| owner.uid.clone()).collect();
+        let mut wanted: Vec<String> = owners
+            .values()
+            .filter(|owner| owner.gpus > GpuCount::ZERO)
+            .map(|owner| owner.uid.clone())
+            .collect();
         wanted.extend(references.iter().map(|reference| reference.uid.clone()));
         let mut looked = BTreeSet::new();
         while let Some(uid) = wanted.pop() {
@@ -263,28 +315,53 @@ impl Connection {
             }
         }
         self.follow_up(references, &mut owners).await;
-        Ok(Owners { forest: Forest { owners, pods, others }, unreadable, narrowed_to: None })
+        Ok(Owners {
+            forest: Forest {
+                owners,
+                pods,
+                others,
+            },
+            unreadable,
+            narrowed_to: None,
+        })
     }
 }
 
 impl WireObject<'_> {
     fn owner(&self, api: &str, kind: &str) -> OwnerObject {
-        let Self { metadata, spec, status } = self;
-        let each = spec.template.spec.devices().saturating_add(spec.job_template.spec.template.spec.devices());
+        let Self {
+            metadata,
+            spec,
+            status,
+        } = self;
+        let each = spec
+            .template
+            .spec
+            .devices()
+            .saturating_add(spec.job_template.spec.template.spec.devices());
         let wanted = match kind {
             "CronJob" => spec.job_template.spec.parallelism.unwrap_or(1),
             "Job" => spec.parallelism.unwrap_or(1),
             "DaemonSet" => status.desired_number_scheduled.unwrap_or(0),
             _ => spec.replicas.unwrap_or(1),
         };
-        // What the size was before it was put to rest is not known values: one of it would ask for this.
+        // What the size was before it was put to rest is not known values: one of it would ask for
+        // this.
         let size = if wanted == 0 { 1 } else { wanted };
         let mut gpus = GpuCount(each) * size;
         if gpus > GpuCount(MOST_PER_OWNER) || spec.template.spec.is_absurd() {
-            left_out::note(LeftOut::AbsurdRequest, format!("{kind} {}/{}", metadata.namespace, metadata.name));
+            left_out::note(
+                LeftOut::AbsurdRequest,
+                format!("{kind} {}/{}", metadata.namespace, metadata.name),
+            );
             gpus = GpuCount::ZERO;
         }
-        let holds = |wanted: &str| status.conditions.iter().find(|condition| condition.kind == wanted && condition.holds());
+        let holds = |wanted: &str| {
+            status
+                .conditions
+                .iter()
+                .find(|condition| condition.kind == wanted && condition.holds())
+        };
         let verdict = match kind {
             "Job" if holds("Complete").is_some() => Some(Standing::Completed),
             "Job" if holds("Failed").is_some() => Some(Standing::Failed),
@@ -302,10 +379,15 @@ impl WireObject<'_> {
             started_at: status.start_time,
             ended_at: status.completion_time.or(failed_at),
             // A ReplicaSet that its Deployment has left behind asks for nothing.
-            gpus: if kind == "ReplicaSet" && wanted == 0 { GpuCount::ZERO } else { gpus },
+            gpus: if kind == "ReplicaSet" && wanted == 0 {
+                GpuCount::ZERO
+            } else {
+                gpus
+            },
             verdict,
             resting: match kind {
-                // A queue suspends what it has not let run; a person who pauses it says so on the job.
+                // A queue suspends what it has not let run; a person who pauses it says so on the
+                // job.
                 "Job"
                     if spec.suspend
                         && metadata.labels.contains_key(KUEUE_QUEUE)
@@ -323,11 +405,18 @@ impl WireObject<'_> {
 
 impl OwnedPod<'_> {
     fn pod(&self, texts: &mut SharedTexts) -> WorkPod {
-        let ends = self.status.container_statuses.iter().filter_map(|status| status.state.terminated.as_ref()?.finished_at);
+        let ends = self
+            .status
+            .container_statuses
+            .iter()
+            .filter_map(|status| status.state.terminated.as_ref()?.finished_at);
         let node = Some(&*self.spec.node_name).filter(|node| !node.is_empty());
         let phase = self.status.phase();
         if !phase.has_ended() && self.spec.is_absurd() {
-            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", self.metadata.namespace, self.metadata.name));
+            left_out::note(
+                LeftOut::AbsurdRequest,
+                format!("{}/{}", self.metadata.namespace, self.metadata.name),
+            );
         }
         WorkPod {
             namespace: texts.of(&self.metadata.namespace),

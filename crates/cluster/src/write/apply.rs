@@ -15,8 +15,8 @@ use gpuctl_manifest::render::Object;
 const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "gpuctl";
 
-/// No object has this version. Where there is none the server takes no notice of it, and where there is one it refuses: so an
-/// apply creates and never changes.
+/// No object has this version. Where there is none the server takes no notice of it, and where
+/// there is one it refuses: so an apply creates and never changes.
 const NEVER: &str = "1";
 
 /// What became of a creation.
@@ -49,7 +49,10 @@ pub struct Deletion<'a> {
 impl<'a> Deletion<'a> {
     /// Selects the object with this UID, with the grace period that its containers have.
     pub fn of(uid: &'a str) -> Self {
-        Self { uid: Some(uid), ..Self::default() }
+        Self {
+            uid: Some(uid),
+            ..Self::default()
+        }
     }
 }
 
@@ -76,29 +79,38 @@ impl Connection {
         self.find(&path_of(object)).await
     }
 
-    /// Creates `object` as the field manager `gpuctl`, marked as this run's. What is there already is not touched.
+    /// Creates `object` as the field manager `gpuctl`, marked as this run's. What is there already
+    /// is not touched.
     pub async fn create(&self, object: &Object, run: &str) -> Result<Creation, Failure> {
         let mut marked = with_content(object);
         marked.body["metadata"]["resourceVersion"] = NEVER.into();
         marked.body["metadata"]["annotations"][RUN] = run.into();
         match self.apply(&marked, false).await {
             Ok(applied) => Ok(Creation::Made(applied.live)),
-            Err(failure) if failure.reason() == "Conflict" => match self.live_companion(object).await? {
-                Some(live) if is_of(&live, run) => Ok(Creation::Made(live)),
-                Some(live) => Ok(Creation::There(live)),
-                None => Err(failure),
-            },
+            Err(failure) if failure.reason() == "Conflict" => {
+                match self.live_companion(object).await? {
+                    Some(live) if is_of(&live, run) => Ok(Creation::Made(live)),
+                    Some(live) => Ok(Creation::There(live)),
+                    None => Err(failure),
+                }
+            }
             Err(failure) => Err(failure),
         }
     }
 
-    /// Applies `object` as the field manager `gpuctl`. `dry_run` lets the server judge without writing.
+    /// Applies `object` as the field manager `gpuctl`. `dry_run` lets the server judge without
+    /// writing.
     pub async fn apply(&self, object: &Object, dry_run: bool) -> Result<Applied, Failure> {
         self.apply_with(object, dry_run, false).await
     }
 
     /// Returns the same; `force` takes over fields that others own.
-    pub async fn apply_with(&self, object: &Object, dry_run: bool, force: bool) -> Result<Applied, Failure> {
+    pub async fn apply_with(
+        &self,
+        object: &Object,
+        dry_run: bool,
+        force: bool,
+    ) -> Result<Applied, Failure> {
         let mut parameters = vec![("fieldManager", MANAGER), ("fieldValidation", "Strict")];
         if dry_run {
             parameters.push(("dryRun", "All"));
@@ -106,19 +118,37 @@ impl Connection {
         if force {
             parameters.push(("force", "true"));
         }
-        let path = with_query(&format!("{}/{}", collection(object), object.name()), &parameters);
-        let answer = self.send(&Method::PATCH, &path, APPLY, Bytes::from(for_yaml(&object.body))).await?;
-        Ok(Applied { created: answer.code == 201, live: answer.json(&self.server)? })
+        let path = with_query(
+            &format!("{}/{}", collection(object), object.name()),
+            &parameters,
+        );
+        let answer = self
+            .send(
+                &Method::PATCH,
+                &path,
+                APPLY,
+                Bytes::from(for_yaml(&object.body)),
+            )
+            .await?;
+        Ok(Applied {
+            created: answer.code == 201,
+            live: answer.json(&self.server)?,
+        })
     }
 
-    /// Deletes `object`. False when it is not there. Pods of a Job go with it: without a policy the API server would
-    /// orphan them, and the GPUs would stay busy.
+    /// Deletes `object`. False when it is not there. Pods of a Job go with it: without a policy the
+    /// API server would orphan them, and the GPUs would stay busy.
     pub async fn delete(&self, object: &Object, deletion: Deletion<'_>) -> Result<bool, Failure> {
-        self.delete_at(&format!("{}/{}", collection(object), object.name()), deletion).await
+        self.delete_at(
+            &format!("{}/{}", collection(object), object.name()),
+            deletion,
+        )
+        .await
     }
 
     pub async fn delete_at(&self, path: &str, deletion: Deletion<'_>) -> Result<bool, Failure> {
-        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
+        let mut options =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
         if let Some(uid) = deletion.uid {
             options["preconditions"]["uid"] = uid.into();
         }
@@ -128,11 +158,21 @@ impl Connection {
         if deletion.force {
             options["gracePeriodSeconds"] = json!(0);
         }
-        match self.send(&Method::DELETE, path, "application/json", Bytes::from(options.to_string())).await {
+        match self
+            .send(
+                &Method::DELETE,
+                path,
+                "application/json",
+                Bytes::from(options.to_string()),
+            )
+            .await
+        {
             Ok(_) => Ok(true),
             // A conflict is a failed precondition: ours is gone, the namesake stays.
             Err(failure)
-                if failure.is_not_found() || (failure.code() == Some(409) && (deletion.uid.or(deletion.version)).is_some()) =>
+                if failure.is_not_found()
+                    || (failure.code() == Some(409)
+                        && (deletion.uid.or(deletion.version)).is_some()) =>
             {
                 Ok(false)
             }
@@ -143,37 +183,76 @@ impl Connection {
     /// Changes a few fields of an object.
     pub(crate) async fn merge_patch(&self, path: &str, patch: &Value) -> Result<Value, Failure> {
         let path = with_query(path, &[("fieldManager", MANAGER)]);
-        let answer = self.send(&Method::PATCH, &path, "application/merge-patch+json", Bytes::from(patch.to_string())).await?;
+        let answer = self
+            .send(
+                &Method::PATCH,
+                &path,
+                "application/merge-patch+json",
+                Bytes::from(patch.to_string()),
+            )
+            .await?;
         answer.json(&self.server)
     }
 
-    /// Returns the API server's message when an unreachable webhook blocks changes of an object. Asks by a patch as a dry run.
+    /// Returns the API server's message when an unreachable webhook blocks changes of an object.
+    /// Asks by a patch as a dry run.
     pub async fn blocked_by(&self, path: &str) -> Option<String> {
         let path = with_query(path, &[("dryRun", "All"), ("fieldManager", MANAGER)]);
         let patch = json!({"metadata": {"annotations": {RUN: "dry run"}}}).to_string();
-        let failure = self.send(&Method::PATCH, &path, "application/merge-patch+json", Bytes::from(patch)).await.err()?;
+        let failure = self
+            .send(
+                &Method::PATCH,
+                &path,
+                "application/merge-patch+json",
+                Bytes::from(patch),
+            )
+            .await
+            .err()?;
         let told = failure.to_string();
         (RefusalCause::of(&told) == Some(RefusalCause::WebhookUnreachable)).then_some(told)
     }
 
-    /// Creates an object that the server answers but does not keep, such as a review; or, with `dry_run`, any object.
+    /// Creates an object that the server answers but does not keep, such as a review; or, with
+    /// `dry_run`, any object.
     pub async fn post(&self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
-        let parameters: &[(&str, &str)] = if dry_run { &[("dryRun", "All"), ("fieldManager", MANAGER)] } else { &[] };
-        let answer =
-            self.send(&Method::POST, &with_query(path, parameters), "application/json", Bytes::from(body.to_string())).await?;
+        let parameters: &[(&str, &str)] = if dry_run {
+            &[("dryRun", "All"), ("fieldManager", MANAGER)]
+        } else {
+            &[]
+        };
+        let answer = self
+            .send(
+                &Method::POST,
+                &with_query(path, parameters),
+                "application/json",
+                Bytes::from(body.to_string()),
+            )
+            .await?;
         answer.json(&self.server)
     }
 
     /// Lets the API server judge an object as if it were created now.
     pub async fn judge(&self, object: &Object) -> Result<(), Failure> {
-        self.post(&collection(object), &object.body, true).await.map(|_| ())
+        self.post(&collection(object), &object.body, true)
+            .await
+            .map(|_| ())
     }
 
     /// Returns who we are to the API server; `None` on servers that do not tell.
     pub async fn user(&self) -> Result<Option<String>, Failure> {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-        match self.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review, false).await {
-            Ok(answer) => Ok(answer.pointer("/status/userInfo/username").and_then(Value::as_str).map(ToOwned::to_owned)),
+        match self
+            .post(
+                "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                &review,
+                false,
+            )
+            .await
+        {
+            Ok(answer) => Ok(answer
+                .pointer("/status/userInfo/username")
+                .and_then(Value::as_str)
+                .map(ToOwned::to_owned)),
             Err(failure) if failure.is_not_found() || failure.is_forbidden() => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -181,11 +260,17 @@ impl Connection {
 
     /// Returns true when the cluster serves this API group.
     pub async fn serves(&self, group: &str) -> Result<bool, Failure> {
-        Ok(self.find::<Value>(&format!("/apis/{group}")).await?.is_some())
+        Ok(self
+            .find::<Value>(&format!("/apis/{group}"))
+            .await?
+            .is_some())
     }
 }
 
 /// Returns true when this run made it.
 pub(crate) fn is_of(live: &Value, run: &str) -> bool {
-    live.pointer("/metadata/annotations").and_then(|all| all.get(RUN)).and_then(Value::as_str) == Some(run)
+    live.pointer("/metadata/annotations")
+        .and_then(|all| all.get(RUN))
+        .and_then(Value::as_str)
+        == Some(run)
 }

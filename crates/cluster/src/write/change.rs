@@ -1,11 +1,14 @@
-//! Computes what applying a document again would change, from the API server's dry run of each object: nothing, a change in
-//! place, a conflict with another field manager, or an immutable field.
+//! Computes what applying a document again would change, from the API server's dry run of each
+//! object: nothing, a change in place, a conflict with another field manager, or an immutable
+//! field.
 
 use futures::future::join_all;
 use serde_json::Value;
 
 use super::apply::Applied;
-use super::companions::{belongs, is_fixed as is_fixed_companion, is_token, label, told, tolerated, with_content};
+use super::companions::{
+    belongs, is_fixed as is_fixed_companion, is_token, label, told, tolerated, with_content,
+};
 use super::preflight::refuses_dry_runs;
 use super::preserve::{Sameness, is_still_used, keep_type, settled, site_defaults};
 use super::repair::{FixedState, Repair, owner_repair};
@@ -58,7 +61,11 @@ pub struct Effects {
 
 impl Effects {
     pub fn is_nothing(&self) -> bool {
-        self.stale.is_empty() && self.objects.iter().all(|(_, effect)| matches!(effect, Effect::Nothing))
+        self.stale.is_empty()
+            && self
+                .objects
+                .iter()
+                .all(|(_, effect)| matches!(effect, Effect::Nothing))
     }
 }
 
@@ -72,56 +79,105 @@ pub struct HalfChanged {
 }
 
 impl Connection {
-    /// Returns the live owner of the document's pods, when it is a job of ours and of the same kind.
+    /// Returns the live owner of the document's pods, when it is a job of ours and of the same
+    /// kind.
     pub async fn live_owner(&self, rendered: &Rendered) -> Result<Option<Value>, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
         Ok(self.live(root).await?.filter(|live| belongs(root, live)))
     }
 
-    /// Returns what applying the objects would do. `owner` is what is there; `renew` gives it the defaults that are newer than it. A
-    /// training is never submitted again for those.
-    pub async fn effects(&self, rendered: &Rendered, owner: &Value, force: bool, renew: bool) -> Result<Effects, Failure> {
+    /// Returns what applying the objects would do. `owner` is what is there; `renew` gives it the
+    /// defaults that are newer than it. A training is never submitted again for those.
+    pub async fn effects(
+        &self,
+        rendered: &Rendered,
+        owner: &Value,
+        force: bool,
+        renew: bool,
+    ) -> Result<Effects, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
-        let mut objects: Vec<Object> = rendered.objects.iter().filter(|object| !object.shared && object.kept).cloned().collect();
+        let mut objects: Vec<Object> = rendered
+            .objects
+            .iter()
+            .filter(|object| !object.shared && object.kept)
+            .cloned()
+            .collect();
         objects.extend(owned(rendered, owner));
-        let annotation = |body: &Value| body.pointer("/metadata/annotations").and_then(|all| all.get(SOURCE)).cloned();
+        let annotation = |body: &Value| {
+            body.pointer("/metadata/annotations")
+                .and_then(|all| all.get(SOURCE))
+                .cloned()
+        };
         let same_source = annotation(owner) == annotation(&root.body);
         if same_source {
-            objects.iter_mut().for_each(|object| keep_type(&mut object.body, "/metadata/labels", owner));
+            objects
+                .iter_mut()
+                .for_each(|object| keep_type(&mut object.body, "/metadata/labels", owner));
         }
-        let (root_as_applied, waiting) =
-            settled(root, owner, rendered, Sameness { source: same_source, defaults: !renew || root.kind() == "Job" });
+        let (root_as_applied, waiting) = settled(
+            root,
+            owner,
+            rendered,
+            Sameness {
+                source: same_source,
+                defaults: !renew || root.kind() == "Job",
+            },
+        );
         // What the site now sets otherwise is no reason to touch what is there.
-        let stays = same_source && (!renew || root.kind() == "Job") && site_defaults(owner) != site_defaults(&root.body);
+        let stays = same_source
+            && (!renew || root.kind() == "Job")
+            && site_defaults(owner) != site_defaults(&root.body);
         objects.retain(|object| is_still_used(object, owner, same_source));
         objects.push(root_as_applied);
         let job = root.text("/metadata/labels/gpuctl~1job");
-        let there = self.belongings(root.namespace().unwrap_or_default(), job).await?;
-        let wanted: Vec<String> = objects.iter().map(|object| format!("{}/{}", object.plural, object.name())).collect();
-        let uid = owner.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-        let unowned = |one: &OwnedObject| one.kept || !one.is_owned_by(uid) || wanted.contains(&one.address());
+        let there = self
+            .belongings(root.namespace().unwrap_or_default(), job)
+            .await?;
+        let wanted: Vec<String> = objects
+            .iter()
+            .map(|object| format!("{}/{}", object.plural, object.name()))
+            .collect();
+        let uid = owner
+            .pointer("/metadata/uid")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let unowned = |one: &OwnedObject| {
+            one.kept || !one.is_owned_by(uid) || wanted.contains(&one.address())
+        };
         let stale: Vec<OwnedObject> = there.into_iter().filter(|one| !unowned(one)).collect();
         // Until its autoscaler goes, the number of pods is that one's.
-        let scaled = stale.iter().any(|one| one.address().starts_with("horizontalpodautoscalers/"));
+        let scaled = stale
+            .iter()
+            .any(|one| one.address().starts_with("horizontalpodautoscalers/"));
         let last = objects.len() - 1;
-        let found = join_all(objects.iter().enumerate().map(|(index, object)| async move {
-            if is_fixed_companion(object) {
-                return Ok(match self.fixed_state(object, owner).await? {
-                    FixedState::Missing => Ok(Effect::Made),
-                    FixedState::Intact => Ok(Effect::Nothing),
-                    FixedState::Broken(repair) => Ok(Effect::Repaired(repair)),
-                    FixedState::Lost(message) => Err(message),
-                });
-            }
-            self.effect_of_other(object, stays && index < last, force, scaled).await.map(Ok)
-        }))
+        let found = join_all(
+            objects
+                .iter()
+                .enumerate()
+                .map(|(index, object)| async move {
+                    if is_fixed_companion(object) {
+                        return Ok(match self.fixed_state(object, owner).await? {
+                            FixedState::Missing => Ok(Effect::Made),
+                            FixedState::Intact => Ok(Effect::Nothing),
+                            FixedState::Broken(repair) => Ok(Effect::Repaired(repair)),
+                            FixedState::Lost(message) => Err(message),
+                        });
+                    }
+                    self.effect_of_other(object, stays && index < last, force, scaled)
+                        .await
+                        .map(Ok)
+                }),
+        )
         .await;
         let (mut effects, mut warnings, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         for (object, found) in objects.into_iter().zip(found) {
             let effect = match found {
                 Ok(Ok(effect)) => {
                     if is_token(&object) && matches!(effect, Effect::Made) {
-                        warnings.push(format!("{} gets a new token: restart all ranks, which have the old one", label(&object)));
+                        warnings.push(format!(
+                            "{} gets a new token: restart all ranks, which have the old one",
+                            label(&object)
+                        ));
                     }
                     effect
                 }
@@ -143,12 +199,27 @@ impl Connection {
             };
             effects.push((object, effect));
         }
-        Ok(Effects { stale, force, scaled, same_source, waiting, warnings, lost, objects: effects })
+        Ok(Effects {
+            stale,
+            force,
+            scaled,
+            same_source,
+            waiting,
+            warnings,
+            lost,
+            objects: effects,
+        })
     }
 
     /// Determines the effect of applying an object. With `stays`, only restores its owner
     /// reference.
-    async fn effect_of_other(&self, object: &Object, stays: bool, force: bool, scaled: bool) -> Result<Effect, Failure> {
+    async fn effect_of_other(
+        &self,
+        object: &Object,
+        stays: bool,
+        force: bool,
+        scaled: bool,
+    ) -> Result<Effect, Failure> {
         if stays && let Some(live) = self.live(object).await? {
             return Ok(owner_repair(object, live).map_or(Effect::Nothing, Effect::Repaired));
         }
@@ -160,15 +231,29 @@ impl Connection {
         self.effect_of(object, force, false).await
     }
 
-    /// Applies over what `scale` and `pause` wrote, which is ours as well, and over the number of an autoscaler that goes.
-    async fn apply_over_ours(&self, object: &Object, dry_run: bool, force: bool, scaled: bool) -> Result<Applied, Failure> {
+    /// Applies over what `scale` and `pause` wrote, which is ours as well, and over the number of
+    /// an autoscaler that goes.
+    async fn apply_over_ours(
+        &self,
+        object: &Object,
+        dry_run: bool,
+        force: bool,
+        scaled: bool,
+    ) -> Result<Applied, Failure> {
         match self.apply_with(object, dry_run, force).await {
-            Err(failure) if !force && is_of_ours(&failure, scaled) => self.apply_with(object, dry_run, true).await,
+            Err(failure) if !force && is_of_ours(&failure, scaled) => {
+                self.apply_with(object, dry_run, true).await
+            }
             other => other,
         }
     }
 
-    async fn effect_of(&self, object: &Object, force: bool, scaled: bool) -> Result<Effect, Failure> {
+    async fn effect_of(
+        &self,
+        object: &Object,
+        force: bool,
+        scaled: bool,
+    ) -> Result<Effect, Failure> {
         let Some(live) = self.live(object).await? else {
             return match self.apply_with(object, true, force).await {
                 Err(failure) if !refuses_dry_runs(&failure) => Err(failure),
@@ -178,17 +263,25 @@ impl Connection {
         match self.apply_over_ours(object, true, force, scaled).await {
             Ok(applied) => {
                 let (live, wanted) = (told(&live), told(&applied.live));
-                Ok(if live == wanted { Effect::Nothing } else { Effect::Changed { live, wanted } })
+                Ok(if live == wanted {
+                    Effect::Nothing
+                } else {
+                    Effect::Changed { live, wanted }
+                })
             }
             Err(failure) if failure.reason() == "Conflict" && !failure.fields().is_empty() => {
                 Ok(Effect::Conflict(of_others(&failure, scaled)))
             }
-            Err(failure) if is_fixed(&failure) => Ok(Effect::Fixed { live: told(&live), wanted: object.body.clone() }),
+            Err(failure) if is_fixed(&failure) => Ok(Effect::Fixed {
+                live: told(&live),
+                wanted: object.body.clone(),
+            }),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Writes the changes, the owner last, which is returned if it changed. What was written stays when a later one fails.
+    /// Writes the changes, the owner last, which is returned if it changed. What was written stays
+    /// when a later one fails.
     pub async fn change(&self, effects: &Effects) -> Result<Option<Value>, HalfChanged> {
         let (mut written, mut owner) = (Vec::new(), None);
         for (object, effect) in &effects.objects {
@@ -197,21 +290,45 @@ impl Connection {
             }
             if let Effect::Repaired(repair) = effect {
                 if let Err(failure) = self.repair(object, repair).await {
-                    return Err(HalfChanged { failure, object: label(object), written });
+                    return Err(HalfChanged {
+                        failure,
+                        object: label(object),
+                        written,
+                    });
                 }
                 written.push(label(object));
                 continue;
             }
-            match self.apply_over_ours(&with_content(object), false, effects.force, effects.scaled).await {
-                Ok(applied) if effects.objects.last().is_some_and(|(root, _)| root == object) => owner = Some(applied.live),
+            match self
+                .apply_over_ours(&with_content(object), false, effects.force, effects.scaled)
+                .await
+            {
+                Ok(applied)
+                    if effects
+                        .objects
+                        .last()
+                        .is_some_and(|(root, _)| root == object) =>
+                {
+                    owner = Some(applied.live);
+                }
                 Ok(_) => {}
-                Err(failure) => return Err(HalfChanged { failure, object: label(object), written }),
+                Err(failure) => {
+                    return Err(HalfChanged {
+                        failure,
+                        object: label(object),
+                        written,
+                    });
+                }
             }
             written.push(label(object));
         }
         for stale in &effects.stale {
             if let Err(failure) = self.delete_belonging(stale).await {
-                return Err(HalfChanged { failure, object: stale.label(), written });
+                return Err(HalfChanged {
+                    failure,
+                    object: stale.label(),
+                    written,
+                });
             }
             written.push(stale.label());
         }
@@ -221,27 +338,47 @@ impl Connection {
 
 /// Returns true for a conflict in which nobody else has a part.
 fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
-    failure.reason() == "Conflict" && !failure.fields().is_empty() && of_others(failure, scaled).is_empty()
+    failure.reason() == "Conflict"
+        && !failure.fields().is_empty()
+        && of_others(failure, scaled).is_empty()
 }
 
 /// Fields of a conflict that belong to somebody else.
 fn of_others(failure: &Failure, scaled: bool) -> Vec<Blame> {
     let ours = |blame: &Blame| blame.message.starts_with("conflict with \"gpuctl\"");
-    let of_scaler =
-        |blame: &Blame| blame.field == ".spec.replicas" && blame.message.starts_with("conflict with \"kube-controller-manager\"");
-    failure.fields().iter().filter(|blame| !(ours(blame) || scaled && of_scaler(blame))).cloned().collect()
+    let of_scaler = |blame: &Blame| {
+        blame.field == ".spec.replicas"
+            && blame
+                .message
+                .starts_with("conflict with \"kube-controller-manager\"")
+    };
+    failure
+        .fields()
+        .iter()
+        .filter(|blame| !(ours(blame) || scaled && of_scaler(blame)))
+        .cloned()
+        .collect()
 }
 
 /// Returns true when the server says that what is there can never become that.
 fn is_fixed(failure: &Failure) -> bool {
-    const WORDS: [&str; 4] = ["immutable", "is forbidden", "are forbidden", "can not be less than"];
+    const WORDS: [&str; 4] = [
+        "immutable",
+        "is forbidden",
+        "are forbidden",
+        "can not be less than",
+    ];
     let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
     // Kueue's webhook says so of the queue of a job that runs.
     let told = failure.to_string();
-    if RefusalCause::of(&told) == Some(RefusalCause::WebhookDenied) && told.contains("field is immutable") {
+    if RefusalCause::of(&told) == Some(RefusalCause::WebhookDenied)
+        && told.contains("field is immutable")
+    {
         return true;
     }
-    failure.code() == Some(422) && !failure.fields().is_empty() && failure.fields().iter().all(|blame| fixed(&blame.message))
+    failure.code() == Some(422)
+        && !failure.fields().is_empty()
+        && failure.fields().iter().all(|blame| fixed(&blame.message))
 }
 
 #[cfg(test)]
@@ -253,7 +390,10 @@ mod tests {
 
     #[test]
     fn conflicts_with_our_own_writes_are_none() {
-        let blame = |message: &str| Blame { field: ".spec.replicas".into(), message: message.into() };
+        let blame = |message: &str| Blame {
+            field: ".spec.replicas".into(),
+            message: message.into(),
+        };
         let failure = |fields: Vec<Blame>| Failure::Api {
             code: 409,
             reason: "Conflict".into(),
@@ -262,9 +402,17 @@ mod tests {
             fields,
             resource: Box::default(),
         };
-        assert!(is_of_ours(&failure(vec![blame("conflict with \"gpuctl\" using apps/v1")]), false));
-        assert!(!is_of_ours(&failure(vec![blame("conflict with \"helm\" using apps/v1")]), true));
-        let autoscaler = failure(vec![blame("conflict with \"kube-controller-manager\" with subresource \"scale\"")]);
+        assert!(is_of_ours(
+            &failure(vec![blame("conflict with \"gpuctl\" using apps/v1")]),
+            false
+        ));
+        assert!(!is_of_ours(
+            &failure(vec![blame("conflict with \"helm\" using apps/v1")]),
+            true
+        ));
+        let autoscaler = failure(vec![blame(
+            "conflict with \"kube-controller-manager\" with subresource \"scale\"",
+        )]);
         assert!(is_of_ours(&autoscaler, true) && !is_of_ours(&autoscaler, false));
         // Somebody was quicker: that names no field.
         assert!(!is_of_ours(&failure(Vec::new()), true));
@@ -272,8 +420,10 @@ mod tests {
 
     #[test]
     fn who_wrote_it_when_is_no_difference() {
-        let live =
-            json!({"metadata": {"name": "a", "uid": "1", "annotations": {RUN: "x"}}, "spec": {"a": 1}, "status": {"b": 2}});
-        assert_eq!(told(&live), json!({"metadata": {"name": "a"}, "spec": {"a": 1}}));
+        let live = json!({"metadata": {"name": "a", "uid": "1", "annotations": {RUN: "x"}}, "spec": {"a": 1}, "status": {"b": 2}});
+        assert_eq!(
+            told(&live),
+            json!({"metadata": {"name": "a"}, "spec": {"a": 1}})
+        );
     }
 }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::preserve::is_supervisor;
 use crate::Failure;
-use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US, RUN, SUPERVISOR_FILE, TOKEN_FILE, TOKEN_TYPE};
+use gpuctl_core::model::contract::labels::{
+    JOB, MANAGED_BY, MANAGED_BY_US, RUN, SUPERVISOR_FILE, TOKEN_FILE, TOKEN_TYPE,
+};
 use gpuctl_manifest::render::Object;
 
 /// Formats as `kind/name`.
@@ -18,7 +20,10 @@ pub fn label(object: &Object) -> String {
 /// Whether gpuctl manages the live object and it belongs to the same job.
 pub(crate) fn belongs(object: &Object, live: &Value) -> bool {
     let of = |body: &Value, key: &str| {
-        body.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str).map(ToOwned::to_owned)
+        body.pointer("/metadata/labels")
+            .and_then(|labels| labels.get(key))
+            .and_then(Value::as_str)
+            .map(ToOwned::to_owned)
     };
     of(live, MANAGED_BY).as_deref() == Some(MANAGED_BY_US) && of(live, JOB) == of(&object.body, JOB)
 }
@@ -30,10 +35,18 @@ pub(crate) fn told(live: &Value) -> Value {
         object.remove("status");
     }
     if let Some(metadata) = told["metadata"].as_object_mut() {
-        for key in ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"] {
+        for key in [
+            "managedFields",
+            "resourceVersion",
+            "generation",
+            "uid",
+            "creationTimestamp",
+        ] {
             metadata.remove(key);
         }
-        let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+        let annotations = metadata
+            .get_mut("annotations")
+            .and_then(Value::as_object_mut);
         let empty = annotations.is_some_and(|annotations| {
             annotations.remove(RUN);
             annotations.is_empty()
@@ -64,7 +77,9 @@ pub(crate) fn is_optional(object: &Object) -> bool {
 /// on.
 pub(crate) fn tolerated(object: &Object, failure: Failure) -> Result<String, Failure> {
     match failure.code() {
-        Some(code) if is_optional(object) && (400..500).contains(&code) => Ok(policy_left_out(object.name(), &failure)),
+        Some(code) if is_optional(object) && (400..500).contains(&code) => {
+            Ok(policy_left_out(object.name(), &failure))
+        }
         _ => Err(failure),
     }
 }
@@ -82,7 +97,9 @@ pub(crate) fn with_content(object: &Object) -> Object {
     let mut object = object.clone();
     if is_token(&object) {
         let mut random = [0; 32];
-        SystemRandom::new().fill(&mut random).expect("the operating system has random numbers");
+        SystemRandom::new()
+            .fill(&mut random)
+            .expect("the operating system has random numbers");
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         object.body["data"] = json!({TOKEN_FILE: ByteString(token.into_bytes())});
     }
@@ -105,16 +122,29 @@ mod tests {
     use super::*;
 
     fn object(plural: &'static str, body: Value) -> Object {
-        Object { body, plural, shared: false, kept: false }
+        Object {
+            body,
+            plural,
+            shared: false,
+            kept: false,
+        }
     }
 
     #[test]
     fn every_token_differs_and_only_secrets_of_ranks_get_one() {
         let secret = object("secrets", json!({"type": TOKEN_TYPE}));
-        let token = |object: &Object| with_content(object).body["data"][TOKEN_FILE].as_str().unwrap().to_owned();
+        let token = |object: &Object| {
+            with_content(object).body["data"][TOKEN_FILE]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
         assert_eq!(token(&secret).len(), 88, "64 characters, as base64");
         assert_ne!(token(&secret), token(&secret));
-        for other in [object("secrets", json!({"type": "Opaque"})), object("configmaps", json!({"type": TOKEN_TYPE}))] {
+        for other in [
+            object("secrets", json!({"type": "Opaque"})),
+            object("configmaps", json!({"type": TOKEN_TYPE})),
+        ] {
             assert_eq!(with_content(&other), other);
         }
     }
@@ -124,7 +154,10 @@ mod tests {
         let forbidden = || Failure::conflict("Forbidden", "no".to_owned());
         assert!(tolerated(&object("networkpolicies", json!({})), forbidden()).is_ok());
         assert!(tolerated(&object("secrets", json!({})), forbidden()).is_err());
-        let outage = Failure::TimedOut { server: String::new(), seconds: 1 };
+        let outage = Failure::TimedOut {
+            server: String::new(),
+            seconds: 1,
+        };
         assert!(tolerated(&object("networkpolicies", json!({})), outage).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! Checks the objects of one document before anything is written: what already exists, and what the API server's dry run
-//! says of them and of a pod.
+//! Checks the objects of one document before anything is written: what already exists, and what the
+//! API server's dry run says of them and of a pod.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ use gpuctl_manifest::render::{Object, Rendered};
 /// Replicas whose names are looked up beforehand.
 const MOST_REPLICAS: u64 = 16;
 
-/// Longest time until the API server's admission knows a priority class that was just made: it hears of it by a watch.
+/// Longest time until the API server's admission knows a priority class that was just made: it
+/// hears of it by a watch.
 const CLASS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A reason why an object cannot be written, found before the first write.
@@ -53,16 +54,23 @@ impl From<Failure> for Obstacle {
 }
 
 impl Connection {
-    /// Looks for obstacles without writing anything but shared priority classes (`dry_run` leaves those out too).
-    /// Returns warnings.
-    /// `namesake` is the job that was there before the run, of any kind: two would share a Service and its pods.
-    pub async fn preflight(&self, rendered: &Rendered, namesake: Option<&Job>, dry_run: bool) -> Result<Vec<String>, Obstacle> {
+    /// Looks for obstacles without writing anything but shared priority classes (`dry_run` leaves
+    /// those out too). Returns warnings. `namesake` is the job that was there before the run, of
+    /// any kind: two would share a Service and its pods.
+    pub async fn preflight(
+        &self,
+        rendered: &Rendered,
+        namesake: Option<&Job>,
+        dry_run: bool,
+    ) -> Result<Vec<String>, Obstacle> {
         namesake.map_or(Ok(()), |job| Err(in_the_way(job)))?;
         self.names_of_replicas_are_free(rendered).await?;
         let objects = rendered.objects.iter().filter(|object| !object.shared);
         let judged = join_all(objects.map(|object| self.judge_new(rendered, object))).await;
         // What is in the way tells more than how the server refuses a dry run beside it.
-        let (refused, found): (Vec<_>, Vec<_>) = judged.into_iter().partition(|one| matches!(one, Err(Obstacle::Failure(_))));
+        let (refused, found): (Vec<_>, Vec<_>) = judged
+            .into_iter()
+            .partition(|one| matches!(one, Err(Obstacle::Failure(_))));
         let mut warnings = Vec::new();
         for judged in found.into_iter().chain(refused) {
             warnings.extend(judged?);
@@ -71,15 +79,24 @@ impl Connection {
         Ok(warnings)
     }
 
-    /// Lets the server judge an object, and what is there of its name if anything is. Returns warnings.
-    async fn judge_new(&self, rendered: &Rendered, object: &Object) -> Result<Vec<String>, Obstacle> {
+    /// Lets the server judge an object, and what is there of its name if anything is. Returns
+    /// warnings.
+    async fn judge_new(
+        &self,
+        rendered: &Rendered,
+        object: &Object,
+    ) -> Result<Vec<String>, Obstacle> {
         match self.judge_one(rendered, object).await {
             Err(Obstacle::Failure(failure)) => Ok(vec![tolerated(object, failure)?]),
             judged => judged,
         }
     }
 
-    async fn judge_one(&self, rendered: &Rendered, object: &Object) -> Result<Vec<String>, Obstacle> {
+    async fn judge_one(
+        &self,
+        rendered: &Rendered,
+        object: &Object,
+    ) -> Result<Vec<String>, Obstacle> {
         // An immutable leftover of an interrupted run cannot be applied and need not be.
         if is_fixed(object)
             && let Some(live) = unless_forbidden(self.live_companion(object).await)?.flatten()
@@ -101,35 +118,50 @@ impl Connection {
             && let Some(live) = self.live(object).await?
             && let Err(obstacle) = self.may_use(rendered, object, &live, &mut warnings)
         {
-            // Another run may have made the job since it was looked for; then that is what is in the way.
+            // Another run may have made the job since it was looked for; then that is what is in
+            // the way.
             self.name_is_free(rendered).await?;
             return Err(obstacle);
         }
         match judged {
             Ok(judged) => warnings.extend(outside_queue(object, &judged.live)),
-            Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
+            Err(failure) if refuses_dry_runs(&failure) => {
+                warnings.push(not_judged(object, &failure));
+            }
             Err(failure) => return Err(failure.into()),
         }
         Ok(warnings)
     }
 
-    /// Lets the server judge a pod as the document makes them, after the priority classes that it names are there. Returns
-    /// warnings.
-    pub async fn judge_pod(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
+    /// Lets the server judge a pod as the document makes them, after the priority classes that it
+    /// names are there. Returns warnings.
+    pub async fn judge_pod(
+        &self,
+        rendered: &Rendered,
+        dry_run: bool,
+    ) -> Result<Vec<String>, Obstacle> {
         let (mut probe, mut is_there) = (rendered.probe.clone(), false);
         for class in rendered.objects.iter().filter(|object| object.shared) {
             match self.ready_shared(class, dry_run).await? {
                 Shared::There => is_there = true,
                 Shared::Unknown => {}
                 // The class does not exist yet, and the server would refuse a pod that names it.
-                Shared::Imagined => drop(probe.body["spec"].as_object_mut().map(|spec| spec.remove("priorityClassName"))),
+                Shared::Imagined => drop(
+                    probe.body["spec"]
+                        .as_object_mut()
+                        .map(|spec| spec.remove("priorityClassName")),
+                ),
             }
         }
         let mut warnings = self.missing_secrets(&probe).await;
         let end = Instant::now() + CLASS_WITHIN;
         let judged = loop {
             match self.judge(&probe).await {
-                Err(failure) if is_there && failure.cause() == Some(RefusalCause::NoPriorityClass) && Instant::now() < end => {
+                Err(failure)
+                    if is_there
+                        && failure.cause() == Some(RefusalCause::NoPriorityClass)
+                        && Instant::now() < end =>
+                {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 judged => break judged,
@@ -137,22 +169,32 @@ impl Connection {
         };
         match judged {
             Ok(()) => Ok(warnings),
-            Err(failure) if failure.cause() == Some(RefusalCause::NoPriorityClass) && !is_there => Err(Obstacle::NoPriorityClass),
-            Err(failure) if failure.cause() == Some(RefusalCause::QuotaExceeded) => Err(Obstacle::PodQuota(failure)),
+            Err(failure) if failure.cause() == Some(RefusalCause::NoPriorityClass) && !is_there => {
+                Err(Obstacle::NoPriorityClass)
+            }
+            Err(failure) if failure.cause() == Some(RefusalCause::QuotaExceeded) => {
+                Err(Obstacle::PodQuota(failure))
+            }
             Err(failure) if refuses_dry_runs(&failure) => {
                 warnings.push(not_judged(&probe, &failure));
                 Ok(warnings)
             }
-            Err(failure) if failure.is_forbidden() && failure.cause() == Some(RefusalCause::NoRightToPods) => {
-                warnings.push("you may not create pods yourself, so the pods were not checked beforehand".to_owned());
+            Err(failure)
+                if failure.is_forbidden()
+                    && failure.cause() == Some(RefusalCause::NoRightToPods) =>
+            {
+                warnings.push(
+                    "you may not create pods yourself, so the pods were not checked beforehand"
+                        .to_owned(),
+                );
                 Ok(warnings)
             }
             Err(failure) => Err(failure.into()),
         }
     }
 
-    /// Lets the server judge everything that takes the place of a job of another kind, which goes first with what belongs to
-    /// it. Returns warnings.
+    /// Lets the server judge everything that takes the place of a job of another kind, which goes
+    /// first with what belongs to it. Returns warnings.
     pub async fn judge_all(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut warnings = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
@@ -168,7 +210,9 @@ impl Connection {
                 Some(live) => self.may_use(rendered, object, &live, &mut warnings)?,
                 None => match self.apply(object, true).await {
                     Ok(judged) => warnings.extend(outside_queue(object, &judged.live)),
-                    Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
+                    Err(failure) if refuses_dry_runs(&failure) => {
+                        warnings.push(not_judged(object, &failure));
+                    }
                     Err(failure) => warnings.push(tolerated(object, failure)?),
                 },
             }
@@ -176,10 +220,14 @@ impl Connection {
         Ok(warnings)
     }
 
-    /// Lets the server judge the owner of the pods as if its name were free: what is to take the place of a job is known to be
-    /// taken before that job goes. Returns warnings.
+    /// Lets the server judge the owner of the pods as if its name were free: what is to take the
+    /// place of a job is known to be taken before that job goes. Returns warnings.
     pub async fn judge_owner(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
-        let mut owner = rendered.objects.last().expect("a document has an owner").clone();
+        let mut owner = rendered
+            .objects
+            .last()
+            .expect("a document has an owner")
+            .clone();
         if let Some(meta) = owner.body["metadata"].as_object_mut() {
             let name = meta.remove("name");
             meta.extend(name.map(|name| ("generateName".to_owned(), name)));
@@ -201,19 +249,35 @@ impl Connection {
             other => other?.jobs,
         };
         // Pods that a deleted job has left, on a dead node for ever, take no name.
-        found.iter().find(|job| !job.owner_is_gone).map_or(Ok(()), |job| Err(in_the_way(job)))
+        found
+            .iter()
+            .find(|job| !job.owner_is_gone)
+            .map_or(Ok(()), |job| Err(in_the_way(job)))
     }
 
-    /// Refuses the names of others' Services that the replicas of a service on several nodes need: NAME-0, NAME-1, …. LeaderWorkerSet
-    /// would take them as its own, and the pods would not find each other.
+    /// Refuses the names of others' Services that the replicas of a service on several nodes need:
+    /// NAME-0, NAME-1, …. LeaderWorkerSet would take them as its own, and the pods would not find
+    /// each other.
     async fn names_of_replicas_are_free(&self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
-        let replicas = root.body.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(0);
+        let replicas = root
+            .body
+            .pointer("/spec/replicas")
+            .and_then(Value::as_u64)
+            .unwrap_or(0);
         for index in 0..replicas.min(MOST_REPLICAS) {
             let name = format!("{}-{index}", root.name());
-            let path = format!("/api/v1/namespaces/{}/services/{name}", root.namespace().unwrap_or_default());
-            if root.kind() == "LeaderWorkerSet" && matches!(self.find::<Value>(&path).await, Ok(Some(_))) {
-                let message = format!("service `{name}` is there, and replica {index} of `{}` needs that name", root.name());
+            let path = format!(
+                "/api/v1/namespaces/{}/services/{name}",
+                root.namespace().unwrap_or_default()
+            );
+            if root.kind() == "LeaderWorkerSet"
+                && matches!(self.find::<Value>(&path).await, Ok(Some(_)))
+            {
+                let message = format!(
+                    "service `{name}` is there, and replica {index} of `{}` needs that name",
+                    root.name()
+                );
                 return Err(Failure::conflict("AlreadyExists", message).into());
             }
         }
@@ -223,11 +287,19 @@ impl Connection {
     /// Lists the image pull secrets that do not exist; none when the user may not read secrets.
     async fn missing_secrets(&self, pod: &Object) -> Vec<String> {
         let namespace = pod.namespace().unwrap_or_default();
-        let named = pod.body.pointer("/spec/imagePullSecrets").and_then(Value::as_array).into_iter().flatten();
+        let named = pod
+            .body
+            .pointer("/spec/imagePullSecrets")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let mut missing = Vec::new();
         for name in named.filter_map(|secret| secret["name"].as_str()) {
             let collection = format!("/api/v1/namespaces/{namespace}/secrets");
-            if let Ok(None) = self.find_in::<serde::de::IgnoredAny>(&collection, name).await {
+            if let Ok(None) = self
+                .find_in::<serde::de::IgnoredAny>(&collection, name)
+                .await
+            {
                 missing.push(format!(
                     "there is no secret `{name}` in namespace `{namespace}`; private images cannot be pulled without it"
                 ));
@@ -237,18 +309,35 @@ impl Connection {
     }
 
     /// Refuses a live object of that name unless it is a leftover or a kept claim of this very job.
-    fn may_use(&self, rendered: &Rendered, object: &Object, live: &Value, warnings: &mut Vec<String>) -> Result<(), Obstacle> {
-        let label_of = |key: &str| live.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
+    fn may_use(
+        &self,
+        rendered: &Rendered,
+        object: &Object,
+        live: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Obstacle> {
+        let label_of = |key: &str| {
+            live.pointer("/metadata/labels")
+                .and_then(|labels| labels.get(key))
+                .and_then(Value::as_str)
+        };
         let ours = label_of(MANAGED_BY) == Some(MANAGED_BY_US);
         let same_job = belongs(object, live);
         if live.pointer("/metadata/deletionTimestamp").is_some() {
-            return Err(Obstacle::Terminating { label: label(object) });
+            return Err(Obstacle::Terminating {
+                label: label(object),
+            });
         }
         let root = rendered.objects.last() == Some(object);
-        let owned = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|owners| !owners.is_empty());
+        let owned = live
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array)
+            .is_some_and(|owners| !owners.is_empty());
         // Its owner is gone, or may not be seen: either way it is not ours to use.
         if same_job && owned && !root {
-            return Err(Obstacle::Terminating { label: label(object) });
+            return Err(Obstacle::Terminating {
+                label: label(object),
+            });
         }
         if root || !same_job {
             return Err(Obstacle::Exists {
@@ -259,9 +348,15 @@ impl Connection {
         }
         if object.kept {
             if let Some(difference) = differs(object, live) {
-                return Err(Obstacle::Kept { label: label(object), difference });
+                return Err(Obstacle::Kept {
+                    label: label(object),
+                    difference,
+                });
             }
-            warnings.push(format!("{} of an earlier job of this name is used again", label(object)));
+            warnings.push(format!(
+                "{} of an earlier job of this name is used again",
+                label(object)
+            ));
         }
         Ok(())
     }
@@ -286,17 +381,37 @@ impl Connection {
 /// Returns the obstacle that a job of the same name is.
 fn in_the_way(job: &Job) -> Obstacle {
     if job.deleting {
-        return Obstacle::Terminating { label: format!("{}/{}", job.kind, job.name) };
+        return Obstacle::Terminating {
+            label: format!("{}/{}", job.kind, job.name),
+        };
     }
-    Obstacle::Exists { kind: "job".to_owned(), name: job.name.clone(), ours: Some(job.name.clone()) }
+    Obstacle::Exists {
+        kind: "job".to_owned(),
+        name: job.name.clone(),
+        ours: Some(job.name.clone()),
+    }
 }
 
-/// Returns a warning when Kueue left an object of its queues as it was: its integration for this kind is off, and nothing holds the
-/// pods back. Otherwise its webhook suspends a Job, and marks the pods of everything else.
+/// Returns a warning when Kueue left an object of its queues as it was: its integration for this
+/// kind is off, and nothing holds the pods back. Otherwise its webhook suspends a Job, and marks
+/// the pods of everything else.
 fn outside_queue(object: &Object, judged: &Value) -> Option<String> {
-    let queue = object.body.pointer("/metadata/labels")?.get(KUEUE_QUEUE)?.as_str()?;
-    let labels = |template: &str| judged.pointer(template).and_then(|template| template["metadata"]["labels"].get(KUEUE_QUEUE));
-    let marked = ["/spec/template", "/spec/leaderWorkerTemplate/leaderTemplate"].into_iter().any(|path| labels(path).is_some());
+    let queue = object
+        .body
+        .pointer("/metadata/labels")?
+        .get(KUEUE_QUEUE)?
+        .as_str()?;
+    let labels = |template: &str| {
+        judged
+            .pointer(template)
+            .and_then(|template| template["metadata"]["labels"].get(KUEUE_QUEUE))
+    };
+    let marked = [
+        "/spec/template",
+        "/spec/leaderWorkerTemplate/leaderTemplate",
+    ]
+    .into_iter()
+    .any(|path| labels(path).is_some());
     if marked || judged.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
         return None;
     }
@@ -306,13 +421,17 @@ fn outside_queue(object: &Object, judged: &Value) -> Option<String> {
     ))
 }
 
-/// Returns true when the API server refuses a dry run because a webhook with side effects would take part in it.
+/// Returns true when the API server refuses a dry run because a webhook with side effects would
+/// take part in it.
 pub(crate) fn refuses_dry_runs(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoDryRun)
 }
 
 fn not_judged(object: &Object, failure: &Failure) -> String {
-    format!("the {} was not checked beforehand: {failure}", object.kind().to_lowercase())
+    format!(
+        "the {} was not checked beforehand: {failure}",
+        object.kind().to_lowercase()
+    )
 }
 
 #[derive(PartialEq, Eq)]
@@ -326,17 +445,32 @@ enum Shared {
 
 /// Returns what of a claim cannot be changed any more, where it matters.
 fn differs(wanted: &Object, live: &Value) -> Option<String> {
-    let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let text = |pointer: &str| {
+        live.pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let mode = wanted.text("/spec/accessModes/0");
     if text("/spec/accessModes/0") != mode {
-        return Some(format!("it is {} and this job asks for {mode}", text("/spec/accessModes/0")));
+        return Some(format!(
+            "it is {} and this job asks for {mode}",
+            text("/spec/accessModes/0")
+        ));
     }
     let class = wanted.text("/spec/storageClassName");
     if !class.is_empty() && text("/spec/storageClassName") != class {
-        return Some(format!("it is of storage class {} and this job asks for {class}", text("/spec/storageClassName")));
+        return Some(format!(
+            "it is of storage class {} and this job asks for {class}",
+            text("/spec/storageClassName")
+        ));
     }
     let size = "/spec/resources/requests/storage";
     let bytes = |text: &str| quantity::milli(text).unwrap_or_default();
-    (bytes(wanted.text(size)) < bytes(text(size)))
-        .then(|| format!("it has {} and this job asks for {}, and claims do not shrink", text(size), wanted.text(size)))
+    (bytes(wanted.text(size)) < bytes(text(size))).then(|| {
+        format!(
+            "it has {} and this job asks for {}, and claims do not shrink",
+            text(size),
+            wanted.text(size)
+        )
+    })
 }

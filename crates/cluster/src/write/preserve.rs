@@ -1,11 +1,11 @@
-//! What of a job stays as it is when its unchanged file is applied again: where its pods run, how they claim devices, defaults that came
-//! later, and the number of pods that others decide.
+//! What of a job stays as it is when its unchanged file is applied again: where its pods run, how
+//! they claim devices, defaults that came later, and the number of pods that others decide.
 
 use serde_json::Value;
 
 use gpuctl_core::model::contract::labels::{
-    COSCHEDULING_GROUP, DEFAULTS, GPU_TYPE, KUEUE_TOPOLOGY, REPLICAS, SHARED_MEMORY_VOLUME, SUPERVISOR_FILE, SUPERVISOR_HASH,
-    SUPERVISOR_VOLUME, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
+    COSCHEDULING_GROUP, DEFAULTS, GPU_TYPE, KUEUE_TOPOLOGY, REPLICAS, SHARED_MEMORY_VOLUME,
+    SUPERVISOR_FILE, SUPERVISOR_HASH, SUPERVISOR_VOLUME, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
 };
 use gpuctl_manifest::render::{CACHES, Object, Rendered};
 
@@ -21,9 +21,14 @@ pub(crate) struct Sameness {
     pub defaults: bool,
 }
 
-/// Returns the owner as it is to be applied, and the defaults that it is not given: what others decide about it meanwhile is left
-/// to them.
-pub(crate) fn settled(root: &Object, live: &Value, rendered: &Rendered, same: Sameness) -> (Object, Vec<&'static str>) {
+/// Returns the owner as it is to be applied, and the defaults that it is not given: what others
+/// decide about it meanwhile is left to them.
+pub(crate) fn settled(
+    root: &Object,
+    live: &Value,
+    rendered: &Rendered,
+    same: Sameness,
+) -> (Object, Vec<&'static str>) {
     let mut root = root.clone();
     let mut waiting = Vec::new();
     if same.source {
@@ -33,7 +38,9 @@ pub(crate) fn settled(root: &Object, live: &Value, rendered: &Rendered, same: Sa
                 keep_placement(body, live);
             }
             if same.defaults {
-                waiting.extend(keep_site_defaults(body, live).unwrap_or_else(|| keep_defaults(body, live)));
+                waiting.extend(
+                    keep_site_defaults(body, live).unwrap_or_else(|| keep_defaults(body, live)),
+                );
                 waiting.extend(keep_supervision(body, live));
             }
         });
@@ -44,21 +51,30 @@ pub(crate) fn settled(root: &Object, live: &Value, rendered: &Rendered, same: Sa
     (root, waiting)
 }
 
-/// Where an owner has templates of pods: one, or those of the first pods and of the others of each replica.
-const TEMPLATES: [&str; 3] =
-    ["/spec/template", "/spec/leaderWorkerTemplate/leaderTemplate", "/spec/leaderWorkerTemplate/workerTemplate"];
+/// Where an owner has templates of pods: one, or those of the first pods and of the others of each
+/// replica.
+const TEMPLATES: [&str; 3] = [
+    "/spec/template",
+    "/spec/leaderWorkerTemplate/leaderTemplate",
+    "/spec/leaderWorkerTemplate/workerTemplate",
+];
 
 /// Settles each template of an owner as if it were its only one, at `/spec/template`.
 fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Value, &Value)) {
     let original = body.clone();
     let mut settled = Vec::new();
     for path in TEMPLATES {
-        let (Some(own), Some(there)) = (original.pointer(path), live.pointer(path)) else { continue };
+        let (Some(own), Some(there)) = (original.pointer(path), live.pointer(path)) else {
+            continue;
+        };
         let (mut view, mut seen) = (original.clone(), live.clone());
         (view["spec"]["template"], seen["spec"]["template"]) = (own.clone(), there.clone());
         settle(&mut view, &seen);
         settled.push((path, view["spec"]["template"].take()));
-        if let Some(spec) = view["spec"].as_object_mut().filter(|_| path != TEMPLATES[0]) {
+        if let Some(spec) = view["spec"]
+            .as_object_mut()
+            .filter(|_| path != TEMPLATES[0])
+        {
             spec.remove("template");
         }
         *body = view;
@@ -72,17 +88,32 @@ fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Val
 
 /// Leaves the number of pods, and whether they run, to whoever decides it.
 fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
-    let Some(spec) = root.body["spec"].as_object_mut() else { return };
+    let Some(spec) = root.body["spec"].as_object_mut() else {
+        return;
+    };
     // Pausing and queues decide whether it runs.
     spec.remove("suspend");
-    if spec.contains_key("parallelism") && live.pointer("/spec/parallelism") == Some(&Value::from(0)) {
+    if spec.contains_key("parallelism")
+        && live.pointer("/spec/parallelism") == Some(&Value::from(0))
+    {
         spec.insert("parallelism".to_owned(), 0.into());
     }
-    let Some(wanted) = spec.get("replicas").cloned() else { return };
-    let live_size = live.pointer("/spec/replicas").cloned().unwrap_or(Value::Null);
-    let remembered = live.pointer("/metadata/annotations").and_then(|all| all.get(REPLICAS)).is_some();
+    let Some(wanted) = spec.get("replicas").cloned() else {
+        return;
+    };
+    let live_size = live
+        .pointer("/spec/replicas")
+        .cloned()
+        .unwrap_or(Value::Null);
+    let remembered = live
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get(REPLICAS))
+        .is_some();
     let paused = remembered && live_size == 0;
-    let scaled = rendered.objects.iter().any(|object| object.kind() == "HorizontalPodAutoscaler");
+    let scaled = rendered
+        .objects
+        .iter()
+        .any(|object| object.kind() == "HorizontalPodAutoscaler");
     if paused {
         spec.insert("replicas".to_owned(), live_size);
         root.body["metadata"]["annotations"][REPLICAS] = wanted.to_string().into();
@@ -94,12 +125,17 @@ fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     }
 }
 
-/// Where pods may run follows from the nodes that there are, and from who may see them. As long as the file says the same,
-/// that is no reason to restart anything.
+/// Where pods may run follows from the nodes that there are, and from who may see them. As long as
+/// the file says the same, that is no reason to restart anything.
 fn keep_placement(body: &mut Value, live: &Value) {
     for key in ["affinity", "tolerations"] {
         let pointer = format!("/spec/template/spec/{key}");
-        let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { continue };
+        let Some(spec) = body
+            .pointer_mut("/spec/template/spec")
+            .and_then(Value::as_object_mut)
+        else {
+            continue;
+        };
         match live.pointer(&pointer) {
             Some(value) => spec.insert(key.to_owned(), value.clone()),
             None => spec.remove(key),
@@ -119,44 +155,79 @@ fn keep_claims(body: &mut Value, live: &Value) {
     if there.is_none() && wanted.is_none() || there == wanted {
         return;
     }
-    let resources = live.pointer("/spec/template/spec/containers/0/resources").cloned();
+    let resources = live
+        .pointer("/spec/template/spec/containers/0/resources")
+        .cloned();
     let claims = there.cloned();
-    let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { return };
+    let Some(spec) = body
+        .pointer_mut("/spec/template/spec")
+        .and_then(Value::as_object_mut)
+    else {
+        return;
+    };
     match claims {
         Some(claims) => spec.insert("resourceClaims".to_owned(), claims),
         None => spec.remove("resourceClaims"),
     };
-    if let (Some(resources), Some(container)) = (resources, spec.get_mut("containers").and_then(|all| all.get_mut(0))) {
+    if let (Some(resources), Some(container)) = (
+        resources,
+        spec.get_mut("containers").and_then(|all| all.get_mut(0)),
+    ) {
         container["resources"] = resources;
     }
 }
 
-/// Keeps who schedules the pods: a cluster may serve groups that it did not serve when the job was made.
+/// Keeps who schedules the pods: a cluster may serve groups that it did not serve when the job was
+/// made.
 fn keep_gang(body: &mut Value, live: &Value) {
-    let Some(template) = body.pointer_mut("/spec/template") else { return };
-    let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    for (key, default) in [("schedulingGroup", None), ("schedulerName", Some("default-scheduler"))] {
-        match live.pointer(&format!("/spec/template/spec/{key}")).filter(|value| default.is_none() || value.as_str() != default) {
+    let Some(template) = body.pointer_mut("/spec/template") else {
+        return;
+    };
+    let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for (key, default) in [
+        ("schedulingGroup", None),
+        ("schedulerName", Some("default-scheduler")),
+    ] {
+        match live
+            .pointer(&format!("/spec/template/spec/{key}"))
+            .filter(|value| default.is_none() || value.as_str() != default)
+        {
             Some(value) => spec.insert(key.to_owned(), value.clone()),
             None => spec.remove(key),
         };
     }
-    let annotations = |body: &Value, key: &str| body.pointer("/metadata/annotations").and_then(|all| all.get(key)).cloned();
+    let annotations = |body: &Value, key: &str| {
+        body.pointer("/metadata/annotations")
+            .and_then(|all| all.get(key))
+            .cloned()
+    };
     for key in [VOLCANO_QUEUE, VOLCANO_GROUP_SIZE] {
         let there = annotations(live, key);
-        if let Some(wanted) = body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        if let Some(wanted) = body
+            .pointer_mut("/metadata/annotations")
+            .and_then(Value::as_object_mut)
+        {
             match there {
                 Some(value) => wanted.insert(key.to_owned(), value),
                 None => wanted.remove(key),
             };
         }
     }
-    let Some(template) = body.pointer_mut("/spec/template") else { return };
+    let Some(template) = body.pointer_mut("/spec/template") else {
+        return;
+    };
     keep_topology(template, live);
-    // Earlier versions did not write Volcano's queue on the pods of trainings, whose template cannot be changed.
-    let queue = live.pointer("/spec/template/metadata/annotations").and_then(|all| all.get(VOLCANO_QUEUE));
-    if let Some(annotations) =
-        template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut).filter(|_| queue.is_none())
+    // Earlier versions did not write Volcano's queue on the pods of trainings, whose template
+    // cannot be changed.
+    let queue = live
+        .pointer("/spec/template/metadata/annotations")
+        .and_then(|all| all.get(VOLCANO_QUEUE));
+    if let Some(annotations) = template
+        .pointer_mut("/metadata/annotations")
+        .and_then(Value::as_object_mut)
+        .filter(|_| queue.is_none())
     {
         annotations.remove(VOLCANO_QUEUE);
     }
@@ -164,11 +235,16 @@ fn keep_gang(body: &mut Value, live: &Value) {
 
 /// Keeps whether Kueue places the pods by its topology: not everybody may see that it can.
 fn keep_topology(template: &mut Value, live: &Value) {
-    let there = live.pointer("/spec/template/metadata/annotations").and_then(|all| all.get(KUEUE_TOPOLOGY));
+    let there = live
+        .pointer("/spec/template/metadata/annotations")
+        .and_then(|all| all.get(KUEUE_TOPOLOGY));
     match there {
         Some(key) => template["metadata"]["annotations"][KUEUE_TOPOLOGY] = key.clone(),
         None => {
-            if let Some(annotations) = template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            if let Some(annotations) = template
+                .pointer_mut("/metadata/annotations")
+                .and_then(Value::as_object_mut)
+            {
                 annotations.remove(KUEUE_TOPOLOGY);
             }
         }
@@ -177,28 +253,38 @@ fn keep_topology(template: &mut Value, live: &Value) {
 
 /// Returns what an owner says of the site's defaults that it was made with.
 pub(crate) fn site_defaults(body: &Value) -> Option<Value> {
-    body.pointer("/metadata/annotations").and_then(|all| all.get(DEFAULTS)).cloned()
+    body.pointer("/metadata/annotations")
+        .and_then(|all| all.get(DEFAULTS))
+        .cloned()
 }
 
-/// Returns false for a template of claims or a group that the job does without: how its nodes give out devices and who places its pods
-/// is kept as long as its file says the same, whatever the cluster has by now and whoever may see it.
+/// Returns false for a template of claims or a group that the job does without: how its nodes give
+/// out devices and who places its pods is kept as long as its file says the same, whatever the
+/// cluster has by now and whoever may see it.
 pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) -> bool {
     let field = match object.plural {
         "resourceclaimtemplates" => "/spec/resourceClaims",
         "podgroups" if object.api_version().starts_with("scheduling.x-k8s.io/") => {
             let labels = live.pointer("/spec/template/metadata/labels");
-            return !same_source || labels.is_some_and(|labels| labels.get(COSCHEDULING_GROUP).is_some());
+            return !same_source
+                || labels.is_some_and(|labels| labels.get(COSCHEDULING_GROUP).is_some());
         }
         "podgroups" => "/spec/schedulingGroup",
         _ if is_supervisor(object) => return !same_source || is_supervised(live),
         // The template of a Job is immutable, so a Job without a token never uses these.
-        "secrets" | "networkpolicies" => return !same_source && live["kind"] != "Job" || has_token(live),
+        "secrets" | "networkpolicies" => {
+            return !same_source && live["kind"] != "Job" || has_token(live);
+        }
         _ => return true,
     };
-    !same_source || TEMPLATES.iter().any(|path| live.pointer(&format!("{path}{field}")).is_some())
+    !same_source
+        || TEMPLATES
+            .iter()
+            .any(|path| live.pointer(&format!("{path}{field}")).is_some())
 }
 
-/// Where the site's defaults are others than those that the job was made with, its pods stay as they are. Returns what waits then.
+/// Where the site's defaults are others than those that the job was made with, its pods stay as
+/// they are. Returns what waits then.
 fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str>> {
     let (before, now) = (site_defaults(live), site_defaults(body));
     if before == now {
@@ -221,14 +307,22 @@ fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str
     Some(vec![SITE_DEFAULTS_WAIT])
 }
 
-/// Defaults that the job was made without, by an earlier version, come with the next change of its file: as long as the file says
-/// the same, nothing is restarted for them. Returns what waits.
+/// Defaults that the job was made without, by an earlier version, come with the next change of its
+/// file: as long as the file says the same, nothing is restarted for them. Returns what waits.
 fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
     let mut waiting = Vec::new();
     let live = live.pointer("/spec/template/spec").unwrap_or(&Value::Null);
-    let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { return waiting };
+    let Some(spec) = body
+        .pointer_mut("/spec/template/spec")
+        .and_then(Value::as_object_mut)
+    else {
+        return waiting;
+    };
     let named = |item: &Value, name: &str| item["name"] == name;
-    let has = |list: &Value, name: &str| list.as_array().is_some_and(|items| items.iter().any(|item| named(item, name)));
+    let has = |list: &Value, name: &str| {
+        list.as_array()
+            .is_some_and(|items| items.iter().any(|item| named(item, name)))
+    };
     if !has(&live["volumes"], SHARED_MEMORY_VOLUME) {
         let mut drop_from = |list: Option<&mut Value>| {
             if let Some(items) = list.and_then(Value::as_array_mut) {
@@ -240,19 +334,33 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
             }
         };
         drop_from(spec.get_mut("volumes"));
-        drop_from(spec.get_mut("containers").and_then(|all| all.get_mut(0)).and_then(|main| main.get_mut("volumeMounts")));
+        drop_from(
+            spec.get_mut("containers")
+                .and_then(|all| all.get_mut(0))
+                .and_then(|main| main.get_mut("volumeMounts")),
+        );
     }
     let known = live.pointer("/containers/0/env").unwrap_or(&Value::Null);
-    if let Some(variables) = spec.get_mut("containers").and_then(|all| all.pointer_mut("/0/env")).and_then(Value::as_array_mut) {
+    if let Some(variables) = spec
+        .get_mut("containers")
+        .and_then(|all| all.pointer_mut("/0/env"))
+        .and_then(Value::as_array_mut)
+    {
         let before = variables.len();
-        variables.retain(|one| !CACHES.iter().any(|(name, _)| named(one, name) && !has(known, name)));
+        variables.retain(|one| {
+            !CACHES
+                .iter()
+                .any(|(name, _)| named(one, name) && !has(known, name))
+        });
         if variables.len() < before {
             waiting.push("folders of the model cache");
         }
     }
     // Only the group is a default; whatever else stands there was asked for.
     if live["securityContext"]["fsGroup"].is_null()
-        && let Some(context) = spec.get_mut("securityContext").and_then(Value::as_object_mut)
+        && let Some(context) = spec
+            .get_mut("securityContext")
+            .and_then(Value::as_object_mut)
         && context.remove("fsGroup").is_some()
     {
         context.remove("fsGroupChangePolicy");
@@ -264,9 +372,14 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
     waiting
 }
 
-/// Returns true for the program that keeps ranks in step. Ranks of one training must run the same one: it comes and goes with its Job.
+/// Returns true for the program that keeps ranks in step. Ranks of one training must run the same
+/// one: it comes and goes with its Job.
 pub(crate) fn is_supervisor(object: &Object) -> bool {
-    object.plural == "configmaps" && object.body.pointer("/data").is_some_and(|data| data.get(SUPERVISOR_FILE).is_some())
+    object.plural == "configmaps"
+        && object
+            .body
+            .pointer("/data")
+            .is_some_and(|data| data.get(SUPERVISOR_FILE).is_some())
 }
 
 pub(crate) fn is_supervised(owner: &Value) -> bool {
@@ -279,14 +392,24 @@ pub(crate) fn has_token(owner: &Value) -> bool {
 }
 
 fn supervisor_volume(owner: &Value) -> Option<&Value> {
-    let volumes = owner.pointer("/spec/template/spec/volumes").and_then(Value::as_array)?;
-    volumes.iter().find(|volume| volume["name"] == SUPERVISOR_VOLUME)
+    let volumes = owner
+        .pointer("/spec/template/spec/volumes")
+        .and_then(Value::as_array)?;
+    volumes
+        .iter()
+        .find(|volume| volume["name"] == SUPERVISOR_VOLUME)
 }
 
 /// Preserves the hash of the program that the Job was created with, because the Job keeps that
 /// program.
 fn keep_program_hash(root: &mut Object, live: &Value) {
-    let Some(annotations) = root.body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else { return };
+    let Some(annotations) = root
+        .body
+        .pointer_mut("/metadata/annotations")
+        .and_then(Value::as_object_mut)
+    else {
+        return;
+    };
     match program_hash(live) {
         Some(hash) => annotations.insert(SUPERVISOR_HASH.to_owned(), hash.into()),
         None => annotations.remove(SUPERVISOR_HASH),
@@ -295,13 +418,19 @@ fn keep_program_hash(root: &mut Object, live: &Value) {
 
 /// The hash of the program that a Job was created with. Earlier versions did not record it.
 pub(crate) fn program_hash(owner: &Value) -> Option<&str> {
-    owner.pointer("/metadata/annotations").and_then(|all| all.get(SUPERVISOR_HASH)).and_then(Value::as_str)
+    owner
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get(SUPERVISOR_HASH))
+        .and_then(Value::as_str)
 }
 
-/// Keeps how the ranks of a training are started and what their failures count: the program and its arguments are of the version that
-/// made the job. Returns what waits.
+/// Keeps how the ranks of a training are started and what their failures count: the program and its
+/// arguments are of the version that made the job. Returns what waits.
 fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
-    let command = |body: &Value| body.pointer("/spec/template/spec/containers/0/command").cloned();
+    let command = |body: &Value| {
+        body.pointer("/spec/template/spec/containers/0/command")
+            .cloned()
+    };
     let (before, now) = (is_supervised(live), is_supervised(body));
     if !before && !now || command(body) == command(live) {
         return None;
@@ -313,8 +442,13 @@ fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
 
 /// Keeps the label with the type of GPU where it is known.
 pub(crate) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
-    let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else { return };
-    match owner.pointer(labels).and_then(|labels| labels.get(GPU_TYPE)) {
+    let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else {
+        return;
+    };
+    match owner
+        .pointer(labels)
+        .and_then(|labels| labels.get(GPU_TYPE))
+    {
         Some(value) => own.insert(GPU_TYPE.to_owned(), value.clone()),
         None => own.remove(GPU_TYPE),
     };
@@ -322,8 +456,14 @@ pub(crate) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
 
 /// Returns true when an autoscaler has taken over the number of pods.
 fn size_is_of_others(live: &Value) -> bool {
-    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
-    entries.filter(|entry| entry["manager"] != "gpuctl").any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
+    let entries = live
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    entries
+        .filter(|entry| entry["manager"] != "gpuctl")
+        .any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
 }
 
 #[cfg(test)]
@@ -346,7 +486,14 @@ mod tests {
         }));
         let waiting = keep_defaults(&mut wanted, &live);
         assert_eq!(wanted, live);
-        assert_eq!(waiting, ["a larger `/dev/shm`", "folders of the model cache", "the group of its claims"]);
+        assert_eq!(
+            waiting,
+            [
+                "a larger `/dev/shm`",
+                "folders of the model cache",
+                "the group of its claims"
+            ]
+        );
         assert_eq!(keep_defaults(&mut wanted, &live), [""; 0]);
     }
 
@@ -354,19 +501,32 @@ mod tests {
     fn a_job_stays_with_who_placed_it() {
         let job = |template: Value| json!({"spec": {"template": template}});
         let alone = job(json!({"spec": {"schedulerName": "default-scheduler"}}));
-        let grouped = job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}, "schedulerName": "default-scheduler"}}));
-        let (mut wanted, group) = (job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}}})), object("podgroups"));
+        let grouped = job(
+            json!({"spec": {"schedulingGroup": {"podGroupName": "x"}, "schedulerName": "default-scheduler"}}),
+        );
+        let (mut wanted, group) = (
+            job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}}})),
+            object("podgroups"),
+        );
         keep_gang(&mut wanted, &alone);
         assert_eq!(wanted, job(json!({"spec": {}})));
         assert!(
-            !is_still_used(&group, &alone, true) && is_still_used(&group, &alone, false) && is_still_used(&group, &grouped, true)
+            !is_still_used(&group, &alone, true)
+                && is_still_used(&group, &alone, false)
+                && is_still_used(&group, &grouped, true)
         );
         let mut wanted = job(json!({"spec": {}}));
         keep_gang(&mut wanted, &grouped);
-        assert_eq!(wanted, job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}}})));
-        let before = job(json!({"metadata": {"annotations": {"a": "b"}}, "spec": {"schedulerName": "volcano"}}));
-        let mut wanted =
-            job(json!({"metadata": {"annotations": {"a": "b", VOLCANO_QUEUE: "q"}}, "spec": {"schedulerName": "volcano"}}));
+        assert_eq!(
+            wanted,
+            job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}}}))
+        );
+        let before = job(
+            json!({"metadata": {"annotations": {"a": "b"}}, "spec": {"schedulerName": "volcano"}}),
+        );
+        let mut wanted = job(
+            json!({"metadata": {"annotations": {"a": "b", VOLCANO_QUEUE: "q"}}, "spec": {"schedulerName": "volcano"}}),
+        );
         keep_gang(&mut wanted, &before);
         assert_eq!(wanted, before);
     }
@@ -381,7 +541,10 @@ mod tests {
         let plain = job(json!(["train"]), json!([]), "old");
         let newer = job(json!(["sh", "new", "train"]), with.clone(), "new");
         let mut wanted = newer.clone();
-        assert_eq!(keep_supervision(&mut wanted, &plain), Some("ranks that restart together"));
+        assert_eq!(
+            keep_supervision(&mut wanted, &plain),
+            Some("ranks that restart together")
+        );
         assert_eq!(wanted, plain);
         let older = job(json!(["sh", "old", "train"]), with, "old");
         let mut wanted = newer.clone();
@@ -393,6 +556,11 @@ mod tests {
     }
 
     fn object(plural: &'static str) -> Object {
-        Object { body: json!({}), plural, shared: false, kept: false }
+        Object {
+            body: json!({}),
+            plural,
+            shared: false,
+            kept: false,
+        }
     }
 }

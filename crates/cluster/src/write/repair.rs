@@ -8,7 +8,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::apply::{Deletion, path_of};
-use super::companions::{belongs, is_fixed, is_only_program, is_token, label, program, told, with_content};
+use super::companions::{
+    belongs, is_fixed, is_only_program, is_token, label, program, told, with_content,
+};
 use super::preserve::{is_supervised, program_hash};
 use crate::transport::http::ApiRequest;
 use crate::{Connection, Failure};
@@ -48,14 +50,24 @@ pub(crate) enum FixedState {
 impl Connection {
     /// Reads the live object; only the metadata of a Secret.
     pub(crate) async fn live_companion(&self, object: &Object) -> Result<Option<Value>, Failure> {
-        if is_token(object) { self.find_metadata(&path_of(object)).await } else { self.live(object).await }
+        if is_token(object) {
+            self.find_metadata(&path_of(object)).await
+        } else {
+            self.live(object).await
+        }
     }
 
     /// Reads the metadata of an object; `None` if it does not exist.
     pub(crate) async fn find_metadata(&self, path: &str) -> Result<Option<Value>, Failure> {
         let (body, buffer) = (Bytes::new(), Cell::default());
-        let request =
-            ApiRequest { method: &Method::GET, path, content_type: "", body: &body, accept: METADATA_ONLY, buffer: &buffer };
+        let request = ApiRequest {
+            method: &Method::GET,
+            path,
+            content_type: "",
+            body: &body,
+            accept: METADATA_ONLY,
+            buffer: &buffer,
+        };
         match self.answer(request).await {
             Ok(answer) => answer.json(&self.server).map(Some),
             Err(failure) if failure.is_not_found() => Ok(None),
@@ -64,10 +76,16 @@ impl Connection {
     }
 
     /// Compares the live program or token of a Job with the one that the Job was created with.
-    pub(crate) async fn fixed_state(&self, object: &Object, owner: &Value) -> Result<FixedState, Failure> {
+    pub(crate) async fn fixed_state(
+        &self,
+        object: &Object,
+        owner: &Value,
+    ) -> Result<FixedState, Failure> {
         let live = self.live_companion(object).await?;
         if is_token(object) {
-            return Ok(live.map_or(FixedState::Missing, |live| state_of(owner_repair(object, live))));
+            return Ok(live.map_or(FixedState::Missing, |live| {
+                state_of(owner_repair(object, live))
+            }));
         }
         let wanted = program(&object.body).map(sha256);
         let original = program_hash(owner);
@@ -76,17 +94,30 @@ impl Connection {
             let lost = || format!("{} of this job does not exist any more", label(object));
             // A Job without a supervisor has no program yet. Its template is immutable, so the Job
             // must be replaced.
-            return Ok(if is_known || !is_supervised(owner) { FixedState::Missing } else { FixedState::Lost(lost()) });
+            return Ok(if is_known || !is_supervised(owner) {
+                FixedState::Missing
+            } else {
+                FixedState::Lost(lost())
+            });
         };
         // Earlier versions recorded no hash to compare with.
-        let Some(original) = original else { return Ok(state_of(owner_repair(object, live))) };
+        let Some(original) = original else {
+            return Ok(state_of(owner_repair(object, live)));
+        };
         if program(&live).map(sha256).as_deref() == Some(original) && is_only_program(&live) {
             return Ok(state_of(repaired(object, live, true)));
         }
         if !is_known {
-            return Ok(FixedState::Lost(format!("{} was changed after the job was created", label(object))));
+            return Ok(FixedState::Lost(format!(
+                "{} was changed after the job was created",
+                label(object)
+            )));
         }
-        let uid = live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let uid = live
+            .pointer("/metadata/uid")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         Ok(FixedState::Broken(Box::new(Repair {
             wanted: told(&object.body),
             live: told(&live),
@@ -108,7 +139,8 @@ impl Connection {
 
     /// Sets the owner reference by a patch, because applying the object would remove its content.
     pub(crate) async fn adopt_fixed(&self, object: &Object) -> Result<(), Failure> {
-        let patch = json!({"metadata": {"ownerReferences": object.body["metadata"]["ownerReferences"]}});
+        let patch =
+            json!({"metadata": {"ownerReferences": object.body["metadata"]["ownerReferences"]}});
         self.merge_patch(&path_of(object), &patch).await.map(drop)
     }
 
@@ -116,15 +148,21 @@ impl Connection {
     /// another version, one that an earlier job owns, and every token: any user may have made it.
     pub(crate) async fn reuse(&self, object: &Object, live: Value) -> Result<Value, Failure> {
         let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
-        let is_original = !is_token(object) && program(&live) == program(&object.body) && is_only_program(&live);
-        let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let is_original =
+            !is_token(object) && program(&live) == program(&object.body) && is_only_program(&live);
+        let owners = live
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array);
         let is_owned = owners.is_some_and(|owners| !owners.is_empty());
         if is_original && !is_owned {
             return Ok(live);
         }
         let uid = text("/metadata/uid").unwrap_or_default();
         // The version protects an object that another run has given to its job by now.
-        let deletion = Deletion { version: text("/metadata/resourceVersion"), ..Deletion::of(uid) };
+        let deletion = Deletion {
+            version: text("/metadata/resourceVersion"),
+            ..Deletion::of(uid)
+        };
         match self.delete(object, deletion).await {
             // The garbage collector deletes an object whose owner is gone.
             Err(failure) if failure.is_forbidden() && is_original => {
@@ -133,8 +171,9 @@ impl Connection {
             }
             Err(failure) if failure.is_forbidden() && is_token(object) => {
                 let name = label(object);
-                let message =
-                    format!("{name} is left of an earlier job, and you may not delete it to make a new token: {failure}");
+                let message = format!(
+                    "{name} is left of an earlier job, and you may not delete it to make a new token: {failure}"
+                );
                 return Err(Failure::conflict("AlreadyExists", message));
             }
             deleted => deleted?,
@@ -155,7 +194,9 @@ fn state_of(repair: Option<Box<Repair>>) -> FixedState {
 fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repair>> {
     let references = &object.body["metadata"]["ownerReferences"];
     let uid = references.pointer("/0/uid").unwrap_or(&Value::Null);
-    let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let owners = live
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
     let (mut patch, mut changes) = (json!({"metadata": {}}), Vec::new());
     // Retained volume claims have no owner.
     if !uid.is_null() && !owners.is_some_and(|all| all.iter().any(|owner| owner["uid"] == *uid)) {
@@ -178,13 +219,23 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
     patch["metadata"]["uid"] = live.pointer("/metadata/uid").cloned().unwrap_or_default();
     let live = told(&live);
     let mut wanted = live.clone();
-    for (key, value) in patch["metadata"].as_object().into_iter().flatten().filter(|(key, _)| *key != "uid") {
+    for (key, value) in patch["metadata"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| *key != "uid")
+    {
         wanted["metadata"][key] = value.clone();
     }
     if patch.get("immutable").is_some() {
         wanted["immutable"] = true.into();
     }
-    Some(Box::new(Repair { live, wanted, changes, action: RepairAction::Patch(patch) }))
+    Some(Box::new(Repair {
+        live,
+        wanted,
+        changes,
+        action: RepairAction::Patch(patch),
+    }))
 }
 
 #[cfg(test)]
@@ -193,24 +244,41 @@ mod tests {
     use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 
     fn object(plural: &'static str, body: Value) -> Object {
-        Object { body, plural, shared: false, kept: false }
+        Object {
+            body,
+            plural,
+            shared: false,
+            kept: false,
+        }
     }
 
     #[test]
     fn a_missing_owner_is_set_and_nothing_else_is_touched() {
         let labels = json!({MANAGED_BY: MANAGED_BY_US, JOB: "a"});
         let owners = json!([{"uid": "1"}]);
-        let service = object("services", json!({"metadata": {"labels": labels, "ownerReferences": owners}}));
-        let live =
-            |owners: Value| json!({"metadata": {"uid": "9", "labels": labels, "ownerReferences": owners}, "spec": {"a": 1}});
+        let service = object(
+            "services",
+            json!({"metadata": {"labels": labels, "ownerReferences": owners}}),
+        );
+        let live = |owners: Value| json!({"metadata": {"uid": "9", "labels": labels, "ownerReferences": owners}, "spec": {"a": 1}});
         assert!(owner_repair(&service, live(owners.clone())).is_none());
         for others in [json!(null), json!([]), json!([{"uid": "2"}])] {
-            let Some(repair) = owner_repair(&service, live(others)) else { panic!("nothing is repaired") };
-            let RepairAction::Patch(patch) = &repair.action else { panic!("it is deleted") };
-            assert_eq!(*patch, json!({"metadata": {"uid": "9", "ownerReferences": owners}}));
+            let Some(repair) = owner_repair(&service, live(others)) else {
+                panic!("nothing is repaired")
+            };
+            let RepairAction::Patch(patch) = &repair.action else {
+                panic!("it is deleted")
+            };
+            assert_eq!(
+                *patch,
+                json!({"metadata": {"uid": "9", "ownerReferences": owners}})
+            );
             assert_eq!(repair.wanted["spec"], json!({"a": 1}));
         }
-        let claim = object("persistentvolumeclaims", json!({"metadata": {"labels": labels}}));
+        let claim = object(
+            "persistentvolumeclaims",
+            json!({"metadata": {"labels": labels}}),
+        );
         assert!(owner_repair(&claim, live(json!(null))).is_none());
     }
 }

@@ -59,8 +59,8 @@ impl From<Failure> for WriteStop {
 }
 
 impl Connection {
-    /// Writes the objects in order; the last owns the others. `run` marks what this run makes. What was made when it failed
-    /// is taken away again, unless it is to be kept.
+    /// Writes the objects in order; the last owns the others. `run` marks what this run makes. What
+    /// was made when it failed is taken away again, unless it is to be kept.
     pub async fn submit(
         &self,
         rendered: &Rendered,
@@ -73,23 +73,38 @@ impl Connection {
             let root = rendered.objects.last() == Some(object);
             match self.put(object, rendered, run, progress).await {
                 // The checks before the first write have already printed the warning.
-                Err(WriteStop::Failed(failure)) if is_optional(object) && tolerated(object, failure.clone()).is_ok() => {
+                Err(WriteStop::Failed(failure))
+                    if is_optional(object) && tolerated(object, failure.clone()).is_ok() =>
+                {
                     progress.borrow_mut().doubtful = None;
                     left_out.push(label(object));
                 }
                 Ok(live) if root => {
                     let warnings = self.adopt(rendered, &live, &left_out).await;
                     progress.take();
-                    return Ok(Submitted { owner: live, warnings });
+                    return Ok(Submitted {
+                        owner: live,
+                        warnings,
+                    });
                 }
                 Ok(_) => {}
                 Err(WriteStop::Taken(failure)) => {
                     progress.take();
-                    return Err(Broken { failure, object: label(object), left: Left::default(), taken: true });
+                    return Err(Broken {
+                        failure,
+                        object: label(object),
+                        left: Left::default(),
+                        taken: true,
+                    });
                 }
                 Err(WriteStop::Failed(failure)) => {
                     let left = self.take_back(run, keep_partial, progress).await;
-                    return Err(Broken { failure, object: label(object), left, taken: false });
+                    return Err(Broken {
+                        failure,
+                        object: label(object),
+                        left,
+                        taken: false,
+                    });
                 }
             }
         }
@@ -113,7 +128,11 @@ impl Connection {
         }
         match created? {
             Creation::Made(live) => {
-                let uid = live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let uid = live
+                    .pointer("/metadata/uid")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned();
                 progress.borrow_mut().made.push((object.clone(), uid));
                 Ok(live)
             }
@@ -126,7 +145,9 @@ impl Connection {
                 match (root, ours) {
                     (true, true) => Err(WriteStop::Taken(failure)),
                     // Another run may have made the job, whose companion this is then.
-                    (false, true) if is_fixed(object) && self.live_owner(rendered).await?.is_some() => {
+                    (false, true)
+                        if is_fixed(object) && self.live_owner(rendered).await?.is_some() =>
+                    {
                         Err(WriteStop::Taken(failure))
                     }
                     (false, true) if is_fixed(object) => Ok(self.reuse(object, live).await?),
@@ -138,15 +159,26 @@ impl Connection {
     }
 
     /// Removes what this run made, newest first, or keeps it; says what is there then.
-    pub async fn take_back(&self, run: &str, keep_partial: bool, progress: &RefCell<Progress>) -> Left {
+    pub async fn take_back(
+        &self,
+        run: &str,
+        keep_partial: bool,
+        progress: &RefCell<Progress>,
+    ) -> Left {
         let Progress { mut made, doubtful } = progress.take();
         let mut left = Left::default();
         if let Some((object, root)) = doubtful {
             match self.live_companion(&object).await {
                 // Another run was quicker: what was made for its job is that job's.
-                Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => return left,
+                Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => {
+                    return left;
+                }
                 Ok(Some(live)) if is_of(&live, run) => {
-                    let uid = live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+                    let uid = live
+                        .pointer("/metadata/uid")
+                        .and_then(Value::as_str)
+                        .unwrap_or_default()
+                        .to_owned();
                     made.push((object, uid));
                 }
                 Ok(_) => {}
@@ -161,11 +193,14 @@ impl Connection {
         left
     }
 
-    /// Makes the owner own the rest, so that its end, by whatever hand, leaves nothing. Kept claims stay their own. The job
-    /// is there whether it succeeds or not, so a failure is a warning.
+    /// Makes the owner own the rest, so that its end, by whatever hand, leaves nothing. Kept claims
+    /// stay their own. The job is there whether it succeeds or not, so a failure is a warning.
     async fn adopt(&self, rendered: &Rendered, owner: &Value, left_out: &[String]) -> Vec<String> {
         let mut warnings = Vec::new();
-        for object in owned(rendered, owner).into_iter().filter(|object| !left_out.contains(&label(object))) {
+        for object in owned(rendered, owner)
+            .into_iter()
+            .filter(|object| !left_out.contains(&label(object)))
+        {
             let adopted = match is_fixed(&object) {
                 true => self.adopt_fixed(&object).await,
                 false => self.apply(&object, false).await.map(drop),
@@ -181,13 +216,21 @@ impl Connection {
 
 /// Returns what a job's owner owns, as it is written then.
 pub(crate) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
-    let text = |pointer: &str| owner.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let text = |pointer: &str| {
+        owner
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let reference = json!([{
         "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
         "uid": text("/metadata/uid"), "blockOwnerDeletion": false,
     }]);
     let root = rendered.objects.last();
-    let others = rendered.objects.iter().filter(|object| !object.shared && !object.kept && Some(*object) != root);
+    let others = rendered
+        .objects
+        .iter()
+        .filter(|object| !object.shared && !object.kept && Some(*object) != root);
     let owned = |object: &Object| {
         let mut object = object.clone();
         object.body["metadata"]["ownerReferences"] = reference.clone();

@@ -1,4 +1,5 @@
-//! Every failure as one value: kind, name, message, causes and hints. The kind alone decides the exit code.
+//! Every failure as one value: kind, name, message, causes and hints. The kind alone decides the
+//! exit code.
 
 mod name;
 mod problem;
@@ -69,7 +70,9 @@ impl ErrorKind {
             Self::Specification => "the specification file is invalid",
             Self::NotFound => "what was asked for does not exist",
             Self::Access => "forbidden or not authenticated",
-            Self::Unreachable => "the cluster or Prometheus cannot be reached, or a bundle does not hold the answer",
+            Self::Unreachable => {
+                "the cluster or Prometheus cannot be reached, or a bundle does not hold the answer"
+            }
             Self::Timeout => "timed out while waiting",
             Self::Interrupted => "interrupted",
         }
@@ -92,7 +95,14 @@ pub struct Error {
 impl Error {
     pub fn new(name: ErrorName, message: impl fmt::Display) -> Self {
         let message = shortened(message.to_string(), ERROR_PART);
-        Self { kind: name.kind(), name, message, causes: Vec::new(), hints: Vec::new(), problems: None }
+        Self {
+            kind: name.kind(),
+            name,
+            message,
+            causes: Vec::new(),
+            hints: Vec::new(),
+            problems: None,
+        }
     }
 
     pub fn usage(message: impl fmt::Display) -> Self {
@@ -135,14 +145,20 @@ impl Error {
     /// Makes the error for fields of a file that exceed what is allowed here.
     pub fn over_limits(problems: Problems) -> Self {
         let name = ErrorName::LimitExceeded;
-        Self { kind: name.kind(), name, ..Self::from(problems) }
+        Self {
+            kind: name.kind(),
+            name,
+            ..Self::from(problems)
+        }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        self.causes.iter().try_for_each(|cause| write!(f, ": {cause}"))
+        self.causes
+            .iter()
+            .try_for_each(|cause| write!(f, ": {cause}"))
     }
 }
 
@@ -151,6 +167,9 @@ impl std::error::Error for Error {}
 impl From<Problems> for Error {
     fn from(problems: Problems) -> Self {
         let message = problems.to_string();
-        Self { problems: Some(Box::new(problems)), ..Self::new(ErrorName::InvalidSpecification, message) }
+        Self {
+            problems: Some(Box::new(problems)),
+            ..Self::new(ErrorName::InvalidSpecification, message)
+        }
     }
 }

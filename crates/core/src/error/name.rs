@@ -1,4 +1,5 @@
-//! The names of errors, as programs read them in `error` of the JSON. Each has one kind, and so one exit code.
+//! The names of errors, as programs read them in `error` of the JSON. Each has one kind, and so one
+//! exit code.
 
 use std::fmt;
 
@@ -95,7 +96,8 @@ pub enum ErrorName {
     UnreadableObject,
     Timeout,
     Interrupted,
-    /// A reason in the words of the API server, of a pod or of a specification, which are not ours to list.
+    /// A reason in the words of the API server, of a pod or of a specification, which are not ours
+    /// to list.
     Reported {
         kind: ErrorKind,
         reason: String,
@@ -103,7 +105,8 @@ pub enum ErrorName {
 }
 
 impl ErrorName {
-    /// Returns the kind of failure. Every name has one, so a new name cannot go without an exit code.
+    /// Returns the kind of failure. Every name has one, so a new name cannot go without an exit
+    /// code.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::AlreadyExists
@@ -155,9 +158,11 @@ impl ErrorName {
             | Self::NamespaceConflict
             | Self::ProtectedLabel
             | Self::Usage => ErrorKind::Usage,
-            Self::DuplicateName | Self::FileTooLarge | Self::InvalidSpecification | Self::NameTooLong | Self::NotConvertible => {
-                ErrorKind::Specification
-            }
+            Self::DuplicateName
+            | Self::FileTooLarge
+            | Self::InvalidSpecification
+            | Self::NameTooLong
+            | Self::NotConvertible => ErrorKind::Specification,
             Self::AmbiguousName
             | Self::ContainerNotFound
             | Self::FieldNotFound
@@ -196,7 +201,10 @@ impl ErrorName {
 
     /// Returns the name for a reason that somebody else reported.
     pub fn reported(kind: ErrorKind, reason: &str) -> Self {
-        Self::Reported { kind, reason: reason.to_owned() }
+        Self::Reported {
+            kind,
+            reason: reason.to_owned(),
+        }
     }
 }
 

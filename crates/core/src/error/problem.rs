@@ -40,7 +40,13 @@ pub struct Problem {
 impl Problem {
     /// Makes an error; `note` says what to change.
     pub fn error(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
-        Self { at, severity: Severity::Error, message: message.into(), note: note.into(), id: "form" }
+        Self {
+            at,
+            severity: Severity::Error,
+            message: message.into(),
+            note: note.into(),
+            id: "form",
+        }
     }
 
     /// Returns the same, found by this check.
@@ -51,7 +57,13 @@ impl Problem {
 
     /// Makes a warning; `note` says what to change.
     pub fn warning(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
-        Self { at, severity: Severity::Warning, message: message.into(), note: note.into(), id: "form" }
+        Self {
+            at,
+            severity: Severity::Warning,
+            message: message.into(),
+            note: note.into(),
+            id: "form",
+        }
     }
 }
 
@@ -69,7 +81,9 @@ pub struct Problems {
 impl Problems {
     /// Whether one of the problems refuses the file.
     pub fn are_fatal(&self) -> bool {
-        self.list.iter().any(|problem| problem.severity == Severity::Error)
+        self.list
+            .iter()
+            .any(|problem| problem.severity == Severity::Error)
     }
 
     /// Returns the source line of a problem.
@@ -80,7 +94,16 @@ impl Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.list.iter().filter(|problem| problem.severity == Severity::Error).count();
-        write!(f, "{} has {count} problem{}", self.file, if count == 1 { "" } else { "s" })
+        let count = self
+            .list
+            .iter()
+            .filter(|problem| problem.severity == Severity::Error)
+            .count();
+        write!(
+            f,
+            "{} has {count} problem{}",
+            self.file,
+            if count == 1 { "" } else { "s" }
+        )
     }
 }

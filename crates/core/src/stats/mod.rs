@@ -1,4 +1,5 @@
-//! What follows from samples and logs: arithmetic, patterns, and the PromQL whose answers are read here.
+//! What follows from samples and logs: arithmetic, patterns, and the PromQL whose answers are read
+//! here.
 
 pub mod exporters;
 pub mod history;

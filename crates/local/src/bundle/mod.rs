@@ -1,5 +1,6 @@
-//! A bundle: what the cluster and Prometheus answered within minutes, in one file, so that reading commands answer from it elsewhere.
-//! Knows neither connections nor commands: others ask it, and it tells which questions it could not answer.
+//! A bundle: what the cluster and Prometheus answered within minutes, in one file, so that reading
+//! commands answer from it elsewhere. Knows neither connections nor commands: others ask it, and it
+//! tells which questions it could not answer.
 
 mod read;
 mod redact;
@@ -49,14 +50,17 @@ pub struct Bundle {
     /// Labels that narrow its queries to this cluster, with their values.
     #[serde(default)]
     pub matchers: Vec<(String, String)>,
-    /// A label with the values of several clusters, where it was not known which of them is this one.
+    /// A label with the values of several clusters, where it was not known which of them is this
+    /// one.
     #[serde(default)]
     pub unclear: Option<(String, Vec<String>)>,
     /// Collections, by their path without parameters.
     lists: BTreeMap<String, Kept>,
-    /// Single answers. Questions that commands missed are answered later, while clients hold the bundle.
+    /// Single answers. Questions that commands missed are answered later, while clients hold the
+    /// bundle.
     answers: Mutex<BTreeMap<Question, Kept>>,
-    /// True while it is made: a query that it misses is answered by no series, so that one run of a command tells most of its queries.
+    /// True while it is made: a query that it misses is answered by no series, so that one run of a
+    /// command tells most of its queries.
     #[serde(skip)]
     is_being_made: AtomicBool,
     /// Questions that it could not answer.
@@ -100,7 +104,9 @@ impl TryFrom<String> for Question {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let (word, rest) = text.split_once(' ').ok_or("a question has a verb and a path")?;
+        let (word, rest) = text
+            .split_once(' ')
+            .ok_or("a question has a verb and a path")?;
         let path = rest.to_owned();
         match word {
             "GET" => Ok(Self::Get(path)),
@@ -155,7 +161,10 @@ impl Bundle {
         // Of nodes it tells when their labels were written; of others it is only long.
         if !path.ends_with("/nodes") {
             let items = kept.body.get_mut("items").and_then(Value::as_array_mut);
-            let metadata = items.into_iter().flatten().filter_map(|item| item.get_mut("metadata")?.as_object_mut());
+            let metadata = items
+                .into_iter()
+                .flatten()
+                .filter_map(|item| item.get_mut("metadata")?.as_object_mut());
             metadata.for_each(|metadata| drop(metadata.shift_remove("managedFields")));
         }
         redact::redact(&mut kept.body);
@@ -169,12 +178,18 @@ impl Bundle {
             redact::hide_files(&mut kept.body);
         }
         redact::redact(&mut kept.body);
-        self.answers.lock().expect(NEVER_POISONED).insert(question, kept);
+        self.answers
+            .lock()
+            .expect(NEVER_POISONED)
+            .insert(question, kept);
     }
 
     /// Returns the objects of a collection that was kept.
     pub fn items(&self, path: &str) -> &[Value] {
-        self.lists.get(path).and_then(|kept| kept.body["items"].as_array()).map_or(&[], Vec::as_slice)
+        self.lists
+            .get(path)
+            .and_then(|kept| kept.body["items"].as_array())
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Returns the pods of all namespaces, or of the own one where only that may be read.
@@ -185,12 +200,19 @@ impl Bundle {
     /// Returns the objects of a kind in all namespaces, or in the own one.
     pub fn of_namespaces(&self, api: &str, plural: &str) -> Vec<&Value> {
         let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
-        self.items(&format!("{api}/{plural}")).iter().chain(self.items(&own)).collect()
+        self.items(&format!("{api}/{plural}"))
+            .iter()
+            .chain(self.items(&own))
+            .collect()
     }
 
     /// Returns a single answer.
     pub fn answer(&self, question: &Question) -> Option<Kept> {
-        self.answers.lock().expect(NEVER_POISONED).get(question).cloned()
+        self.answers
+            .lock()
+            .expect(NEVER_POISONED)
+            .get(question)
+            .cloned()
     }
 
     /// Returns the questions that it could not answer since the last call.
@@ -201,10 +223,12 @@ impl Bundle {
     fn miss(&self, question: Question) -> NotInBundle {
         let what = match &question {
             Question::Get(path) | Question::Log(path) | Question::Review(path, _) => path.clone(),
-            Question::Query(path) => form_urlencoded::parse(path.split_once('?').map_or("", |(_, rest)| rest).as_bytes())
-                .map(|(key, value)| format!("{key} {value}"))
-                .collect::<Vec<_>>()
-                .join(", "),
+            Question::Query(path) => {
+                form_urlencoded::parse(path.split_once('?').map_or("", |(_, rest)| rest).as_bytes())
+                    .map(|(key, value)| format!("{key} {value}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            }
         };
         self.missed.lock().expect(NEVER_POISONED).insert(question);
         NotInBundle { what }
@@ -220,8 +244,16 @@ impl Bundle {
                 if !self.is_being_made() {
                     return Err(missing);
                 }
-                let kind = if path.contains("query_range") { "matrix" } else { "vector" };
-                Ok((200, json!({"status": "success", "data": {"resultType": kind, "result": []}}).to_string()))
+                let kind = if path.contains("query_range") {
+                    "matrix"
+                } else {
+                    "vector"
+                };
+                Ok((
+                    200,
+                    json!({"status": "success", "data": {"resultType": kind, "result": []}})
+                        .to_string(),
+                ))
             }
         }
     }
@@ -238,7 +270,10 @@ impl Bundle {
     /// Writes the file, readable by its owner alone.
     pub fn write(&self, path: &Path) -> Result<(), BundleError> {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-        let told = |source: std::io::Error| FileError::Write { path: path.to_path_buf(), source };
+        let told = |source: std::io::Error| FileError::Write {
+            path: path.to_path_buf(),
+            source,
+        };
         serde_json::to_writer(&mut packed, self).map_err(|error| told(error.into()))?;
         packed.flush().map_err(told)?;
         let bytes = packed.finish().map_err(told)?;

@@ -26,11 +26,16 @@ impl Bundle {
     pub fn read(path: &Path) -> Result<Self, BundleError> {
         Self::check_size(path)?;
         let file = open(path)?;
-        let not = |cause: String| BundleError::NotBundle { file: path.display().to_string(), cause };
+        let not = |cause: String| BundleError::NotBundle {
+            file: path.display().to_string(),
+            cause,
+        };
         let Head { format } = decode(&file, PhantomData).map_err(not)?;
         match format {
             Some(FORMAT) => decode(&file, PhantomData).map_err(not),
-            Some(other) => Err(not(format!("it has format {other}, and this program reads format {FORMAT}"))),
+            Some(other) => Err(not(format!(
+                "it has format {other}, and this program reads format {FORMAT}"
+            ))),
             None => Err(not("it does not say its format".to_owned())),
         }
     }
@@ -41,7 +46,10 @@ impl Bundle {
     /// it, whatever the file contains.
     pub fn check_size(path: &Path) -> Result<(), BundleError> {
         let file = open(path)?;
-        let not = |cause: String| BundleError::NotBundle { file: path.display().to_string(), cause };
+        let not = |cause: String| BundleError::NotBundle {
+            file: path.display().to_string(),
+            cause,
+        };
         decode(&file, WithinWeight(MEMORY)).map(drop).map_err(not)
     }
 }
@@ -50,8 +58,16 @@ impl Bundle {
 /// endless.
 #[expect(clippy::disallowed_methods, reason = "a bundle is read as a stream")]
 fn open(path: &Path) -> Result<File, BundleError> {
-    let failed = |source| BundleError::File(FileError::Read { path: path.to_path_buf(), source });
-    let not = |cause: &str| BundleError::NotBundle { file: path.display().to_string(), cause: cause.to_owned() };
+    let failed = |source| {
+        BundleError::File(FileError::Read {
+            path: path.to_path_buf(),
+            source,
+        })
+    };
+    let not = |cause: &str| BundleError::NotBundle {
+        file: path.display().to_string(),
+        cause: cause.to_owned(),
+    };
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(not("it is not a regular file"));
     }
@@ -67,14 +83,22 @@ fn open(path: &Path) -> Result<File, BundleError> {
 }
 
 /// Decompresses the file from its beginning and deserializes a value.
-fn decode<T, S: for<'de> DeserializeSeed<'de, Value = T>>(mut file: &File, seed: S) -> Result<T, String> {
+fn decode<T, S: for<'de> DeserializeSeed<'de, Value = T>>(
+    mut file: &File,
+    seed: S,
+) -> Result<T, String> {
     use std::io::Seek;
     file.rewind().map_err(|error| error.to_string())?;
     // A file in /proc reports no length and can be endless.
     let packed = GzDecoder::new(BufReader::new(file.take(PACKED)));
-    let reader = BufReader::new(Limited { inner: packed, left: UNPACKED });
+    let reader = BufReader::new(Limited {
+        inner: packed,
+        left: UNPACKED,
+    });
     let mut json = serde_json::Deserializer::from_reader(reader);
-    let read = seed.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let read = seed
+        .deserialize(&mut json)
+        .and_then(|value| json.end().map(|()| value));
     read.map_err(|error| match error.classify() {
         serde_json::error::Category::Io => format!("it cannot be unpacked: {error}"),
         _ => error.to_string(),
@@ -90,8 +114,10 @@ struct Limited<R> {
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.left =
-            self.left.checked_sub(count as u64).ok_or_else(|| std::io::Error::other("its content is larger than 128 MiB"))?;
+        self.left = self
+            .left
+            .checked_sub(count as u64)
+            .ok_or_else(|| std::io::Error::other("its content is larger than 128 MiB"))?;
         Ok(count)
     }
 }

@@ -1,31 +1,48 @@
-//! Takes secrets out of what goes into a bundle: values of environment variables, what a key or a flag calls a token or a password, words
-//! that look like credentials, and copies of whole objects. Names, labels, images, addresses and events stay: without them a bundle
-//! answers nothing. What has no such form cannot be recognized.
+//! Takes secrets out of what goes into a bundle: values of environment variables, what a key or a
+//! flag calls a token or a password, words that look like credentials, and copies of whole objects.
+//! Names, labels, images, addresses and events stay: without them a bundle answers nothing. What
+//! has no such form cannot be recognized.
 
 use serde_json::{Map, Value};
 
 use gpuctl_core::model::contract::labels::{DEFAULTS, SOURCE};
-use gpuctl_core::model::secrets::{NameStrength, argument_secrets, is_secret_name, is_secret_value, scrubbed, strength_of};
+use gpuctl_core::model::secrets::{
+    NameStrength, argument_secrets, is_secret_name, is_secret_value, scrubbed, strength_of,
+};
 
 /// Placeholder for a secret in a bundle.
 pub const REDACTED: &str = "[redacted]";
 /// Annotations that repeat an object as its author wrote it, values of variables included.
-const COPIES: [&str; 3] =
-    ["kubectl.kubernetes.io/last-applied-configuration", "objectset.rio.cattle.io/applied", "banzaicloud.com/last-applied"];
+const COPIES: [&str; 3] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "objectset.rio.cattle.io/applied",
+    "banzaicloud.com/last-applied",
+];
 /// Prefix of annotation labels in kube-state-metrics.
 const METRIC_ANNOTATION: &str = "annotation_";
 /// Fields that hold environment variables although their names do not end in `env`.
-const ENVIRONMENTS: [&str; 5] = ["envs", "envvars", "runtimeenvyaml", "environmentvariables", "env_vars"];
+const ENVIRONMENTS: [&str; 5] = [
+    "envs",
+    "envvars",
+    "runtimeenvyaml",
+    "environmentvariables",
+    "env_vars",
+];
 
 /// Takes secrets out of an object, a list or an answer.
 pub fn redact(value: &mut Value) {
     match value {
         Value::String(text) => redact_text(text),
         Value::Array(items) => {
-            let words: Vec<&str> = items.iter().map(|item| item.as_str().unwrap_or_default()).collect();
+            let words: Vec<&str> = items
+                .iter()
+                .map(|item| item.as_str().unwrap_or_default())
+                .collect();
             let secrets = argument_secrets(&words);
             items.iter_mut().for_each(redact);
-            secrets.into_iter().for_each(|index| items[index] = REDACTED.into());
+            secrets
+                .into_iter()
+                .for_each(|index| items[index] = REDACTED.into());
         }
         Value::Object(fields) => redact_fields(fields),
         _ => {}
@@ -33,8 +50,12 @@ pub fn redact(value: &mut Value) {
 }
 
 fn redact_text(text: &mut String) {
-    // JSON and YAML with variables are read, because the names of variables need not announce their secrets.
-    if text.trim_start().starts_with(['{', '[']) && ["env\"", "env_vars\"", "envVars\""].iter().any(|field| text.contains(field))
+    // JSON and YAML with variables are read, because the names of variables need not announce their
+    // secrets.
+    if text.trim_start().starts_with(['{', '['])
+        && ["env\"", "env_vars\"", "envVars\""]
+            .iter()
+            .any(|field| text.contains(field))
     {
         redact_written(text, true);
     } else if text.contains("env:") && text.contains('\n') {
@@ -50,7 +71,9 @@ fn redact_fields(fields: &mut Map<String, Value>) {
         COPIES.iter().for_each(|copy| {
             annotations.shift_remove(*copy);
         });
-        annotations.iter_mut().for_each(|(key, text)| redact_annotation(key, text));
+        annotations
+            .iter_mut()
+            .for_each(|(key, text)| redact_annotation(key, text));
     }
     if let Some(Value::Object(labels)) = fields.get_mut("metric") {
         redact_series(labels);
@@ -62,7 +85,10 @@ fn redact_fields(fields: &mut Map<String, Value>) {
             }
         }
     }
-    if fields.get("name").and_then(Value::as_str).is_some_and(is_secret_name)
+    if fields
+        .get("name")
+        .and_then(Value::as_str)
+        .is_some_and(is_secret_name)
         && let Some(value @ Value::String(_)) = fields.get_mut("value")
     {
         *value = REDACTED.into();
@@ -86,20 +112,30 @@ fn redact_field(key: &str, value: &mut Value) {
     let announced = strength_of(key);
     let is_strong = announced.strength == NameStrength::Strong;
     match value {
-        Value::String(text) if key.contains(".env.") || (is_strong && is_secret_value(announced, text)) => {
+        Value::String(text)
+            if key.contains(".env.") || (is_strong && is_secret_value(announced, text)) =>
+        {
             *value = REDACTED.into();
         }
         // A number under `token` is a count of tokens.
-        Value::Number(_) if is_strong && !announced.counts_tokens && !lower.ends_with("token") => *value = REDACTED.into(),
+        Value::Number(_) if is_strong && !announced.counts_tokens && !lower.ends_with("token") => {
+            *value = REDACTED.into();
+        }
         // Names of Events can look like bootstrap tokens.
-        Value::String(text) if key == "name" && scrubbed(text).is_some_and(|clean| clean == REDACTED) && is_name(text) => {}
+        Value::String(text)
+            if key == "name"
+                && scrubbed(text).is_some_and(|clean| clean == REDACTED)
+                && is_name(text) => {}
         other => redact(other),
     }
 }
 
 /// Whether a text can be the name of an object.
 fn is_name(text: &str) -> bool {
-    text.len() == 23 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'.')
+    text.len() == 23
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'.')
 }
 
 /// Redacts the labels of a series. `secret` is the name of a Secret there.
@@ -124,7 +160,15 @@ fn redact_annotation(key: &str, value: &mut Value) {
 
 /// Converts a name to a Prometheus label: replaces everything but letters and digits by `_`.
 fn plain(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+    name.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '_'
+            }
+        })
+        .collect()
 }
 
 /// Hides the values of variables, in the formats of Kubernetes, gpuctl's files and other tools.
@@ -147,10 +191,15 @@ fn hide_variables(variables: &mut Value) {
     }
 }
 
-/// Hides one value. Where it comes from a Secret or a field, its source stays. Ray nests one environment in another.
+/// Hides one value. Where it comes from a Secret or a field, its source stays. Ray nests one
+/// environment in another.
 fn hide_variable(variable: &mut Value) {
     match variable {
-        Value::Object(fields) if ["name", "secret", "valueFrom", "value"].iter().any(|field| fields.contains_key(*field)) => {
+        Value::Object(fields)
+            if ["name", "secret", "valueFrom", "value"]
+                .iter()
+                .any(|field| fields.contains_key(*field)) =>
+        {
             if let Some(value) = fields.get_mut("value") {
                 *value = REDACTED.into();
             }
@@ -160,12 +209,14 @@ fn hide_variable(variable: &mut Value) {
     }
 }
 
-/// Redacts an object or a file that a text holds. With `is_file`, a text that cannot be read is hidden as a whole:
-/// Prometheus may have cut it off.
+/// Redacts an object or a file that a text holds. With `is_file`, a text that cannot be read is
+/// hidden as a whole: Prometheus may have cut it off.
 fn redact_written(text: &mut String, is_file: bool) {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let json = serde_json::from_str::<Value>(text).ok().filter(|_| is_json);
-    let read = json.clone().or_else(|| serde_saphyr::from_str::<Value>(text).ok());
+    let read = json
+        .clone()
+        .or_else(|| serde_saphyr::from_str::<Value>(text).ok());
     let Some(before) = read.filter(|written| written.is_object() || written.is_array()) else {
         if is_file {
             REDACTED.clone_into(text);
@@ -176,7 +227,11 @@ fn redact_written(text: &mut String, is_file: bool) {
     redact(&mut written);
     // Keep the original formatting of a text without secrets.
     if written != before {
-        let again = if json.is_some() { Some(written.to_string()) } else { serde_saphyr::to_string(&written).ok() };
+        let again = if json.is_some() {
+            Some(written.to_string())
+        } else {
+            serde_saphyr::to_string(&written).ok()
+        };
         *text = again.unwrap_or_else(|| REDACTED.to_owned());
     }
 }
@@ -222,25 +277,54 @@ mod tests {
         });
         redact(&mut pod);
         let text = pod.to_string();
-        assert!(!text.contains("CANARY") && !text.contains("0123456789"), "{text}");
-        assert_eq!(pod["event"], "MountVolume.SetUp failed for volume \"my-secret\" : secret \"hf-token\" not found");
-        let container = &pod["spec"]["containers"][0];
-        assert_eq!((&container["image"], &container["args"][3]), (&json!("registry/token:1.2"), &json!("3")));
-        assert_eq!(container["env"][1]["valueFrom"]["secretKeyRef"], json!({"name": "hf-token", "key": "token"}));
+        assert!(
+            !text.contains("CANARY") && !text.contains("0123456789"),
+            "{text}"
+        );
         assert_eq!(
-            (&pod["spec"]["imagePullSecrets"][0]["name"], &pod["spec"]["rayStartParams"]["port"]),
+            pod["event"],
+            "MountVolume.SetUp failed for volume \"my-secret\" : secret \"hf-token\" not found"
+        );
+        let container = &pod["spec"]["containers"][0];
+        assert_eq!(
+            (&container["image"], &container["args"][3]),
+            (&json!("registry/token:1.2"), &json!("3"))
+        );
+        assert_eq!(
+            container["env"][1]["valueFrom"]["secretKeyRef"],
+            json!({"name": "hf-token", "key": "token"})
+        );
+        assert_eq!(
+            (
+                &pod["spec"]["imagePullSecrets"][0]["name"],
+                &pod["spec"]["rayStartParams"]["port"]
+            ),
             (&json!("login"), &json!("1"))
         );
         let annotations = &pod["metadata"]["annotations"];
-        assert_eq!((annotations.as_object().unwrap().len(), &annotations["team"]), (3, &json!("nlp")));
-        assert!(annotations["gpuctl/source"].as_str().unwrap().contains("PASSPHRASE: \"[redacted]\""), "{text}");
-        assert!(text.contains("--epochs 3") && text.contains("@host/x"), "{text}");
+        assert_eq!(
+            (annotations.as_object().unwrap().len(), &annotations["team"]),
+            (3, &json!("nlp"))
+        );
+        assert!(
+            annotations["gpuctl/source"]
+                .as_str()
+                .unwrap()
+                .contains("PASSPHRASE: \"[redacted]\""),
+            "{text}"
+        );
+        assert!(
+            text.contains("--epochs 3") && text.contains("@host/x"),
+            "{text}"
+        );
     }
 
     /// kube-state-metrics exports annotations as labels, and Prometheus may cut them off.
     #[test]
     fn labels_of_series_are_redacted_like_annotations() {
-        let applied = json!({"spec": {"containers": [{"env": [{"name": "A", "value": "CANARY"}]}]}}).to_string();
+        let applied =
+            json!({"spec": {"containers": [{"env": [{"name": "A", "value": "CANARY"}]}]}})
+                .to_string();
         let mut answer = json!({"data": {"result": [{"value": [1, "1"], "metric": {
             "__name__": "kube_pod_annotations", "namespace": "team-a", "pod": "train-0", "secret": "hf-token",
             "annotation_kubectl_kubernetes_io_last_applied_configuration": applied,
@@ -250,14 +334,16 @@ mod tests {
         redact(&mut answer);
         assert!(!answer.to_string().contains("CANARY"), "{answer:#}");
         let result = &answer["data"]["result"][0];
-        assert_eq!((&result["metric"]["pod"], &result["metric"]["secret"]), (&json!("train-0"), &json!("hf-token")));
+        assert_eq!(
+            (&result["metric"]["pod"], &result["metric"]["secret"]),
+            (&json!("train-0"), &json!("hf-token"))
+        );
         assert_eq!(result["value"], json!([1, "1"]));
     }
 
     #[test]
     fn files_of_others_keep_their_names_only() {
-        let mut list =
-            json!({"items": [{"metadata": {"name": "m"}, "data": {"run.sh": "CANARY"}, "binaryData": {"x": "CANARY"}}]});
+        let mut list = json!({"items": [{"metadata": {"name": "m"}, "data": {"run.sh": "CANARY"}, "binaryData": {"x": "CANARY"}}]});
         hide_files(&mut list);
         assert_eq!(list["items"][0]["data"], json!({"run.sh": REDACTED}));
         assert!(!list.to_string().contains("CANARY"));

@@ -1,5 +1,6 @@
-//! Answers requests to the API server from a bundle: objects, lists with selectors and pages, discovery, logs. What the cluster refused
-//! is refused here too, and what nobody kept is missed and not made up.
+//! Answers requests to the API server from a bundle: objects, lists with selectors and pages,
+//! discovery, logs. What the cluster refused is refused here too, and what nobody kept is missed
+//! and not made up.
 
 use std::collections::BTreeMap;
 
@@ -22,15 +23,30 @@ impl Bundle {
     /// Answers one request; `path` has its parameters.
     pub fn reply(&self, method: &str, path: &str, body: &[u8]) -> Result<Reply, NotInBundle> {
         let (place, query) = path.split_once('?').unwrap_or((path, ""));
-        let parameters: BTreeMap<String, String> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let parameters: BTreeMap<String, String> = form_urlencoded::parse(query.as_bytes())
+            .into_owned()
+            .collect();
         if method == "POST" && place.ends_with("reviews") {
-            return self.exact(Question::Review(place.to_owned(), String::from_utf8_lossy(body).into_owned()));
+            return self.exact(Question::Review(
+                place.to_owned(),
+                String::from_utf8_lossy(body).into_owned(),
+            ));
         }
         if method != "GET" {
-            return Ok(status(405, "MethodNotAllowed", "a bundle cannot be changed; omit --replay to reach the cluster"));
+            return Ok(status(
+                405,
+                "MethodNotAllowed",
+                "a bundle cannot be changed; omit --replay to reach the cluster",
+            ));
         }
-        if parameters.contains_key("watch") || parameters.get("follow").is_some_and(|follow| follow == "true") {
-            return Err(NotInBundle { what: format!("{place}, which is watched: a bundle does not change") });
+        if parameters.contains_key("watch")
+            || parameters
+                .get("follow")
+                .is_some_and(|follow| follow == "true")
+        {
+            return Err(NotInBundle {
+                what: format!("{place}, which is watched: a bundle does not change"),
+            });
         }
         if place.ends_with("/log") {
             return self.log(place, &parameters);
@@ -56,7 +72,11 @@ impl Bundle {
             return Ok(object(kept, namespace.as_deref(), last));
         }
         if !self.serves(place) {
-            return Ok(status(404, "NotFound", "the server could not find the requested resource"));
+            return Ok(status(
+                404,
+                "NotFound",
+                "the server could not find the requested resource",
+            ));
         }
         self.exact(Question::Get(path.to_owned()))
     }
@@ -70,7 +90,10 @@ impl Bundle {
         if is_review && self.is_being_made() {
             // So that one run tells all reviews that it needs.
             let granted = json!({"status": {"allowed": true, "userInfo": {"username": ""}}});
-            return Ok(raw(&Kept { code: 201, body: granted }));
+            return Ok(raw(&Kept {
+                code: 201,
+                body: granted,
+            }));
         }
         Err(missing)
     }
@@ -81,41 +104,81 @@ impl Bundle {
         if parts.next() != Some("apis") {
             return true;
         }
-        let (Some(group), version) = (parts.next(), parts.next()) else { return true };
-        let Some(Kept { code: 200, body }) = self.answer(&Question::Get("/apis".to_owned())) else { return true };
+        let (Some(group), version) = (parts.next(), parts.next()) else {
+            return true;
+        };
+        let Some(Kept { code: 200, body }) = self.answer(&Question::Get("/apis".to_owned())) else {
+            return true;
+        };
         let groups = body["groups"].as_array().map_or(&[][..], Vec::as_slice);
-        let Some(found) = groups.iter().find(|one| one["name"] == group) else { return false };
+        let Some(found) = groups.iter().find(|one| one["name"] == group) else {
+            return false;
+        };
         let versions = found["versions"].as_array().map_or(&[][..], Vec::as_slice);
         let Some(version) = version else { return true };
         if !versions.iter().any(|one| one["version"] == version) {
             return false;
         }
         let rest: Vec<&str> = parts.collect();
-        let plural = if rest.first() == Some(&"namespaces") { rest.get(2) } else { rest.first() };
+        let plural = if rest.first() == Some(&"namespaces") {
+            rest.get(2)
+        } else {
+            rest.first()
+        };
         let resources = self.answer(&Question::Get(format!("/apis/{group}/{version}")));
         match (plural, resources) {
-            (Some(plural), Some(Kept { code: 200, body })) => {
-                body["resources"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == *plural))
-            }
+            (Some(plural), Some(Kept { code: 200, body })) => body["resources"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|one| one["name"] == *plural)),
             _ => true,
         }
     }
 
     /// The last lines of a container: as many as are kept, or as were asked for.
-    fn log(&self, place: &str, parameters: &BTreeMap<String, String>) -> Result<Reply, NotInBundle> {
+    fn log(
+        &self,
+        place: &str,
+        parameters: &BTreeMap<String, String>,
+    ) -> Result<Reply, NotInBundle> {
         let container = parameters.get("container").map_or("", String::as_str);
-        let previous = if parameters.contains_key("previous") { "&previous=true" } else { "" };
+        let previous = if parameters.contains_key("previous") {
+            "&previous=true"
+        } else {
+            ""
+        };
         let question = Question::Log(format!("{place}?container={container}{previous}"));
-        let Some(kept) = self.answer(&question) else { return Err(self.miss(question)) };
-        let Value::String(text) = &kept.body else { return Ok(raw(&kept)) };
-        let from = parameters.get("sinceSeconds").and_then(|seconds| seconds.parse::<i64>().ok());
+        let Some(kept) = self.answer(&question) else {
+            return Err(self.miss(question));
+        };
+        let Value::String(text) = &kept.body else {
+            return Ok(raw(&kept));
+        };
+        let from = parameters
+            .get("sinceSeconds")
+            .and_then(|seconds| seconds.parse::<i64>().ok());
         let oldest = from.map(|seconds| self.at.as_second() - seconds);
-        let written = |line: &str| line.split(' ').next().and_then(|time| time.parse::<jiff::Timestamp>().ok());
-        let is_new = |line: &&str| oldest.is_none_or(|oldest| written(line).is_some_and(|time| time.as_second() >= oldest));
+        let written = |line: &str| {
+            line.split(' ')
+                .next()
+                .and_then(|time| time.parse::<jiff::Timestamp>().ok())
+        };
+        let is_new = |line: &&str| {
+            oldest.is_none_or(|oldest| written(line).is_some_and(|time| time.as_second() >= oldest))
+        };
         let lines: Vec<&str> = text.lines().filter(is_new).collect();
-        let tail = parameters.get("tailLines").and_then(|count| count.parse().ok()).unwrap_or(lines.len());
-        let body: String = lines[lines.len().saturating_sub(tail)..].iter().map(|line| format!("{line}\n")).collect();
-        Ok(Reply { code: kept.code, media: "text/plain", body: body.into_bytes() })
+        let tail = parameters
+            .get("tailLines")
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(lines.len());
+        let body: String = lines[lines.len().saturating_sub(tail)..]
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect();
+        Ok(Reply {
+            code: kept.code,
+            media: "text/plain",
+            body: body.into_bytes(),
+        })
     }
 }
 
@@ -127,33 +190,56 @@ fn split_namespace(place: &str) -> Option<(String, String)> {
 }
 
 fn raw(kept: &Kept) -> Reply {
-    Reply { code: kept.code, media: JSON, body: kept.body.to_string().into_bytes() }
+    Reply {
+        code: kept.code,
+        media: JSON,
+        body: kept.body.to_string().into_bytes(),
+    }
 }
 
 fn status(code: u16, reason: &str, message: &str) -> Reply {
-    let body =
-        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
-    Reply { code, media: JSON, body: body.to_string().into_bytes() }
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
+    Reply {
+        code,
+        media: JSON,
+        body: body.to_string().into_bytes(),
+    }
 }
 
 fn object(kept: &Kept, namespace: Option<&str>, name: &str) -> Reply {
     let items = kept.body["items"].as_array().map_or(&[][..], Vec::as_slice);
     let is_it = |item: &&Value| {
-        item["metadata"]["name"] == name && namespace.is_none_or(|namespace| item["metadata"]["namespace"] == namespace)
+        item["metadata"]["name"] == name
+            && namespace.is_none_or(|namespace| item["metadata"]["namespace"] == namespace)
     };
-    let Some(found) = items.iter().find(is_it) else { return status(404, "NotFound", &format!("\"{name}\" not found")) };
+    let Some(found) = items.iter().find(is_it) else {
+        return status(404, "NotFound", &format!("\"{name}\" not found"));
+    };
     let mut whole = found.clone();
     whole["apiVersion"] = kept.body["apiVersion"].clone();
-    whole["kind"] = kept.body["kind"].as_str().unwrap_or_default().trim_end_matches("List").into();
-    Reply { code: 200, media: JSON, body: whole.to_string().into_bytes() }
+    whole["kind"] = kept.body["kind"]
+        .as_str()
+        .unwrap_or_default()
+        .trim_end_matches("List")
+        .into();
+    Reply {
+        code: 200,
+        media: JSON,
+        body: whole.to_string().into_bytes(),
+    }
 }
 
-/// A list with its selectors, a page of it. The token of the next page is the number of objects before it.
+/// A list with its selectors, a page of it. The token of the next page is the number of objects
+/// before it.
 fn listed(kept: &Kept, namespace: Option<&str>, parameters: &BTreeMap<String, String>) -> Reply {
     if kept.code != 200 {
         return raw(kept);
     }
-    let labels = match parameters.get("labelSelector").filter(|text| !text.is_empty()).map(|text| Selector::parse(text)) {
+    let labels = match parameters
+        .get("labelSelector")
+        .filter(|text| !text.is_empty())
+        .map(|text| Selector::parse(text))
+    {
         Some(None) => return status(400, "BadRequest", "the label selector cannot be read"),
         Some(parsed) => parsed,
         None => None,
@@ -162,38 +248,71 @@ fn listed(kept: &Kept, namespace: Option<&str>, parameters: &BTreeMap<String, St
     let items = kept.body["items"].as_array().map_or(&[][..], Vec::as_slice);
     let is_wanted = |item: &&Value| {
         namespace.is_none_or(|namespace| item["metadata"]["namespace"] == namespace)
-            && labels.as_ref().is_none_or(|labels| labels.matches(&labels_of(item)))
+            && labels
+                .as_ref()
+                .is_none_or(|labels| labels.matches(&labels_of(item)))
             && has_fields(item, fields)
     };
-    let number = |key: &str| parameters.get(key).and_then(|text| text.parse::<usize>().ok());
-    let (start, limit) = (number("continue").unwrap_or(0), number("limit").unwrap_or(usize::MAX));
-    let wanted: Vec<&Value> = items.iter().filter(is_wanted).skip(start).take(limit.saturating_add(1)).collect();
+    let number = |key: &str| {
+        parameters
+            .get(key)
+            .and_then(|text| text.parse::<usize>().ok())
+    };
+    let (start, limit) = (
+        number("continue").unwrap_or(0),
+        number("limit").unwrap_or(usize::MAX),
+    );
+    let wanted: Vec<&Value> = items
+        .iter()
+        .filter(is_wanted)
+        .skip(start)
+        .take(limit.saturating_add(1))
+        .collect();
     let more = wanted.len() > limit;
     let mut metadata = kept.body["metadata"].clone();
-    metadata["continue"] = if more { (start + limit).to_string().into() } else { "".into() };
+    metadata["continue"] = if more {
+        (start + limit).to_string().into()
+    } else {
+        "".into()
+    };
     let page = &wanted[..wanted.len().min(limit)];
     let body = json!({"kind": kept.body["kind"], "apiVersion": kept.body["apiVersion"], "metadata": metadata, "items": page});
-    Reply { code: 200, media: JSON, body: body.to_string().into_bytes() }
+    Reply {
+        code: 200,
+        media: JSON,
+        body: body.to_string().into_bytes(),
+    }
 }
 
 fn labels_of(item: &Value) -> BTreeMap<String, String> {
     let labels = item["metadata"]["labels"].as_object();
-    labels.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
 }
 
-/// Field selectors of the API server: `status.phase!=Failed,spec.nodeName=a`. A field that is absent is empty.
+/// Field selectors of the API server: `status.phase!=Failed,spec.nodeName=a`. A field that is
+/// absent is empty.
 fn has_fields(item: &Value, selector: &str) -> bool {
-    selector.split(',').filter(|rule| !rule.is_empty()).all(|rule| {
-        let (path, value, equal) = match rule.split_once("!=") {
-            Some((path, value)) => (path, value, false),
-            None => rule
-                .split_once("==")
-                .or_else(|| rule.split_once('='))
-                .map_or((rule, "", true), |(path, value)| (path, value, true)),
-        };
-        let found = item.pointer(&format!("/{}", path.replace('.', "/"))).and_then(Value::as_str).unwrap_or_default();
-        (found == value) == equal
-    })
+    selector
+        .split(',')
+        .filter(|rule| !rule.is_empty())
+        .all(|rule| {
+            let (path, value, equal) = match rule.split_once("!=") {
+                Some((path, value)) => (path, value, false),
+                None => rule
+                    .split_once("==")
+                    .or_else(|| rule.split_once('='))
+                    .map_or((rule, "", true), |(path, value)| (path, value, true)),
+            };
+            let found = item
+                .pointer(&format!("/{}", path.replace('.', "/")))
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            (found == value) == equal
+        })
 }
 
 #[cfg(test)]
@@ -201,33 +320,73 @@ mod tests {
     use super::*;
 
     fn bundle() -> Bundle {
-        let mut bundle = Bundle::new(jiff::Timestamp::UNIX_EPOCH, "lab".into(), "https://lab".into(), "team".into());
+        let mut bundle = Bundle::new(
+            jiff::Timestamp::UNIX_EPOCH,
+            "lab".into(),
+            "https://lab".into(),
+            "team".into(),
+        );
         let pod = |namespace: &str, name: &str, phase: &str, app: &str| {
             json!({"metadata": {"name": name, "namespace": namespace,
             "labels": {"app": app}}, "status": {"phase": phase}})
         };
-        let items = json!([pod("a", "one", "Running", "x"), pod("a", "two", "Failed", "x"), pod("b", "three", "Running", "y")]);
+        let items = json!([
+            pod("a", "one", "Running", "x"),
+            pod("a", "two", "Failed", "x"),
+            pod("b", "three", "Running", "y")
+        ]);
         let list = |kind: &str, items: Value| Kept {
             code: 200,
             body: json!({"kind": kind, "apiVersion": "v1", "metadata": {}, "items": items}),
         };
         bundle.keep_list("/api/v1/pods".into(), list("PodList", items));
         let refused = json!({"kind": "Status", "code": 403, "message": "no"});
-        bundle.keep_list("/api/v1/nodes".into(), Kept { code: 403, body: refused.clone() });
-        bundle.keep_list("/api/v1/events".into(), Kept { code: 403, body: refused });
-        bundle.keep_list("/api/v1/namespaces/a/events".into(), list("EventList", json!([])));
+        bundle.keep_list(
+            "/api/v1/nodes".into(),
+            Kept {
+                code: 403,
+                body: refused.clone(),
+            },
+        );
+        bundle.keep_list(
+            "/api/v1/events".into(),
+            Kept {
+                code: 403,
+                body: refused,
+            },
+        );
+        bundle.keep_list(
+            "/api/v1/namespaces/a/events".into(),
+            list("EventList", json!([])),
+        );
         let groups = json!({"groups": [{"name": "batch", "versions": [{"version": "v1"}]}]});
-        bundle.keep(Question::Get("/apis".into()), Kept { code: 200, body: groups });
+        bundle.keep(
+            Question::Get("/apis".into()),
+            Kept {
+                code: 200,
+                body: groups,
+            },
+        );
         let log = "1969-12-31T23:59:00Z old\n1969-12-31T23:59:59Z new\n";
-        bundle
-            .keep(Question::Log("/api/v1/namespaces/a/pods/one/log?container=main".into()), Kept { code: 200, body: log.into() });
+        bundle.keep(
+            Question::Log("/api/v1/namespaces/a/pods/one/log?container=main".into()),
+            Kept {
+                code: 200,
+                body: log.into(),
+            },
+        );
         bundle
     }
 
     fn names(bundle: &Bundle, path: &str) -> Vec<String> {
         let reply = bundle.reply("GET", path, b"").unwrap();
         let body: Value = serde_json::from_slice(&reply.body).unwrap();
-        body["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        body["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     #[test]
@@ -236,58 +395,123 @@ mod tests {
         assert_eq!(names(&bundle, "/api/v1/pods"), ["one", "two", "three"]);
         assert_eq!(names(&bundle, "/api/v1/namespaces/a/pods"), ["one", "two"]);
         assert_eq!(
-            names(&bundle, "/api/v1/pods?fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"),
+            names(
+                &bundle,
+                "/api/v1/pods?fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
+            ),
             ["one", "three"]
         );
-        assert_eq!(names(&bundle, "/api/v1/pods?labelSelector=app%3Dx&limit=1"), ["one"]);
-        assert_eq!(names(&bundle, "/api/v1/pods?labelSelector=app%3Dx&limit=1&continue=1"), ["two"]);
+        assert_eq!(
+            names(&bundle, "/api/v1/pods?labelSelector=app%3Dx&limit=1"),
+            ["one"]
+        );
+        assert_eq!(
+            names(
+                &bundle,
+                "/api/v1/pods?labelSelector=app%3Dx&limit=1&continue=1"
+            ),
+            ["two"]
+        );
     }
 
     #[test]
     fn objects_are_found_or_are_not_there() {
         let bundle = bundle();
-        let found: Value =
-            serde_json::from_slice(&bundle.reply("GET", "/api/v1/namespaces/b/pods/three", b"").unwrap().body).unwrap();
-        assert_eq!((found["kind"].as_str(), found["status"]["phase"].as_str()), (Some("Pod"), Some("Running")));
+        let found: Value = serde_json::from_slice(
+            &bundle
+                .reply("GET", "/api/v1/namespaces/b/pods/three", b"")
+                .unwrap()
+                .body,
+        )
+        .unwrap();
+        assert_eq!(
+            (found["kind"].as_str(), found["status"]["phase"].as_str()),
+            (Some("Pod"), Some("Running"))
+        );
         let code = |path: &str| bundle.reply("GET", path, b"").unwrap().code;
         assert_eq!(code("/api/v1/namespaces/a/pods/three"), 404);
         assert_eq!(code("/apis/kueue.x-k8s.io"), 404);
         assert_eq!(code("/api/v1/nodes"), 403);
-        assert!(bundle.reply("GET", "/api/v1/nodes/n", b"").is_err(), "who may not list may still read one");
-        assert!(bundle.reply("GET", "/api/v1/namespaces/b/events", b"").is_err(), "nobody asked there");
-        assert_eq!(code("/api/v1/namespaces/a/events"), 200, "the own namespace was read where all may not be");
+        assert!(
+            bundle.reply("GET", "/api/v1/nodes/n", b"").is_err(),
+            "who may not list may still read one"
+        );
+        assert!(
+            bundle
+                .reply("GET", "/api/v1/namespaces/b/events", b"")
+                .is_err(),
+            "nobody asked there"
+        );
+        assert_eq!(
+            code("/api/v1/namespaces/a/events"),
+            200,
+            "the own namespace was read where all may not be"
+        );
     }
 
     #[test]
     fn what_nobody_kept_is_missed_and_nothing_is_written() {
         let bundle = bundle();
-        assert!(bundle.query("api/v1/query?query=first").is_ok_and(|(_, body)| body.contains("\"result\":[]")));
+        assert!(
+            bundle
+                .query("api/v1/query?query=first")
+                .is_ok_and(|(_, body)| body.contains("\"result\":[]"))
+        );
         assert_eq!(bundle.take_missed().len(), 1);
         bundle.close();
         assert!(bundle.reply("GET", "/apis/batch/v1/jobs", b"").is_err());
         assert!(bundle.query("api/v1/query?query=up").is_err());
         assert_eq!(bundle.take_missed().len(), 2);
         assert!(bundle.reply("GET", "/api/v1/pods?watch=1", b"").is_err());
-        assert!(bundle.take_missed().is_empty(), "a watch is not fetched later");
-        assert_eq!(bundle.reply("DELETE", "/api/v1/namespaces/a/pods/one", b"").unwrap().code, 405);
+        assert!(
+            bundle.take_missed().is_empty(),
+            "a watch is not fetched later"
+        );
+        assert_eq!(
+            bundle
+                .reply("DELETE", "/api/v1/namespaces/a/pods/one", b"")
+                .unwrap()
+                .code,
+            405
+        );
     }
 
     #[test]
     fn rights_are_those_of_whoever_made_it() {
         let bundle = bundle();
         let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-        assert_eq!(bundle.reply("POST", path, b"{}").unwrap().code, 201, "noted, and granted for now");
+        assert_eq!(
+            bundle.reply("POST", path, b"{}").unwrap().code,
+            201,
+            "noted, and granted for now"
+        );
         bundle.close();
         assert!(bundle.reply("POST", path, b"{\"a\":1}").is_err());
         let denied = json!({"status": {"allowed": false}});
-        bundle.keep(Question::Review(path.into(), "{}".into()), Kept { code: 201, body: denied.clone() });
-        assert_eq!(bundle.reply("POST", path, b"{}").unwrap().body, denied.to_string().into_bytes());
+        bundle.keep(
+            Question::Review(path.into(), "{}".into()),
+            Kept {
+                code: 201,
+                body: denied.clone(),
+            },
+        );
+        assert_eq!(
+            bundle.reply("POST", path, b"{}").unwrap().body,
+            denied.to_string().into_bytes()
+        );
     }
 
     #[test]
     fn logs_have_their_last_lines() {
-        let read =
-            |more: &str| bundle().reply("GET", &format!("/api/v1/namespaces/a/pods/one/log?container=main{more}"), b"").unwrap();
+        let read = |more: &str| {
+            bundle()
+                .reply(
+                    "GET",
+                    &format!("/api/v1/namespaces/a/pods/one/log?container=main{more}"),
+                    b"",
+                )
+                .unwrap()
+        };
         assert_eq!(read("&tailLines=1").body, b"1969-12-31T23:59:59Z new\n");
         assert_eq!(read("&sinceSeconds=10").body, b"1969-12-31T23:59:59Z new\n");
         assert_eq!(read("").body.len(), 50);

@@ -1,5 +1,8 @@
 //! Packs the tar archives that `cp` sends into a container.
-#![expect(clippy::disallowed_methods, reason = "this is the edge that copies the user's files")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that copies the user's files"
+)]
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -34,23 +37,31 @@ impl Skipped {
         self.count += 1;
         if self.first.len() < Self::NAMED {
             let shown = path.to_string_lossy();
-            let cut = shown.char_indices().nth(Self::LETTERS).map_or(shown.len(), |(index, _)| index);
+            let cut = shown
+                .char_indices()
+                .nth(Self::LETTERS)
+                .map_or(shown.len(), |(index, _)| index);
             let dots = if cut < shown.len() { "…" } else { "" };
             self.first.push(format!("{}{dots}: {why}", &shown[..cut]));
         }
     }
 }
 
-/// What tar reads at once. An archive that fills its last record is read to its end without waiting for more.
+/// What tar reads at once. An archive that fills its last record is read to its end without waiting
+/// for more.
 const RECORD: u64 = 20 * 512;
 
-/// Returns true for a file, false for a folder, an error for what is neither or not there. A link stands for what it leads to.
+/// Returns true for a file, false for a folder, an error for what is neither or not there. A link
+/// stands for what it leads to.
 pub fn is_file(path: &str) -> io::Result<bool> {
     let kind = fs::metadata(path)?;
     match (kind.is_file(), kind.is_dir()) {
         (true, _) => Ok(true),
         (_, true) => Ok(false),
-        _ => Err(io::Error::new(ErrorKind::InvalidInput, "it is neither a file nor a folder")),
+        _ => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is neither a file nor a folder",
+        )),
     }
 }
 
@@ -76,7 +87,8 @@ impl<W: Write> Write for Counted<W> {
 pub fn pack(path: &Path, name: &str, sink: impl Write) -> io::Result<Copied> {
     let mut archive = Builder::new(Counted { sink, bytes: 0 });
     let mut copied = Copied::default();
-    let packed = fs::canonicalize(path).and_then(|path| add(&mut archive, &path, Path::new(name), &mut copied));
+    let packed = fs::canonicalize(path)
+        .and_then(|path| add(&mut archive, &path, Path::new(name), &mut copied));
     if let Err(error) = packed {
         // Its end would make half an archive look whole.
         std::mem::forget(archive);
@@ -89,7 +101,12 @@ pub fn pack(path: &Path, name: &str, sink: impl Write) -> io::Result<Copied> {
     Ok(copied)
 }
 
-fn add(archive: &mut Builder<impl Write>, path: &Path, name: &Path, copied: &mut Copied) -> io::Result<()> {
+fn add(
+    archive: &mut Builder<impl Write>,
+    path: &Path,
+    name: &Path,
+    copied: &mut Copied,
+) -> io::Result<()> {
     let kind = fs::symlink_metadata(path)?;
     // Owners of this machine mean nothing in the container.
     let mut header = Header::new_gnu();
@@ -101,7 +118,14 @@ fn add(archive: &mut Builder<impl Write>, path: &Path, name: &Path, copied: &mut
         archive.append_data(&mut header, name, io::empty())?;
         let mut entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
-        return entries.iter().try_for_each(|entry| add(archive, &entry.path(), &name.join(entry.file_name()), copied));
+        return entries.iter().try_for_each(|entry| {
+            add(
+                archive,
+                &entry.path(),
+                &name.join(entry.file_name()),
+                copied,
+            )
+        });
     }
     if kind.is_symlink() {
         header.set_entry_type(EntryType::Symlink);
@@ -116,15 +140,22 @@ fn add(archive: &mut Builder<impl Write>, path: &Path, name: &Path, copied: &mut
         archive.append_data(&mut header, name, data)?;
         copied.bytes += size;
     } else {
-        copied.skipped.add(path, "it is neither a file nor a folder");
+        copied
+            .skipped
+            .add(path, "it is neither a file nor a folder");
         return Ok(());
     }
     copied.files += 1;
     Ok(())
 }
 
-/// Returns where a copy of something called `name` goes: into `path` when that is a folder, else to `path` itself.
+/// Returns where a copy of something called `name` goes: into `path` when that is a folder, else to
+/// `path` itself.
 pub fn target(path: &str, name: &str) -> PathBuf {
     let path = Path::new(path);
-    if path.is_dir() { path.join(name) } else { path.to_owned() }
+    if path.is_dir() {
+        path.join(name)
+    } else {
+        path.to_owned()
+    }
 }

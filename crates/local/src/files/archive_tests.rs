@@ -22,12 +22,19 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn stage(bytes: &[u8], name: &str, target: &Path, unique: &str) -> std::io::Result<Staged> {
-    super::unpack::stage(bytes, name, &staging_folder(target, unique), &Arc::default())
+    super::unpack::stage(
+        bytes,
+        name,
+        &staging_folder(target, unique),
+        &Arc::default(),
+    )
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -38,7 +45,11 @@ fn hostile(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
     let mut archive = Builder::new(Vec::new());
     for (path, kind, link) in entries {
         let mut header = Header::new_gnu();
-        let data: &[u8] = if *kind == EntryType::Regular { b"evil" } else { b"" };
+        let data: &[u8] = if *kind == EntryType::Regular {
+            b"evil"
+        } else {
+            b""
+        };
         header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
         header.as_gnu_mut().unwrap().linkname[..link.len()].copy_from_slice(link.as_bytes());
         header.set_entry_type(*kind);
@@ -62,15 +73,27 @@ fn a_tree_comes_back_as_it_went() {
     symlink("../../y", place.join("from/a/b/up")).unwrap();
     let mut bytes = Vec::new();
     let packed = pack(&place.join("from"), "top", &mut bytes).unwrap();
-    assert_eq!((packed.files, packed.bytes, bytes.len() % 10_240), (4, 7, 0));
-    let copied = stage(&bytes, "top", &place.join("to"), "1").unwrap().place(&place.join("to")).unwrap();
-    assert_eq!((copied.files, copied.bytes, copied.skipped.count), (4, 7, 0));
+    assert_eq!(
+        (packed.files, packed.bytes, bytes.len() % 10_240),
+        (4, 7, 0)
+    );
+    let copied = stage(&bytes, "top", &place.join("to"), "1")
+        .unwrap()
+        .place(&place.join("to"))
+        .unwrap();
+    assert_eq!(
+        (copied.files, copied.bytes, copied.skipped.count),
+        (4, 7, 0)
+    );
     assert_eq!(fs::read_to_string(place.join("to/link")).unwrap(), "one");
     assert_eq!(fs::read_to_string(place.join("to/a/b/up")).unwrap(), "two!");
     assert_ne!(fs::metadata(place.join("to/y")).unwrap().mode() & 0o100, 0);
     // A second copy overwrites the files of the first and keeps the rest.
     fs::write(place.join("to/kept"), "").unwrap();
-    stage(&bytes, "top", &place.join("to"), "2").unwrap().place(&place.join("to")).unwrap();
+    stage(&bytes, "top", &place.join("to"), "2")
+        .unwrap()
+        .place(&place.join("to"))
+        .unwrap();
     assert!(place.join("to/kept").exists());
     assert_eq!(names(&place), ["from", "to"]);
     fs::remove_dir_all(place).unwrap();
@@ -96,12 +119,27 @@ fn nothing_gets_out_of_the_folder() {
         ("top/second", EntryType::Link, "top/fine"),
     ]);
     fs::write(place.join("x"), "mine").unwrap();
-    let copied = stage(&bytes, "top", &place.join("to"), "1").unwrap().place(&place.join("to")).unwrap();
-    assert_eq!(names(&place.join("to")), ["a", "fine", "second"], "{:?}", copied.skipped);
+    let copied = stage(&bytes, "top", &place.join("to"), "1")
+        .unwrap()
+        .place(&place.join("to"))
+        .unwrap();
+    assert_eq!(
+        names(&place.join("to")),
+        ["a", "fine", "second"],
+        "{:?}",
+        copied.skipped
+    );
     assert_eq!(names(&place), ["to", "x"]);
     assert!(!Path::new("/tmp/gpuctl-absolute").exists());
-    assert_eq!(copied.files, 3, "fine, second, and the link to the top: {copied:?}");
-    assert_eq!(fs::metadata(place.join("to/fine")).unwrap().mode() & 0o7000, 0, "no bits that lend rights");
+    assert_eq!(
+        copied.files, 3,
+        "fine, second, and the link to the top: {copied:?}"
+    );
+    assert_eq!(
+        fs::metadata(place.join("to/fine")).unwrap().mode() & 0o7000,
+        0,
+        "no bits that lend rights"
+    );
     fs::remove_dir_all(place).unwrap();
 }
 
@@ -118,8 +156,16 @@ fn members_that_are_left_out_create_no_folders() {
         (&link, EntryType::Symlink, "/etc/passwd"),
         ("top/kept/y", EntryType::Link, "top/fine"),
     ]);
-    let copied = stage(&bytes, "top", &place.join("to"), "1").unwrap().place(&place.join("to")).unwrap();
-    assert_eq!(names(&place.join("to")), ["fine", "kept"], "{:?}", copied.skipped);
+    let copied = stage(&bytes, "top", &place.join("to"), "1")
+        .unwrap()
+        .place(&place.join("to"))
+        .unwrap();
+    assert_eq!(
+        names(&place.join("to")),
+        ["fine", "kept"],
+        "{:?}",
+        copied.skipped
+    );
     assert_eq!((copied.files, copied.skipped.count), (2, 4));
     fs::remove_dir_all(place).unwrap();
 }
@@ -133,7 +179,10 @@ fn only_a_whole_copy_is_put_into_place() {
     let mut bytes = Vec::new();
     pack(&place.join("x"), "x", &mut bytes).unwrap();
     for cut in [0, 600, 3000, 7000] {
-        assert!(stage(&bytes[..cut], "x", &place.join("copy"), "1").is_err(), "{cut}");
+        assert!(
+            stage(&bytes[..cut], "x", &place.join("copy"), "1").is_err(),
+            "{cut}"
+        );
     }
     // Dropping an unpacked archive removes it.
     drop(stage(&bytes, "x", &place.join("copy"), "1").unwrap());
@@ -142,10 +191,22 @@ fn only_a_whole_copy_is_put_into_place() {
     assert_eq!(error.to_string(), "it is a link to y: copy that");
     assert_eq!(names(&place), ["x"]);
     // A file does not replace a folder, and nothing replaces a device.
-    let staged = stage(&hostile(&[("x", EntryType::Regular, "")]), "x", &place.join("copy"), "1").unwrap();
+    let staged = stage(
+        &hostile(&[("x", EntryType::Regular, "")]),
+        "x",
+        &place.join("copy"),
+        "1",
+    )
+    .unwrap();
     assert!(staged.place(&place.join("x")).is_err());
     assert_eq!(
-        merge(&place.join("x/one"), Path::new("/dev/null"), &AtomicBool::new(false)).unwrap_err().kind(),
+        merge(
+            &place.join("x/one"),
+            Path::new("/dev/null"),
+            &AtomicBool::new(false)
+        )
+        .unwrap_err()
+        .kind(),
         ErrorKind::AlreadyExists
     );
     assert_eq!(names(&place), ["x"]);
@@ -155,19 +216,32 @@ fn only_a_whole_copy_is_put_into_place() {
 #[test]
 fn an_interrupted_copy_moves_nothing_more() {
     let place = folder("interrupted");
-    let bytes = hostile(&[("top/a", EntryType::Regular, ""), ("top/b", EntryType::Link, "top/a")]);
+    let bytes = hostile(&[
+        ("top/a", EntryType::Regular, ""),
+        ("top/b", EntryType::Link, "top/a"),
+    ]);
     fs::create_dir_all(place.join("to/kept")).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let staged = super::unpack::stage(bytes.as_slice(), "top", &place.join("staged"), &stop).unwrap();
+    let staged =
+        super::unpack::stage(bytes.as_slice(), "top", &place.join("staged"), &stop).unwrap();
     stop.store(true, Ordering::Relaxed);
-    assert_eq!(staged.place(&place.join("to")).unwrap_err().to_string(), "it was interrupted");
-    assert_eq!((names(&place), names(&place.join("to"))), (vec!["to".to_owned()], vec!["kept".to_owned()]));
+    assert_eq!(
+        staged.place(&place.join("to")).unwrap_err().to_string(),
+        "it was interrupted"
+    );
+    assert_eq!(
+        (names(&place), names(&place.join("to"))),
+        (vec!["to".to_owned()], vec!["kept".to_owned()])
+    );
     fs::remove_dir_all(place).unwrap();
 }
 
 #[test]
 fn a_path_is_at_or_below_its_name() {
-    assert_eq!(inside(Path::new("./a/./b"), "a"), Some(PathBuf::from("a/b")));
+    assert_eq!(
+        inside(Path::new("./a/./b"), "a"),
+        Some(PathBuf::from("a/b"))
+    );
     for bad in ["a/../b", "/a", "b/a", "../a", "ab"] {
         assert_eq!(inside(Path::new(bad), "a"), None, "{bad}");
     }
@@ -196,19 +270,31 @@ fn sparse_members_become_holes() {
     gnu.sparse[1].set_length(0);
     sparse.set_cksum();
     let bytes = [sparse.as_bytes().as_slice(), &[7; 1], &[0; 511 + 1024]].concat();
-    stage(&bytes, "top", &place.join("to"), "1").unwrap().place(&place.join("to")).unwrap();
+    stage(&bytes, "top", &place.join("to"), "1")
+        .unwrap()
+        .place(&place.join("to"))
+        .unwrap();
     let data = fs::metadata(place.join("to")).unwrap();
     assert_eq!(data.len(), 1 << 40);
     assert!(data.blocks() < 1000, "{} blocks", data.blocks());
     // Segments that overlap, lie outside the file, or do not match the size of the data.
-    for (offset, length, whole) in [(1 << 40, 1, 1 << 40), (0, 2, 1 << 40), (u64::MAX >> 1, 1, 1 << 40)] {
+    for (offset, length, whole) in [
+        (1 << 40, 1, 1 << 40),
+        (0, 2, 1 << 40),
+        (u64::MAX >> 1, 1, 1 << 40),
+    ] {
         let gnu = sparse.as_gnu_mut().unwrap();
         gnu.set_real_size(whole);
         gnu.sparse[0].set_offset(offset);
         gnu.sparse[0].set_length(length);
         sparse.set_cksum();
         let bytes = [sparse.as_bytes().as_slice(), &[0; 512 + 1024]].concat();
-        assert_eq!(stage(&bytes, "top", &place.join("x"), "1").unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(
+            stage(&bytes, "top", &place.join("x"), "1")
+                .unwrap_err()
+                .kind(),
+            ErrorKind::InvalidData
+        );
     }
     assert_eq!(names(&place), ["to"]);
     fs::remove_dir_all(place).unwrap();
@@ -218,14 +304,23 @@ fn sparse_members_become_holes() {
 fn extension_headers_are_bounded_in_any_order() {
     let place = folder("extensions");
     let block = |kind: u8, size: u64| header("x", EntryType::new(kind), size).as_bytes().to_vec();
-    let fail = |bytes: &[u8]| stage(bytes, "top", &place.join("to"), "1").unwrap_err().to_string();
+    let fail = |bytes: &[u8]| {
+        stage(bytes, "top", &place.join("to"), "1")
+            .unwrap_err()
+            .to_string()
+    };
     for kind in *b"LKxg" {
         for size in [(1 << 20) + 1, 6 << 30, u64::MAX >> 1, u64::MAX] {
-            assert!(fail(&block(kind, size)).contains("longer than 1 MiB"), "{kind} {size}");
+            assert!(
+                fail(&block(kind, size)).contains("longer than 1 MiB"),
+                "{kind} {size}"
+            );
         }
     }
     // Many small ones in succession.
-    let many: Vec<u8> = (0..3000).flat_map(|index| [block(b"LKxg"[index % 4], 512), vec![0; 512]].concat()).collect();
+    let many: Vec<u8> = (0..3000)
+        .flat_map(|index| [block(b"LKxg"[index % 4], 512), vec![0; 512]].concat())
+        .collect();
     assert!(fail(&many).contains("longer than 1 MiB"));
     let segments = {
         let mut first = header("top", EntryType::GNUSparse, 0);
@@ -245,8 +340,18 @@ fn extension_headers_are_bounded_in_any_order() {
     odd.as_gnu_mut().unwrap().size = *b"99999999999\0";
     odd.set_cksum();
     assert!(fail(odd.as_bytes()).contains("malformed"));
-    for records in ["99 path=top\n", "path=top\n", "11 size=-1\n\n", "4294967295 path=x\n"] {
-        let bytes = [block(b'x', 512), records.as_bytes().to_vec(), vec![0; 512 - records.len()]].concat();
+    for records in [
+        "99 path=top\n",
+        "path=top\n",
+        "11 size=-1\n\n",
+        "4294967295 path=x\n",
+    ] {
+        let bytes = [
+            block(b'x', 512),
+            records.as_bytes().to_vec(),
+            vec![0; 512 - records.len()],
+        ]
+        .concat();
         assert!(fail(&bytes).contains("malformed"), "{records}");
     }
     assert!(names(&place).is_empty());
@@ -258,14 +363,19 @@ fn an_archive_without_end_stops() {
     let place = folder("endless");
     let fail = |member: &[u8]| {
         let source = Repeated { member, at: 0 };
-        super::unpack::stage(source, "top", &place.join("staged"), &Arc::default()).unwrap_err().to_string()
+        super::unpack::stage(source, "top", &place.join("staged"), &Arc::default())
+            .unwrap_err()
+            .to_string()
     };
     let useless = "50000 members that cannot be copied";
     assert!(fail(header("top/", EntryType::Directory, 0).as_bytes()).contains(useless));
     assert!(fail(header("../x", EntryType::Regular, 0).as_bytes()).contains(useless));
     assert!(fail(header("top/x", EntryType::Fifo, 0).as_bytes()).contains(useless));
     assert!(fail(header("top", EntryType::Regular, u64::MAX >> 2).as_bytes()).contains("MiB free"));
-    assert!(fail(header("../x", EntryType::Regular, u64::MAX >> 2).as_bytes()).contains("more than 1 GiB"));
+    assert!(
+        fail(header("../x", EntryType::Regular, u64::MAX >> 2).as_bytes())
+            .contains("more than 1 GiB")
+    );
     assert!(fail(&[0; 512]).contains("nothing of it arrived"));
     assert!(names(&place).is_empty());
     fs::remove_dir_all(place).unwrap();
@@ -289,9 +399,15 @@ impl std::io::Read for Repeated<'_> {
 fn what_is_left_out_is_counted() {
     let place = folder("left-out");
     let long = format!("../{}", "x".repeat(60));
-    let mut bytes: Vec<u8> = (0..50).flat_map(|_| header(&long, EntryType::Regular, 0).as_bytes().to_vec()).collect();
+    let mut bytes: Vec<u8> = (0..50)
+        .flat_map(|_| header(&long, EntryType::Regular, 0).as_bytes().to_vec())
+        .collect();
     // PAX describes holes in three formats.
-    for key in ["GNU.sparse.map=0,1", "GNU.sparse.numblocks=1", "GNU.sparse.major=1"] {
+    for key in [
+        "GNU.sparse.map=0,1",
+        "GNU.sparse.numblocks=1",
+        "GNU.sparse.major=1",
+    ] {
         let record = format!("{} {key}\n", key.len() + 4);
         bytes.extend(header("x", EntryType::XHeader, record.len() as u64).as_bytes());
         bytes.extend(record.as_bytes());
@@ -300,8 +416,18 @@ fn what_is_left_out_is_counted() {
     }
     bytes.extend(header("top/d/", EntryType::Directory, 0).as_bytes());
     bytes.resize(bytes.len() + 1024, 0);
-    let copied = stage(&bytes, "top", &place.join("to"), "1").unwrap().place(&place.join("to")).unwrap();
-    assert_eq!((copied.files, copied.skipped.count, copied.skipped.first.len()), (0, 53, 20));
+    let copied = stage(&bytes, "top", &place.join("to"), "1")
+        .unwrap()
+        .place(&place.join("to"))
+        .unwrap();
+    assert_eq!(
+        (
+            copied.files,
+            copied.skipped.count,
+            copied.skipped.first.len()
+        ),
+        (0, 53, 20)
+    );
     assert_eq!(names(&place.join("to")), ["d"]);
     fs::remove_dir_all(place).unwrap();
 }

@@ -50,12 +50,25 @@ struct Ends<'a> {
 /// Selects the links, as (path, target), whose target is the member `name` of `folder` or below it.
 /// None of them may exist yet, so that `folder` holds no link. Refuses a link whose own folder is
 /// missing, or whose path another member has.
-pub(super) fn lead_inside(links: &[(PathBuf, PathBuf)], folder: &Path, name: &str, stop: &AtomicBool) -> io::Result<Vec<bool>> {
-    let mut ends = Ends { folder, name, places: HashMap::new(), known: Vec::new(), bytes: 0 };
+pub(super) fn lead_inside(
+    links: &[(PathBuf, PathBuf)],
+    folder: &Path,
+    name: &str,
+    stop: &AtomicBool,
+) -> io::Result<Vec<bool>> {
+    let mut ends = Ends {
+        folder,
+        name,
+        places: HashMap::new(),
+        known: Vec::new(),
+        bytes: 0,
+    };
     for (index, (path, target)) in links.iter().enumerate() {
         let place = folder.join(path);
-        let has_place = place.parent().is_some_and(Path::is_dir) && fs::symlink_metadata(&place).is_err();
-        let is_new = has_place && target.is_relative() && !ends.places.contains_key(path.as_os_str());
+        let has_place =
+            place.parent().is_some_and(Path::is_dir) && fs::symlink_metadata(&place).is_err();
+        let is_new =
+            has_place && target.is_relative() && !ends.places.contains_key(path.as_os_str());
         ends.known.push((!is_new).then_some(None));
         if is_new {
             ends.places.insert(path.as_os_str(), index);
@@ -67,7 +80,14 @@ pub(super) fn lead_inside(links: &[(PathBuf, PathBuf)], folder: &Path, name: &st
             continue;
         }
         let at = path.parent().unwrap_or(Path::new("")).to_owned();
-        let mut ready = vec![Walk { link, at, next: None, is_folder: true, rest: target.components(), hops: 0 }];
+        let mut ready = vec![Walk {
+            link,
+            at,
+            next: None,
+            is_folder: true,
+            rest: target.components(),
+            hops: 0,
+        }];
         while let Some(mut walk) = ready.pop() {
             goes_on(stop)?;
             match ends.end_of(&mut walk) {
@@ -80,7 +100,11 @@ pub(super) fn lead_inside(links: &[(PathBuf, PathBuf)], folder: &Path, name: &st
             }
         }
     }
-    Ok(ends.known.iter().map(|end| matches!(end, Some(Some(_)))).collect())
+    Ok(ends
+        .known
+        .iter()
+        .map(|end| matches!(end, Some(Some(_))))
+        .collect())
 }
 
 impl Ends<'_> {
@@ -88,7 +112,9 @@ impl Ends<'_> {
     fn end_of(&self, walk: &mut Walk<'_>) -> Result<Option<End>, usize> {
         loop {
             if let Some(next) = walk.next {
-                let Some(end) = &self.known[next] else { return Err(next) };
+                let Some(end) = &self.known[next] else {
+                    return Err(next);
+                };
                 let Some(end) = end else { return Ok(None) };
                 walk.hops += end.hops + 1;
                 walk.at.clone_from(&end.at);
@@ -98,11 +124,15 @@ impl Ends<'_> {
                 None => break,
                 Some(Component::CurDir) => {}
                 // A missing folder may be a link in the folder that the copy is merged into.
-                Some(Component::ParentDir) if walk.at != Path::new(self.name) && self.is_folder(walk) => {
+                Some(Component::ParentDir)
+                    if walk.at != Path::new(self.name) && self.is_folder(walk) =>
+                {
                     walk.at.pop();
                     walk.is_folder = true;
                 }
-                Some(Component::Normal(part)) if walk.at.as_os_str().len() + part.len() < LONGEST_PATH => {
+                Some(Component::Normal(part))
+                    if walk.at.as_os_str().len() + part.len() < LONGEST_PATH =>
+                {
                     walk.at.push(part);
                     walk.is_folder = false;
                     walk.next = self.places.get(walk.at.as_os_str()).copied();
@@ -114,8 +144,12 @@ impl Ends<'_> {
                 Some(_) => return Ok(None),
             }
         }
-        let exists = walk.hops < MOST_HOPS && fs::symlink_metadata(self.folder.join(&walk.at)).is_ok();
-        Ok(exists.then(|| End { at: std::mem::take(&mut walk.at), hops: walk.hops }))
+        let exists =
+            walk.hops < MOST_HOPS && fs::symlink_metadata(self.folder.join(&walk.at)).is_ok();
+        Ok(exists.then(|| End {
+            at: std::mem::take(&mut walk.at),
+            hops: walk.hops,
+        }))
     }
 
     fn is_folder(&self, walk: &Walk<'_>) -> bool {
@@ -133,7 +167,8 @@ mod tests {
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("gpuctl-links-{}-{name}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("gpuctl-links-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         platform_folder(&folder.join("top/a/b"));
         fs::File::create(folder.join("top/file")).unwrap();
@@ -145,7 +180,10 @@ mod tests {
     }
 
     fn led(folder: &Path, links: &[(&str, &str)]) -> Vec<bool> {
-        let links: Vec<(PathBuf, PathBuf)> = links.iter().map(|(path, target)| (path.into(), target.into())).collect();
+        let links: Vec<(PathBuf, PathBuf)> = links
+            .iter()
+            .map(|(path, target)| (path.into(), target.into()))
+            .collect();
         lead_inside(&links, folder, "top", &AtomicBool::new(false)).unwrap()
     }
 
@@ -169,7 +207,11 @@ mod tests {
             ("top/file", "a", false),
             ("top/a", "file", false),
         ] {
-            assert_eq!(led(&folder, &[(path, target)]), [kept], "{path} -> {target}");
+            assert_eq!(
+                led(&folder, &[(path, target)]),
+                [kept],
+                "{path} -> {target}"
+            );
         }
         fs::remove_dir_all(folder).unwrap();
     }
@@ -178,16 +220,47 @@ mod tests {
     fn links_lead_through_links_in_any_order() {
         let folder = folder("chains");
         // Through a linked folder, and out of the copy by a link that lies deeper than its text.
-        assert_eq!(led(&folder, &[("top/x", "y/b/../../file"), ("top/y", "a")]), [true, true]);
-        assert_eq!(led(&folder, &[("top/p", "a/b/y/../file"), ("top/a/b/y", "../..")]), [false, true]);
+        assert_eq!(
+            led(&folder, &[("top/x", "y/b/../../file"), ("top/y", "a")]),
+            [true, true]
+        );
+        assert_eq!(
+            led(
+                &folder,
+                &[("top/p", "a/b/y/../file"), ("top/a/b/y", "../..")]
+            ),
+            [false, true]
+        );
         // A folder that is a link has no members.
-        assert_eq!(led(&folder, &[("top/y", "a"), ("top/y/x", "../file")]), [true, false]);
+        assert_eq!(
+            led(&folder, &[("top/y", "a"), ("top/y/x", "../file")]),
+            [true, false]
+        );
         // The first of two with the same name, and none in a circle.
-        assert_eq!(led(&folder, &[("top/x", "file"), ("top/x", "a")]), [true, false]);
-        assert_eq!(led(&folder, &[("top/x", "y"), ("top/y", "z"), ("top/z", "x"), ("top/w", "z")]), [false; 4]);
+        assert_eq!(
+            led(&folder, &[("top/x", "file"), ("top/x", "a")]),
+            [true, false]
+        );
+        assert_eq!(
+            led(
+                &folder,
+                &[
+                    ("top/x", "y"),
+                    ("top/y", "z"),
+                    ("top/z", "x"),
+                    ("top/w", "z")
+                ]
+            ),
+            [false; 4]
+        );
         // Linux follows 40 links.
-        let chain: Vec<(String, String)> = (0..50).map(|index| (format!("top/{}", index + 1), index.to_string())).collect();
-        let mut chain: Vec<(&str, &str)> = chain.iter().map(|(path, target)| (path.as_str(), target.as_str())).collect();
+        let chain: Vec<(String, String)> = (0..50)
+            .map(|index| (format!("top/{}", index + 1), index.to_string()))
+            .collect();
+        let mut chain: Vec<(&str, &str)> = chain
+            .iter()
+            .map(|(path, target)| (path.as_str(), target.as_str()))
+            .collect();
         chain[0].1 = "file";
         let kept = |kept: &[bool]| kept.iter().filter(|kept| **kept).count();
         assert_eq!(kept(&led(&folder, &chain)), 40);
@@ -204,8 +277,15 @@ mod tests {
         let links: Vec<(PathBuf, PathBuf)> = (0..100_000_u32)
             .rev()
             .map(|index| {
-                let target = if index % 40 == 0 { "file".to_owned() } else { (index - 1).to_string() };
-                (PathBuf::from(format!("top/{index}")), PathBuf::from(format!("{there_and_back}{target}")))
+                let target = if index % 40 == 0 {
+                    "file".to_owned()
+                } else {
+                    (index - 1).to_string()
+                };
+                (
+                    PathBuf::from(format!("top/{index}")),
+                    PathBuf::from(format!("{there_and_back}{target}")),
+                )
             })
             .collect();
         let kept = lead_inside(&links, &folder, "top", &AtomicBool::new(false)).unwrap();
@@ -215,7 +295,9 @@ mod tests {
         platform_folder(&folder.join(&deep));
         let deep = PathBuf::from(deep).strip_prefix("top").unwrap().to_owned();
         let mut links = vec![(PathBuf::from("top/0"), deep)];
-        links.extend((1..30_000).map(|index| (PathBuf::from(format!("top/{index}")), PathBuf::from("0"))));
+        links.extend(
+            (1..30_000).map(|index| (PathBuf::from(format!("top/{index}")), PathBuf::from("0"))),
+        );
         let kept = lead_inside(&links, &folder, "top", &AtomicBool::new(false)).unwrap();
         let count = kept.iter().filter(|kept| **kept).count();
         assert!((10_000..30_000).contains(&count), "{count}");

@@ -1,7 +1,8 @@
 //! Reads the members of a tar archive that a hostile container may have written.
 //!
-//! The reader of the `tar` crate loads extension headers of any size into memory and turns holes into zeros. This one bounds
-//! extension headers, lists of segments, and the data of skipped members.
+//! The reader of the `tar` crate loads extension headers of any size into memory and turns holes
+//! into zeros. This one bounds extension headers, lists of segments, and the data of skipped
+//! members.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
@@ -27,7 +28,8 @@ pub(super) struct Member {
     pub mode: u32,
     /// Bytes of data in the archive.
     pub size: u64,
-    /// Segments of data as (offset, length) and the size of the whole file, for old GNU sparse members.
+    /// Segments of data as (offset, length) and the size of the whole file, for old GNU sparse
+    /// members.
     pub sparse: Option<(Vec<(u64, u64)>, u64)>,
     /// Whether PAX records describe holes, in one of the three formats that are not supported.
     pub has_pax_holes: bool,
@@ -54,7 +56,12 @@ struct Extensions {
 
 impl<R: Read> Members<R> {
     pub(super) fn new(source: R) -> Self {
-        Self { source, data: 0, padding: 0, unwanted: 0 }
+        Self {
+            source,
+            data: 0,
+            padding: 0,
+            unwanted: 0,
+        }
     }
 
     /// Reads the next member; `None` at the end of the archive.
@@ -75,8 +82,12 @@ impl<R: Read> Members<R> {
             }
             let size = header.entry_size().map_err(malformed)?;
             match header.entry_type() {
-                EntryType::GNULongName => extensions.path = Some(self.extension(size, &mut extensions.bytes)?),
-                EntryType::GNULongLink => extensions.link = Some(self.extension(size, &mut extensions.bytes)?),
+                EntryType::GNULongName => {
+                    extensions.path = Some(self.extension(size, &mut extensions.bytes)?);
+                }
+                EntryType::GNULongLink => {
+                    extensions.link = Some(self.extension(size, &mut extensions.bytes)?);
+                }
                 EntryType::XHeader => {
                     let records = self.extension(size, &mut extensions.bytes)?;
                     extensions.add(&records)?;
@@ -102,8 +113,12 @@ impl<R: Read> Members<R> {
 
     fn member(&mut self, header: &Header, size: u64, extensions: Extensions) -> io::Result<Member> {
         let size = extensions.size.unwrap_or(size);
-        let path = extensions.path.unwrap_or_else(|| header.path_bytes().into_owned());
-        let link = extensions.link.or_else(|| header.link_name_bytes().map(std::borrow::Cow::into_owned));
+        let path = extensions
+            .path
+            .unwrap_or_else(|| header.path_bytes().into_owned());
+        let link = extensions
+            .link
+            .or_else(|| header.link_name_bytes().map(std::borrow::Cow::into_owned));
         let sparse = match header.entry_type() {
             EntryType::GNUSparse => Some(self.segments(header, size, extensions.bytes)?),
             _ => None,
@@ -121,15 +136,28 @@ impl<R: Read> Members<R> {
     }
 
     /// Reads where the data of an old GNU sparse member belongs.
-    fn segments(&mut self, header: &Header, size: u64, mut extensions: u64) -> io::Result<(Vec<(u64, u64)>, u64)> {
-        let gnu = header.as_gnu().ok_or_else(|| invalid("a sparse member of it has no GNU header"))?;
+    fn segments(
+        &mut self,
+        header: &Header,
+        size: u64,
+        mut extensions: u64,
+    ) -> io::Result<(Vec<(u64, u64)>, u64)> {
+        let gnu = header
+            .as_gnu()
+            .ok_or_else(|| invalid("a sparse member of it has no GNU header"))?;
         let whole = gnu.real_size().map_err(malformed)?;
         let (mut segments, mut end, mut sum) = (Vec::new(), 0_u64, 0_u64);
         let mut add = |blocks: &[GnuSparseHeader]| {
             for block in blocks.iter().filter(|block| !block.is_empty()) {
-                let (offset, length) = (block.offset().map_err(malformed)?, block.length().map_err(malformed)?);
-                let after = offset.checked_add(length).filter(|after| offset >= end && *after <= whole);
-                end = after.ok_or_else(|| invalid("the segments of a sparse member are out of order"))?;
+                let (offset, length) = (
+                    block.offset().map_err(malformed)?,
+                    block.length().map_err(malformed)?,
+                );
+                let after = offset
+                    .checked_add(length)
+                    .filter(|after| offset >= end && *after <= whole);
+                end = after
+                    .ok_or_else(|| invalid("the segments of a sparse member are out of order"))?;
                 // Lengths between ascending offsets cannot overflow.
                 sum += length;
                 segments.push((offset, length));
@@ -141,7 +169,9 @@ impl<R: Read> Members<R> {
         while more {
             extensions += BLOCK;
             if extensions > MOST_EXTENSIONS {
-                return Err(invalid("the list of segments of a sparse member is longer than 1 MiB"));
+                return Err(invalid(
+                    "the list of segments of a sparse member is longer than 1 MiB",
+                ));
             }
             let mut further = GnuExtSparseHeader::new();
             self.source.read_exact(further.as_mut_bytes())?;
@@ -150,12 +180,16 @@ impl<R: Read> Members<R> {
         }
         match sum == size {
             true => Ok((segments, whole)),
-            false => Err(invalid("the segments of a sparse member have another size than its data")),
+            false => Err(invalid(
+                "the segments of a sparse member have another size than its data",
+            )),
         }
     }
 
     fn start(&mut self, size: u64) -> io::Result<()> {
-        let padded = size.checked_next_multiple_of(BLOCK).ok_or_else(|| invalid("a member of it is too large"))?;
+        let padded = size
+            .checked_next_multiple_of(BLOCK)
+            .ok_or_else(|| invalid("a member of it is too large"))?;
         (self.data, self.padding) = (size, padded - size);
         Ok(())
     }
@@ -168,7 +202,11 @@ impl<R: Read> Members<R> {
         let rest = self.data + self.padding;
         (self.data, self.padding) = (0, 0);
         let read = io::copy(&mut self.source.by_ref().take(rest), &mut io::sink())?;
-        if read < rest { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+        if read < rest {
+            Err(ErrorKind::UnexpectedEof.into())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -189,23 +227,37 @@ impl<R: Read> Read for Members<R> {
 }
 
 impl Extensions {
-    /// Adds PAX records: `LENGTH KEY=VALUE` and a line feed, where the length counts the whole record.
+    /// Adds PAX records: `LENGTH KEY=VALUE` and a line feed, where the length counts the whole
+    /// record.
     fn add(&mut self, mut records: &[u8]) -> io::Result<()> {
         let wrong = || invalid("a PAX header of it is malformed");
         while !records.is_empty() && records[0] != 0 {
-            let blank = records.iter().take(20).position(|byte| *byte == b' ').ok_or_else(wrong)?;
-            let length = std::str::from_utf8(&records[..blank]).ok().and_then(|text| text.parse::<usize>().ok());
-            let length = length.filter(|length| *length > blank + 1 && *length <= records.len()).ok_or_else(wrong)?;
+            let blank = records
+                .iter()
+                .take(20)
+                .position(|byte| *byte == b' ')
+                .ok_or_else(wrong)?;
+            let length = std::str::from_utf8(&records[..blank])
+                .ok()
+                .and_then(|text| text.parse::<usize>().ok());
+            let length = length
+                .filter(|length| *length > blank + 1 && *length <= records.len())
+                .ok_or_else(wrong)?;
             let (record, rest) = records.split_at(length);
             records = rest;
             let record = record[blank + 1..].strip_suffix(b"\n").ok_or_else(wrong)?;
-            let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
+            let equals = record
+                .iter()
+                .position(|byte| *byte == b'=')
+                .ok_or_else(wrong)?;
             let (key, value) = (&record[..equals], &record[equals + 1..]);
             match key {
                 b"path" => self.path = Some(value.to_vec()),
                 b"linkpath" => self.link = Some(value.to_vec()),
                 b"size" => {
-                    let size = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                    let size = std::str::from_utf8(value)
+                        .ok()
+                        .and_then(|text| text.parse().ok());
                     self.size = Some(size.ok_or_else(wrong)?);
                 }
                 _ => self.has_pax_holes |= key.starts_with(b"GNU.sparse."),
@@ -218,7 +270,12 @@ impl Extensions {
 fn checksum(header: &Header) -> u32 {
     let bytes = header.as_bytes();
     // The checksum treats its own field as eight blanks.
-    bytes[..148].iter().chain(&bytes[156..]).map(|byte| u32::from(*byte)).sum::<u32>() + 8 * u32::from(b' ')
+    bytes[..148]
+        .iter()
+        .chain(&bytes[156..])
+        .map(|byte| u32::from(*byte))
+        .sum::<u32>()
+        + 8 * u32::from(b' ')
 }
 
 fn until_nul(bytes: &[u8]) -> &[u8] {
@@ -226,7 +283,10 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
 }
 
 fn invalid(why: &str) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("the archive from the container is not valid: {why}"))
+    io::Error::new(
+        ErrorKind::InvalidData,
+        format!("the archive from the container is not valid: {why}"),
+    )
 }
 
 /// Replaces an error of the library, because it quotes bytes of the archive.

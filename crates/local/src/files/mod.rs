@@ -47,7 +47,12 @@ const LARGEST: u64 = 16 << 20;
 
 /// Reads a file of at most 16 MiB, or a pipe.
 pub fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
-    open(path).and_then(whole).map_err(|source| FileError::Read { path: path.to_path_buf(), source })
+    open(path)
+        .and_then(whole)
+        .map_err(|source| FileError::Read {
+            path: path.to_path_buf(),
+            source,
+        })
 }
 
 /// Reads a file of text of at most 16 MiB, or a pipe.
@@ -55,7 +60,10 @@ pub fn text_of(path: &Path) -> Result<String, FileError> {
     text(bytes_of(path)?, path)
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads files")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that reads files"
+)]
 fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
@@ -64,13 +72,18 @@ fn whole(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > LARGEST {
-        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB")),
+        true => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "it is larger than 16 MiB",
+        )),
         false => Ok(bytes),
     }
 }
 
 fn text(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
-    String::from_utf8(bytes).map_err(|_| FileError::NotText { path: path.to_path_buf() })
+    String::from_utf8(bytes).map_err(|_| FileError::NotText {
+        path: path.to_path_buf(),
+    })
 }
 
 /// Fails after the user interrupted a copy. Its kind is not `ErrorKind::Interrupted`, after which
@@ -84,12 +97,16 @@ fn goes_on(stop: &AtomicBool) -> io::Result<()> {
 
 /// Creates a new file. Returns `Ok(false)` if the path exists, whatever it is.
 pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
-    let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
+    let write_error = |source| FileError::Write {
+        path: path.to_path_buf(),
+        source,
+    };
     if std::fs::symlink_metadata(path).is_ok() {
         return Ok(false);
     }
     let fresh = write_fresh(path, bytes, NEW_FILE, false).map_err(write_error)?;
-    // Unlike a rename, this fails when the file exists by now. Some file systems have no hard links.
+    // Unlike a rename, this fails when the file exists by now. Some file systems have no hard
+    // links.
     let linked = std::fs::hard_link(&fresh, path);
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -97,7 +114,9 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
             Ok(false)
         }
         Err(_) => put(&fresh, path).map(|()| true).map_err(write_error),
-        Ok(()) => std::fs::remove_file(&fresh).map(|()| true).map_err(write_error),
+        Ok(()) => std::fs::remove_file(&fresh)
+            .map(|()| true)
+            .map_err(write_error),
     }
 }
 
@@ -106,13 +125,20 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
 /// Writes a new file under a random name and renames it over the old one, so the user owns it.
 /// Refuses a symlink, because another user may have planted it. Only the config file may be one.
 pub fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileError> {
-    let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
+    let write_error = |source| FileError::Write {
+        path: path.to_path_buf(),
+        source,
+    };
     let target = match purpose {
         Purpose::Config => trust::follow(path).map_err(write_error)?,
         _ => path.to_path_buf(),
     };
     let existing = existing_mode(&target).map_err(write_error)?;
-    let folder_mode = if purpose == Purpose::Public { PUBLIC_FOLDER } else { PRIVATE_FOLDER };
+    let folder_mode = if purpose == Purpose::Public {
+        PUBLIC_FOLDER
+    } else {
+        PRIVATE_FOLDER
+    };
     let (mode, exactly) = match (purpose, existing) {
         (Purpose::Private, _) | (Purpose::Config, None) => (PRIVATE_FILE, true),
         (Purpose::Config, Some(mode)) => (mode & !0o022, true),
@@ -140,14 +166,18 @@ fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
     };
     let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     match (data.is_symlink(), data.is_file()) {
-        (true, _) => refused("it is a symbolic link, which is not followed; name the file that it leads to, or remove it"),
+        (true, _) => refused(
+            "it is a symbolic link, which is not followed; name the file that it leads to, or remove it",
+        ),
         (false, false) => refused("it is not a regular file"),
         (false, true) => Ok(platform::is_own(&data).then(|| platform::mode_of(&data) & 0o777)),
     }
 }
 
 fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// Writes a file under a random name in the folder of `path`.
@@ -157,9 +187,11 @@ fn write_fresh(path: &Path, bytes: &[u8], mode: u32, exactly: bool) -> io::Resul
     rand::fill(&mut random).map_err(io::Error::other)?;
     let fresh = folder_of(path).join(format!(".gpuctl-{:032x}.tmp", u128::from_ne_bytes(random)));
     let mut file = platform::create_new(&fresh, mode, exactly)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
-        let _ = std::fs::remove_file(&fresh);
-    })?;
+    file.write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .inspect_err(|_| {
+            let _ = std::fs::remove_file(&fresh);
+        })?;
     Ok(fresh)
 }
 

@@ -8,7 +8,10 @@ use crate::platform::{self, FreeSpace};
 /// Limit on the bytes written between two checks.
 const INTERVAL: u64 = 16 << 20;
 /// Largest reserve. A nearly full disk reserves a tenth of its free space.
-const RESERVE: FreeSpace = FreeSpace { bytes: 1 << 30, files: Some(10_000) };
+const RESERVE: FreeSpace = FreeSpace {
+    bytes: 1 << 30,
+    files: Some(10_000),
+};
 const SHARE: u64 = 10;
 
 /// A disk and its reserve. Platforms that cannot report free space have no limit.
@@ -22,32 +25,54 @@ pub(super) struct Space {
 impl Space {
     /// Reads the free space of the disk that holds a folder.
     pub(super) fn of(folder: &Path) -> io::Result<Self> {
-        let free = platform::free_space(folder)?.unwrap_or(FreeSpace { bytes: 0, files: None });
-        Ok(Self { folder: folder.to_owned(), reserve: reserve(free), unseen: 0 })
+        let free = platform::free_space(folder)?.unwrap_or(FreeSpace {
+            bytes: 0,
+            files: None,
+        });
+        Ok(Self {
+            folder: folder.to_owned(),
+            reserve: reserve(free),
+            unseen: 0,
+        })
     }
 
     /// Fails if a file of this size does not fit.
     pub(super) fn expect(&mut self, bytes: u64) -> io::Result<()> {
         self.unseen = 0;
-        let Some(free) = platform::free_space(&self.folder)? else { return Ok(()) };
+        let Some(free) = platform::free_space(&self.folder)? else {
+            return Ok(());
+        };
         fits(free, self.reserve, bytes)
     }
 
     /// Counts written bytes, and checks the disk every 16 MiB.
     pub(super) fn wrote(&mut self, bytes: u64) -> io::Result<()> {
         self.unseen += bytes;
-        if self.unseen < INTERVAL { Ok(()) } else { self.expect(0) }
+        if self.unseen < INTERVAL {
+            Ok(())
+        } else {
+            self.expect(0)
+        }
     }
 }
 
 fn reserve(free: FreeSpace) -> FreeSpace {
-    let files = free.files.zip(RESERVE.files).map(|(free, most)| most.min(free / SHARE));
-    FreeSpace { bytes: RESERVE.bytes.min(free.bytes / SHARE), files }
+    let files = free
+        .files
+        .zip(RESERVE.files)
+        .map(|(free, most)| most.min(free / SHARE));
+    FreeSpace {
+        bytes: RESERVE.bytes.min(free.bytes / SHARE),
+        files,
+    }
 }
 
 fn fits(free: FreeSpace, reserve: FreeSpace, bytes: u64) -> io::Result<()> {
     let full = |why: String| Err(io::Error::new(ErrorKind::StorageFull, why));
-    if bytes.checked_add(reserve.bytes).is_none_or(|needed| needed > free.bytes) {
+    if bytes
+        .checked_add(reserve.bytes)
+        .is_none_or(|needed| needed > free.bytes)
+    {
         let mebibytes = |bytes: u64| bytes >> 20;
         return full(format!(
             "the disk has {} MiB free and {} MiB are reserved; the next part needs {} MiB",
@@ -57,7 +82,9 @@ fn fits(free: FreeSpace, reserve: FreeSpace, bytes: u64) -> io::Result<()> {
         ));
     }
     match (free.files, reserve.files) {
-        (Some(free), Some(kept)) if free <= kept => full(format!("the disk has space for only {free} more files")),
+        (Some(free), Some(kept)) if free <= kept => {
+            full(format!("the disk has space for only {free} more files"))
+        }
         _ => Ok(()),
     }
 }
@@ -68,18 +95,45 @@ mod tests {
 
     #[test]
     fn a_copy_stops_before_the_disk_is_full() {
-        let disk = |bytes: u64, files: u64| FreeSpace { bytes, files: Some(files) };
+        let disk = |bytes: u64, files: u64| FreeSpace {
+            bytes,
+            files: Some(files),
+        };
         let kept = reserve(disk(100 << 30, 1_000_000));
         assert_eq!(kept, disk(1 << 30, 10_000));
         assert!(fits(disk(100 << 30, 1_000_000), kept, 98 << 30).is_ok());
         let error = fits(disk(100 << 30, 1_000_000), kept, u64::MAX).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StorageFull);
-        assert!(error.to_string().contains("has 102400 MiB free and 1024 MiB are reserved"), "{error}");
-        assert!(fits(disk(1 << 29, 1_000_000), kept, 0).is_err() && fits(disk(2 << 30, 10_000), kept, 0).is_err());
+        assert!(
+            error
+                .to_string()
+                .contains("has 102400 MiB free and 1024 MiB are reserved"),
+            "{error}"
+        );
+        assert!(
+            fits(disk(1 << 29, 1_000_000), kept, 0).is_err()
+                && fits(disk(2 << 30, 10_000), kept, 0).is_err()
+        );
         // A nearly full disk still accepts small files.
         let kept = reserve(disk(100 << 20, 100));
-        assert!(fits(disk(100 << 20, 100), kept, 89 << 20).is_ok() && fits(disk(100 << 20, 100), kept, 91 << 20).is_err());
+        assert!(
+            fits(disk(100 << 20, 100), kept, 89 << 20).is_ok()
+                && fits(disk(100 << 20, 100), kept, 91 << 20).is_err()
+        );
         // Some file systems have no fixed number of inodes.
-        assert!(fits(FreeSpace { bytes: 5, files: None }, FreeSpace { bytes: 0, files: None }, 5).is_ok());
+        assert!(
+            fits(
+                FreeSpace {
+                    bytes: 5,
+                    files: None
+                },
+                FreeSpace {
+                    bytes: 0,
+                    files: None
+                },
+                5
+            )
+            .is_ok()
+        );
     }
 }

@@ -16,7 +16,8 @@ const MOST_LINKS: usize = 40;
 pub struct Exposure {
     path: PathBuf,
     by: Others,
-    /// Whether it is neither the file, nor its folder, nor the one above. Such a folder can be shared on purpose.
+    /// Whether it is neither the file, nor its folder, nor the one above. Such a folder can be
+    /// shared on purpose.
     is_far: bool,
 }
 
@@ -25,17 +26,31 @@ impl Exposure {
     pub fn message(&self) -> String {
         let path = self.path.display();
         match self.by {
-            Others::Own if self.is_far => format!("{path} belongs to another user (move the file out of it)"),
-            Others::Own => format!("{path} belongs to another user (repair it: {})", self.repair()),
-            Others::Write => format!("other users can write to {path} (repair it: {})", self.repair()),
+            Others::Own if self.is_far => {
+                format!("{path} belongs to another user (move the file out of it)")
+            }
+            Others::Own => format!(
+                "{path} belongs to another user (repair it: {})",
+                self.repair()
+            ),
+            Others::Write => format!(
+                "other users can write to {path} (repair it: {})",
+                self.repair()
+            ),
         }
     }
 
     /// The command that repairs it.
     pub fn repair(&self) -> String {
         let text = self.path.display().to_string();
-        let is_plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+@,:".contains(letter));
-        let path = if is_plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) };
+        let is_plain = text
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "/._-+@,:".contains(letter));
+        let path = if is_plain {
+            text
+        } else {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        };
         match self.by {
             Others::Own => format!("chown \"$(id -u)\" {path}"),
             Others::Write => format!("chmod go-w {path}"),
@@ -64,10 +79,21 @@ pub fn config_text(path: &Path, is_named: bool) -> Result<String, FileError> {
         }
         let data = std::fs::metadata(path)?;
         let is_device = (is_named && platform::is_device(&data)) || platform::is_null(&data);
-        let bytes = whole(if is_piped || is_device { open(path)? } else { platform::open_regular(path)? })?;
-        Ok(if is_piped { PIPED.get_or_init(|| bytes).clone() } else { bytes })
+        let bytes = whole(if is_piped || is_device {
+            open(path)?
+        } else {
+            platform::open_regular(path)?
+        })?;
+        Ok(if is_piped {
+            PIPED.get_or_init(|| bytes).clone()
+        } else {
+            bytes
+        })
     };
-    let bytes = read().map_err(|source| FileError::Read { path: path.to_path_buf(), source })?;
+    let bytes = read().map_err(|source| FileError::Read {
+        path: path.to_path_buf(),
+        source,
+    })?;
     text(bytes, path)
 }
 
@@ -78,7 +104,9 @@ fn is_piped(path: &Path) -> io::Result<bool> {
         if is_inherited_pipe(&place) {
             return Ok(true);
         }
-        let Ok(target) = std::fs::read_link(&place) else { return Ok(false) };
+        let Ok(target) = std::fs::read_link(&place) else {
+            return Ok(false);
+        };
         place = place.parent().unwrap_or(Path::new("/")).join(target);
     }
     Ok(false)
@@ -87,16 +115,27 @@ fn is_piped(path: &Path) -> io::Result<bool> {
 /// Whether a path names a file descriptor of this process that is a pipe, as the shell passes it
 /// for `<(…)`. Only the process that started gpuctl can have created it.
 fn is_inherited_pipe(place: &Path) -> bool {
-    let Some(folder) = place.parent().and_then(|folder| std::fs::canonicalize(folder).ok()) else { return false };
-    let is_descriptor = folder == Path::new("/dev/fd") || folder == Path::new(&format!("/proc/{}/fd", std::process::id()));
+    let Some(folder) = place
+        .parent()
+        .and_then(|folder| std::fs::canonicalize(folder).ok())
+    else {
+        return false;
+    };
+    let is_descriptor = folder == Path::new("/dev/fd")
+        || folder == Path::new(&format!("/proc/{}/fd", std::process::id()));
     // Linux shows a pipe without a path as `pipe:[NUMBER]`, and a named pipe with its path.
     let has_path = std::fs::read_link(place).is_ok_and(|target| target.is_absolute());
-    is_descriptor && !has_path && std::fs::metadata(place).is_ok_and(|data| platform::is_pipe(&data))
+    is_descriptor
+        && !has_path
+        && std::fs::metadata(place).is_ok_and(|data| platform::is_pipe(&data))
 }
 
 fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
     if links > MOST_LINKS {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "too many symbolic links"));
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "too many symbolic links",
+        ));
     }
     let mut place = PathBuf::new();
     for part in path.components() {
@@ -107,7 +146,8 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
         let data = std::fs::symlink_metadata(&place)?;
         let is_far = !path.ancestors().take(3).any(|near| near == place);
         match platform::others_can(&data) {
-            // Distributions whose umask is 002 give each user a group without other members. ssh of Debian accepts those too.
+            // Distributions whose umask is 002 give each user a group without other members. ssh of
+            // Debian accepts those too.
             Some(Others::Write) if platform::has_private_group(&data) => {}
             // The kubelet gives folders of mounted ConfigMaps mode 0777, but mounts them read-only.
             Some(Others::Write) if platform::is_mounted_read_only(&place) => {}
@@ -115,11 +155,20 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
             // container without root, it belongs to a user of the host.
             Some(Others::Write) if platform::is_device(&data) => {}
             Some(Others::Own) if platform::is_null(&data) => {}
-            Some(by) => return Ok(Some(Exposure { path: place, by, is_far })),
+            Some(by) => {
+                return Ok(Some(Exposure {
+                    path: place,
+                    by,
+                    is_far,
+                }));
+            }
             None => {}
         }
         if data.is_symlink() && !is_inherited_pipe(&place) {
-            let target = place.parent().unwrap_or(Path::new("/")).join(std::fs::read_link(&place)?);
+            let target = place
+                .parent()
+                .unwrap_or(Path::new("/"))
+                .join(std::fs::read_link(&place)?);
             if let Some(exposure) = chain(&target, links + 1)? {
                 return Ok(Some(exposure));
             }
@@ -140,32 +189,46 @@ pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
             return Ok(target);
         }
         if !platform::is_own(&data) {
-            let why = format!("it is a symbolic link, and {} belongs to another user", target.display());
+            let why = format!(
+                "it is a symbolic link, and {} belongs to another user",
+                target.display()
+            );
             return Err(io::Error::new(ErrorKind::PermissionDenied, why));
         }
         if !data.is_symlink() {
             return Ok(target);
         }
-        target = target.parent().unwrap_or(Path::new("")).join(std::fs::read_link(&target)?);
+        target = target
+            .parent()
+            .unwrap_or(Path::new(""))
+            .join(std::fs::read_link(&target)?);
     }
-    Err(io::Error::new(ErrorKind::InvalidInput, "too many symbolic links"))
+    Err(io::Error::new(
+        ErrorKind::InvalidInput,
+        "too many symbolic links",
+    ))
 }
 
 /// Removes other users' write access to a folder. Returns false if that fails, for example because
 /// another user owns the folder. gpuctl then does not trust its content.
 pub fn is_closed(folder: &Path) -> bool {
-    let Ok(data) = std::fs::symlink_metadata(folder) else { return false };
+    let Ok(data) = std::fs::symlink_metadata(folder) else {
+        return false;
+    };
     if !data.is_dir() || platform::others_can(&data) == Some(Others::Own) {
         return false;
     }
     // With the sticky bit, others can still create files.
-    platform::mode_of(&data) & 0o022 == 0 || platform::is_own(&data) && platform::close_folder(folder).is_ok()
+    platform::mode_of(&data) & 0o022 == 0
+        || platform::is_own(&data) && platform::close_folder(folder).is_ok()
 }
 
 /// Restricts a folder of gpuctl that already exists to the user. An earlier version or another
 /// program may have created it with mode 0755. Leaves links and folders of other users alone.
 pub fn make_private(folder: &Path) {
-    let Ok(data) = std::fs::symlink_metadata(folder) else { return };
+    let Ok(data) = std::fs::symlink_metadata(folder) else {
+        return;
+    };
     if data.is_dir() && platform::is_own(&data) && platform::mode_of(&data) & 0o077 != 0 {
         // Some file systems have no modes. gpuctl works there as well.
         let _ = platform::close_folder(folder);
@@ -175,7 +238,10 @@ pub fn make_private(folder: &Path) {
 /// gpuctl's own folders above a file, the innermost first.
 fn own_folders(path: &Path) -> Vec<&Path> {
     let all: Vec<&Path> = path.ancestors().skip(1).collect();
-    let outermost = all.iter().position(|folder| folder.ends_with("gpuctl")).unwrap_or(0);
+    let outermost = all
+        .iter()
+        .position(|folder| folder.ends_with("gpuctl"))
+        .unwrap_or(0);
     all.into_iter().take(outermost + 1).collect()
 }
 
@@ -196,12 +262,18 @@ pub fn own_text(path: &Path) -> Result<String, FileError> {
         let mut text = String::new();
         file.read_to_string(&mut text).map(|_| text)
     };
-    read().map_err(|source| FileError::Read { path: path.to_path_buf(), source })
+    read().map_err(|source| FileError::Read {
+        path: path.to_path_buf(),
+        source,
+    })
 }
 
 /// Writes a state file of gpuctl in a folder that only the user can enter.
 pub fn write_own(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let write_error = |source| FileError::Write { path: path.to_path_buf(), source };
+    let write_error = |source| FileError::Write {
+        path: path.to_path_buf(),
+        source,
+    };
     let folders = own_folders(path);
     if let Some(inner) = folders.first() {
         platform::folders_with_mode(inner, super::PRIVATE_FOLDER).map_err(write_error)?;
@@ -209,7 +281,10 @@ pub fn write_own(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     if !folders.iter().copied().all(is_closed) {
         return Err(write_error(refused("other users can write to its folder")));
     }
-    if folders.last().is_some_and(|folder| folder.ends_with("gpuctl")) {
+    if folders
+        .last()
+        .is_some_and(|folder| folder.ends_with("gpuctl"))
+    {
         folders.into_iter().for_each(make_private);
     }
     super::replace(path, bytes, Purpose::Private)

@@ -3,7 +3,10 @@
 //! The archive is not trusted. It is unpacked into a new folder next to the target, where no link
 //! leads outside. Only a complete copy is moved into place. Every member uses an inode or counts
 //! towards a limit, so that an endless archive stops.
-#![expect(clippy::disallowed_methods, reason = "this is the edge that copies the user's files")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that copies the user's files"
+)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -27,8 +30,8 @@ const LONGEST_PATH: usize = 4096;
 /// Limit on links, which stay in memory until the end of the archive.
 const MOST_LINKS: usize = 100_000;
 const MOST_LINK_BYTES: usize = 16 << 20;
-/// Limit on folders, links and second names of files. They need space on the disk, but hardly any in
-/// the archive: two kilobytes can name 255 new folders.
+/// Limit on folders, links and second names of files. They need space on the disk, but hardly any
+/// in the archive: two kilobytes can name 255 new folders.
 const MOST_WITHOUT_DATA: u64 = 2_000_000;
 /// Limit on skipped members, and on members that repeat an earlier name.
 const MOST_USELESS: u64 = 50_000;
@@ -61,13 +64,21 @@ impl Drop for Staged {
 
 /// The folder for unpacking an archive for `target`.
 pub fn staging_folder(target: &Path, unique: &str) -> PathBuf {
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = target
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     parent.join(format!(".gpuctl-cp-{unique}"))
 }
 
 /// Reads an archive with one file or folder called `name` into `folder`, which does not exist yet.
 /// `stop` ends it, and [`Staged::place`], at the next block or member.
-pub fn stage(source: impl Read, name: &str, folder: &Path, stop: &Arc<AtomicBool>) -> io::Result<Staged> {
+pub fn stage(
+    source: impl Read,
+    name: &str,
+    folder: &Path,
+    stop: &Arc<AtomicBool>,
+) -> io::Result<Staged> {
     let folder = folder.to_owned();
     platform::private_folder(&folder)?;
     let space = Space::of(&folder).inspect_err(|_| {
@@ -88,15 +99,23 @@ pub fn stage(source: impl Read, name: &str, folder: &Path, stop: &Arc<AtomicBool
     while let Some(member) = members.next()? {
         staged.take(&member, &mut members)?;
         if staged.copied.skipped.count.max(staged.repeated) > MOST_USELESS {
-            return Err(io::Error::new(ErrorKind::InvalidData, "it has more than 50000 members that cannot be copied"));
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "it has more than 50000 members that cannot be copied",
+            ));
         }
     }
     let links = std::mem::take(&mut staged.links);
     if fs::symlink_metadata(staged.folder.join(name)).is_err() {
-        return Err(match links.iter().find(|(path, _)| path == Path::new(name)) {
-            Some((_, link)) => io::Error::new(ErrorKind::InvalidInput, format!("it is a link to {}: copy that", link.display())),
-            None => io::Error::new(ErrorKind::UnexpectedEof, "nothing of it arrived"),
-        });
+        return Err(
+            match links.iter().find(|(path, _)| path == Path::new(name)) {
+                Some((_, link)) => io::Error::new(
+                    ErrorKind::InvalidInput,
+                    format!("it is a link to {}: copy that", link.display()),
+                ),
+                None => io::Error::new(ErrorKind::UnexpectedEof, "nothing of it arrived"),
+            },
+        );
     }
     staged.link(&links)?;
     Ok(staged)
@@ -117,20 +136,31 @@ impl Staged {
         let place = self.folder.join(&path);
         match (member.kind, &member.link) {
             (EntryType::Directory, _) => return self.make_folder(&place),
-            (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _) if !member.has_pax_holes => {
+            (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _)
+                if !member.has_pax_holes =>
+            {
                 self.write(member, &place, data)?;
             }
             (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _) => {
-                self.copied.skipped.add(shown, "it is a sparse file in a PAX format that gpuctl does not read");
+                self.copied.skipped.add(
+                    shown,
+                    "it is a sparse file in a PAX format that gpuctl does not read",
+                );
                 return Ok(());
             }
             (EntryType::Link, link) => {
                 let first = link.as_deref().and_then(|first| inside(first, &self.name));
-                let first = first.map(|first| self.folder.join(first)).filter(|first| *first != place);
-                match first.filter(|first| fs::symlink_metadata(first).is_ok_and(|kind| kind.is_file())) {
+                let first = first
+                    .map(|first| self.folder.join(first))
+                    .filter(|first| *first != place);
+                match first
+                    .filter(|first| fs::symlink_metadata(first).is_ok_and(|kind| kind.is_file()))
+                {
                     Some(first) => self.second_name(&first, &place)?,
                     None => {
-                        self.copied.skipped.add(shown, "it is another name of a file outside the folder");
+                        self.copied
+                            .skipped
+                            .add(shown, "it is another name of a file outside the folder");
                         return Ok(());
                     }
                 }
@@ -139,12 +169,17 @@ impl Staged {
                 self.link_bytes += path.as_os_str().len() + link.as_os_str().len();
                 match self.links.len() < MOST_LINKS && self.link_bytes <= MOST_LINK_BYTES {
                     true => self.links.push((path, link.clone())),
-                    false => self.copied.skipped.add(shown, "the archive has too many links"),
+                    false => self
+                        .copied
+                        .skipped
+                        .add(shown, "the archive has too many links"),
                 }
                 return Ok(());
             }
             _ => {
-                self.copied.skipped.add(shown, "it is neither a file nor a folder");
+                self.copied
+                    .skipped
+                    .add(shown, "it is neither a file nor a folder");
                 return Ok(());
             }
         }
@@ -178,7 +213,11 @@ impl Staged {
     /// Creates the missing folders above a member that is kept. No link exists yet, so no folder is
     /// outside.
     fn make_parents(&mut self, place: &Path) -> io::Result<()> {
-        let missing: Vec<&Path> = place.ancestors().skip(1).take_while(|folder| !folder.is_dir()).collect();
+        let missing: Vec<&Path> = place
+            .ancestors()
+            .skip(1)
+            .take_while(|folder| !folder.is_dir())
+            .collect();
         missing.into_iter().rev().try_for_each(|folder| {
             fs::create_dir(folder)?;
             self.made_without_data()
@@ -208,11 +247,19 @@ impl Staged {
         }
     }
 
-    fn write(&mut self, member: &Member, place: &Path, data: &mut Members<impl Read>) -> io::Result<()> {
+    fn write(
+        &mut self,
+        member: &Member,
+        place: &Path,
+        data: &mut Members<impl Read>,
+    ) -> io::Result<()> {
         self.space.expect(member.size)?;
         self.make_parents(place)?;
         self.make_way(place)?;
-        let mut file = OpenOptions::new().write(true).create_new(true).open(place)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(place)?;
         let size = match &member.sparse {
             None => {
                 self.copy(data, &mut file)?;
@@ -259,7 +306,10 @@ impl Staged {
         if fs::hard_link(first, place).is_err() {
             // Some file systems have no hard links.
             self.space.expect(size)?;
-            let mut file = OpenOptions::new().write(true).create_new(true).open(place)?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(place)?;
             self.copy(&mut File::open(first)?, &mut file)?;
         }
         self.copied.bytes = self.copied.bytes.saturating_add(size);
@@ -276,7 +326,9 @@ impl Staged {
                 platform::symlink(link, &self.folder.join(path))?;
                 self.copied.files += 1;
             } else {
-                self.copied.skipped.add(path, "its link leads out of the folder, or nowhere");
+                self.copied
+                    .skipped
+                    .add(path, "its link leads out of the folder, or nowhere");
             }
         }
         Ok(())
@@ -305,14 +357,21 @@ pub(super) fn inside(path: &Path, name: &str) -> Option<PathBuf> {
 
 pub(super) fn merge(from: &Path, to: &Path, stop: &AtomicBool) -> io::Result<()> {
     goes_on(stop)?;
-    let kind = |path: &Path| fs::symlink_metadata(path).ok().map(|kind| (kind.is_dir(), kind.is_file() || kind.is_symlink()));
+    let kind = |path: &Path| {
+        fs::symlink_metadata(path)
+            .ok()
+            .map(|kind| (kind.is_dir(), kind.is_file() || kind.is_symlink()))
+    };
     match (kind(from), kind(to)) {
         (Some((true, _)), Some((true, _))) => fs::read_dir(from)?.try_for_each(|entry| {
             let entry = entry?;
             merge(&entry.path(), &to.join(entry.file_name()), stop)
         }),
         (Some((false, _)), Some((_, true))) | (_, None) => fs::rename(from, to),
-        _ => Err(io::Error::new(ErrorKind::AlreadyExists, format!("{} exists and is of another kind", to.display()))),
+        _ => Err(io::Error::new(
+            ErrorKind::AlreadyExists,
+            format!("{} exists and is of another kind", to.display()),
+        )),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What differs between operating systems: signals, raw terminals, rights of files, links. Everything that only one system has is
-//! below this folder, with the same functions for each.
+//! What differs between operating systems: signals, raw terminals, rights of files, links.
+//! Everything that only one system has is below this folder, with the same functions for each.
 
 #[cfg(unix)]
 mod unix;
@@ -8,15 +8,17 @@ mod windows;
 
 #[cfg(unix)]
 pub use unix::{
-    Endings, RawMode, WindowChanges, close_folder, create_new, ended_from_outside, folders_with_mode, free_space,
-    has_private_group, is_device, is_mounted_read_only, is_null, is_own, is_pipe, is_same_file, may_open_files, may_run, mode_of,
-    modified_at, open_file, open_plain, open_regular, others_can, path_of_bytes, private_folder, symlink,
+    Endings, RawMode, WindowChanges, close_folder, create_new, ended_from_outside,
+    folders_with_mode, free_space, has_private_group, is_device, is_mounted_read_only, is_null,
+    is_own, is_pipe, is_same_file, may_open_files, may_run, mode_of, modified_at, open_file,
+    open_plain, open_regular, others_can, path_of_bytes, private_folder, symlink,
 };
 #[cfg(windows)]
 pub use windows::{
-    Endings, RawMode, WindowChanges, close_folder, create_new, ended_from_outside, folders_with_mode, free_space,
-    has_private_group, is_device, is_mounted_read_only, is_null, is_own, is_pipe, is_same_file, may_open_files, may_run, mode_of,
-    modified_at, open_file, open_plain, open_regular, others_can, path_of_bytes, private_folder, symlink,
+    Endings, RawMode, WindowChanges, close_folder, create_new, ended_from_outside,
+    folders_with_mode, free_space, has_private_group, is_device, is_mounted_read_only, is_null,
+    is_own, is_pipe, is_same_file, may_open_files, may_run, mode_of, modified_at, open_file,
+    open_plain, open_regular, others_can, path_of_bytes, private_folder, symlink,
 };
 
 /// The number of Ctrl-C's signal.
@@ -32,7 +34,10 @@ pub struct FreeSpace {
 
 /// How other users can change a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(windows, expect(dead_code, reason = "access control lists are not read"))]
+#[cfg_attr(
+    windows,
+    expect(dead_code, reason = "access control lists are not read")
+)]
 pub enum Others {
     /// Another user owns it and can change everything.
     Own,

@@ -13,7 +13,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{FreeSpace, INTERRUPT, Others};
 
-/// Keys go to the program and not to this terminal's line editor, Ctrl-C among them. Ends when it is dropped.
+/// Keys go to the program and not to this terminal's line editor, Ctrl-C among them. Ends when it
+/// is dropped.
 pub struct RawMode {
     before: Termios,
 }
@@ -36,12 +37,19 @@ impl Drop for RawMode {
     }
 }
 
-/// Returns the signal that ends this process from outside, as its number. It is caught from the call on, so that whoever waits
-/// for it can tidy up first.
+/// Returns the signal that ends this process from outside, as its number. It is caught from the
+/// call on, so that whoever waits for it can tidy up first.
 pub fn ended_from_outside() -> impl Future<Output = u8> {
-    let signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    let signals = [
+        SignalKind::hangup(),
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+    ]
+    .map(signal);
     async move {
-        let [Ok(mut hangup), Ok(mut interrupt), Ok(mut terminate)] = signals else { return std::future::pending().await };
+        let [Ok(mut hangup), Ok(mut interrupt), Ok(mut terminate)] = signals else {
+            return std::future::pending().await;
+        };
         tokio::select! {
             _ = hangup.recv() => 1,
             _ = interrupt.recv() => INTERRUPT,
@@ -58,7 +66,11 @@ impl Endings {
     /// Listens from now on; what cannot be heard is left out.
     pub fn all() -> Vec<Self> {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
-        kinds.into_iter().filter_map(|kind| signal(kind).ok()).map(Self).collect()
+        kinds
+            .into_iter()
+            .filter_map(|kind| signal(kind).ok())
+            .map(Self)
+            .collect()
     }
 
     /// Listens to Ctrl-C alone, which does not end the program any more.
@@ -91,11 +103,17 @@ impl WindowChanges {
 /// `exactly`, the mode does not depend on the umask.
 pub fn create_new(path: &Path, mode: u32, exactly: bool) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    let file = OpenOptions::new().write(true).create_new(true).mode(mode).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .custom_flags(flags)
+        .open(path)?;
     if exactly {
-        file.set_permissions(Permissions::from_mode(mode)).inspect_err(|_| {
-            let _ = std::fs::remove_file(path);
-        })?;
+        file.set_permissions(Permissions::from_mode(mode))
+            .inspect_err(|_| {
+                let _ = std::fs::remove_file(path);
+            })?;
     }
     Ok(file)
 }
@@ -113,10 +131,16 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 
 fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        )),
     }
 }
 
@@ -125,7 +149,10 @@ pub fn free_space(path: &Path) -> io::Result<Option<FreeSpace>> {
     let disk = rustix::fs::statvfs(path)?;
     // Some file systems have no fixed number of inodes.
     let files = (disk.f_files > 0).then_some(disk.f_favail);
-    Ok(Some(FreeSpace { bytes: disk.f_bavail.saturating_mul(disk.f_frsize), files }))
+    Ok(Some(FreeSpace {
+        bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
+        files,
+    }))
 }
 
 /// Converts the bytes of an archive to a path.
@@ -173,7 +200,8 @@ pub fn has_private_group(data: &Metadata) -> bool {
 
 /// Whether the file system of `path` refuses all writes.
 pub fn is_mounted_read_only(path: &Path) -> bool {
-    rustix::fs::statvfs(path).is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+    rustix::fs::statvfs(path)
+        .is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
 /// Returns the rights of a file as octal digits are written: `0o644`.
@@ -223,9 +251,13 @@ const LOOKUP: OFlags = OFlags::RDONLY;
 /// the other. Does not wait for the writer of a FIFO.
 pub fn open_plain(path: &Path) -> io::Result<File> {
     let folder = LOOKUP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let mut at = rustix::fs::open("/", folder, Mode::empty())?;
-    let mut names = path.components().filter(|part| matches!(part, Component::Normal(_))).peekable();
+    let mut names = path
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .peekable();
     while let Some(name) = names.next() {
         let flags = if names.peek().is_some() { folder } else { file };
         at = rustix::fs::openat(&at, name.as_os_str(), flags, Mode::empty())?;
@@ -245,5 +277,7 @@ pub fn may_open_files(count: usize) -> bool {
     const TOO_MANY_OPEN: [Option<i32>; 2] = [Some(23), Some(24)];
     let files: Result<Vec<File>, _> = (0..count).map(|_| File::open("/dev/null")).collect();
     // Assume no limit on a system without that file.
-    files.err().is_none_or(|error| !TOO_MANY_OPEN.contains(&error.raw_os_error()))
+    files
+        .err()
+        .is_none_or(|error| !TOO_MANY_OPEN.contains(&error.raw_os_error()))
 }

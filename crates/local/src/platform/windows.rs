@@ -1,5 +1,8 @@
 //! Windows. A terminal cannot be made raw there yet, so sessions read whole lines.
-#![expect(clippy::disallowed_methods, reason = "files are written with the rights of their folder")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files are written with the rights of their folder"
+)]
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -16,7 +19,10 @@ pub struct RawMode;
 impl RawMode {
     /// Fails always.
     pub fn enter() -> io::Result<Self> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "a terminal of Windows cannot be made raw by this program"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "a terminal of Windows cannot be made raw by this program",
+        ))
     }
 }
 
@@ -46,7 +52,11 @@ pub enum Endings {
 impl Endings {
     /// Listens from now on; what cannot be heard is left out.
     pub fn all() -> Vec<Self> {
-        let all = [ctrl_c().ok().map(Self::Keys), ctrl_break().ok().map(Self::Breaks), ctrl_close().ok().map(Self::Closes)];
+        let all = [
+            ctrl_c().ok().map(Self::Keys),
+            ctrl_break().ok().map(Self::Breaks),
+            ctrl_close().ok().map(Self::Closes),
+        ];
         all.into_iter().flatten().collect()
     }
 
@@ -89,7 +99,10 @@ pub fn create_new(path: &Path, _mode: u32, _exactly: bool) -> io::Result<File> {
 pub fn open_file(path: &Path) -> io::Result<File> {
     match std::fs::symlink_metadata(path)?.is_file() {
         true => File::open(path),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        )),
     }
 }
 
@@ -149,7 +162,10 @@ pub fn mode_of(data: &Metadata) -> u32 {
 
 /// Returns when a file was written last, in Unix seconds.
 pub fn modified_at(data: &Metadata) -> u64 {
-    data.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |since| since.as_secs())
+    data.modified()
+        .ok()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+        .map_or(0, |since| since.as_secs())
 }
 
 /// Does nothing: what runs is told by its name.
@@ -174,7 +190,10 @@ pub fn close_folder(_path: &Path) -> io::Result<()> {
 
 /// Makes a link at `place` that leads to `target`.
 pub fn symlink(target: &Path, place: &Path) -> io::Result<()> {
-    if place.parent().is_some_and(|parent| parent.join(target).is_dir()) {
+    if place
+        .parent()
+        .is_some_and(|parent| parent.join(target).is_dir())
+    {
         return std::os::windows::fs::symlink_dir(target, place);
     }
     std::os::windows::fs::symlink_file(target, place)

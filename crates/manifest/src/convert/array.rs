@@ -7,8 +7,12 @@ const MOST: usize = 256;
 
 /// Returns the indices in order, and how many Slurm would run at once where that is limited.
 pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertError> {
-    let unread =
-        || ConvertError::new(format!("`--array={text}` cannot be read"), "write it as sbatch takes it: 0-9, 1,3,5 or 0-15:4");
+    let unread = || {
+        ConvertError::new(
+            format!("`--array={text}` cannot be read"),
+            "write it as sbatch takes it: 0-9, 1,3,5 or 0-15:4",
+        )
+    };
     let (list, limit) = match text.split_once('%') {
         Some((list, limit)) => (list, Some(limit.parse().map_err(|_| unread())?)),
         None => (text, None),
@@ -17,8 +21,14 @@ pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertErro
     for part in list.split(',') {
         let (range, step) = part.split_once(':').unwrap_or((part, "1"));
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let numbers = (first.parse::<u64>(), last.parse::<u64>(), step.parse::<usize>());
-        let (Ok(first), Ok(last), Ok(step)) = numbers else { return Err(unread()) };
+        let numbers = (
+            first.parse::<u64>(),
+            last.parse::<u64>(),
+            step.parse::<usize>(),
+        );
+        let (Ok(first), Ok(last), Ok(step)) = numbers else {
+            return Err(unread());
+        };
         if first > last || step == 0 {
             return Err(unread());
         }

@@ -1,5 +1,5 @@
-//! Converts a configuration of dstack: tasks are trainings, services are services. Fields follow dstack's reference of
-//! `.dstack.yml`.
+//! Converts a configuration of dstack: tasks are trainings, services are services. Fields follow
+//! dstack's reference of `.dstack.yml`.
 
 use serde_json::{Map, Value, json};
 
@@ -9,8 +9,18 @@ use gpuctl_core::model::GpuType;
 
 /// Returns true for a map that only dstack writes so.
 pub(super) fn is_configuration(object: &Value) -> bool {
-    let types = ["task", "service", "dev-environment", "fleet", "volume", "gateway"];
-    object["kind"].is_null() && object["type"].as_str().is_some_and(|kind| types.contains(&kind))
+    let types = [
+        "task",
+        "service",
+        "dev-environment",
+        "fleet",
+        "volume",
+        "gateway",
+    ];
+    object["kind"].is_null()
+        && object["type"]
+            .as_str()
+            .is_some_and(|kind| types.contains(&kind))
 }
 
 /// Converts one configuration.
@@ -25,13 +35,21 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
             ));
         }
         other => {
-            let message = format!("a {other} of dstack describes machines, and not what runs on them");
-            return Err(ConvertError::new(message, "the cluster's nodes are there already: `gpuctl get nodes`"));
+            let message =
+                format!("a {other} of dstack describes machines, and not what runs on them");
+            return Err(ConvertError::new(
+                message,
+                "the cluster's nodes are there already: `gpuctl get nodes`",
+            ));
         }
     }
     let mut lost = Vec::new();
-    let (mut job, mut environment, mut resources, mut service) =
-        (FieldMap::default(), FieldMap::default(), FieldMap::default(), FieldMap::default());
+    let (mut job, mut environment, mut resources, mut service) = (
+        FieldMap::default(),
+        FieldMap::default(),
+        FieldMap::default(),
+        FieldMap::default(),
+    );
     let name = object["name"].as_str().unwrap_or("dstack-run").to_owned();
     job.put("name", Some(name.clone().into()));
     let mut top = SourceFields::new(kind, object, &mut lost);
@@ -39,11 +57,16 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     top.take("name");
     let own = top.take("image").as_str().map(ToOwned::to_owned);
     let (commands, variables) = (top.take("commands"), top.take("env"));
-    let (asked, nodes) = (top.take("resources"), top.take("nodes").as_u64().unwrap_or(1));
+    let (asked, nodes) = (
+        top.take("resources"),
+        top.take("nodes").as_u64().unwrap_or(1),
+    );
     if kind == "service" {
         // `port: 8000`, or `80:8000` for another outside.
         let port = top.take("port");
-        let port = port.as_u64().or_else(|| port.as_str()?.rsplit(':').next()?.parse().ok());
+        let port = port
+            .as_u64()
+            .or_else(|| port.as_str()?.rsplit(':').next()?.parse().ok());
         service.put("port", port.map(Value::from));
         let replicas = top.take("replicas");
         service.put("replicas", replicas.as_u64().map(Value::from));
@@ -53,51 +76,113 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     } else {
         job.put("max_runtime", top.take("max_duration"));
     }
-    for key in ["python", "nvcc", "backends", "regions", "spot_policy", "max_price", "fleets", "idle_duration", "creation_policy"]
-    {
+    for key in [
+        "python",
+        "nvcc",
+        "backends",
+        "regions",
+        "spot_policy",
+        "max_price",
+        "fleets",
+        "idle_duration",
+        "creation_policy",
+    ] {
         top.take(key);
     }
     top.finish();
     let mut of = SourceFields::new(&format!("{kind}.resources"), &asked, &mut lost);
-    let (gpu, cpu, memory, shm) = (of.take("gpu"), of.take("cpu"), of.take("memory"), of.take("shm_size"));
+    let (gpu, cpu, memory, shm) = (
+        of.take("gpu"),
+        of.take("cpu"),
+        of.take("memory"),
+        of.take("shm_size"),
+    );
     of.take("disk");
     of.finish();
     gpus(&gpu, &mut resources, &mut lost);
     // `8..` and `8..16` are at least eight.
     let least = |value: &Value| {
-        let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
-        text.split("..").next().unwrap_or_default().trim().to_owned()
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), ToOwned::to_owned);
+        text.split("..")
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
     };
     resources.put("cpu", least(&cpu).parse::<u64>().ok().map(Value::from));
     let memory = least(&memory).to_ascii_uppercase();
-    resources.put("memory", memory.strip_suffix("GB").map(|size| format!("{size}Gi").into()));
+    resources.put(
+        "memory",
+        memory
+            .strip_suffix("GB")
+            .map(|size| format!("{size}Gi").into()),
+    );
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
     if !shm.is_null() {
-        lost.push(format!("{kind}.resources.shm_size: pods have as much shared memory as memory"));
+        lost.push(format!(
+            "{kind}.resources.shm_size: pods have as much shared memory as memory"
+        ));
     }
     let Some(image) = image.map(ToOwned::to_owned).or(own) else {
-        return Err(ConvertError::new("the configuration names no image", "say which one with `--image IMAGE`"));
+        return Err(ConvertError::new(
+            "the configuration names no image",
+            "say which one with `--image IMAGE`",
+        ));
     };
-    let lines: Vec<&str> = commands.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let script = translate(&lines.join("\n"), &ScriptContext { name: &name, one_task_per_pod: true, cpus: None });
+    let lines: Vec<&str> = commands
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let script = translate(
+        &lines.join("\n"),
+        &ScriptContext {
+            name: &name,
+            one_task_per_pod: true,
+            cpus: None,
+        },
+    );
     lost.extend(script.lost);
     environment.put("image", Some(image.into()));
-    let command = if needs_bash(&script.text) { json!(["bash", "-c", script.text]) } else { script.text.clone().into() };
+    let command = if needs_bash(&script.text) {
+        json!(["bash", "-c", script.text])
+    } else {
+        script.text.clone().into()
+    };
     environment.put("command", Some(command).filter(|_| !script.text.is_empty()));
     environment.put("env", Some(environment_of(&variables, &mut lost)));
     let mut document = FieldMap::default();
-    document.put("kind", Some(if kind == "task" { "training" } else { "inference" }.into()));
+    document.put(
+        "kind",
+        Some(
+            if kind == "task" {
+                "training"
+            } else {
+                "inference"
+            }
+            .into(),
+        ),
+    );
     document.put("version", Some("v0.1".into()));
     document.put("job", job.value());
     document.put("environment", environment.value());
     document.put("resources", resources.value());
     document.put("service", service.value());
-    Ok(Converted { document: document.value(), from: format!("dstack/{name}"), lost })
+    Ok(Converted {
+        document: document.value(),
+        from: format!("dstack/{name}"),
+        lost,
+    })
 }
 
 /// Reads `8`, or the least of `2..8`.
 fn whole(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| value.as_str()?.split("..").next()?.trim().parse().ok())
+    value
+        .as_u64()
+        .or_else(|| value.as_str()?.split("..").next()?.trim().parse().ok())
 }
 
 /// Reads `A100:8`, `A100:80GB:8`, `{name, count, memory}`.
@@ -105,22 +190,37 @@ fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     let (kind, count) = match value {
         Value::Null => (None, 0),
         Value::Object(map) if map.contains_key("name") || map.contains_key("count") => (
-            map.get("name").and_then(Value::as_str).map(ToOwned::to_owned),
-            map.get("count").map_or(1, |count| whole(count).unwrap_or(1)),
+            map.get("name")
+                .and_then(Value::as_str)
+                .map(ToOwned::to_owned),
+            map.get("count")
+                .map_or(1, |count| whole(count).unwrap_or(1)),
         ),
         Value::String(text) => {
             let parts: Vec<&str> = text.split(':').collect();
-            let count = parts.iter().find_map(|part| part.split("..").next()?.parse::<u64>().ok());
-            let is_name =
-                |part: &&&str| part.chars().any(|c| c.is_ascii_alphabetic()) && !part.to_ascii_uppercase().ends_with("GB");
-            (parts.iter().find(is_name).map(|part| (*part).to_owned()), count.unwrap_or(1))
+            let count = parts
+                .iter()
+                .find_map(|part| part.split("..").next()?.parse::<u64>().ok());
+            let is_name = |part: &&&str| {
+                part.chars().any(|c| c.is_ascii_alphabetic())
+                    && !part.to_ascii_uppercase().ends_with("GB")
+            };
+            (
+                parts.iter().find(is_name).map(|part| (*part).to_owned()),
+                count.unwrap_or(1),
+            )
         }
-        other => accelerators(other).map_or_else(|| (None, other.as_u64().unwrap_or(1)), |(kind, count)| (Some(kind), count)),
+        other => accelerators(other).map_or_else(
+            || (None, other.as_u64().unwrap_or(1)),
+            |(kind, count)| (Some(kind), count),
+        ),
     };
     resources.put("gpu", Some(count.into()));
     match kind.as_deref().map(|kind| (kind, GpuType::parse(kind))) {
         Some((_, Some(kind))) => resources.put("gpu-type", Some(kind.to_string().into())),
-        Some((kind, None)) => lost.push(format!("resources.gpu: `{kind}` is no GPU type that is known")),
+        Some((kind, None)) => lost.push(format!(
+            "resources.gpu: `{kind}` is no GPU type that is known"
+        )),
         None => {}
     }
 }
@@ -131,7 +231,12 @@ fn environment_of(value: &Value, lost: &mut Vec<String>) -> Value {
         return value.clone();
     }
     let mut map = Map::new();
-    for entry in value.as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for entry in value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
         match entry.split_once('=') {
             Some((key, value)) => {
                 map.insert(key.to_owned(), value.into());

@@ -9,7 +9,8 @@ use super::sets::{job_set, mpi_job};
 use super::{ConvertError, Converted, FieldMap, SourceFields};
 
 /// What is converted, for whoever brings something else.
-const TAKEN: &str = "a Job, Deployment, PyTorchJob, MPIJob or JobSet, a Slurm script, a task of SkyPilot or dstack";
+const TAKEN: &str =
+    "a Job, Deployment, PyTorchJob, MPIJob or JobSet, a Slurm script, a task of SkyPilot or dstack";
 
 /// Converts every object that is a workload; Services give Deployments their port.
 pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError> {
@@ -41,8 +42,14 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
     let Some(first) = found.first_mut() else {
         return Err(ConvertError::new("it holds no workload", TAKEN));
     };
-    for service in objects.iter().filter(|object| object["kind"] == "Service" && !used.contains(&object["metadata"]["name"])) {
-        first.lost.push(format!("Service/{}", service["metadata"]["name"].as_str().unwrap_or("?")));
+    for service in objects
+        .iter()
+        .filter(|object| object["kind"] == "Service" && !used.contains(&object["metadata"]["name"]))
+    {
+        first.lost.push(format!(
+            "Service/{}",
+            service["metadata"]["name"].as_str().unwrap_or("?")
+        ));
     }
     Ok(found)
 }
@@ -51,7 +58,10 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
 fn target(service: &Value, ports: &[Value]) -> Value {
     let target = &service["spec"]["ports"][0]["targetPort"];
     match target.as_str() {
-        Some(name) => ports.iter().find(|port| port["name"] == name).map_or(Value::Null, |port| port["containerPort"].clone()),
+        Some(name) => ports
+            .iter()
+            .find(|port| port["name"] == name)
+            .map_or(Value::Null, |port| port["containerPort"].clone()),
         None => target.clone(),
     }
 }
@@ -61,32 +71,67 @@ fn job(object: &Value) -> Result<Converted, ConvertError> {
     let mut job = head(object, &mut lost)?;
     let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
     let template = spec.take("template");
-    let (completions, parallelism) = (spec.take("completions").as_u64(), spec.take("parallelism").as_u64());
+    let (completions, parallelism) = (
+        spec.take("completions").as_u64(),
+        spec.take("parallelism").as_u64(),
+    );
     let indexed = spec.take("completionMode") == "Indexed";
     let pods = completions.or(parallelism).unwrap_or(1);
-    if pods > 1 && (!indexed || completions.is_some_and(|count| parallelism.is_some_and(|at_once| at_once != count))) {
-        spec.lose("completions: pods that work by themselves, some after others; here all run together");
+    if pods > 1
+        && (!indexed
+            || completions.is_some_and(|count| parallelism.is_some_and(|at_once| at_once != count)))
+    {
+        spec.lose(
+            "completions: pods that work by themselves, some after others; here all run together",
+        );
     }
-    job.put("retries", spec.take("backoffLimit").as_u64().map(|retries| retries.min(100).into()));
+    job.put(
+        "retries",
+        spec.take("backoffLimit")
+            .as_u64()
+            .map(|retries| retries.min(100).into()),
+    );
     job.put("max_runtime", seconds(&spec.take("activeDeadlineSeconds")));
     job.put("keep_for", seconds(&spec.take("ttlSecondsAfterFinished")));
-    for key in ["selector", "manualSelector", "backoffLimitPerIndex", "podReplacementPolicy"] {
+    for key in [
+        "selector",
+        "manualSelector",
+        "backoffLimitPerIndex",
+        "podReplacementPolicy",
+    ] {
         spec.take(key);
     }
     spec.finish();
     of_pods(&template, object, "spec.template", &mut lost);
     let pod = pod::read(&template["spec"], "spec.template.spec", &mut lost);
-    let document = document("training", job, pod, &[("node_count", if pods > 1 { json!(pods) } else { Value::Null })]);
-    Ok(Converted { document, from: format!("Job/{}", name_of(object)?), lost })
+    let document = document(
+        "training",
+        job,
+        pod,
+        &[(
+            "node_count",
+            if pods > 1 { json!(pods) } else { Value::Null },
+        )],
+    );
+    Ok(Converted {
+        document,
+        from: format!("Job/{}", name_of(object)?),
+        lost,
+    })
 }
 
 /// Returns the Service that leads to a Deployment's pods.
 fn service_of<'o>(deployment: &Value, objects: &'o [Value]) -> Option<&'o Value> {
     let labels = &deployment["spec"]["template"]["metadata"]["labels"];
-    objects.iter().filter(|object| object["kind"] == "Service").find(|service| {
-        let selector = service["spec"]["selector"].as_object();
-        selector.is_some_and(|selector| !selector.is_empty() && selector.iter().all(|(key, value)| labels[key] == *value))
-    })
+    objects
+        .iter()
+        .filter(|object| object["kind"] == "Service")
+        .find(|service| {
+            let selector = service["spec"]["selector"].as_object();
+            selector.is_some_and(|selector| {
+                !selector.is_empty() && selector.iter().all(|(key, value)| labels[key] == *value)
+            })
+        })
 }
 
 fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, ConvertError> {
@@ -95,49 +140,99 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Conv
     let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
     let template = spec.take("template");
     let replicas = spec.take("replicas");
-    for key in ["selector", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+    for key in [
+        "selector",
+        "revisionHistoryLimit",
+        "progressDeadlineSeconds",
+    ] {
         spec.take(key);
     }
     spec.finish();
     let pod = pod::read(&template["spec"], "spec.template.spec", &mut lost);
     let mut block = FieldMap::default();
     block.put("replicas", replicas);
-    let first = pod.ports.first().map_or(Value::Null, |port| port["containerPort"].clone());
-    let listens = service.map(|service| target(service, &pod.ports)).filter(|port| !port.is_null()).unwrap_or(first);
-    let port = service.map_or(Value::Null, |service| service["spec"]["ports"][0]["port"].clone());
+    let first = pod
+        .ports
+        .first()
+        .map_or(Value::Null, |port| port["containerPort"].clone());
+    let listens = service
+        .map(|service| target(service, &pod.ports))
+        .filter(|port| !port.is_null())
+        .unwrap_or(first);
+    let port = service.map_or(Value::Null, |service| {
+        service["spec"]["ports"][0]["port"].clone()
+    });
     let taken = listens.clone();
     match (port.is_null(), listens.is_null()) {
         (true, true) => {
             let message = format!("Deployment/{} names no port", name_of(object)?);
-            return Err(ConvertError::new(message, "give its container `ports: [{containerPort: …}]`, where it listens"));
+            return Err(ConvertError::new(
+                message,
+                "give its container `ports: [{containerPort: …}]`, where it listens",
+            ));
         }
         (true, false) => block.put("port", listens),
         (false, _) => {
-            block.put("targetPort", Some(listens).filter(|listens| *listens != port));
+            block.put(
+                "targetPort",
+                Some(listens).filter(|listens| *listens != port),
+            );
             block.put("port", port);
         }
     }
-    let others = pod.ports.iter().filter(|port| port["containerPort"] != taken);
-    lost.extend(others.map(|port| format!("spec.template.spec.containers[0].ports[{}]", port["containerPort"])));
+    let others = pod
+        .ports
+        .iter()
+        .filter(|port| port["containerPort"] != taken);
+    lost.extend(others.map(|port| {
+        format!(
+            "spec.template.spec.containers[0].ports[{}]",
+            port["containerPort"]
+        )
+    }));
     of_pods(&template, object, "spec.template", &mut lost);
     if let Some(service) = service {
         let mut spec = SourceFields::new("Service.spec", &service["spec"], &mut lost);
-        for key in
-            ["type", "selector", "ports", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
-        {
+        for key in [
+            "type",
+            "selector",
+            "ports",
+            "clusterIP",
+            "clusterIPs",
+            "ipFamilies",
+            "ipFamilyPolicy",
+            "internalTrafficPolicy",
+        ] {
             spec.take(key);
         }
         spec.finish();
-        let annotations = service["metadata"]["annotations"].as_object().into_iter().flatten();
+        let annotations = service["metadata"]["annotations"]
+            .as_object()
+            .into_iter()
+            .flatten();
         lost.extend(annotations.map(|(key, _)| format!("Service.metadata.annotations[{key}]")));
-        block.put("type", Some(service["spec"]["type"].clone()).filter(|kind| kind != "ClusterIP"));
-        let ports = service["spec"]["ports"].as_array().map_or(&[][..], Vec::as_slice);
-        lost.extend(ports.iter().skip(1).map(|port| format!("Service.spec.ports[{}]", port["port"])));
+        block.put(
+            "type",
+            Some(service["spec"]["type"].clone()).filter(|kind| kind != "ClusterIP"),
+        );
+        let ports = service["spec"]["ports"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        lost.extend(
+            ports
+                .iter()
+                .skip(1)
+                .map(|port| format!("Service.spec.ports[{}]", port["port"])),
+        );
     }
     block.put("health_check", pod.health.clone());
     let kind = if pod.gpus > 0 { "inference" } else { "compute" };
     let document = document(kind, job, pod, &[("service", block.value())]);
-    Ok(Converted { document, from: format!("Deployment/{}", name_of(object)?), lost })
+    Ok(Converted {
+        document,
+        from: format!("Deployment/{}", name_of(object)?),
+        lost,
+    })
 }
 
 fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
@@ -151,7 +246,12 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     }
     spec.finish();
     let mut run = SourceFields::new("spec.runPolicy", &policy, &mut lost);
-    job.put("retries", run.take("backoffLimit").as_u64().map(|retries| retries.min(100).into()));
+    job.put(
+        "retries",
+        run.take("backoffLimit")
+            .as_u64()
+            .map(|retries| retries.min(100).into()),
+    );
     job.put("max_runtime", seconds(&run.take("activeDeadlineSeconds")));
     job.put("keep_for", seconds(&run.take("ttlSecondsAfterFinished")));
     run.take("cleanPodPolicy");
@@ -163,25 +263,70 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     policy.take("minAvailable");
     policy.finish();
     let (master, worker) = (&replicas["Master"], &replicas["Worker"]);
-    let count = |role: &Value| if role.is_null() { 0 } else { role["replicas"].as_u64().unwrap_or(1) };
+    let count = |role: &Value| {
+        if role.is_null() {
+            0
+        } else {
+            role["replicas"].as_u64().unwrap_or(1)
+        }
+    };
     let nodes = count(master) + count(worker);
-    let (first, role) = if master.is_null() { (worker, "Worker") } else { (master, "Master") };
+    let (first, role) = if master.is_null() {
+        (worker, "Worker")
+    } else {
+        (master, "Master")
+    };
     if nodes == 0 {
-        return Err(ConvertError::new("it has neither Master nor Worker", "spec.pytorchReplicaSpecs"));
+        return Err(ConvertError::new(
+            "it has neither Master nor Worker",
+            "spec.pytorchReplicaSpecs",
+        ));
     }
     let path = format!("spec.pytorchReplicaSpecs.{role}.template.spec");
     let pod = pod::read(&first["template"]["spec"], &path, &mut lost);
-    let alike = |key: &str| master["template"]["spec"]["containers"][0][key] == worker["template"]["spec"]["containers"][0][key];
+    let alike = |key: &str| {
+        master["template"]["spec"]["containers"][0][key]
+            == worker["template"]["spec"]["containers"][0][key]
+    };
     let [one, other] = [master, worker].map(|role| {
         let mut spec = role["template"]["spec"].clone();
         spec.as_object_mut().map(|spec| spec.remove("containers"));
         spec
     });
-    of_pods(&first["template"], object, &format!("spec.pytorchReplicaSpecs.{role}.template"), &mut lost);
-    let same = ["image", "command", "args", "resources", "env", "volumeMounts"].iter().all(|key| alike(key)) && one == other;
+    of_pods(
+        &first["template"],
+        object,
+        &format!("spec.pytorchReplicaSpecs.{role}.template"),
+        &mut lost,
+    );
+    let same = [
+        "image",
+        "command",
+        "args",
+        "resources",
+        "env",
+        "volumeMounts",
+    ]
+    .iter()
+    .all(|key| alike(key))
+        && one == other;
     if count(master) > 0 && count(worker) > 0 && !same {
-        lost.push("spec.pytorchReplicaSpecs.Worker.template: all pods are as the Master's".to_owned());
+        lost.push(
+            "spec.pytorchReplicaSpecs.Worker.template: all pods are as the Master's".to_owned(),
+        );
     }
-    let document = document("training", job, pod, &[("node_count", if nodes > 1 { json!(nodes) } else { Value::Null })]);
-    Ok(Converted { document, from: format!("PyTorchJob/{}", name_of(object)?), lost })
+    let document = document(
+        "training",
+        job,
+        pod,
+        &[(
+            "node_count",
+            if nodes > 1 { json!(nodes) } else { Value::Null },
+        )],
+    );
+    Ok(Converted {
+        document,
+        from: format!("PyTorchJob/{}", name_of(object)?),
+        lost,
+    })
 }

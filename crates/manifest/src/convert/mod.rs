@@ -33,26 +33,38 @@ pub struct ConvertError {
 
 impl ConvertError {
     fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: hint.into() }
+        Self {
+            message: message.into(),
+            hint: hint.into(),
+        }
     }
 }
 
 /// Converts every document of a text. `image` is for scripts, which name none.
 pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
-    if text.lines().any(|line| line.trim_start().starts_with("#SBATCH")) || text.starts_with("#!") {
+    if text
+        .lines()
+        .any(|line| line.trim_start().starts_with("#SBATCH"))
+        || text.starts_with("#!")
+    {
         return slurm::convert(text, image);
     }
     let documents: Result<Vec<Value>, _> = serde_saphyr::from_multiple(text);
     let documents = documents.map_err(|error| {
-        ConvertError::new(format!("it is no YAML: {error}"), "a Slurm script has lines that begin with #SBATCH")
+        ConvertError::new(
+            format!("it is no YAML: {error}"),
+            "a Slurm script has lines that begin with #SBATCH",
+        )
     })?;
     // A list is its items.
     let objects: Vec<Value> = documents
         .into_iter()
-        .flat_map(|object| match object.get("items").and_then(Value::as_array) {
-            Some(items) => items.clone(),
-            None => vec![object],
-        })
+        .flat_map(
+            |object| match object.get("items").and_then(Value::as_array) {
+                Some(items) => items.clone(),
+                None => vec![object],
+            },
+        )
         .filter(|object| !object.is_null())
         .collect();
     if let [object] = objects.as_slice() {
@@ -77,7 +89,9 @@ impl FieldMap {
     fn put(&mut self, key: &str, value: impl Into<Option<Value>>) {
         let value: Option<Value> = value.into();
         let empty = |value: &Value| {
-            value.is_null() || value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+            value.is_null()
+                || value.as_object().is_some_and(Map::is_empty)
+                || value.as_array().is_some_and(Vec::is_empty)
         };
         if let Some(value) = value.filter(|value| !empty(value)) {
             self.0.insert(key.to_owned(), value);
@@ -99,7 +113,9 @@ fn accelerators(value: &Value) -> Option<(String, u64)> {
         // The first that fits is taken.
         Value::Array(list) => return accelerators(list.first()?),
         Value::Object(map) => match map.iter().next()? {
-            (kind, count) if kind.contains(':') || count.is_null() => return accelerators(&Value::String(kind.clone())),
+            (kind, count) if kind.contains(':') || count.is_null() => {
+                return accelerators(&Value::String(kind.clone()));
+            }
             (kind, count) => (kind.clone(), count.as_u64()?),
         },
         _ => return None,
@@ -116,7 +132,11 @@ struct SourceFields<'v> {
 
 impl<'v> SourceFields<'v> {
     fn new(path: &str, value: &Value, lost: &'v mut Vec<String>) -> Self {
-        Self { path: path.to_owned(), map: value.as_object().cloned().unwrap_or_default(), lost }
+        Self {
+            path: path.to_owned(),
+            map: value.as_object().cloned().unwrap_or_default(),
+            lost,
+        }
     }
 
     fn take(&mut self, key: &str) -> Value {
@@ -130,8 +150,15 @@ impl<'v> SourceFields<'v> {
 
     /// What was not taken has no place; what says nothing is passed over.
     fn finish(self) {
-        let says = |value: &Value| !matches!(value, Value::Null) && *value != json!({}) && *value != json!([]);
-        self.lost.extend(self.map.iter().filter(|(_, value)| says(value)).map(|(key, _)| format!("{}.{key}", self.path)));
+        let says = |value: &Value| {
+            !matches!(value, Value::Null) && *value != json!({}) && *value != json!([])
+        };
+        self.lost.extend(
+            self.map
+                .iter()
+                .filter(|(_, value)| says(value))
+                .map(|(key, _)| format!("{}.{key}", self.path)),
+        );
     }
 }
 

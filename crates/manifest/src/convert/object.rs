@@ -1,4 +1,5 @@
-//! What every object of Kubernetes has: a name, labels, a pod template; and how a document of ours is put together from it.
+//! What every object of Kubernetes has: a name, labels, a pod template; and how a document of ours
+//! is put together from it.
 
 use serde_json::Value;
 
@@ -6,7 +7,9 @@ use super::pod::PodFields;
 use super::{ConvertError, FieldMap, SourceFields};
 
 pub(super) fn name_of(object: &Value) -> Result<String, ConvertError> {
-    let name = object["metadata"]["name"].as_str().or_else(|| object["metadata"]["generateName"].as_str());
+    let name = object["metadata"]["name"]
+        .as_str()
+        .or_else(|| object["metadata"]["generateName"].as_str());
     let name = name.map(|name| name.trim_end_matches('-').to_owned());
     name.ok_or_else(|| ConvertError::new("it has no `metadata.name`", "give it one"))
 }
@@ -16,8 +19,16 @@ pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, C
     let mut job = FieldMap::default();
     job.put("name", Some(name_of(object)?.into()));
     let mut metadata = SourceFields::new("metadata", &object["metadata"], lost);
-    for key in ["name", "generateName", "creationTimestamp", "uid", "resourceVersion", "generation", "managedFields", "selfLink"]
-    {
+    for key in [
+        "name",
+        "generateName",
+        "creationTimestamp",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "managedFields",
+        "selfLink",
+    ] {
         metadata.take(key);
     }
     job.put("namespace", metadata.take("namespace"));
@@ -54,15 +65,25 @@ pub(super) fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut V
         let selected = &object["spec"]["selector"]["matchLabels"];
         for (key, value) in template["metadata"][name].as_object().into_iter().flatten() {
             let known = object["metadata"][name][key] == *value || selected[key] == *value;
-            if !known && !key.contains("batch.kubernetes.io/") && !matches!(key.as_str(), "controller-uid" | "job-name") {
-                lost.push(format!("{path}.metadata.{name}[{key}]: pods have the job's"));
+            if !known
+                && !key.contains("batch.kubernetes.io/")
+                && !matches!(key.as_str(), "controller-uid" | "job-name")
+            {
+                lost.push(format!(
+                    "{path}.metadata.{name}[{key}]: pods have the job's"
+                ));
             }
         }
     }
 }
 
 /// Puts a document together.
-pub(super) fn document(kind: &str, mut job: FieldMap, pod: PodFields, more: &[(&str, Value)]) -> Value {
+pub(super) fn document(
+    kind: &str,
+    mut job: FieldMap,
+    pod: PodFields,
+    more: &[(&str, Value)],
+) -> Value {
     job.put("grace_period", pod.grace.map(Value::from));
     job.put("priority", pod.priority);
     let mut document = FieldMap::default();

@@ -1,4 +1,5 @@
-//! Converts a pod template into the blocks `environment`, `resources`, `storage`, and the overlay for the rest.
+//! Converts a pod template into the blocks `environment`, `resources`, `storage`, and the overlay
+//! for the rest.
 
 use serde_json::{Map, Value, json};
 
@@ -27,7 +28,12 @@ const OVERLAID: [&str; 16] = [
     "shareProcessNamespace",
 ];
 /// What gpuctl decides by itself, or what says nothing.
-const OURS: [&str; 4] = ["restartPolicy", "enableServiceLinks", "automountServiceAccountToken", "serviceAccount"];
+const OURS: [&str; 4] = [
+    "restartPolicy",
+    "enableServiceLinks",
+    "automountServiceAccountToken",
+    "serviceAccount",
+];
 
 /// What a pod template says in our words.
 #[derive(Default)]
@@ -59,7 +65,10 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
         source.take(key);
     }
     let secrets = source.take("imagePullSecrets");
-    pod.grace = source.take("terminationGracePeriodSeconds").as_u64().map(|seconds| format!("{seconds}s"));
+    pod.grace = source
+        .take("terminationGracePeriodSeconds")
+        .as_u64()
+        .map(|seconds| format!("{seconds}s"));
     pod.priority = source.take("priorityClassName");
     let selector = source.take("nodeSelector");
     let mut rest = Map::new();
@@ -67,16 +76,24 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
         let text = value.as_str().unwrap_or_default();
         if key == POOL_LABEL {
             pod.resources.put("pool", value.clone());
-        } else if (TYPE_LABELS.contains(&key.as_str()) || key.ends_with("/gpu-type") || key.ends_with("gpu.product"))
+        } else if (TYPE_LABELS.contains(&key.as_str())
+            || key.ends_with("/gpu-type")
+            || key.ends_with("gpu.product"))
             && GpuType::parse(text).is_some()
         {
-            pod.resources.put("gpu-type", GpuType::parse(text).map(|kind| kind.to_string().into()));
+            pod.resources.put(
+                "gpu-type",
+                GpuType::parse(text).map(|kind| kind.to_string().into()),
+            );
         } else {
             rest.insert(key.clone(), value.clone());
         }
     }
     overlay.put("nodeSelector", Value::Object(rest));
-    if spec["initContainers"].as_array().is_some_and(|first| first.iter().any(|one| one["volumeMounts"].is_array())) {
+    if spec["initContainers"]
+        .as_array()
+        .is_some_and(|first| first.iter().any(|one| one["volumeMounts"].is_array()))
+    {
         source.lose("initContainers: the volumes that they mount have other names here, so `pod:` has to be corrected");
     }
     for container in containers.iter().skip(1) {
@@ -87,13 +104,32 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
     }
     source.finish();
     let first = containers.first().cloned().unwrap_or_default();
-    let secrets: Vec<Value> = secrets.as_array().into_iter().flatten().map(|secret| secret["name"].clone()).collect();
-    container(&mut pod, &first, &volumes, secrets, &format!("{path}.containers[0]"), lost);
+    let secrets: Vec<Value> = secrets
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|secret| secret["name"].clone())
+        .collect();
+    container(
+        &mut pod,
+        &first,
+        &volumes,
+        secrets,
+        &format!("{path}.containers[0]"),
+        lost,
+    );
     pod.overlay = overlay.value();
     pod
 }
 
-fn container(pod: &mut PodFields, container: &Value, volumes: &Value, secrets: Vec<Value>, path: &str, lost: &mut Vec<String>) {
+fn container(
+    pod: &mut PodFields,
+    container: &Value,
+    volumes: &Value,
+    secrets: Vec<Value>,
+    path: &str,
+    lost: &mut Vec<String>,
+) {
     let mut environment = FieldMap::default();
     let mut source = SourceFields::new(path, container, lost);
     source.take("name");
@@ -107,10 +143,14 @@ fn container(pod: &mut PodFields, container: &Value, volumes: &Value, secrets: V
     let resources = source.take("resources");
     let mounts = source.take("volumeMounts");
     pod.ports = source.take("ports").as_array().cloned().unwrap_or_default();
-    // The check that holds requests back is what `health_check` is for; it makes the other two by itself.
+    // The check that holds requests back is what `health_check` is for; it makes the other two by
+    // itself.
     let probes = ["readinessProbe", "livenessProbe", "startupProbe"].map(|key| source.take(key));
     pod.health = probes.iter().find_map(health).unwrap_or_default();
-    for (key, probe) in ["readinessProbe", "livenessProbe", "startupProbe"].into_iter().zip(&probes) {
+    for (key, probe) in ["readinessProbe", "livenessProbe", "startupProbe"]
+        .into_iter()
+        .zip(&probes)
+    {
         if !probe.is_null() && health(probe).is_none() {
             source.lose(&format!("{key}: only checks by HTTP can be said"));
         }
@@ -130,8 +170,18 @@ fn health(probe: &Value) -> Option<Value> {
     let mut check = FieldMap::default();
     check.put("path", Some(get["path"].as_str().unwrap_or("/").into()));
     check.put("port", Some(get["port"].clone()).filter(Value::is_u64));
-    check.put("initial_delay", probe["initialDelaySeconds"].as_u64().map(|seconds| format!("{seconds}s").into()));
-    check.put("period", probe["periodSeconds"].as_u64().map(|seconds| format!("{seconds}s").into()));
+    check.put(
+        "initial_delay",
+        probe["initialDelaySeconds"]
+            .as_u64()
+            .map(|seconds| format!("{seconds}s").into()),
+    );
+    check.put(
+        "period",
+        probe["periodSeconds"]
+            .as_u64()
+            .map(|seconds| format!("{seconds}s").into()),
+    );
     Some(check.value())
 }
 
@@ -141,14 +191,19 @@ fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
         let name = &variable["name"];
         let from = &variable["valueFrom"];
         if from.is_null() {
-            found.push(json!({"name": name, "value": variable["value"].as_str().unwrap_or_default()}));
+            found.push(
+                json!({"name": name, "value": variable["value"].as_str().unwrap_or_default()}),
+            );
         } else if from["secretKeyRef"].is_object() {
             found.push(json!({"name": name, "secret": from["secretKeyRef"]["name"], "key": from["secretKeyRef"]["key"]}));
         } else if from["configMapKeyRef"].is_object() {
             found
                 .push(json!({"name": name, "configmap": from["configMapKeyRef"]["name"], "key": from["configMapKeyRef"]["key"]}));
         } else {
-            lost.push(format!("{path}.env[{}]: of the pod's own fields", name.as_str().unwrap_or("?")));
+            lost.push(format!(
+                "{path}.env[{}]: of the pod's own fields",
+                name.as_str().unwrap_or("?")
+            ));
         }
     }
     Value::Array(found)
@@ -157,16 +212,39 @@ fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
 impl PodFields {
     fn resources(&mut self, resources: &Value, path: &str, lost: &mut Vec<String>) {
         let (limits, requests) = (&resources["limits"], &resources["requests"]);
-        let of = |key: &str| if limits[key].is_null() { &requests[key] } else { &limits[key] };
+        let of = |key: &str| {
+            if limits[key].is_null() {
+                &requests[key]
+            } else {
+                &limits[key]
+            }
+        };
         let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
-        let names = |map: &Value| map.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect::<Vec<_>>();
-        for key in names(limits).into_iter().chain(names(requests)).collect::<std::collections::BTreeSet<_>>() {
+        let names = |map: &Value| {
+            map.as_object()
+                .into_iter()
+                .flatten()
+                .map(|(key, _)| key.clone())
+                .collect::<Vec<_>>()
+        };
+        for key in names(limits)
+            .into_iter()
+            .chain(names(requests))
+            .collect::<std::collections::BTreeSet<_>>()
+        {
             match key.as_str() {
                 "cpu" | "memory" => {
                     // Requests are what a pod is placed by.
-                    let value = if key == "cpu" && !requests["cpu"].is_null() { &requests["cpu"] } else { of(&key) };
+                    let value = if key == "cpu" && !requests["cpu"].is_null() {
+                        &requests["cpu"]
+                    } else {
+                        of(&key)
+                    };
                     self.resources.put(&key, value.clone());
-                    if !limits[&key].is_null() && !requests[&key].is_null() && limits[&key] != requests[&key] {
+                    if !limits[&key].is_null()
+                        && !requests[&key].is_null()
+                        && limits[&key] != requests[&key]
+                    {
                         lost.push(format!("{path}.resources: {key} is requested and limited otherwise; {value} is taken"));
                     }
                 }
@@ -183,11 +261,19 @@ impl PodFields {
         let mut workdirs = Vec::new();
         for mount in mounts.as_array().into_iter().flatten() {
             let name = mount["name"].as_str().unwrap_or_default();
-            let volume =
-                volumes.as_array().into_iter().flatten().find(|volume| volume["name"] == name).cloned().unwrap_or_default();
+            let volume = volumes
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|volume| volume["name"] == name)
+                .cloned()
+                .unwrap_or_default();
             let mut workdir = FieldMap::default();
             workdir.put("path", mount["mountPath"].clone());
-            workdir.put("read_only", Some(json!(true)).filter(|_| mount["readOnly"] == true));
+            workdir.put(
+                "read_only",
+                Some(json!(true)).filter(|_| mount["readOnly"] == true),
+            );
             let claim = volume["persistentVolumeClaim"].is_object();
             for key in ["subPath", "subPathExpr", "mountPropagation"] {
                 if !(mount[key].is_null() || key == "subPath" && claim) {
@@ -202,14 +288,21 @@ impl PodFields {
             }
             let shared_memory = mount["mountPath"] == "/dev/shm";
             if let Some(host) = volume["hostPath"]["path"].as_str() {
-                workdir.put("host_path", Some(host.into()).filter(|_| mount["mountPath"] != host));
+                workdir.put(
+                    "host_path",
+                    Some(host.into()).filter(|_| mount["mountPath"] != host),
+                );
                 let kind = volume["hostPath"]["type"].as_str().unwrap_or_default();
-                workdir.put("type", Some(json!("file")).filter(|_| kind.starts_with("File")));
+                workdir.put(
+                    "type",
+                    Some(json!("file")).filter(|_| kind.starts_with("File")),
+                );
             } else if volume["persistentVolumeClaim"].is_object() {
                 workdir.put("pvc", volume["persistentVolumeClaim"]["claimName"].clone());
                 workdir.put("sub_path", mount["subPath"].clone());
             } else if volume["emptyDir"].is_object() && shared_memory {
-                self.resources.put("shm", volume["emptyDir"]["sizeLimit"].clone());
+                self.resources
+                    .put("shm", volume["emptyDir"]["sizeLimit"].clone());
                 continue;
             } else if volume["emptyDir"].is_object() {
                 workdir.put("emptyDir", Some(json!(true)));
@@ -218,7 +311,9 @@ impl PodFields {
             } else if volume["secret"].is_object() {
                 workdir.put("secret", volume["secret"]["secretName"].clone());
             } else {
-                lost.push(format!("{path}.volumeMounts[{name}]: a volume that `pod:` would have to bring"));
+                lost.push(format!(
+                    "{path}.volumeMounts[{name}]: a volume that `pod:` would have to bring"
+                ));
                 continue;
             }
             workdirs.push(workdir.value());

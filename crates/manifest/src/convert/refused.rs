@@ -1,5 +1,5 @@
-//! Files that are not converted, because what they describe is no job of ours: what it is instead, and what was read of it, so
-//! that somebody can go on from there.
+//! Files that are not converted, because what they describe is no job of ours: what it is instead,
+//! and what was read of it, so that somebody can go on from there.
 
 use serde_json::Value;
 
@@ -7,33 +7,65 @@ use super::ConvertError;
 
 /// Kinds of others, and why they are not converted.
 const KINDS: [(&str, &str, &str); 6] = [
-    ("RayJob", "a Ray cluster has a head and workers of several kinds, and a job here has pods of one kind", "training"),
-    ("RayCluster", "it is a cluster to submit to, and no job", "training"),
-    ("RayService", "Ray Serve places its replicas within a Ray cluster", "inference"),
-    ("LeaderWorkerSet", "leaders and workers are different pods, and a service here has replicas that are alike", "inference"),
+    (
+        "RayJob",
+        "a Ray cluster has a head and workers of several kinds, and a job here has pods of one kind",
+        "training",
+    ),
+    (
+        "RayCluster",
+        "it is a cluster to submit to, and no job",
+        "training",
+    ),
+    (
+        "RayService",
+        "Ray Serve places its replicas within a Ray cluster",
+        "inference",
+    ),
+    (
+        "LeaderWorkerSet",
+        "leaders and workers are different pods, and a service here has replicas that are alike",
+        "inference",
+    ),
     (
         "InferenceService",
         "KServe chooses the server by the model's format, from runtimes that its administrator installed",
         "inference",
     ),
-    ("StatefulSet", "it gives each pod storage and a name of its own, and only notebooks have that here", "notebook"),
+    (
+        "StatefulSet",
+        "it gives each pod storage and a name of its own, and only notebooks have that here",
+        "notebook",
+    ),
 ];
 
 /// Returns the refusal of a kind that is known and not converted.
 pub(super) fn known(object: &Value) -> Option<ConvertError> {
     let kind = object["kind"].as_str()?;
     let (_, why, ours) = KINDS.iter().find(|(known, ..)| *known == kind)?;
-    Some(refusal(&format!("`{kind}` is not converted: {why}"), ours, object))
+    Some(refusal(
+        &format!("`{kind}` is not converted: {why}"),
+        ours,
+        object,
+    ))
 }
 
 /// Returns true for a file of docker compose.
 pub(super) fn is_compose(object: &Value) -> bool {
-    object["kind"].is_null() && object["services"].as_object().is_some_and(|services| !services.is_empty())
+    object["kind"].is_null()
+        && object["services"]
+            .as_object()
+            .is_some_and(|services| !services.is_empty())
 }
 
 /// Returns the refusal of a file of docker compose.
 pub(super) fn compose(object: &Value) -> ConvertError {
-    let names: Vec<&str> = object["services"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = object["services"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect();
     let message = format!(
         "a file of docker compose is not converted: its services ({}) find each other on one machine, and each would be a job here",
         names.join(", ")
@@ -52,7 +84,11 @@ fn refusal(message: &str, ours: &str, object: &Value) -> ConvertError {
     if gpus > 0 {
         found.push(format!("GPUs of its largest container: {gpus}"));
     }
-    let read = if found.is_empty() { String::new() } else { format!("; it names {}", found.join("; ")) };
+    let read = if found.is_empty() {
+        String::new()
+    } else {
+        format!("; it names {}", found.join("; "))
+    };
     ConvertError::new(message, format!("`gpuctl init {ours}` begins a file{read}"))
 }
 
@@ -64,7 +100,10 @@ fn collect(value: &Value, images: &mut Vec<String>, gpus: &mut u64) {
                 match (key.as_str(), value) {
                     ("image", Value::String(image)) => images.push(image.clone()),
                     (key, value) if key.ends_with("/gpu") => {
-                        let count = value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0);
+                        let count = value
+                            .as_u64()
+                            .or_else(|| value.as_str()?.parse().ok())
+                            .unwrap_or(0);
                         *gpus = (*gpus).max(count);
                     }
                     _ => collect(value, images, gpus),

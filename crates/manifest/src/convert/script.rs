@@ -1,8 +1,10 @@
-//! Translates the lines of a batch script: what another system tells a process, and how it starts processes, into what gpuctl's
-//! pods have. A line that means nothing outside its system is left out and named.
+//! Translates the lines of a batch script: what another system tells a process, and how it starts
+//! processes, into what gpuctl's pods have. A line that means nothing outside its system is left
+//! out and named.
 //!
-//! Sources: sbatch(1) and srun(1) of Slurm 24; SkyPilot's and dstack's pages on distributed jobs. In our pods NNODES, NODE_RANK,
-//! MASTER_ADDR, MASTER_PORT and NPROC_PER_NODE are set, and the script runs once in each.
+//! Sources: sbatch(1) and srun(1) of Slurm 24; SkyPilot's and dstack's pages on distributed jobs.
+//! In our pods NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT and NPROC_PER_NODE are set, and the
+//! script runs once in each.
 
 use std::sync::LazyLock;
 
@@ -43,8 +45,9 @@ static FIRST_HOST: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the pattern is tested")
 });
 /// Asking the first node for its address, as PyTorch's own tutorial does.
-static ADDRESS_BY_SRUN: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\$\(\s*srun\s[^)]*hostname[^)]*\)").expect("the pattern is tested"));
+static ADDRESS_BY_SRUN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\$\(\s*srun\s[^)]*hostname[^)]*\)").expect("the pattern is tested")
+});
 static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\$(?:\{((?:SLURM|SKYPILOT|DSTACK)_\w+|RANDOM)([^}]*)\}|((?:SLURM|SKYPILOT|DSTACK)_\w+|RANDOM)\b)")
         .expect("the pattern is tested")
@@ -53,10 +56,14 @@ static ENVIRONMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"^\s*(?:(?:source|\.)\s+\S*(?:bin/activate|conda\.sh|bashrc|profile)\b.*|(?:conda|mamba|micromamba)\s+(?:activate|deactivate)\b.*|eval\s+"?\$\((?:conda|mamba|micromamba)\s.*|(?:module|ml)\s.*)$"#)
         .expect("the pattern is tested")
 });
-static CONTINUED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\\n\s*").expect("the pattern is tested"));
-static SRUN_WITHIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bsrun\b").expect("the pattern is tested"));
-static ONLY_THERE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\b(scontrol|sbatch|squeue|sacct|scancel|sstat|sbcast)\b").expect("the pattern is tested"));
+static CONTINUED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\\\n\s*").expect("the pattern is tested"));
+static SRUN_WITHIN: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\bsrun\b").expect("the pattern is tested"));
+static ONLY_THERE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\b(scontrol|sbatch|squeue|sacct|scancel|sstat|sbcast)\b")
+        .expect("the pattern is tested")
+});
 static LOCAL_FILE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"(?:^|[\s=])((?:\./|\.\./|~/|/home/|\$HOME/)[\w./-]+|[\w-][\w./-]*\.(?:py|sh|yaml|yml|json|toml|txt))(?:\s|$|")"#,
@@ -88,16 +95,28 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
             let name = if text(1).is_empty() { text(3) } else { text(1) };
             variable(name, text(2), &found[0], context, &mut script.lost)
         });
-        if let Some(own) = ["MASTER_ADDR", "MASTER_PORT"].into_iter().find(|own| assigns(&line, own)) {
-            script.lost.push(format!("{}: gpuctl sets {own} in every pod", line.trim()));
+        if let Some(own) = ["MASTER_ADDR", "MASTER_PORT"]
+            .into_iter()
+            .find(|own| assigns(&line, own))
+        {
+            script
+                .lost
+                .push(format!("{}: gpuctl sets {own} in every pod", line.trim()));
             continue;
         }
         if let Some(found) = ONLY_THERE.find(&line) {
-            script.lost.push(format!("{}: {} is only there on a Slurm cluster", line.trim(), found.as_str()));
+            script.lost.push(format!(
+                "{}: {} is only there on a Slurm cluster",
+                line.trim(),
+                found.as_str()
+            ));
             continue;
         }
         if SRUN_WITHIN.is_match(&line) {
-            script.lost.push(format!("{}: take `srun` out, each pod runs the script once", line.trim()));
+            script.lost.push(format!(
+                "{}: take `srun` out, each pod runs the script once",
+                line.trim()
+            ));
         }
         lines.push(line.into_owned());
     }
@@ -105,8 +124,10 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         lines.pop();
     }
     script.text = lines.join("\n");
-    let mut files: Vec<&str> =
-        LOCAL_FILE.captures_iter(&script.text).map(|found| found.get(1).map_or("", |one| one.as_str())).collect();
+    let mut files: Vec<&str> = LOCAL_FILE
+        .captures_iter(&script.text)
+        .map(|found| found.get(1).map_or("", |one| one.as_str()))
+        .collect();
     files.sort_unstable();
     files.dedup();
     if !files.is_empty() {
@@ -128,11 +149,15 @@ pub(super) fn needs_bash(text: &str) -> bool {
     BASH.is_match(text)
 }
 
-/// Leaves out what sets up modules and virtual environments, and keeps the command behind it on the same line.
+/// Leaves out what sets up modules and virtual environments, and keeps the command behind it on the
+/// same line.
 fn without_environment(line: &str, lost: &mut Vec<String>) -> String {
     let mut rest = line;
     while ENVIRONMENT.is_match(rest) {
-        let behind = ["&&", ";"].iter().filter_map(|mark| rest.find(mark).map(|at| (at, mark.len()))).min();
+        let behind = ["&&", ";"]
+            .iter()
+            .filter_map(|mark| rest.find(mark).map(|at| (at, mark.len())))
+            .min();
         let (own, next) = match behind {
             Some((at, length)) => (&rest[..at], &rest[at + length..]),
             None => (rest, ""),
@@ -140,22 +165,34 @@ fn without_environment(line: &str, lost: &mut Vec<String>) -> String {
         lost.push(format!("{}: the image has to bring it", own.trim()));
         rest = next;
     }
-    if rest.len() == line.len() { line.to_owned() } else { rest.trim_start().to_owned() }
+    if rest.len() == line.len() {
+        line.to_owned()
+    } else {
+        rest.trim_start().to_owned()
+    }
 }
 
 fn assigns(line: &str, name: &str) -> bool {
     let line = line.trim_start();
     let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
     // Several assignments on a line, or a command behind one, are not thrown away.
-    let Some(value) = line.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) else { return false };
+    let Some(value) = line
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix('='))
+    else {
+        return false;
+    };
     // `NAME=value command` is a command.
     let simple = !value.trim_end().contains(char::is_whitespace);
-    let quoted = value.starts_with(['"', '\'', '$', '`']) && value.trim_end().ends_with(['"', '\'', ')', '`']);
+    let quoted = value.starts_with(['"', '\'', '$', '`'])
+        && value.trim_end().ends_with(['"', '\'', ')', '`']);
     (simple || quoted) && !line.contains(';') && !line.contains("&&")
 }
 
 fn without_srun(line: &str, lost: &mut Vec<String>) -> String {
-    let Some(found) = SRUN.captures(line) else { return line.to_owned() };
+    let Some(found) = SRUN.captures(line) else {
+        return line.to_owned();
+    };
     let flags = found[2].trim();
     if !flags.is_empty() {
         lost.push(format!("srun {flags}: each pod runs the command once"));
@@ -164,34 +201,58 @@ fn without_srun(line: &str, lost: &mut Vec<String>) -> String {
 }
 
 fn without_container(line: &str, script: &mut Script) -> String {
-    let Some(found) = CONTAINER.captures(line) else { return line.to_owned() };
+    let Some(found) = CONTAINER.captures(line) else {
+        return line.to_owned();
+    };
     let (flags, image) = (found[1].trim(), &found[2]);
     match image.strip_prefix("docker://") {
         Some(image) => script.image = Some(image.to_owned()),
-        None => script.lost.push(format!("{image}: pods run images of a registry; say which one with `--image IMAGE`")),
+        None => script.lost.push(format!(
+            "{image}: pods run images of a registry; say which one with `--image IMAGE`"
+        )),
     }
     let flags = flags.replace("--nv", "").trim().to_owned();
     if !flags.is_empty() {
-        script.lost.push(format!("{flags}: mount folders with `storage.workdirs`"));
+        script
+            .lost
+            .push(format!("{flags}: mount folders with `storage.workdirs`"));
     }
     CONTAINER.replace(line, "").into_owned()
 }
 
-/// Returns what stands for a variable of another system; one without a counterpart stays and is named.
-fn variable(name: &str, operator: &str, written: &str, context: &ScriptContext<'_>, lost: &mut Vec<String>) -> String {
-    let rank_of_tasks = || if context.one_task_per_pod { Some("$NODE_RANK") } else { None };
+/// Returns what stands for a variable of another system; one without a counterpart stays and is
+/// named.
+fn variable(
+    name: &str,
+    operator: &str,
+    written: &str,
+    context: &ScriptContext<'_>,
+    lost: &mut Vec<String>,
+) -> String {
+    let rank_of_tasks = || {
+        if context.one_task_per_pod {
+            Some("$NODE_RANK")
+        } else {
+            None
+        }
+    };
     let ours = match name {
-        "SLURM_NNODES" | "SLURM_JOB_NUM_NODES" | "SKYPILOT_NUM_NODES" | "DSTACK_NODES_NUM" => Some("$NNODES"),
+        "SLURM_NNODES" | "SLURM_JOB_NUM_NODES" | "SKYPILOT_NUM_NODES" | "DSTACK_NODES_NUM" => {
+            Some("$NNODES")
+        }
         "SLURM_NODEID" | "SKYPILOT_NODE_RANK" | "DSTACK_NODE_RANK" => Some("$NODE_RANK"),
         "SLURM_PROCID" => rank_of_tasks(),
         "SLURM_LOCALID" if context.one_task_per_pod => Some("0"),
         "SLURM_NTASKS" | "SLURM_NPROCS" if context.one_task_per_pod => Some("$NNODES"),
-        "SLURM_GPUS_ON_NODE" | "SLURM_GPUS_PER_NODE" | "SKYPILOT_NUM_GPUS_PER_NODE" | "DSTACK_GPUS_PER_NODE" => {
-            Some("$NPROC_PER_NODE")
-        }
+        "SLURM_GPUS_ON_NODE"
+        | "SLURM_GPUS_PER_NODE"
+        | "SKYPILOT_NUM_GPUS_PER_NODE"
+        | "DSTACK_GPUS_PER_NODE" => Some("$NPROC_PER_NODE"),
         "SLURM_LAUNCH_NODE_IPADDR" | "DSTACK_MASTER_NODE_IP" => Some("$MASTER_ADDR"),
         // One number for all pods: here each pod would draw its own.
-        "SLURM_JOB_ID" | "SLURM_JOBID" | "SLURM_JOB_NAME" | "RANDOM" => return context.name.to_owned(),
+        "SLURM_JOB_ID" | "SLURM_JOBID" | "SLURM_JOB_NAME" | "RANDOM" => {
+            return context.name.to_owned();
+        }
         "SLURM_ARRAY_TASK_ID"
         | "SLURM_ARRAY_TASK_COUNT"
         | "SLURM_ARRAY_TASK_MIN"
@@ -218,7 +279,11 @@ fn variable(name: &str, operator: &str, written: &str, context: &ScriptContext<'
 mod tests {
     use super::*;
 
-    const CONTEXT: ScriptContext<'_> = ScriptContext { name: "sft", one_task_per_pod: true, cpus: Some(16) };
+    const CONTEXT: ScriptContext<'_> = ScriptContext {
+        name: "sft",
+        one_task_per_pod: true,
+        cpus: Some(16),
+    };
 
     fn lines(text: &str) -> (String, Vec<String>) {
         let script = translate(text, &CONTEXT);
@@ -228,17 +293,44 @@ mod tests {
     #[test]
     fn what_the_system_tells_a_process_is_translated() {
         for (theirs, ours) in [
-            ("srun torchrun --nnodes=$SLURM_NNODES t", "torchrun --nnodes=$NNODES t"),
-            ("torchrun --node_rank ${SLURM_PROCID}", "torchrun --node_rank ${NODE_RANK}"),
-            ("HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)", "HEAD=$MASTER_ADDR"),
-            ("head_ip=$(srun --nodes=1 --ntasks=1 -w \"$head_node\" hostname --ip-address)", "head_ip=$MASTER_ADDR"),
+            (
+                "srun torchrun --nnodes=$SLURM_NNODES t",
+                "torchrun --nnodes=$NNODES t",
+            ),
+            (
+                "torchrun --node_rank ${SLURM_PROCID}",
+                "torchrun --node_rank ${NODE_RANK}",
+            ),
+            (
+                "HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)",
+                "HEAD=$MASTER_ADDR",
+            ),
+            (
+                "head_ip=$(srun --nodes=1 --ntasks=1 -w \"$head_node\" hostname --ip-address)",
+                "head_ip=$MASTER_ADDR",
+            ),
             ("torchrun --rdzv_id $RANDOM", "torchrun --rdzv_id sft"),
-            ("x --id $SLURM_JOB_ID -c $SLURM_CPUS_PER_TASK", "x --id sft -c 16"),
-            ("A=$(echo \"$SKYPILOT_NODE_IPS\" | head -n1)", "A=$MASTER_ADDR"),
-            ("t --rank $DSTACK_NODE_RANK --of $DSTACK_NODES_NUM", "t --rank $NODE_RANK --of $NNODES"),
-            ("t --n=${SLURM_NNODES:-1} log_${SLURM_NODEID}_x", "t --n=${NNODES:-1} log_${NODE_RANK}_x"),
+            (
+                "x --id $SLURM_JOB_ID -c $SLURM_CPUS_PER_TASK",
+                "x --id sft -c 16",
+            ),
+            (
+                "A=$(echo \"$SKYPILOT_NODE_IPS\" | head -n1)",
+                "A=$MASTER_ADDR",
+            ),
+            (
+                "t --rank $DSTACK_NODE_RANK --of $DSTACK_NODES_NUM",
+                "t --rank $NODE_RANK --of $NNODES",
+            ),
+            (
+                "t --n=${SLURM_NNODES:-1} log_${SLURM_NODEID}_x",
+                "t --n=${NNODES:-1} log_${NODE_RANK}_x",
+            ),
             ("OUT=/o/${SLURM_JOB_ID:-local}", "OUT=/o/sft"),
-            ("MASTER_PORT=29500 torchrun t", "MASTER_PORT=29500 torchrun t"),
+            (
+                "MASTER_PORT=29500 torchrun t",
+                "MASTER_PORT=29500 torchrun t",
+            ),
             ("run $SLURM_ARRAY_TASK_ID", "run $SLURM_ARRAY_TASK_ID"),
         ] {
             assert_eq!(lines(theirs), (ours.to_owned(), vec![]), "{theirs}");
@@ -248,22 +340,46 @@ mod tests {
     #[test]
     fn what_has_no_meaning_here_is_named() {
         for (theirs, ours, lost) in [
-            ("source venv/bin/activate\npython3 -V", "python3 -V", "source venv/bin/activate: the image has to bring it"),
-            ("conda activate x && torchrun t", "torchrun t", "conda activate x: the image has to bring it"),
-            ("module load cuda; srun a", "a", "module load cuda: the image has to bring it"),
+            (
+                "source venv/bin/activate\npython3 -V",
+                "python3 -V",
+                "source venv/bin/activate: the image has to bring it",
+            ),
+            (
+                "conda activate x && torchrun t",
+                "torchrun t",
+                "conda activate x: the image has to bring it",
+            ),
+            (
+                "module load cuda; srun a",
+                "a",
+                "module load cuda: the image has to bring it",
+            ),
             (
                 "srun --nodes 2 --ntasks-per-node 1 torchrun t",
                 "torchrun t",
                 "srun --nodes 2 --ntasks-per-node 1: each pod runs the command once",
             ),
-            ("srun \\\n  --ntasks=1 \\\n  torchrun t", "torchrun t", "srun --ntasks=1: each pod runs the command once"),
+            (
+                "srun \\\n  --ntasks=1 \\\n  torchrun t",
+                "torchrun t",
+                "srun --ntasks=1: each pod runs the command once",
+            ),
             (
                 "OMP_NUM_THREADS=8 srun a",
                 "OMP_NUM_THREADS=8 srun a",
                 "OMP_NUM_THREADS=8 srun a: take `srun` out, each pod runs the script once",
             ),
-            ("eval \"$(conda shell.bash hook)\"\nconda activate x\na", "a", "conda activate x: the image has to bring it"),
-            ("module load cuda\na", "a", "module load cuda: the image has to bring it"),
+            (
+                "eval \"$(conda shell.bash hook)\"\nconda activate x\na",
+                "a",
+                "conda activate x: the image has to bring it",
+            ),
+            (
+                "module load cuda\na",
+                "a",
+                "module load cuda: the image has to bring it",
+            ),
             (
                 "export MASTER_PORT=$(expr 10000 + 1)\na",
                 "a",
@@ -274,8 +390,16 @@ mod tests {
                 "a",
                 "nodes=$(scontrol show hostnames x): scontrol is only there on a Slurm cluster",
             ),
-            ("a $SLURM_TOPOLOGY_ADDR", "a $SLURM_TOPOLOGY_ADDR", "$SLURM_TOPOLOGY_ADDR is not set"),
-            ("srun --mpi=pmix a", "a", "srun --mpi=pmix: each pod runs the command once"),
+            (
+                "a $SLURM_TOPOLOGY_ADDR",
+                "a $SLURM_TOPOLOGY_ADDR",
+                "$SLURM_TOPOLOGY_ADDR is not set",
+            ),
+            (
+                "srun --mpi=pmix a",
+                "a",
+                "srun --mpi=pmix: each pod runs the command once",
+            ),
             (
                 "python train.py",
                 "python train.py",
@@ -290,17 +414,36 @@ mod tests {
 
     #[test]
     fn containers_of_the_script_become_the_image() {
-        let script =
-            translate("srun singularity exec --nv -B /data:/data docker://nvcr.io/nvidia/pytorch:25.01-py3 python -V", &CONTEXT);
-        assert_eq!((script.image.as_deref(), script.text.as_str()), (Some("nvcr.io/nvidia/pytorch:25.01-py3"), "python -V"));
-        assert!(script.lost.iter().any(|line| line.contains("-B /data:/data")), "{script:#?}");
+        let script = translate(
+            "srun singularity exec --nv -B /data:/data docker://nvcr.io/nvidia/pytorch:25.01-py3 python -V",
+            &CONTEXT,
+        );
+        assert_eq!(
+            (script.image.as_deref(), script.text.as_str()),
+            (Some("nvcr.io/nvidia/pytorch:25.01-py3"), "python -V")
+        );
+        assert!(
+            script
+                .lost
+                .iter()
+                .any(|line| line.contains("-B /data:/data")),
+            "{script:#?}"
+        );
         let file = translate("apptainer exec img.sif python -V", &CONTEXT);
-        assert!(file.image.is_none() && file.lost[0].starts_with("img.sif: pods run images of a registry"), "{file:#?}");
+        assert!(
+            file.image.is_none()
+                && file.lost[0].starts_with("img.sif: pods run images of a registry"),
+            "{file:#?}"
+        );
     }
 
     #[test]
     fn bash_is_told_from_sh() {
-        assert!(needs_bash("nodes=( a b )") && needs_bash("if [[ -n $a ]]; then") && needs_bash("set -euo pipefail"));
+        assert!(
+            needs_bash("nodes=( a b )")
+                && needs_bash("if [[ -n $a ]]; then")
+                && needs_bash("set -euo pipefail")
+        );
         assert!(!needs_bash("set -e\ntorchrun --nnodes=$NNODES t"));
     }
 }

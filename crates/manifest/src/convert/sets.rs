@@ -19,18 +19,32 @@ pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
             sets.len(),
             names.join(", ")
         );
-        return Err(ConvertError::new(message, "convert each as a batch/v1 Job: `spec.replicatedJobs[].template`"));
+        return Err(ConvertError::new(
+            message,
+            "convert each as a batch/v1 Job: `spec.replicatedJobs[].template`",
+        ));
     };
     let policy = spec.take("failurePolicy");
-    job.put("retries", policy["maxRestarts"].as_u64().map(|retries| retries.min(100).into()));
+    job.put(
+        "retries",
+        policy["maxRestarts"]
+            .as_u64()
+            .map(|retries| retries.min(100).into()),
+    );
     job.put("keep_for", seconds(&spec.take("ttlSecondsAfterFinished")));
     for key in ["network", "successPolicy", "suspend"] {
         spec.take(key);
     }
     spec.finish();
-    let path = format!("spec.replicatedJobs[{}].template.spec", set["name"].as_str().unwrap_or("0"));
+    let path = format!(
+        "spec.replicatedJobs[{}].template.spec",
+        set["name"].as_str().unwrap_or("0")
+    );
     let mut of = SourceFields::new(&path, &set["template"]["spec"], &mut lost);
-    let (completions, parallelism) = (of.take("completions").as_u64(), of.take("parallelism").as_u64());
+    let (completions, parallelism) = (
+        of.take("completions").as_u64(),
+        of.take("parallelism").as_u64(),
+    );
     let template = of.take("template");
     for key in ["completionMode", "backoffLimit"] {
         of.take(key);
@@ -40,10 +54,18 @@ pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
     let replicas = set["replicas"].as_u64().unwrap_or(1);
     let pods = replicas.saturating_mul(completions.or(parallelism).unwrap_or(1));
     of_pods(&template, object, &format!("{path}.template"), &mut lost);
-    let pod = pod::read(&template["spec"], &format!("{path}.template.spec"), &mut lost);
+    let pod = pod::read(
+        &template["spec"],
+        &format!("{path}.template.spec"),
+        &mut lost,
+    );
     let nodes = if pods > 1 { json!(pods) } else { Value::Null };
     let document = document("training", job, pod, &[("node_count", nodes)]);
-    Ok(Converted { document, from: format!("JobSet/{}", name_of(object)?), lost })
+    Ok(Converted {
+        document,
+        from: format!("JobSet/{}", name_of(object)?),
+        lost,
+    })
 }
 
 /// Converts an MPIJob: the workers are the pods, the launcher's command is theirs.
@@ -52,12 +74,22 @@ pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
     let mut job = head(object, &mut lost)?;
     let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
     let (replicas, policy) = (spec.take("mpiReplicaSpecs"), spec.take("runPolicy"));
-    for key in ["slotsPerWorker", "sshAuthMountPath", "mpiImplementation", "launcherCreationPolicy"] {
+    for key in [
+        "slotsPerWorker",
+        "sshAuthMountPath",
+        "mpiImplementation",
+        "launcherCreationPolicy",
+    ] {
         spec.take(key);
     }
     spec.finish();
     let mut run = SourceFields::new("spec.runPolicy", &policy, &mut lost);
-    job.put("retries", run.take("backoffLimit").as_u64().map(|retries| retries.min(100).into()));
+    job.put(
+        "retries",
+        run.take("backoffLimit")
+            .as_u64()
+            .map(|retries| retries.min(100).into()),
+    );
     job.put("max_runtime", seconds(&run.take("activeDeadlineSeconds")));
     job.put("keep_for", seconds(&run.take("ttlSecondsAfterFinished")));
     let scheduling = run.take("schedulingPolicy");
@@ -66,7 +98,10 @@ pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
     run.finish();
     let (launcher, worker) = (&replicas["Launcher"], &replicas["Worker"]);
     if worker.is_null() {
-        return Err(ConvertError::new("it has no Worker", "spec.mpiReplicaSpecs.Worker"));
+        return Err(ConvertError::new(
+            "it has no Worker",
+            "spec.mpiReplicaSpecs.Worker",
+        ));
     }
     let nodes = worker["replicas"].as_u64().unwrap_or(1);
     let mut template = worker["template"].clone();
@@ -76,11 +111,29 @@ pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
             template["spec"]["containers"][0][key] = command(key);
         }
     }
-    let words = [command("command"), command("args")].map(|list| list.to_string()).concat();
+    let words = [command("command"), command("args")]
+        .map(|list| list.to_string())
+        .concat();
     if words.contains("mpirun") || words.contains("mpiexec") {
         lost.push("spec.mpiReplicaSpecs.Launcher: mpirun starts its processes by ssh, which pods here do not have; start the program with torchrun, or `environment.launcher`".to_owned());
     }
-    let pod = pod::read(&template["spec"], "spec.mpiReplicaSpecs.Worker.template.spec", &mut lost);
-    let document = document("training", job, pod, &[("node_count", if nodes > 1 { json!(nodes) } else { Value::Null })]);
-    Ok(Converted { document, from: format!("MPIJob/{}", name_of(object)?), lost })
+    let pod = pod::read(
+        &template["spec"],
+        "spec.mpiReplicaSpecs.Worker.template.spec",
+        &mut lost,
+    );
+    let document = document(
+        "training",
+        job,
+        pod,
+        &[(
+            "node_count",
+            if nodes > 1 { json!(nodes) } else { Value::Null },
+        )],
+    );
+    Ok(Converted {
+        document,
+        from: format!("MPIJob/{}", name_of(object)?),
+        lost,
+    })
 }

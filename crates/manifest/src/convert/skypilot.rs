@@ -1,4 +1,5 @@
-//! Converts a task of SkyPilot: its resources, `setup` and `run`. Fields follow SkyPilot's YAML reference.
+//! Converts a task of SkyPilot: its resources, `setup` and `run`. Fields follow SkyPilot's YAML
+//! reference.
 
 use serde_json::{Value, json};
 
@@ -14,17 +15,34 @@ pub(super) fn is_task(object: &Value) -> bool {
 /// Converts one task.
 pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, ConvertError> {
     let mut lost = Vec::new();
-    let (mut job, mut environment, mut resources) = (FieldMap::default(), FieldMap::default(), FieldMap::default());
-    let name = object["name"].as_str().unwrap_or("sky-task").to_ascii_lowercase().replace('_', "-");
+    let (mut job, mut environment, mut resources) = (
+        FieldMap::default(),
+        FieldMap::default(),
+        FieldMap::default(),
+    );
+    let name = object["name"]
+        .as_str()
+        .unwrap_or("sky-task")
+        .to_ascii_lowercase()
+        .replace('_', "-");
     job.put("name", Some(name.clone().into()));
     let mut task = SourceFields::new("task", object, &mut lost);
     task.take("name");
-    let (asked, nodes) = (task.take("resources"), task.take("num_nodes").as_u64().unwrap_or(1));
+    let (asked, nodes) = (
+        task.take("resources"),
+        task.take("num_nodes").as_u64().unwrap_or(1),
+    );
     let variables = task.take("envs");
     let (setup, run) = (task.take("setup"), task.take("run"));
     for (key, why) in [
-        ("workdir", "files of this machine; bring them by the image, `files:` or a workdir"),
-        ("file_mounts", "mount folders and claims with `storage.workdirs`"),
+        (
+            "workdir",
+            "files of this machine; bring them by the image, `files:` or a workdir",
+        ),
+        (
+            "file_mounts",
+            "mount folders and claims with `storage.workdirs`",
+        ),
         ("service", "`gpuctl init inference` begins a service"),
     ] {
         if !task.take(key).is_null() {
@@ -32,7 +50,12 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         }
     }
     let secrets = task.take("secrets");
-    for key in secrets.as_object().into_iter().flatten().map(|(key, _)| key) {
+    for key in secrets
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key)
+    {
         task.lose(&format!(
             "secrets.{key}: gpuctl create secret NAME --from-env {key}, and `env: [{{name: {key}, secret: NAME}}]`"
         ));
@@ -40,54 +63,107 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     task.finish();
     let mut of = SourceFields::new("task.resources", &asked, &mut lost);
     let found = of.take("accelerators");
-    let own = of.take("image_id").as_str().and_then(|text| text.strip_prefix("docker:")).map(ToOwned::to_owned);
+    let own = of
+        .take("image_id")
+        .as_str()
+        .and_then(|text| text.strip_prefix("docker:"))
+        .map(ToOwned::to_owned);
     let amount = |value: &Value, unit: &str| {
-        let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), ToOwned::to_owned);
         let digits = text.trim_end_matches('+');
-        digits.parse::<f64>().is_ok().then(|| format!("{digits}{unit}"))
+        digits
+            .parse::<f64>()
+            .is_ok()
+            .then(|| format!("{digits}{unit}"))
     };
     let (cpus, memory) = (of.take("cpus"), of.take("memory"));
-    resources.put("cpu", amount(&cpus, "").and_then(|cpus| cpus.parse::<f64>().ok()).map(|cpus| json!(cpus.ceil() as u64)));
+    resources.put(
+        "cpu",
+        amount(&cpus, "")
+            .and_then(|cpus| cpus.parse::<f64>().ok())
+            .map(|cpus| json!(cpus.ceil() as u64)),
+    );
     resources.put("memory", amount(&memory, "Gi").map(Value::from));
     // They choose a cloud; here the cluster is chosen already.
-    for key in ["cloud", "infra", "region", "zone", "use_spot", "disk_size", "disk_tier"] {
+    for key in [
+        "cloud",
+        "infra",
+        "region",
+        "zone",
+        "use_spot",
+        "disk_size",
+        "disk_tier",
+    ] {
         of.take(key);
     }
     of.finish();
-    if found.as_array().is_some_and(|list| list.len() > 1) || found.as_object().is_some_and(|map| map.len() > 1) {
+    if found.as_array().is_some_and(|list| list.len() > 1)
+        || found.as_object().is_some_and(|map| map.len() > 1)
+    {
         lost.push("task.resources.accelerators: the first of several is taken".to_owned());
     }
     match accelerators(&found) {
         Some((kind, count)) => {
             match GpuType::parse(&kind) {
                 Some(kind) => resources.put("gpu-type", Some(kind.to_string().into())),
-                None => lost.push(format!("task.resources.accelerators: `{kind}` is no GPU type that is known")),
+                None => lost.push(format!(
+                    "task.resources.accelerators: `{kind}` is no GPU type that is known"
+                )),
             }
             resources.put("gpu", Some(count.into()));
         }
         None => {
             if !found.is_null() {
-                lost.push(format!("task.resources.accelerators: `{found}` is no whole number of GPUs of a type"));
+                lost.push(format!(
+                    "task.resources.accelerators: `{found}` is no whole number of GPUs of a type"
+                ));
             }
             resources.put("gpu", Some(0.into()));
         }
     }
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
     let Some(image) = image.map(ToOwned::to_owned).or(own) else {
-        return Err(ConvertError::new("the task names no container image", "say which one with `--image IMAGE`"));
+        return Err(ConvertError::new(
+            "the task names no container image",
+            "say which one with `--image IMAGE`",
+        ));
     };
-    let text = [setup.as_str().unwrap_or_default(), run.as_str().unwrap_or_default()].join("\n");
-    let script = translate(&text, &ScriptContext { name: &name, one_task_per_pod: true, cpus: None });
+    let text = [
+        setup.as_str().unwrap_or_default(),
+        run.as_str().unwrap_or_default(),
+    ]
+    .join("\n");
+    let script = translate(
+        &text,
+        &ScriptContext {
+            name: &name,
+            one_task_per_pod: true,
+            cpus: None,
+        },
+    );
     if setup.is_string() {
-        lost.push("task.setup: it runs before every start here; an image that has it all starts faster".to_owned());
+        lost.push(
+            "task.setup: it runs before every start here; an image that has it all starts faster"
+                .to_owned(),
+        );
     }
     lost.extend(script.lost);
     environment.put("image", Some(image.into()));
-    let command = if needs_bash(&script.text) { json!(["bash", "-c", script.text]) } else { script.text.into() };
+    let command = if needs_bash(&script.text) {
+        json!(["bash", "-c", script.text])
+    } else {
+        script.text.into()
+    };
     environment.put("command", Some(command));
     environment.put("env", variables);
     let document = json!({
         "kind": "training", "version": "v0.1", "job": job.value(), "environment": environment.value(), "resources": resources.value(),
     });
-    Ok(Converted { document, from: format!("sky/{name}"), lost })
+    Ok(Converted {
+        document,
+        from: format!("sky/{name}"),
+        lost,
+    })
 }

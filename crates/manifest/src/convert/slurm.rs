@@ -32,13 +32,23 @@ fn options(text: &str) -> Vec<(String, String)> {
             .expect("the pattern is tested")
     });
     let mut found = Vec::new();
-    for line in text.lines().filter_map(|line| line.trim_start().strip_prefix("#SBATCH")) {
+    for line in text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("#SBATCH"))
+    {
         // What stands behind another # is for people.
         let line = line.split(" #").next().unwrap_or_default();
         for option in OPTION.captures_iter(line) {
-            let text = |index: usize| option.get(index).map(|found| found.as_str().trim_matches(['"', '\'']).to_owned());
+            let text = |index: usize| {
+                option
+                    .get(index)
+                    .map(|found| found.as_str().trim_matches(['"', '\'']).to_owned())
+            };
             let short = |letter: String| {
-                SHORT.iter().find(|(short, _)| *short == letter).map_or(letter.clone(), |(_, long)| (*long).to_owned())
+                SHORT
+                    .iter()
+                    .find(|(short, _)| *short == letter)
+                    .map_or(letter.clone(), |(_, long)| (*long).to_owned())
             };
             if let Some(name) = text(1).or_else(|| text(3).map(short)) {
                 found.push((name, text(2).or_else(|| text(4)).unwrap_or_default()));
@@ -52,27 +62,37 @@ fn options(text: &str) -> Vec<(String, String)> {
 fn gpus(text: &str) -> Option<(Option<String>, u64)> {
     let text = text.strip_prefix("gpu:").unwrap_or(text);
     match text.rsplit_once(':') {
-        Some((kind, count)) => Some((GpuType::parse(kind).map(|kind| kind.to_string()), count.parse().ok()?)),
+        Some((kind, count)) => Some((
+            GpuType::parse(kind).map(|kind| kind.to_string()),
+            count.parse().ok()?,
+        )),
         None if text == "gpu" => Some((None, 1)),
         None => Some((None, text.parse().ok()?)),
     }
 }
 
-/// Slurm's times: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes[:seconds]. In seconds.
+/// Slurm's times: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+/// days-hours:minutes[:seconds]. In seconds.
 fn time(text: &str) -> Option<u64> {
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
         None => (None, text),
     };
-    let parts: Vec<u64> = rest.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let parts: Vec<u64> = rest
+        .split(':')
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
     let seconds = match (days, parts.as_slice()) {
         (None, [minutes]) => minutes.checked_mul(60)?,
         (None, [minutes, seconds]) => minutes.checked_mul(60)?.checked_add(*seconds)?,
         (Some(_), [hours]) => hours.checked_mul(3600)?,
-        (Some(_), [hours, minutes]) => hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?,
-        (_, [hours, minutes, seconds]) => {
-            hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(*seconds)?
-        }
+        (Some(_), [hours, minutes]) => hours
+            .checked_mul(3600)?
+            .checked_add(minutes.checked_mul(60)?)?,
+        (_, [hours, minutes, seconds]) => hours
+            .checked_mul(3600)?
+            .checked_add(minutes.checked_mul(60)?)?
+            .checked_add(*seconds)?,
         _ => return None,
     };
     seconds.checked_add(days.unwrap_or(0).checked_mul(86_400)?)
@@ -92,7 +112,11 @@ fn memory(text: &str) -> Option<u64> {
 }
 
 fn mebibytes(amount: u64) -> String {
-    if amount.is_multiple_of(1024) { format!("{}Gi", amount / 1024) } else { format!("{amount}Mi") }
+    if amount.is_multiple_of(1024) {
+        format!("{}Gi", amount / 1024)
+    } else {
+        format!("{amount}Mi")
+    }
 }
 
 /// What the options come to, beside the fields that are text.
@@ -113,12 +137,32 @@ struct SlurmResources {
 /// Converts one script; an array is a document per index.
 pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
     let (mut lost, mut asked) = (Vec::new(), SlurmResources::default());
-    let (mut job, mut environment, mut resources, mut labels) =
-        (FieldMap::default(), FieldMap::default(), FieldMap::default(), FieldMap::default());
-    let (mut name, mut image, mut array) = ("slurm-job".to_owned(), image.map(ToOwned::to_owned), None::<String>);
+    let (mut job, mut environment, mut resources, mut labels) = (
+        FieldMap::default(),
+        FieldMap::default(),
+        FieldMap::default(),
+        FieldMap::default(),
+    );
+    let (mut name, mut image, mut array) = (
+        "slurm-job".to_owned(),
+        image.map(ToOwned::to_owned),
+        None::<String>,
+    );
     for (option, value) in options(text) {
-        let unread = || ConvertError::new(format!("`--{option}={value}` cannot be read"), "write it as sbatch takes it");
-        let number = || value.split('-').next().unwrap_or_default().parse::<u64>().map_err(|_| unread());
+        let unread = || {
+            ConvertError::new(
+                format!("`--{option}={value}` cannot be read"),
+                "write it as sbatch takes it",
+            )
+        };
+        let number = || {
+            value
+                .split('-')
+                .next()
+                .unwrap_or_default()
+                .parse::<u64>()
+                .map_err(|_| unread())
+        };
         match option.as_str() {
             "array" => array = Some(value),
             "job-name" => name.clone_from(&value),
@@ -132,10 +176,15 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
             "ntasks-per-node" => asked.tasks_per_node = Some(number()?),
             "cpus-per-task" => asked.cpus_per_task = Some(number()?),
             "gres" if value.split(',').any(|part| part.starts_with("gpu")) => {
-                let (own, others): (Vec<&str>, Vec<&str>) = value.split(',').partition(|part| part.starts_with("gpu"));
+                let (own, others): (Vec<&str>, Vec<&str>) =
+                    value.split(',').partition(|part| part.starts_with("gpu"));
                 lost.extend(others.iter().map(|other| format!("--gres={other}")));
                 if own.len() > 1 {
-                    lost.push(format!("--gres={}: only {} is asked for", own.join(","), own[0]));
+                    lost.push(format!(
+                        "--gres={}: only {} is asked for",
+                        own.join(","),
+                        own[0]
+                    ));
                 }
                 let (kind, count) = gpus(own[0]).ok_or_else(unread)?;
                 asked.gpus_per_node = Some(count);
@@ -155,7 +204,10 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
             "mem-per-gpu" => asked.memory_per_gpu = Some(memory(&value).ok_or_else(unread)?),
             "time" => {
                 let seconds = time(&value).ok_or_else(unread)?;
-                job.put("max_runtime", Some(format!("{seconds}s").into()).filter(|_| seconds > 0));
+                job.put(
+                    "max_runtime",
+                    Some(format!("{seconds}s").into()).filter(|_| seconds > 0),
+                );
             }
             "partition" => {
                 let (first, others) = value.split_once(',').unwrap_or((&value, ""));
@@ -168,24 +220,50 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
             "chdir" => environment.put("workingDir", Some(value.into())),
             "comment" => job.put("description", Some(value.into())),
             "container-image" => image = Some(value.replace('#', "/")),
-            "requeue" | "no-requeue" => job.put("retries", Some(json!(if option == "requeue" { 3 } else { 0 }))),
-            "output" | "error" => lost.push(format!("--{option}={value}: `gpuctl logs` reads what it says")),
-            _ => lost.push(if value.is_empty() { format!("--{option}") } else { format!("--{option}={value}") }),
+            "requeue" | "no-requeue" => job.put(
+                "retries",
+                Some(json!(if option == "requeue" { 3 } else { 0 })),
+            ),
+            "output" | "error" => lost.push(format!(
+                "--{option}={value}: `gpuctl logs` reads what it says"
+            )),
+            _ => lost.push(if value.is_empty() {
+                format!("--{option}")
+            } else {
+                format!("--{option}={value}")
+            }),
         }
     }
     let named = dns_label(&name);
     if named != name {
         lost.push(format!("--job-name={name}: it is called {named}"));
     }
-    let tasks = asked.tasks_per_node.or(asked.tasks.map(|tasks| tasks.div_ceil(asked.nodes.unwrap_or(1).max(1))));
+    let tasks = asked.tasks_per_node.or(asked
+        .tasks
+        .map(|tasks| tasks.div_ceil(asked.nodes.unwrap_or(1).max(1))));
     let one_task_per_pod = tasks.is_none_or(|tasks| tasks <= 1);
-    let cpus = asked.cpus_per_task.map(|cpus| cpus.saturating_mul(tasks.unwrap_or(1)));
-    let script = translate(text, &ScriptContext { name: &named, one_task_per_pod, cpus });
+    let cpus = asked
+        .cpus_per_task
+        .map(|cpus| cpus.saturating_mul(tasks.unwrap_or(1)));
+    let script = translate(
+        text,
+        &ScriptContext {
+            name: &named,
+            one_task_per_pod,
+            cpus,
+        },
+    );
     let Some(image) = image.or(script.image) else {
-        return Err(ConvertError::new("the script names no container image", "say which one with `--image IMAGE`"));
+        return Err(ConvertError::new(
+            "the script names no container image",
+            "say which one with `--image IMAGE`",
+        ));
     };
     if script.text.is_empty() {
-        return Err(ConvertError::new("the script runs nothing", "it has only comments and #SBATCH lines"));
+        return Err(ConvertError::new(
+            "the script runs nothing",
+            "it has only comments and #SBATCH lines",
+        ));
     }
     job.put("labels", Some(labels.value()));
     place(&asked, &mut resources)?;
@@ -201,8 +279,13 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     }
     lost.extend(script.lost);
     environment.put("image", Some(image.into()));
-    let bash = needs_bash(&script.text) && shell.is_none_or(|shell| shell.trim_end().ends_with("bash"));
-    let command = if bash { json!(["bash", "-c", script.text]) } else { script.text.into() };
+    let bash =
+        needs_bash(&script.text) && shell.is_none_or(|shell| shell.trim_end().ends_with("bash"));
+    let command = if bash {
+        json!(["bash", "-c", script.text])
+    } else {
+        script.text.into()
+    };
     environment.put("command", Some(command));
     let document = |name: &str, variables: Value| {
         let (mut job, mut environment) = (job.0.clone(), environment.0.clone());
@@ -214,10 +297,16 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     };
     let from = |index: &str| format!("sbatch/{name}{index}");
     let Some(array) = array else {
-        return Ok(vec![Converted { document: document(&named, Value::Null), from: from(""), lost }]);
+        return Ok(vec![Converted {
+            document: document(&named, Value::Null),
+            from: from(""),
+            lost,
+        }]);
     };
     let (indices, at_once) = indices(&array)?;
-    lost.extend(at_once.map(|limit| format!("--array={array}: all are submitted, not {limit} at a time")));
+    lost.extend(
+        at_once.map(|limit| format!("--array={array}: all are submitted, not {limit} at a time")),
+    );
     let (first, last, count) = (indices[0], indices[indices.len() - 1], indices.len());
     let one = |index: &u64| {
         let variables = json!({
@@ -225,8 +314,16 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
             "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": named,
         });
         // The same parts are missing from every document of the array, so they are listed once.
-        let lost = if *index == first { lost.clone() } else { Vec::new() };
-        Converted { document: document(&format!("{named}-{index}"), variables), from: from(&format!("[{index}]")), lost }
+        let lost = if *index == first {
+            lost.clone()
+        } else {
+            Vec::new()
+        };
+        Converted {
+            document: document(&format!("{named}-{index}"), variables),
+            from: from(&format!("[{index}]")),
+            lost,
+        }
     };
     Ok(indices.iter().map(one).collect())
 }
@@ -234,16 +331,29 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
 /// Sets how many pods there are, and what each of them gets.
 fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
     let per_node = asked.tasks_per_node;
-    let nodes =
-        asked.nodes.or_else(|| asked.tasks.zip(per_node).map(|(tasks, each)| tasks.div_ceil(each.max(1)))).unwrap_or(1).max(1);
-    let tasks = per_node.or_else(|| asked.tasks.map(|tasks| tasks.div_ceil(nodes))).unwrap_or(1);
+    let nodes = asked
+        .nodes
+        .or_else(|| {
+            asked
+                .tasks
+                .zip(per_node)
+                .map(|(tasks, each)| tasks.div_ceil(each.max(1)))
+        })
+        .unwrap_or(1)
+        .max(1);
+    let tasks = per_node
+        .or_else(|| asked.tasks.map(|tasks| tasks.div_ceil(nodes)))
+        .unwrap_or(1);
     let gpus = match (asked.gpus_per_node, asked.gpus_per_task, asked.gpus_in_all) {
         (Some(gpus), ..) => gpus,
         (None, Some(gpus), _) => gpus.saturating_mul(tasks),
         (None, None, Some(all)) if all % nodes == 0 => all / nodes,
         (None, None, Some(all)) => {
             let message = format!("{all} GPUs do not divide over {nodes} nodes");
-            return Err(ConvertError::new(message, "every pod of a training has as many: say `--gpus-per-node`"));
+            return Err(ConvertError::new(
+                message,
+                "every pod of a training has as many: say `--gpus-per-node`",
+            ));
         }
         (None, None, None) => 0,
     };
@@ -254,17 +364,38 @@ fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), Convert
     let memory = asked
         .memory
         .or_else(|| asked.memory_per_gpu.map(|each| each.saturating_mul(gpus)))
-        .or_else(|| asked.memory_per_cpu.map(|each| each.saturating_mul(cpus.unwrap_or(tasks))));
-    resources.put("memory", memory.filter(|amount| *amount > 0).map(|amount| mebibytes(amount).into()));
+        .or_else(|| {
+            asked
+                .memory_per_cpu
+                .map(|each| each.saturating_mul(cpus.unwrap_or(tasks)))
+        });
+    resources.put(
+        "memory",
+        memory
+            .filter(|amount| *amount > 0)
+            .map(|amount| mebibytes(amount).into()),
+    );
     Ok(())
 }
 
 /// Returns the nearest name that Kubernetes takes.
 fn dns_label(text: &str) -> String {
-    let plain: String = text.to_ascii_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let name: String = plain.trim_start_matches(|c: char| !c.is_ascii_lowercase()).chars().take(50).collect();
+    let plain: String = text
+        .to_ascii_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    let name: String = plain
+        .trim_start_matches(|c: char| !c.is_ascii_lowercase())
+        .chars()
+        .take(50)
+        .collect();
     let name = name.trim_end_matches('-');
-    if name.is_empty() { "slurm-job".to_owned() } else { name.to_owned() }
+    if name.is_empty() {
+        "slurm-job".to_owned()
+    } else {
+        name.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -284,7 +415,10 @@ mod tests {
         ] {
             assert_eq!(time(text), seconds, "{text}");
         }
-        assert_eq!((memory("64G"), memory("4096"), memory("1T"), memory("x")), (Some(65_536), Some(4096), Some(1_048_576), None));
+        assert_eq!(
+            (memory("64G"), memory("4096"), memory("1T"), memory("x")),
+            (Some(65_536), Some(4096), Some(1_048_576), None)
+        );
         assert_eq!(gpus("gpu:a100:4"), Some((Some("a100".to_owned()), 4)));
         assert_eq!(gpus("8"), Some((None, 8)));
     }

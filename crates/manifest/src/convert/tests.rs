@@ -66,14 +66,27 @@ spec:
         document["resources"],
         json!({"gpu-type": "a100-80g", "cpu": 16, "memory": "64Gi", "gpu": 8, "shm": "16Gi", "node_count": 4})
     );
-    assert_eq!(document["environment"]["env"][1], json!({"name": "TOKEN", "secret": "hub", "key": "token"}));
+    assert_eq!(
+        document["environment"]["env"][1],
+        json!({"name": "TOKEN", "secret": "hub", "key": "token"})
+    );
     assert_eq!(
         document["storage"]["workdirs"],
         json!([{"path": "/data", "pvc": "datasets", "sub_path": "x"}, {"path": "/out", "read_only": true, "host_path": "/mnt/out"}])
     );
     assert_eq!(document["pod"]["nodeSelector"], json!({"disk": "ssd"}));
-    for lost in ["podFailurePolicy", "env[NODE]", "rdma/hca", "volumeMounts[odd]", "labels[app.kubernetes.io/name]"] {
-        assert!(found.lost.iter().any(|line| line.contains(lost)), "{lost}: {:#?}", found.lost);
+    for lost in [
+        "podFailurePolicy",
+        "env[NODE]",
+        "rdma/hca",
+        "volumeMounts[odd]",
+        "labels[app.kubernetes.io/name]",
+    ] {
+        assert!(
+            found.lost.iter().any(|line| line.contains(lost)),
+            "{lost}: {:#?}",
+            found.lost
+        );
     }
     assert_eq!(found.lost.len(), 5, "{:#?}", found.lost);
 }
@@ -101,7 +114,10 @@ spec:
           readinessProbe: {httpGet: {path: /health, port: 8000}, periodSeconds: 5}
           resources: {limits: {nvidia.com/gpu: '2'}}
 ");
-    assert_eq!((&found.document["kind"], &found.lost), (&json!("inference"), &Vec::new()));
+    assert_eq!(
+        (&found.document["kind"], &found.lost),
+        (&json!("inference"), &Vec::new())
+    );
     assert_eq!(
         found.document["service"],
         json!({"replicas": 2, "targetPort": 8000, "port": 80, "type": "LoadBalancer",
@@ -110,11 +126,26 @@ spec:
     let by_name = one(
         "kind: Service\nmetadata: {name: a, annotations: {x: y}}\nspec: {selector: {a: b}, sessionAffinity: ClientIP, ports: [{port: 80, targetPort: web}]}\n---\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {metadata: {labels: {a: b, team: c}}, spec: {containers: [{image: i, ports: [{name: metrics, containerPort: 9090}, {name: web, containerPort: 8080}]}]}}}\n",
     );
-    assert_eq!(by_name.document["service"], json!({"targetPort": 8080, "port": 80}));
-    for lost in ["sessionAffinity", "annotations[x]", "ports[9090]", "labels[team]"] {
-        assert!(by_name.lost.iter().any(|line| line.contains(lost)), "{lost}: {:#?}", by_name.lost);
+    assert_eq!(
+        by_name.document["service"],
+        json!({"targetPort": 8080, "port": 80})
+    );
+    for lost in [
+        "sessionAffinity",
+        "annotations[x]",
+        "ports[9090]",
+        "labels[team]",
+    ] {
+        assert!(
+            by_name.lost.iter().any(|line| line.contains(lost)),
+            "{lost}: {:#?}",
+            by_name.lost
+        );
     }
-    let refused = convert("kind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{image: i}]}}}\n", None);
+    let refused = convert(
+        "kind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{image: i}]}}}\n",
+        None,
+    );
     assert!(refused.unwrap_err().message.contains("names no port"));
 }
 
@@ -130,9 +161,18 @@ fn a_pytorch_job_is_as_many_pods_as_it_has_roles() {
         role(1),
         role(3)
     ));
-    assert_eq!(found.document["resources"], json!({"gpu": 8, "node_count": 4}));
+    assert_eq!(
+        found.document["resources"],
+        json!({"gpu": 8, "node_count": 4})
+    );
     assert_eq!(found.document["job"]["queue"], "team-a");
-    assert_eq!(found.lost, ["spec.elasticPolicy", "spec.runPolicy.schedulingPolicy.minResources"]);
+    assert_eq!(
+        found.lost,
+        [
+            "spec.elasticPolicy",
+            "spec.runPolicy.schedulingPolicy.minResources"
+        ]
+    );
 }
 
 #[test]
@@ -153,13 +193,19 @@ export MASTER=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)
 srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOST train.py
 "#);
     let document = &found.document;
-    assert_eq!(document["job"], json!({"max_runtime": "216000s", "name": "llama-sft", "labels": {"account": "research"}}));
+    assert_eq!(
+        document["job"],
+        json!({"max_runtime": "216000s", "name": "llama-sft", "labels": {"account": "research"}})
+    );
     assert_eq!(
         document["resources"],
         json!({"gpu-type": "a100", "pool": "train", "gpu": 8, "node_count": 4, "cpu": 64, "memory": "512Gi"})
     );
     let command = document["environment"]["command"].as_str().unwrap();
-    assert_eq!(command, "export MASTER=$MASTER_ADDR\ntorchrun --nnodes=$NNODES --id $SLURM_SUBMIT_HOST train.py");
+    assert_eq!(
+        command,
+        "export MASTER=$MASTER_ADDR\ntorchrun --nnodes=$NNODES --id $SLURM_SUBMIT_HOST train.py"
+    );
     for lost in [
         "--job-name",
         "--output",
@@ -170,38 +216,88 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         "$SLURM_SUBMIT_HOST is not set",
         "train.py: pods do not see the folder",
     ] {
-        assert!(found.lost.iter().any(|line| line.contains(lost)), "{lost}: {:#?}", found.lost);
+        assert!(
+            found.lost.iter().any(|line| line.contains(lost)),
+            "{lost}: {:#?}",
+            found.lost
+        );
     }
     let refused = |text: &str| convert(text, Some("i")).unwrap_err().message;
     assert!(refused("#SBATCH --array=0-9999\npython a.py\n").contains("is more than 256 jobs"));
-    assert!(refused("#SBATCH --gpus=5 --nodes=2\npython a.py\n").contains("5 GPUs do not divide over 2 nodes"));
+    assert!(
+        refused("#SBATCH --gpus=5 --nodes=2\npython a.py\n")
+            .contains("5 GPUs do not divide over 2 nodes")
+    );
     assert!(refused("#SBATCH --time=soon\npython a.py\n").contains("cannot be read"));
-    assert!(convert("#SBATCH -G 1\npython a.py\n", None).unwrap_err().message.contains("no container image"));
+    assert!(
+        convert("#SBATCH -G 1\npython a.py\n", None)
+            .unwrap_err()
+            .message
+            .contains("no container image")
+    );
     let odd = one(
         "#!/usr/bin/env python3\n#SBATCH --gres=gpu:a100:4,lscratch:100 --ntasks-per-node=8 --mem=0 -p a,b\nsrun -n 4 --mpi=pmix python t.py\n",
     );
-    assert_eq!((&odd.document["resources"]["gpu"], &odd.document["environment"]["command"]), (&json!(4), &json!("python t.py")));
-    for lost in
-        ["lscratch:100", "several tasks per node", "--mem=0", "--partition=b", "srun -n 4 --mpi=pmix", "the lines run in sh"]
-    {
-        assert!(odd.lost.iter().any(|line| line.contains(lost)), "{lost}: {:#?}", odd.lost);
+    assert_eq!(
+        (
+            &odd.document["resources"]["gpu"],
+            &odd.document["environment"]["command"]
+        ),
+        (&json!(4), &json!("python t.py"))
+    );
+    for lost in [
+        "lscratch:100",
+        "several tasks per node",
+        "--mem=0",
+        "--partition=b",
+        "srun -n 4 --mpi=pmix",
+        "the lines run in sh",
+    ] {
+        assert!(
+            odd.lost.iter().any(|line| line.contains(lost)),
+            "{lost}: {:#?}",
+            odd.lost
+        );
     }
     let split = one("#SBATCH --nodes=2 --gpus=8 --mem-per-gpu=10G\npython a.py\n");
-    assert_eq!(split.document["resources"], json!({"gpu": 4, "node_count": 2, "memory": "40Gi"}));
+    assert_eq!(
+        split.document["resources"],
+        json!({"gpu": 4, "node_count": 2, "memory": "40Gi"})
+    );
 }
 
 #[test]
 fn an_array_is_a_document_for_each_index() {
-    let found = convert("#SBATCH -J sweep --array=1-5:2%2 -G 1\npython -m t --seed $SLURM_ARRAY_TASK_ID\n", Some("i")).unwrap();
-    let names: Vec<&str> = found.iter().map(|one| one.document["job"]["name"].as_str().unwrap()).collect();
+    let found = convert(
+        "#SBATCH -J sweep --array=1-5:2%2 -G 1\npython -m t --seed $SLURM_ARRAY_TASK_ID\n",
+        Some("i"),
+    )
+    .unwrap();
+    let names: Vec<&str> = found
+        .iter()
+        .map(|one| one.document["job"]["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["sweep-1", "sweep-3", "sweep-5"]);
     for (one, index) in found.iter().zip(["1", "3", "5"]) {
-        assert_eq!(one.document["environment"]["env"]["SLURM_ARRAY_TASK_ID"], index);
-        assert_eq!(one.document["environment"]["env"]["SLURM_ARRAY_TASK_COUNT"], "3");
+        assert_eq!(
+            one.document["environment"]["env"]["SLURM_ARRAY_TASK_ID"],
+            index
+        );
+        assert_eq!(
+            one.document["environment"]["env"]["SLURM_ARRAY_TASK_COUNT"],
+            "3"
+        );
         let yaml = serde_saphyr::to_string(&one.document).unwrap();
         assert!(spec::parse("", &yaml).is_ok(), "{yaml}");
     }
-    assert!(found[0].lost.iter().any(|line| line.contains("not 2 at a time")), "{:#?}", found[0].lost);
+    assert!(
+        found[0]
+            .lost
+            .iter()
+            .any(|line| line.contains("not 2 at a time")),
+        "{:#?}",
+        found[0].lost
+    );
 }
 
 #[test]
@@ -224,7 +320,11 @@ srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 --rdzv_id $RANDOM --rdzv
     let script = command[2].as_str().unwrap();
     assert!(script.contains("head_node_ip=$MASTER_ADDR\n"), "{script}");
     assert!(script.ends_with("--nnodes $NNODES --nproc_per_node 8 --rdzv_id slurm-job --rdzv_backend c10d --rdzv_endpoint $head_node_ip:29500 /shared/multinode.py 50 10"), "{script}");
-    assert!(!script.contains("scontrol") && found.lost.iter().any(|line| line.contains("scontrol")), "{:#?}", found.lost);
+    assert!(
+        !script.contains("scontrol") && found.lost.iter().any(|line| line.contains("scontrol")),
+        "{:#?}",
+        found.lost
+    );
 }
 
 #[test]
@@ -249,7 +349,11 @@ run: |
         command,
         "pip install -r requirements.txt\nMASTER=$MASTER_ADDR\ntorchrun --nnodes=$NNODES --node_rank=$NODE_RANK train.py"
     );
-    assert!(sky.lost.iter().any(|line| line.starts_with("task.workdir")), "{:#?}", sky.lost);
+    assert!(
+        sky.lost.iter().any(|line| line.starts_with("task.workdir")),
+        "{:#?}",
+        sky.lost
+    );
     let dstack = one(r"
 type: service
 name: llama
@@ -264,49 +368,120 @@ resources: {gpu: H100:80GB:2, memory: 64GB.., shm_size: 16GB}
         (&dstack.document["kind"], &dstack.document["service"]),
         (&json!("inference"), &json!({"port": 8000, "replicas": 2}))
     );
-    assert_eq!(dstack.document["resources"], json!({"gpu": 2, "gpu-type": "h100", "memory": "64Gi"}));
-    assert!(dstack.lost.iter().any(|line| line.contains("env.HF_TOKEN")), "{:#?}", dstack.lost);
+    assert_eq!(
+        dstack.document["resources"],
+        json!({"gpu": 2, "gpu-type": "h100", "memory": "64Gi"})
+    );
+    assert!(
+        dstack.lost.iter().any(|line| line.contains("env.HF_TOKEN")),
+        "{:#?}",
+        dstack.lost
+    );
 }
 
 #[test]
 fn sets_of_pods_of_one_kind_are_trainings() {
-    let template =
-        "{spec: {containers: [{name: c, image: i, command: [torchrun, t], resources: {limits: {nvidia.com/gpu: 4}}}]}}";
+    let template = "{spec: {containers: [{name: c, image: i, command: [torchrun, t], resources: {limits: {nvidia.com/gpu: 4}}}]}}";
     let set = |name: &str| {
-        format!("{{name: {name}, replicas: 2, template: {{spec: {{parallelism: 2, completions: 2, template: {template}}}}}}}")
+        format!(
+            "{{name: {name}, replicas: 2, template: {{spec: {{parallelism: 2, completions: 2, template: {template}}}}}}}"
+        )
     };
     let found = one(&format!(
         "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: s, labels: {{kueue.x-k8s.io/queue-name: q}}}}\nspec: {{failurePolicy: {{maxRestarts: 2}}, replicatedJobs: [{}]}}\n",
         set("w")
     ));
-    assert_eq!(found.document["job"], json!({"name": "s", "queue": "q", "retries": 2}));
-    assert_eq!(found.document["resources"], json!({"gpu": 4, "node_count": 4}));
-    let two =
-        convert(&format!("kind: JobSet\nmetadata: {{name: s}}\nspec: {{replicatedJobs: [{}, {}]}}\n", set("a"), set("b")), None);
-    assert!(two.unwrap_err().message.contains("its 2 replicated jobs (a, b) are different pods"));
+    assert_eq!(
+        found.document["job"],
+        json!({"name": "s", "queue": "q", "retries": 2})
+    );
+    assert_eq!(
+        found.document["resources"],
+        json!({"gpu": 4, "node_count": 4})
+    );
+    let two = convert(
+        &format!(
+            "kind: JobSet\nmetadata: {{name: s}}\nspec: {{replicatedJobs: [{}, {}]}}\n",
+            set("a"),
+            set("b")
+        ),
+        None,
+    );
+    assert!(
+        two.unwrap_err()
+            .message
+            .contains("its 2 replicated jobs (a, b) are different pods")
+    );
     let mpi = one(&format!(
         "kind: MPIJob\nmetadata: {{name: m}}\nspec: {{slotsPerWorker: 4, mpiReplicaSpecs: {{Launcher: {{replicas: 1, template: {{spec: {{containers: [{{image: i, command: [mpirun, -n, '8', python, t]}}]}}}}}}, Worker: {{replicas: 2, template: {template}}}}}}}\n"
     ));
-    assert_eq!(mpi.document["resources"], json!({"gpu": 4, "node_count": 2}));
-    assert_eq!(mpi.document["environment"]["command"], json!(["mpirun", "-n", "8", "python", "t"]));
-    assert!(mpi.lost.iter().any(|line| line.contains("mpirun starts its processes by ssh")), "{:#?}", mpi.lost);
+    assert_eq!(
+        mpi.document["resources"],
+        json!({"gpu": 4, "node_count": 2})
+    );
+    assert_eq!(
+        mpi.document["environment"]["command"],
+        json!(["mpirun", "-n", "8", "python", "t"])
+    );
+    assert!(
+        mpi.lost
+            .iter()
+            .any(|line| line.contains("mpirun starts its processes by ssh")),
+        "{:#?}",
+        mpi.lost
+    );
 }
 
 #[test]
 fn what_is_no_workload_is_refused() {
     let refused = |text: &str| convert(text, None).unwrap_err().message;
-    assert_eq!(refused("kind: DaemonSet\nmetadata: {name: a}\n"), "`DaemonSet` is no kind that can be converted");
-    for kind in ["RayJob", "RayCluster", "RayService", "LeaderWorkerSet", "InferenceService", "StatefulSet"] {
-        let file = format!("kind: {kind}\nspec: {{a: [{{image: ray:2, resources: {{limits: {{nvidia.com/gpu: 4}}}}}}]}}\n");
+    assert_eq!(
+        refused("kind: DaemonSet\nmetadata: {name: a}\n"),
+        "`DaemonSet` is no kind that can be converted"
+    );
+    for kind in [
+        "RayJob",
+        "RayCluster",
+        "RayService",
+        "LeaderWorkerSet",
+        "InferenceService",
+        "StatefulSet",
+    ] {
+        let file = format!(
+            "kind: {kind}\nspec: {{a: [{{image: ray:2, resources: {{limits: {{nvidia.com/gpu: 4}}}}}}]}}\n"
+        );
         let refused = convert(&file, None).unwrap_err();
-        assert!(refused.message.starts_with(&format!("`{kind}` is not converted: ")), "{refused:?}");
-        assert!(refused.hint.ends_with("it names images: ray:2; GPUs of its largest container: 4"), "{refused:?}");
+        assert!(
+            refused
+                .message
+                .starts_with(&format!("`{kind}` is not converted: ")),
+            "{refused:?}"
+        );
+        assert!(
+            refused
+                .hint
+                .ends_with("it names images: ray:2; GPUs of its largest container: 4"),
+            "{refused:?}"
+        );
     }
-    let compose = convert("services: {web: {image: nginx}, db: {image: postgres}}\n", None).unwrap_err();
-    assert!(compose.message.contains("(db, web)") || compose.message.contains("(web, db)"), "{compose:?}");
-    assert!(compose.hint.contains("images: nginx, postgres"), "{compose:?}");
+    let compose = convert(
+        "services: {web: {image: nginx}, db: {image: postgres}}\n",
+        None,
+    )
+    .unwrap_err();
+    assert!(
+        compose.message.contains("(db, web)") || compose.message.contains("(web, db)"),
+        "{compose:?}"
+    );
+    assert!(
+        compose.hint.contains("images: nginx, postgres"),
+        "{compose:?}"
+    );
     assert!(refused("type: dev-environment\nide: vscode\n").contains("an editor's server"));
     assert_eq!(refused("a: b\n"), "it has no `kind`");
-    assert_eq!(refused("kind: Service\nmetadata: {name: a}\n"), "it holds no workload");
+    assert_eq!(
+        refused("kind: Service\nmetadata: {name: a}\n"),
+        "it holds no workload"
+    );
     assert!(refused("{").starts_with("it is no YAML"));
 }

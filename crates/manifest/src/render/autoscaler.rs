@@ -1,12 +1,14 @@
-//! Builds the HorizontalPodAutoscaler of a service. Kubernetes has no resource metric for GPUs: their figures come from the
-//! custom metrics API, under names that the cluster's adapter chooses. The API server accepts an autoscaler whose metric nobody
-//! serves, and it never scales; therefore the caller looks the metric up first and warns.
+//! Builds the HorizontalPodAutoscaler of a service. Kubernetes has no resource metric for GPUs:
+//! their figures come from the custom metrics API, under names that the cluster's adapter chooses.
+//! The API server accepts an autoscaler whose metric nobody serves, and it never scales; therefore
+//! the caller looks the metric up first and warns.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::autoscaling::v2::{
-    CrossVersionObjectReference, HPAScalingRules, HorizontalPodAutoscaler, HorizontalPodAutoscalerBehavior,
-    HorizontalPodAutoscalerSpec, MetricIdentifier, MetricSpec, MetricTarget, PodsMetricSource, ResourceMetricSource,
+    CrossVersionObjectReference, HPAScalingRules, HorizontalPodAutoscaler,
+    HorizontalPodAutoscalerBehavior, HorizontalPodAutoscalerSpec, MetricIdentifier, MetricSpec,
+    MetricTarget, PodsMetricSource, ResourceMetricSource,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -18,14 +20,31 @@ use super::servers::spans_nodes;
 use super::{Object, Served, Target, groups};
 
 /// Names under which adapters serve the mean utilization of a pod's GPUs in percent; ours first.
-const UTILIZATION: [&str; 4] = ["gpu_utilization", "DCGM_FI_DEV_GPU_UTIL", "dcgm_gpu_utilization", "DCGM_FI_DEV_GPU_UTIL_AVG"];
-/// The same for the used part of GPU memory. (`DCGM_FI_DEV_MEM_COPY_UTIL` is the memory's bandwidth.)
+const UTILIZATION: [&str; 4] = [
+    "gpu_utilization",
+    "DCGM_FI_DEV_GPU_UTIL",
+    "dcgm_gpu_utilization",
+    "DCGM_FI_DEV_GPU_UTIL_AVG",
+];
+/// The same for the used part of GPU memory. (`DCGM_FI_DEV_MEM_COPY_UTIL` is the memory's
+/// bandwidth.)
 const MEMORY: [&str; 1] = ["gpu_memory_utilization"];
 /// The same for requests that wait at a pod; ours first.
-const QUEUE: [&str; 3] = [QUEUE_LENGTH, "vllm:num_requests_waiting", "vllm_num_requests_waiting"];
+const QUEUE: [&str; 3] = [
+    QUEUE_LENGTH,
+    "vllm:num_requests_waiting",
+    "vllm_num_requests_waiting",
+];
 
 /// Programs that take most of the GPU's memory when they start, whatever the load.
-const PREALLOCATING: [&str; 6] = ["vllm", "sglang", "tensorrt_llm", "trtllm", "lmdeploy", "text-generation-launcher"];
+const PREALLOCATING: [&str; 6] = [
+    "vllm",
+    "sglang",
+    "tensorrt_llm",
+    "trtllm",
+    "lmdeploy",
+    "text-generation-launcher",
+];
 
 /// Returns the autoscaler of `job`.
 pub(super) fn autoscaler(
@@ -43,7 +62,10 @@ pub(super) fn autoscaler(
     ];
     for (aim, names) in targets {
         let Some(aim) = aim else { continue };
-        let name = target.served.as_ref().map_or(Ok(names[0]), |served| served_name(names, served));
+        let name = target
+            .served
+            .as_ref()
+            .map_or(Ok(names[0]), |served| served_name(names, served));
         missing.extend(name.err());
         metrics.push(of_pods(name.unwrap_or(names[0]), aim));
     }
@@ -52,7 +74,11 @@ pub(super) fn autoscaler(
     }
     if let Some(percent) = autoscaling.cpu_utilization {
         metrics.push(of_cpu(percent));
-        if target.served.as_ref().is_some_and(|served| !served.resource_metrics) {
+        if target
+            .served
+            .as_ref()
+            .is_some_and(|served| !served.resource_metrics)
+        {
             let message = "this cluster serves no metrics.k8s.io: autoscaling on CPU cannot work; install metrics-server";
             warnings.push(message.to_owned());
         }
@@ -62,15 +88,24 @@ pub(super) fn autoscaler(
                        would see it full and go to maxReplicas (use targetGPUUtilization or targetQueueLength)";
         warnings.push(message.to_owned());
     }
-    let (api, kind) = if spans_nodes(job) { (groups::API, "LeaderWorkerSet") } else { ("apps/v1", "Deployment") };
+    let (api, kind) = if spans_nodes(job) {
+        (groups::API, "LeaderWorkerSet")
+    } else {
+        ("apps/v1", "Deployment")
+    };
     let count = |number: u32| i32::try_from(number).expect("at most 10,000 replicas");
     let window = |delay: Option<std::time::Duration>| {
         delay.map(|delay| HPAScalingRules {
-            stabilization_window_seconds: Some(i32::try_from(delay.as_secs()).expect("at most an hour")),
+            stabilization_window_seconds: Some(
+                i32::try_from(delay.as_secs()).expect("at most an hour"),
+            ),
             ..HPAScalingRules::default()
         })
     };
-    let (scale_up, scale_down) = (window(autoscaling.scale_up_delay), window(autoscaling.scale_down_delay));
+    let (scale_up, scale_down) = (
+        window(autoscaling.scale_up_delay),
+        window(autoscaling.scale_down_delay),
+    );
     let body = HorizontalPodAutoscaler {
         metadata: metadata(job, target, job.id(), labels),
         spec: Some(HorizontalPodAutoscalerSpec {
@@ -82,8 +117,12 @@ pub(super) fn autoscaler(
             min_replicas: Some(count(autoscaling.min_replicas)),
             max_replicas: count(autoscaling.max_replicas),
             metrics: Some(metrics),
-            behavior: (scale_up.is_some() || scale_down.is_some())
-                .then_some(HorizontalPodAutoscalerBehavior { scale_up, scale_down }),
+            behavior: (scale_up.is_some() || scale_down.is_some()).then_some(
+                HorizontalPodAutoscalerBehavior {
+                    scale_up,
+                    scale_down,
+                },
+            ),
         }),
         status: None,
     };
@@ -92,7 +131,12 @@ pub(super) fn autoscaler(
 
 /// Returns the first of `names` that the cluster serves; else ours, and that nobody serves it.
 fn served_name<'n>(names: &[&'n str], served: &Served) -> Result<&'n str, &'n str> {
-    let there = |name: &&&str| served.custom_metrics.as_ref().is_some_and(|metrics| metrics.contains(**name));
+    let there = |name: &&&str| {
+        served
+            .custom_metrics
+            .as_ref()
+            .is_some_and(|metrics| metrics.contains(**name))
+    };
     names.iter().find(there).copied().ok_or(names[0])
 }
 
@@ -114,7 +158,10 @@ fn of_pods(name: &str, aim: u32) -> MetricSpec {
     MetricSpec {
         type_: "Pods".to_owned(),
         pods: Some(PodsMetricSource {
-            metric: MetricIdentifier { name: name.to_owned(), selector: None },
+            metric: MetricIdentifier {
+                name: name.to_owned(),
+                selector: None,
+            },
             target: MetricTarget {
                 type_: "AverageValue".to_owned(),
                 average_value: Some(Quantity(aim.to_string())),
@@ -142,7 +189,9 @@ fn of_cpu(percent: u32) -> MetricSpec {
 
 fn preallocates(job: &JobDocument) -> bool {
     let words = job.line();
-    PREALLOCATING.iter().any(|program| words.contains(program) || job.image.contains(program))
+    PREALLOCATING
+        .iter()
+        .any(|program| words.contains(program) || job.image.contains(program))
 }
 
 #[cfg(test)]
@@ -155,7 +204,10 @@ mod tests {
             custom_metrics: Some(names.iter().map(ToString::to_string).collect()),
             ..Served::default()
         };
-        assert_eq!(served_name(&UTILIZATION, &served(&["DCGM_FI_DEV_GPU_UTIL", "x"])), Ok("DCGM_FI_DEV_GPU_UTIL"));
+        assert_eq!(
+            served_name(&UTILIZATION, &served(&["DCGM_FI_DEV_GPU_UTIL", "x"])),
+            Ok("DCGM_FI_DEV_GPU_UTIL")
+        );
         let both = served(&["DCGM_FI_DEV_GPU_UTIL", "gpu_utilization"]);
         assert_eq!(served_name(&UTILIZATION, &both), Ok("gpu_utilization"));
         // The memory's bandwidth is not its use.

@@ -1,6 +1,6 @@
-//! Makes a command go on from its checkpoints: a line of shell looks into the folder each time before the command starts, so
-//! that it holds for a retry, for a pod on another node and for a job that is submitted again. What is in the folder is the
-//! program's own affair.
+//! Makes a command go on from its checkpoints: a line of shell looks into the folder each time
+//! before the command starts, so that it holds for a retry, for a pod on another node and for a job
+//! that is submitted again. What is in the folder is the program's own affair.
 
 use super::Refusal;
 use super::command::Words;
@@ -12,32 +12,56 @@ const ARGUMENTS: &str = "$CHECKPOINT_ARGS";
 
 /// Adds the look into the folder to the command.
 pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refusal> {
-    let Some(checkpoint) = &job.training.checkpoint else { return Ok(words) };
+    let Some(checkpoint) = &job.training.checkpoint else {
+        return Ok(words);
+    };
     if !is_on_workdir(job, &checkpoint.path.value) {
-        words.warnings.push(format!("checkpoints in {} are lost with their pod: mount a workdir there", checkpoint.path.value));
+        words.warnings.push(format!(
+            "checkpoints in {} are lost with their pod: mount a workdir there",
+            checkpoint.path.value
+        ));
     }
     if checkpoint.resume.is_empty() {
         return Ok(words);
     }
-    let refuse = |message: &str, hint: &str| Refusal::new("CheckpointConflict", message, hint).at(Some(checkpoint.path.at));
-    let Some(command) = words.command.take() else {
-        return Err(refuse("`checkpoint.resume` needs `environment.command`", "write the command that the image starts"));
+    let refuse = |message: &str, hint: &str| {
+        Refusal::new("CheckpointConflict", message, hint).at(Some(checkpoint.path.at))
     };
-    let in_shell = matches!(job.command, Command::Shell(_)) || matches!(job.args, Command::Shell(_));
+    let Some(command) = words.command.take() else {
+        return Err(refuse(
+            "`checkpoint.resume` needs `environment.command`",
+            "write the command that the image starts",
+        ));
+    };
+    let in_shell =
+        matches!(job.command, Command::Shell(_)) || matches!(job.args, Command::Shell(_));
     let line = in_shell.then(|| command.get(2).cloned()).flatten();
     let (look, start) = (look(checkpoint), "exec \"$@\"");
     words.command = Some(match line {
-        Some(line) if line.contains(ARGUMENTS) => shell(format!("{look}CHECKPOINT_ARGS=\"$*\"\n{line}"), &command[3..]),
+        Some(line) if line.contains(ARGUMENTS) => shell(
+            format!("{look}CHECKPOINT_ARGS=\"$*\"\n{line}"),
+            &command[3..],
+        ),
         Some(line) if line.starts_with("exec ") && line.contains("\"$@\"") => {
             shell(format!("{}{line}", appended(checkpoint)), &command[3..])
         }
-        Some(line) if line.starts_with("exec ") => shell(format!("{look}{line} \"$@\""), &["sh".to_owned()]),
+        Some(line) if line.starts_with("exec ") => {
+            shell(format!("{look}{line} \"$@\""), &["sh".to_owned()])
+        }
         Some(_) => {
             let message = "where the arguments of `checkpoint.resume` belong in this shell line cannot be told";
-            return Err(refuse(message, "write $CHECKPOINT_ARGS there, or the command as a list"));
+            return Err(refuse(
+                message,
+                "write $CHECKPOINT_ARGS there, or the command as a list",
+            ));
         }
         None => {
-            let mut all = vec!["sh".to_owned(), "-c".to_owned(), format!("{}{start}", appended(checkpoint)), "sh".to_owned()];
+            let mut all = vec![
+                "sh".to_owned(),
+                "-c".to_owned(),
+                format!("{}{start}", appended(checkpoint)),
+                "sh".to_owned(),
+            ];
             all.extend(command);
             all
         }
@@ -58,7 +82,11 @@ fn look(checkpoint: &Checkpoint) -> String {
 fn appended(checkpoint: &Checkpoint) -> String {
     // Every fresh ext4 volume has `lost+found`.
     let newest = "CHECKPOINT_LATEST=$CHECKPOINT_PATH/$(ls -1t \"$CHECKPOINT_PATH\" 2>/dev/null | while IFS= read -r name; do if [ \"$name\" != lost+found ]; then echo \"$name\"; break; fi; done)";
-    let arguments: Vec<String> = checkpoint.resume.iter().map(|argument| quoted(argument)).collect();
+    let arguments: Vec<String> = checkpoint
+        .resume
+        .iter()
+        .map(|argument| quoted(argument))
+        .collect();
     format!(
         "{newest}\nexport CHECKPOINT_LATEST\nif [ \"$CHECKPOINT_LATEST\" != \"$CHECKPOINT_PATH/\" ]; then set -- \"$@\" {}; fi\n",
         arguments.join(" ")
@@ -76,7 +104,10 @@ fn quoted(argument: &str) -> String {
     let mut text = String::from("'");
     let mut rest = argument;
     while let Some(next) = rest.chars().next() {
-        if let Some((written, variable)) = VARIABLES.into_iter().find(|(written, _)| rest.starts_with(written)) {
+        if let Some((written, variable)) = VARIABLES
+            .into_iter()
+            .find(|(written, _)| rest.starts_with(written))
+        {
             text.push_str(&format!("'\"{variable}\"'"));
             rest = &rest[written.len()..];
             continue;
@@ -92,7 +123,10 @@ fn quoted(argument: &str) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "this test gives a shell a folder")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this test gives a shell a folder"
+)]
 mod tests {
     use std::process::Command;
 
@@ -100,28 +134,60 @@ mod tests {
     use crate::spec::{FilePosition, Located};
 
     fn run(folder: &str, resume: &[&str]) -> String {
-        let at = FilePosition { line: 1, column: 1, width: 1 };
-        let path = Located { value: folder.to_owned(), at };
-        let checkpoint = Checkpoint { path, resume: resume.iter().map(|one| (*one).to_owned()).collect() };
+        let at = FilePosition {
+            line: 1,
+            column: 1,
+            width: 1,
+        };
+        let path = Located {
+            value: folder.to_owned(),
+            at,
+        };
+        let checkpoint = Checkpoint {
+            path,
+            resume: resume.iter().map(|one| (*one).to_owned()).collect(),
+        };
         let line = format!("{}printf '<%s>' \"$@\"", appended(&checkpoint));
-        let output = Command::new("sh").args(["-c", &line, "sh", "train"]).env("CHECKPOINT_PATH", folder).output().unwrap();
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+        let output = Command::new("sh")
+            .args(["-c", &line, "sh", "train"])
+            .env("CHECKPOINT_PATH", folder)
+            .output()
+            .unwrap();
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
     }
 
     #[test]
     fn a_real_shell_resumes_from_the_newest_entry_and_takes_nothing_else_literally() {
         let folder = std::env::temp_dir().join(format!("gpuctl-checkpoint-{}", std::process::id()));
         let path = folder.display().to_string();
-        let resume = ["--from=${CHECKPOINT_LATEST}", "it's $HOME \"x\" `id` \\", "$CHECKPOINT_PATH/a"];
+        let resume = [
+            "--from=${CHECKPOINT_LATEST}",
+            "it's $HOME \"x\" `id` \\",
+            "$CHECKPOINT_PATH/a",
+        ];
         assert_eq!(run(&path, &resume), "<train>", "a folder that is not there");
         std::fs::create_dir_all(folder.join("lost+found")).unwrap();
         std::fs::write(folder.join(".writing"), "").unwrap();
-        assert_eq!(run(&path, &resume), "<train>", "nothing that is a checkpoint");
+        assert_eq!(
+            run(&path, &resume),
+            "<train>",
+            "nothing that is a checkpoint"
+        );
         let times = std::fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
         std::fs::File::create(folder.join("step 9")).unwrap();
-        std::fs::File::create(folder.join("step 1")).unwrap().set_times(times).unwrap();
+        std::fs::File::create(folder.join("step 1"))
+            .unwrap()
+            .set_times(times)
+            .unwrap();
         let found = run(&path, &resume);
-        assert_eq!(found, format!("<train><--from={path}/step 9><it's $HOME \"x\" `id` \\><{path}/a>"));
+        assert_eq!(
+            found,
+            format!("<train><--from={path}/step 9><it's $HOME \"x\" `id` \\><{path}/a>")
+        );
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

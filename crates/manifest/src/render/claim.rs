@@ -1,5 +1,6 @@
-//! Claims devices of nodes whose driver offers them by dynamic resource allocation alone: a template of claims, and what of it
-//! stands in a pod. Fields follow resource.k8s.io v1, and v1beta1 where that is all that is served.
+//! Claims devices of nodes whose driver offers them by dynamic resource allocation alone: a
+//! template of claims, and what of it stands in a pod. Fields follow resource.k8s.io v1, and
+//! v1beta1 where that is all that is served.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,26 +27,44 @@ pub struct DeviceClaim {
     pub api: String,
 }
 
-/// Returns the claim that nodes without a device plugin serve, and those nodes. Of several drivers that of the most nodes is taken.
-pub(super) fn of_nodes<'n>(wanted: &JobResources, nodes: &[&'n Node]) -> Option<(DeviceClaim, Vec<&'n Node>)> {
+/// Returns the claim that nodes without a device plugin serve, and those nodes. Of several drivers
+/// that of the most nodes is taken.
+pub(super) fn of_nodes<'n>(
+    wanted: &JobResources,
+    nodes: &[&'n Node],
+) -> Option<(DeviceClaim, Vec<&'n Node>)> {
     let fits = |product: Option<&str>| match &wanted.gpu_type {
         None => true,
-        Some(kind) => product.and_then(GpuType::parse).is_some_and(|own| own.matches(&kind.value.kind)),
+        Some(kind) => product
+            .and_then(GpuType::parse)
+            .is_some_and(|own| own.matches(&kind.value.kind)),
     };
     let mut drivers: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
     let (mut products, mut api) = (BTreeMap::<&str, BTreeSet<&str>>::new(), "");
     for node in nodes {
-        for devices in node.claimable.iter().filter(|devices| fits(devices.product.as_deref())) {
+        for devices in node
+            .claimable
+            .iter()
+            .filter(|devices| fits(devices.product.as_deref()))
+        {
             let serving = drivers.entry(&devices.driver).or_default();
             if !serving.iter().any(|other| other.name == node.name) {
                 serving.push(node);
             }
-            products.entry(&devices.driver).or_default().extend(devices.product.as_deref());
+            products
+                .entry(&devices.driver)
+                .or_default()
+                .extend(devices.product.as_deref());
             api = &devices.api;
         }
     }
-    let (driver, serving) = drivers.into_iter().max_by_key(|(_, serving)| serving.len())?;
-    let products = products.remove(driver).filter(|_| wanted.gpu_type.is_some()).unwrap_or_default();
+    let (driver, serving) = drivers
+        .into_iter()
+        .max_by_key(|(_, serving)| serving.len())?;
+    let products = products
+        .remove(driver)
+        .filter(|_| wanted.gpu_type.is_some())
+        .unwrap_or_default();
     let claim = DeviceClaim {
         class: driver.to_owned(),
         count: wanted.gpu,
@@ -56,18 +75,42 @@ pub(super) fn of_nodes<'n>(wanted: &JobResources, nodes: &[&'n Node]) -> Option<
 }
 
 impl DeviceClaim {
-    /// Returns the name of the template. It follows from what is claimed, for a template cannot be changed.
+    /// Returns the name of the template. It follows from what is claimed, for a template cannot be
+    /// changed.
     fn template_name(&self, job: &JobDocument) -> String {
-        let what = self.products.iter().fold(self.class.clone(), |what, product| format!("{what}/{product}"));
-        format!("{}-{}-gpus-{:04x}", job.id(), self.count, fnv(&what) & 0xffff)
+        let what = self
+            .products
+            .iter()
+            .fold(self.class.clone(), |what, product| {
+                format!("{what}/{product}")
+            });
+        format!(
+            "{}-{}-gpus-{:04x}",
+            job.id(),
+            self.count,
+            fnv(&what) & 0xffff
+        )
     }
 
     /// Returns the template from which each pod gets a claim of its own.
-    pub(super) fn template(&self, job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Object {
+    pub(super) fn template(
+        &self,
+        job: &JobDocument,
+        target: &Target,
+        labels: &BTreeMap<String, String>,
+    ) -> Object {
         let mut exactly = json!({"deviceClassName": self.class, "allocationMode": "ExactCount", "count": self.count});
         if !self.products.is_empty() {
-            let names: Vec<String> = self.products.iter().map(|name| Value::from(name.as_str()).to_string()).collect();
-            let expression = format!("device.attributes[\"{}\"].productName in [{}]", self.class, names.join(", "));
+            let names: Vec<String> = self
+                .products
+                .iter()
+                .map(|name| Value::from(name.as_str()).to_string())
+                .collect();
+            let expression = format!(
+                "device.attributes[\"{}\"].productName in [{}]",
+                self.class,
+                names.join(", ")
+            );
             exactly["selectors"] = json!([{"cel": {"expression": expression}}]);
         }
         let request = if self.api == "v1beta1" {
@@ -81,7 +124,12 @@ impl DeviceClaim {
             "apiVersion": format!("resource.k8s.io/{}", self.api), "kind": "ResourceClaimTemplate", "metadata": metadata,
             "spec": {"spec": {"devices": {"requests": [request]}}},
         });
-        Object { body, plural: "resourceclaimtemplates", shared: false, kept: false }
+        Object {
+            body,
+            plural: "resourceclaimtemplates",
+            shared: false,
+            kept: false,
+        }
     }
 
     fn name(&self) -> String {
@@ -91,11 +139,18 @@ impl DeviceClaim {
     /// Returns how a pod asks for its claim.
     pub(super) fn of_pod(&self, job: &JobDocument) -> PodResourceClaim {
         let template = Some(self.template_name(job));
-        PodResourceClaim { name: self.name(), resource_claim_name: None, resource_claim_template_name: template }
+        PodResourceClaim {
+            name: self.name(),
+            resource_claim_name: None,
+            resource_claim_template_name: template,
+        }
     }
 
     /// Returns how the container refers to it.
     pub(super) fn of_container(&self) -> ResourceClaim {
-        ResourceClaim { name: self.name(), request: None }
+        ResourceClaim {
+            name: self.name(),
+            request: None,
+        }
     }
 }

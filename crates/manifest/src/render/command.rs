@@ -1,5 +1,5 @@
-//! Builds the container's command. A string runs in a shell that passes signals on; launchers of distributed trainings get
-//! the flags that they do not read from the environment.
+//! Builds the container's command. A string runs in a shell that passes signals on; launchers of
+//! distributed trainings get the flags that they do not read from the environment.
 
 use std::sync::LazyLock;
 
@@ -39,11 +39,17 @@ pub(super) struct Words {
 pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
     let (mut command, mut args) = together(&job.command, &job.args)?;
     let found = programs(command.iter().chain(&args).flatten());
-    let launcher =
-        found.iter().map(|program| program.launcher).find(|launcher| *launcher != Launcher::None).unwrap_or(Launcher::None);
+    let launcher = found
+        .iter()
+        .map(|program| program.launcher)
+        .find(|launcher| *launcher != Launcher::None)
+        .unwrap_or(Launcher::None);
     let program = found.iter().find(|program| program.launcher == launcher);
     let rest: &[String] = program.map_or(&[], |program| &program.rest);
-    let has = |flag: &str| rest.iter().any(|word| word == flag || word.starts_with(&format!("{flag}=")));
+    let has = |flag: &str| {
+        rest.iter()
+            .any(|word| word == flag || word.starts_with(&format!("{flag}=")))
+    };
     let mut warnings = Vec::new();
     if job.kind == JobKind::Training && job.resources.node_count > 1 {
         match launcher {
@@ -56,8 +62,11 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
             Launcher::Accelerate => {
                 let flags = accelerate_flags(job, &has);
                 if !flags.is_empty() {
-                    if !insert_after(&mut command, &ACCELERATE, &flags) && !insert_after(&mut args, &ACCELERATE, &flags) {
-                        let message = "the machine flags of `accelerate launch` cannot be added here";
+                    if !insert_after(&mut command, &ACCELERATE, &flags)
+                        && !insert_after(&mut args, &ACCELERATE, &flags)
+                    {
+                        let message =
+                            "the machine flags of `accelerate launch` cannot be added here";
                         return Err(Refusal::new(
                             "LauncherConflict",
                             message,
@@ -67,25 +76,35 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
                     warnings.push(format!("accelerate gets {}", flags.join(" ")));
                 }
             }
-            Launcher::Mpi => warnings.push("mpirun starts ranks over SSH, which these pods do not have; use torchrun".to_owned()),
+            Launcher::Mpi => warnings.push(
+                "mpirun starts ranks over SSH, which these pods do not have; use torchrun"
+                    .to_owned(),
+            ),
             Launcher::None if job.resources.gpu > 1 && command.is_some() => {
-                let message =
-                    "no launcher is recognised: each pod starts one process for its GPUs, and RANK and WORLD_SIZE are not set";
+                let message = "no launcher is recognised: each pod starts one process for its GPUs, and RANK and WORLD_SIZE are not set";
                 warnings.push(message.to_owned());
             }
             _ => {}
         }
     }
-    Ok(Words { command, args, launcher, warnings })
+    Ok(Words {
+        command,
+        args,
+        launcher,
+        warnings,
+    })
 }
 
 /// Words of a container field that may be absent.
 type OptionalWords = Option<Vec<String>>;
 
-/// `command` and `args` of the container. A string is a shell line and the words behind it are its arguments.
+/// `command` and `args` of the container. A string is a shell line and the words behind it are its
+/// arguments.
 fn together(command: &Command, args: &Command) -> Result<(OptionalWords, OptionalWords), Refusal> {
     Ok(match (command, args) {
-        (Command::Shell(line), Command::Shell(more)) => (Some(shell(&format!("{line} {more}"))), None),
+        (Command::Shell(line), Command::Shell(more)) => {
+            (Some(shell(&format!("{line} {more}"))), None)
+        }
         (Command::Shell(line), Command::Exec(more)) => {
             let mut words = shell(&format!("{} \"$@\"", line.trim()));
             words.push("sh".to_owned());
@@ -95,7 +114,11 @@ fn together(command: &Command, args: &Command) -> Result<(OptionalWords, Optiona
         (Command::Image, Command::Shell(line)) => (Some(shell(line)), None),
         (Command::Exec(_), Command::Shell(_)) => {
             let message = "`args` is one string and `command` a list";
-            return Err(Refusal::new("InvalidCommand", message, "write both as lists, or both as one string"));
+            return Err(Refusal::new(
+                "InvalidCommand",
+                message,
+                "write both as lists, or both as one string",
+            ));
         }
         (command, args) => (plain(command), plain(args)),
     })
@@ -109,21 +132,30 @@ fn plain(command: &Command) -> Option<Vec<String>> {
     }
 }
 
-/// `exec` lets SIGTERM arrive at the program instead of the shell; only where one simple command is certain.
+/// `exec` lets SIGTERM arrive at the program instead of the shell; only where one simple command is
+/// certain.
 fn shell(line: &str) -> Vec<String> {
     const BUILTINS: [&str; 42] = [
-        "cd", "export", "set", "source", ".", "if", "for", "while", "until", "case", "exec", "ulimit", "trap", "eval", "time",
-        "umask", "unset", "read", "wait", "alias", "shift", "{", "!", ":", "exit", "return", "[[", "[", "test", "command",
-        "builtin", "type", "pushd", "popd", "declare", "local", "shopt", "let", "echo", "printf", "true", "false",
+        "cd", "export", "set", "source", ".", "if", "for", "while", "until", "case", "exec",
+        "ulimit", "trap", "eval", "time", "umask", "unset", "read", "wait", "alias", "shift", "{",
+        "!", ":", "exit", "return", "[[", "[", "test", "command", "builtin", "type", "pushd",
+        "popd", "declare", "local", "shopt", "let", "echo", "printf", "true", "false",
     ];
     let line = line.trim();
     let first = line.split_whitespace().next().unwrap_or_default();
-    let joined = line.replace("2>&1", "").replace("1>&2", "").replace(">&2", "");
+    let joined = line
+        .replace("2>&1", "")
+        .replace("1>&2", "")
+        .replace(">&2", "");
     let simple = !joined.contains([';', '&', '|', '\n', '(', ')', '`'])
         && !first.contains('=')
         && !first.is_empty()
         && !BUILTINS.contains(&first);
-    let line = if simple { format!("exec {line}") } else { line.to_owned() };
+    let line = if simple {
+        format!("exec {line}")
+    } else {
+        line.to_owned()
+    };
     vec!["sh".to_owned(), "-c".to_owned(), line]
 }
 
@@ -140,26 +172,44 @@ struct Program {
 /// Returns every program in command position: the words themselves, or each part of a shell line.
 fn programs<'w>(words: impl Iterator<Item = &'w String>) -> Vec<Program> {
     let words: Vec<&str> = words.map(String::as_str).collect();
-    let is_shell = words.first().is_some_and(|first| matches!(base(first), "sh" | "bash" | "dash" | "zsh"));
+    let is_shell = words
+        .first()
+        .is_some_and(|first| matches!(base(first), "sh" | "bash" | "dash" | "zsh"));
     if !is_shell {
         return program(words.iter().copied()).into_iter().collect();
     }
-    let Some(line) = words.iter().skip(1).find(|word| !word.starts_with('-')) else { return Vec::new() };
-    let spaced = line.replace("&&", "\n").replace("||", "\n").replace([';', '|', '(', ')', '&'], "\n");
-    spaced.lines().filter_map(|part| program(part.split_whitespace())).collect()
+    let Some(line) = words.iter().skip(1).find(|word| !word.starts_with('-')) else {
+        return Vec::new();
+    };
+    let spaced = line
+        .replace("&&", "\n")
+        .replace("||", "\n")
+        .replace([';', '|', '(', ')', '&'], "\n");
+    spaced
+        .lines()
+        .filter_map(|part| program(part.split_whitespace()))
+        .collect()
 }
 
 fn program<'w>(words: impl Iterator<Item = &'w str>) -> Option<Program> {
     let before = |word: &&str| {
         matches!(*word, "exec" | "env" | "nohup" | "time" | "command")
-            || word.split_once('=').is_some_and(|(name, _)| !name.starts_with('-'))
+            || word
+                .split_once('=')
+                .is_some_and(|(name, _)| !name.starts_with('-'))
     };
     let mut words = words.skip_while(before).peekable();
     let first = base(words.next()?);
     let name = if first.starts_with("python") {
-        while words.next_if(|word| word.starts_with('-') && *word != "-m").is_some() {}
+        while words
+            .next_if(|word| word.starts_with('-') && *word != "-m")
+            .is_some()
+        {}
         if words.next_if_eq(&"-m").is_none() {
-            return Some(Program { launcher: Launcher::None, rest: Vec::new() });
+            return Some(Program {
+                launcher: Launcher::None,
+                rest: Vec::new(),
+            });
         }
         words.next()?
     } else {
@@ -174,14 +224,27 @@ fn program<'w>(words: impl Iterator<Item = &'w str>) -> Option<Program> {
         "mpirun" | "mpiexec" | "horovodrun" => Launcher::Mpi,
         _ => Launcher::None,
     };
-    Some(Program { launcher, rest: words.map(ToOwned::to_owned).collect() })
+    Some(Program {
+        launcher,
+        rest: words.map(ToOwned::to_owned).collect(),
+    })
 }
 
 fn deepspeed(rest: &[String]) -> Refusal {
-    let script: Vec<&str> = rest.iter().map(String::as_str).skip_while(|word| !word.ends_with(".py")).collect();
-    let script = if script.is_empty() { "train.py …".to_owned() } else { script.join(" ") };
-    let message = "`deepspeed` without a hostfile trains on each node for itself, into the same checkpoint";
-    let hint = format!("write `torchrun {script}`: DeepSpeed reads what torchrun sets, on every node");
+    let script: Vec<&str> = rest
+        .iter()
+        .map(String::as_str)
+        .skip_while(|word| !word.ends_with(".py"))
+        .collect();
+    let script = if script.is_empty() {
+        "train.py …".to_owned()
+    } else {
+        script.join(" ")
+    };
+    let message =
+        "`deepspeed` without a hostfile trains on each node for itself, into the same checkpoint";
+    let hint =
+        format!("write `torchrun {script}`: DeepSpeed reads what torchrun sets, on every node");
     Refusal::new("LauncherConflict", message, hint)
 }
 
@@ -202,14 +265,24 @@ fn accelerate_flags(job: &JobDocument, written: &impl Fn(&str) -> bool) -> Vec<S
     .collect()
 }
 
-static ACCELERATE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b").expect("the pattern is tested"));
+static ACCELERATE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b")
+        .expect("the pattern is tested")
+});
 
-/// Puts the flags behind the first program that the pattern names, whether its words stand alone or in a shell
-/// line. Kubernetes expands `$(NAME)` in both before the shell sees it.
-pub(super) fn insert_after(words: &mut Option<Vec<String>>, pattern: &Regex, flags: &[String]) -> bool {
+/// Puts the flags behind the first program that the pattern names, whether its words stand alone or
+/// in a shell line. Kubernetes expands `$(NAME)` in both before the shell sees it.
+pub(super) fn insert_after(
+    words: &mut Option<Vec<String>>,
+    pattern: &Regex,
+    flags: &[String],
+) -> bool {
     let Some(words) = words else { return false };
-    let is_it = |text: &str| pattern.find(text).is_some_and(|found| found.range() == (0..text.len()));
+    let is_it = |text: &str| {
+        pattern
+            .find(text)
+            .is_some_and(|found| found.range() == (0..text.len()))
+    };
     let pair = |pair: &[String]| is_it(&format!("{} {}", base(&pair[0]), pair[1]));
     let alone = words.iter().position(|word| is_it(word)).map(|at| at + 1);
     if let Some(at) = words.windows(2).position(pair).map(|at| at + 2).or(alone) {
@@ -231,7 +304,10 @@ mod tests {
 
     #[test]
     fn a_simple_line_is_executed_and_a_list_is_not() {
-        assert_eq!(shell("python train.py --lr $LR > log 2>&1")[2], "exec python train.py --lr $LR > log 2>&1");
+        assert_eq!(
+            shell("python train.py --lr $LR > log 2>&1")[2],
+            "exec python train.py --lr $LR > log 2>&1"
+        );
         for line in [
             "cd /x && python a.py",
             "A=1 python a.py",
@@ -249,21 +325,45 @@ mod tests {
     fn launchers_are_recognised_where_a_program_stands_and_nowhere_else() {
         let of = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            programs(words.iter()).iter().map(|program| program.launcher).find(|launcher| *launcher != Launcher::None)
+            programs(words.iter())
+                .iter()
+                .map(|program| program.launcher)
+                .find(|launcher| *launcher != Launcher::None)
         };
         let line = |line: &str| of(&["bash", "-lc", line]);
         let plain = |line: &str| of(&line.split_whitespace().collect::<Vec<_>>());
-        assert_eq!(plain("/opt/conda/bin/torchrun train.py"), Some(Launcher::Torchrun));
-        assert_eq!(plain("python3 -u -m torch.distributed.launch x.py"), Some(Launcher::Torchrun));
-        assert_eq!(plain("env A=b deepspeed --num_gpus 8 train.py"), Some(Launcher::DeepSpeed));
-        assert_eq!(line("cd /x && NCCL_DEBUG=INFO exec accelerate  launch train.py"), Some(Launcher::Accelerate));
-        assert_eq!(line("pip install x; llama-factory-cli train --deepspeed ds.json"), Some(Launcher::LlamaFactory));
-        for other in ["python train.py --deepspeed ds.json", "python train.py --backend deepspeed", "accelerate config"] {
+        assert_eq!(
+            plain("/opt/conda/bin/torchrun train.py"),
+            Some(Launcher::Torchrun)
+        );
+        assert_eq!(
+            plain("python3 -u -m torch.distributed.launch x.py"),
+            Some(Launcher::Torchrun)
+        );
+        assert_eq!(
+            plain("env A=b deepspeed --num_gpus 8 train.py"),
+            Some(Launcher::DeepSpeed)
+        );
+        assert_eq!(
+            line("cd /x && NCCL_DEBUG=INFO exec accelerate  launch train.py"),
+            Some(Launcher::Accelerate)
+        );
+        assert_eq!(
+            line("pip install x; llama-factory-cli train --deepspeed ds.json"),
+            Some(Launcher::LlamaFactory)
+        );
+        for other in [
+            "python train.py --deepspeed ds.json",
+            "python train.py --backend deepspeed",
+            "accelerate config",
+        ] {
             assert_eq!(plain(other), None, "{other}");
         }
-        for other in
-            ["pip install deepspeed && python t.py", "cd /opt/deepspeed && python t.py", "python t.py --launcher torchrun"]
-        {
+        for other in [
+            "pip install deepspeed && python t.py",
+            "cd /opt/deepspeed && python t.py",
+            "python t.py --launcher torchrun",
+        ] {
             assert_eq!(line(other), None, "{other}");
         }
     }
@@ -273,8 +373,17 @@ mod tests {
         let exec = |words: &[&str]| Command::Exec(words.iter().map(ToString::to_string).collect());
         let line = |text: &str| Command::Shell(text.to_owned());
         let (command, args) = together(&line("python a.py"), &exec(&["--x", "1 2"])).unwrap();
-        assert_eq!((command.unwrap()[2].as_str(), args.unwrap().len()), ("exec python a.py \"$@\"", 2));
-        assert_eq!(together(&line("python a.py"), &line("--x 1")).unwrap().0.unwrap()[2], "exec python a.py --x 1");
+        assert_eq!(
+            (command.unwrap()[2].as_str(), args.unwrap().len()),
+            ("exec python a.py \"$@\"", 2)
+        );
+        assert_eq!(
+            together(&line("python a.py"), &line("--x 1"))
+                .unwrap()
+                .0
+                .unwrap()[2],
+            "exec python a.py --x 1"
+        );
         assert!(together(&exec(&["python"]), &line("--x 1")).is_err());
     }
 }

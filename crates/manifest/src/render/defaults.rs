@@ -1,4 +1,5 @@
-//! Builds the object in which a site keeps its defaults: the file as it was written, and what readers need without parsing it.
+//! Builds the object in which a site keeps its defaults: the file as it was written, and what
+//! readers need without parsing it.
 
 use serde_json::{Value, json};
 
@@ -25,5 +26,10 @@ pub fn defaults(site: &SiteDefaults, user: Option<&str>) -> Object {
         data[DEFAULTS_TYPE_LABELS] = Value::from(site.gpu_type_labels.join("\n"));
     }
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
-    Object { body, plural: "configmaps", shared: true, kept: true }
+    Object {
+        body,
+        plural: "configmaps",
+        shared: true,
+        kept: true,
+    }
 }

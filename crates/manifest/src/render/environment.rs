@@ -1,7 +1,9 @@
-//! Builds the container's environment variables: the job's figures, the rendezvous of its ranks, the model. A variable that
-//! the user sets replaces ours.
+//! Builds the container's environment variables: the job's figures, the rendezvous of its ranks,
+//! the model. A variable that the user sets replaces ours.
 
-use k8s_openapi::api::core::v1::{ConfigMapKeySelector, EnvVar, EnvVarSource, ObjectFieldSelector, SecretKeySelector};
+use k8s_openapi::api::core::v1::{
+    ConfigMapKeySelector, EnvVar, EnvVarSource, ObjectFieldSelector, SecretKeySelector,
+};
 
 use crate::spec::{EnvValue, JobDocument};
 use gpuctl_core::model::JobKind;
@@ -12,8 +14,8 @@ use super::storage::CACHE;
 use super::supervisor::{self, RANK};
 use super::{Target, servers};
 
-/// Where libraries keep what they download, with a folder of the cache each: huggingface_hub, modelscope, torch.hub, vLLM's
-/// compiled graphs, Triton's kernels.
+/// Where libraries keep what they download, with a folder of the cache each: huggingface_hub,
+/// modelscope, torch.hub, vLLM's compiled graphs, Triton's kernels.
 pub const CACHES: [(&str, &str); 5] = [
     ("HF_HOME", "huggingface"),
     ("MODELSCOPE_CACHE", "modelscope"),
@@ -60,8 +62,13 @@ pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) 
         // CUDA images say `all`, and some node runtimes obey.
         made.set("NVIDIA_VISIBLE_DEVICES", "void");
     }
-    made.list.retain(|variable| !job.env.iter().any(|own| own.name == variable.name));
-    made.list.extend(job.env.iter().map(|own| user_variable(&own.name, &own.value)));
+    made.list
+        .retain(|variable| !job.env.iter().any(|own| own.name == variable.name));
+    made.list.extend(
+        job.env
+            .iter()
+            .map(|own| user_variable(&own.name, &own.value)),
+    );
     made.list
 }
 
@@ -72,15 +79,26 @@ struct Variables {
 
 impl Variables {
     fn set(&mut self, name: &str, value: &str) {
-        self.list.push(EnvVar { name: name.to_owned(), value: Some(value.to_owned()), ..EnvVar::default() });
+        self.list.push(EnvVar {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+            ..EnvVar::default()
+        });
     }
 
     fn set_from_pod(&mut self, name: &str, path: &str) {
         let source = EnvVarSource {
-            field_ref: Some(ObjectFieldSelector { api_version: None, field_path: path.to_owned() }),
+            field_ref: Some(ObjectFieldSelector {
+                api_version: None,
+                field_path: path.to_owned(),
+            }),
             ..EnvVarSource::default()
         };
-        self.list.push(EnvVar { name: name.to_owned(), value_from: Some(source), ..EnvVar::default() });
+        self.list.push(EnvVar {
+            name: name.to_owned(),
+            value_from: Some(source),
+            ..EnvVar::default()
+        });
     }
 }
 
@@ -95,12 +113,15 @@ fn figures(made: &mut Variables, job: &JobDocument) {
         let devices = u64::from(job.resources.gpu.max(1)) * u64::from(job.resources.node_count);
         made.set("BATCH_SIZE", &batch.to_string());
         made.set("TRAIN_BATCH_SIZE", &batch.to_string());
-        made.set("GLOBAL_BATCH_SIZE", &(u64::from(batch) * devices).to_string());
+        made.set(
+            "GLOBAL_BATCH_SIZE",
+            &(u64::from(batch) * devices).to_string(),
+        );
     }
 }
 
-/// What torchrun, accelerate and torch's env:// rendezvous read. `RANK` and `WORLD_SIZE` count processes, so they are set
-/// only where a pod is one process and no launcher starts more.
+/// What torchrun, accelerate and torch's env:// rendezvous read. `RANK` and `WORLD_SIZE` count
+/// processes, so they are set only where a pod is one process and no launcher starts more.
 fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher: Launcher) {
     let nodes = job.resources.node_count.to_string();
     let processes = job.resources.gpu.max(1).to_string();
@@ -144,16 +165,33 @@ fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher
 }
 
 fn user_variable(name: &str, value: &EnvValue) -> EnvVar {
-    let mut variable = EnvVar { name: name.to_owned(), ..EnvVar::default() };
+    let mut variable = EnvVar {
+        name: name.to_owned(),
+        ..EnvVar::default()
+    };
     match value {
         EnvValue::Text(text) => variable.value = Some(text.clone()),
         EnvValue::Secret { name, key } => {
-            let selector = SecretKeySelector { name: name.clone(), key: key.clone(), optional: None };
-            variable.value_from = Some(EnvVarSource { secret_key_ref: Some(selector), ..EnvVarSource::default() });
+            let selector = SecretKeySelector {
+                name: name.clone(),
+                key: key.clone(),
+                optional: None,
+            };
+            variable.value_from = Some(EnvVarSource {
+                secret_key_ref: Some(selector),
+                ..EnvVarSource::default()
+            });
         }
         EnvValue::ConfigMap { name, key } => {
-            let selector = ConfigMapKeySelector { name: name.clone(), key: key.clone(), optional: None };
-            variable.value_from = Some(EnvVarSource { config_map_key_ref: Some(selector), ..EnvVarSource::default() });
+            let selector = ConfigMapKeySelector {
+                name: name.clone(),
+                key: key.clone(),
+                optional: None,
+            };
+            variable.value_from = Some(EnvVarSource {
+                config_map_key_ref: Some(selector),
+                ..EnvVarSource::default()
+            });
         }
     }
     variable

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Service as KubernetesService, ServicePort, ServiceSpec};
 use k8s_openapi::api::networking::v1::{
-    HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule, IngressServiceBackend, IngressSpec,
-    ServiceBackendPort,
+    HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
+    IngressServiceBackend, IngressSpec, ServiceBackendPort,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -21,7 +21,13 @@ pub(super) const PORT: &str = "main";
 type ObjectLabels = BTreeMap<String, String>;
 
 /// Returns the Service. `listens` is the container's port.
-pub(super) fn service(job: &JobDocument, target: &Target, labels: &ObjectLabels, service: &Service, listens: u16) -> Object {
+pub(super) fn service(
+    job: &JobDocument,
+    target: &Target,
+    labels: &ObjectLabels,
+    service: &Service,
+    listens: u16,
+) -> Object {
     let body = KubernetesService {
         metadata: metadata(job, target, job.id(), labels),
         spec: Some(ServiceSpec {
@@ -41,7 +47,8 @@ pub(super) fn service(job: &JobDocument, target: &Target, labels: &ObjectLabels,
     Object::new(&body, "services")
 }
 
-/// Returns the labels of the pods that answer requests: where a replica is several pods, the first of each.
+/// Returns the labels of the pods that answer requests: where a replica is several pods, the first
+/// of each.
 fn answering(job: &JobDocument) -> ObjectLabels {
     let mut labels = ObjectLabels::from([(JOB.to_owned(), job.id().to_owned())]);
     if spans_nodes(job) {
@@ -50,8 +57,8 @@ fn answering(job: &JobDocument) -> ObjectLabels {
     labels
 }
 
-/// Returns the Ingress of `service.host`. Limits are written as ingress-nginx reads them: nothing in Kubernetes itself counts
-/// requests, and a Service has no limit.
+/// Returns the Ingress of `service.host`. Limits are written as ingress-nginx reads them: nothing
+/// in Kubernetes itself counts requests, and a Service has no limit.
 pub(super) fn ingress(
     job: &JobDocument,
     target: &Target,
@@ -71,7 +78,9 @@ pub(super) fn ingress(
     };
     let mut meta = metadata(job, target, job.id(), labels);
     let mut notes = annotations(job);
-    let mut put = |key: &str, value: String| notes.insert(format!("nginx.ingress.kubernetes.io/{key}"), value);
+    let mut put = |key: &str, value: String| {
+        notes.insert(format!("nginx.ingress.kubernetes.io/{key}"), value)
+    };
     if let Some(limit) = service.request_limit {
         put("limit-rps", limit.to_string());
         warnings.push(format!("request_limit: {limit} is enforced by ingress-nginx only, per second and client address"));
@@ -85,14 +94,35 @@ pub(super) fn ingress(
     let backend = IngressBackend {
         service: Some(IngressServiceBackend {
             name: job.id().to_owned(),
-            port: Some(ServiceBackendPort { name: Some(PORT.to_owned()), number: None }),
+            port: Some(ServiceBackendPort {
+                name: Some(PORT.to_owned()),
+                number: None,
+            }),
         }),
         resource: None,
     };
-    let path = HTTPIngressPath { path: Some("/".to_owned()), path_type: "Prefix".to_owned(), backend };
-    let rule = IngressRule { host: Some(host.clone()), http: Some(HTTPIngressRuleValue { paths: vec![path] }) };
-    let spec = IngressSpec { ingress_class_name: class, rules: Some(vec![rule]), ..IngressSpec::default() };
-    Some(Object::new(&Ingress { metadata: meta, spec: Some(spec), status: None }, "ingresses"))
+    let path = HTTPIngressPath {
+        path: Some("/".to_owned()),
+        path_type: "Prefix".to_owned(),
+        backend,
+    };
+    let rule = IngressRule {
+        host: Some(host.clone()),
+        http: Some(HTTPIngressRuleValue { paths: vec![path] }),
+    };
+    let spec = IngressSpec {
+        ingress_class_name: class,
+        rules: Some(vec![rule]),
+        ..IngressSpec::default()
+    };
+    Some(Object::new(
+        &Ingress {
+            metadata: meta,
+            spec: Some(spec),
+            status: None,
+        },
+        "ingresses",
+    ))
 }
 
 /// Returns the class to name: none where the cluster has a default, else the only one.
@@ -103,9 +133,14 @@ fn class(target: &Target, host: &str, warnings: &mut Vec<String>) -> Option<Stri
     }
     let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
     match names[..] {
-        [] => warnings.push(format!("this cluster has no IngressClass: nothing will answer for `{host}`")),
+        [] => warnings.push(format!(
+            "this cluster has no IngressClass: nothing will answer for `{host}`"
+        )),
         [only] => return Some(only.to_owned()),
-        _ => warnings.push(format!("no IngressClass is the default ({}): nothing will answer for `{host}`", names.join(", "))),
+        _ => warnings.push(format!(
+            "no IngressClass is the default ({}): nothing will answer for `{host}`",
+            names.join(", ")
+        )),
     }
     None
 }
@@ -118,11 +153,26 @@ mod tests {
     #[test]
     fn an_ingress_names_its_class_only_where_it_has_to() {
         let chosen = |classes: &[(&str, bool)]| {
-            let classes =
-                classes.iter().map(|(name, default)| IngressClass { name: (*name).to_owned(), default: *default }).collect();
-            let served = Served { ingress_classes: Some(classes), ..Served::default() };
+            let classes = classes
+                .iter()
+                .map(|(name, default)| IngressClass {
+                    name: (*name).to_owned(),
+                    default: *default,
+                })
+                .collect();
+            let served = Served {
+                ingress_classes: Some(classes),
+                ..Served::default()
+            };
             let mut warnings = Vec::new();
-            let class = class(&Target { served: Some(served), ..Target::default() }, "h", &mut warnings);
+            let class = class(
+                &Target {
+                    served: Some(served),
+                    ..Target::default()
+                },
+                "h",
+                &mut warnings,
+            );
             (class, warnings.len())
         };
         assert_eq!(chosen(&[]), (None, 1));

@@ -1,5 +1,6 @@
-//! Requests the devices of the network between nodes (`resources.rdma`), and keeps jobs in the network of their node apart.
-//! Names of devices are those of the device plugins: Mellanox' rdma-shared-dev-plugin and network operator, AWS' EFA plugin.
+//! Requests the devices of the network between nodes (`resources.rdma`), and keeps jobs in the
+//! network of their node apart. Names of devices are those of the device plugins: Mellanox'
+//! rdma-shared-dev-plugin and network operator, AWS' EFA plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,11 @@ const MASTER_PORT: u16 = 29_500;
 const SUPERVISOR_PORT: u16 = 29_450;
 
 /// Returns the devices that each pod requests, and what the user should know.
-pub(super) fn devices(job: &JobDocument, target: &Target, choice: &NodeChoice) -> (BTreeMap<String, Quantity>, Option<String>) {
+pub(super) fn devices(
+    job: &JobDocument,
+    target: &Target,
+    choice: &NodeChoice,
+) -> (BTreeMap<String, Quantity>, Option<String>) {
     let counts = match &job.resources.rdma {
         None => return (BTreeMap::new(), None),
         Some(Rdma::Named { name, count }) => BTreeMap::from([(name.clone(), u64::from(*count))]),
@@ -29,47 +34,97 @@ pub(super) fn devices(job: &JobDocument, target: &Target, choice: &NodeChoice) -
                 let told = "rdma: auto finds no devices, for you may not list nodes; `rdma: NAME:COUNT` names them";
                 return (BTreeMap::new(), Some(told.to_owned()));
             };
-            found(nodes.iter().filter(|node| choice.candidates.contains(&node.name)), job.resources.gpu)
+            found(
+                nodes
+                    .iter()
+                    .filter(|node| choice.candidates.contains(&node.name)),
+                job.resources.gpu,
+            )
         }
     };
-    let told = counts.is_empty().then(|| "rdma: auto finds no devices on the nodes that qualify; the ranks use TCP".to_owned());
-    (counts.into_iter().map(|(name, count)| (name, Quantity(count.to_string()))).collect(), told)
+    let told = counts.is_empty().then(|| {
+        "rdma: auto finds no devices on the nodes that qualify; the ranks use TCP".to_owned()
+    });
+    (
+        counts
+            .into_iter()
+            .map(|(name, count)| (name, Quantity(count.to_string())))
+            .collect(),
+        told,
+    )
 }
 
-/// Returns what every node with such devices has: as large a part of each as the job has of the node's GPUs.
+/// Returns what every node with such devices has: as large a part of each as the job has of the
+/// node's GPUs.
 fn found<'n>(nodes: impl Iterator<Item = &'n Node>, gpus: u32) -> BTreeMap<String, u64> {
     let with: Vec<(&Node, BTreeSet<&str>)> = nodes
         .map(|node| {
             let names = node.allocatable.keys().map(String::as_str);
-            (node, names.filter(|name| is_fabric(name) && node.allocatable(name) > 0).collect::<BTreeSet<_>>())
+            (
+                node,
+                names
+                    .filter(|name| is_fabric(name) && node.allocatable(name) > 0)
+                    .collect::<BTreeSet<_>>(),
+            )
         })
         .filter(|(_, names)| !names.is_empty())
         .collect();
-    let Some((_, first)) = with.first() else { return BTreeMap::new() };
-    let common = first.iter().filter(|name| with.iter().all(|(_, names)| names.contains(*name)));
-    let part = |node: &Node, name: &str| match (node.allocatable(name), node.whole_resource().map(|gpu| node.allocatable(gpu))) {
+    let Some((_, first)) = with.first() else {
+        return BTreeMap::new();
+    };
+    let common = first
+        .iter()
+        .filter(|name| with.iter().all(|(_, names)| names.contains(*name)));
+    let part = |node: &Node, name: &str| match (
+        node.allocatable(name),
+        node.whole_resource().map(|gpu| node.allocatable(gpu)),
+    ) {
         (count, _) if count > SHARED => 1,
         (count, Some(all)) if all > 0 => (count * u64::from(gpus) / all).clamp(1, count),
         _ => 1,
     };
-    let least = |name: &str| with.iter().map(|(node, _)| part(node, name)).min().unwrap_or(1);
-    common.map(|name| ((*name).to_owned(), least(name))).collect()
+    let least = |name: &str| {
+        with.iter()
+            .map(|(node, _)| part(node, name))
+            .min()
+            .unwrap_or(1)
+    };
+    common
+        .map(|name| ((*name).to_owned(), least(name)))
+        .collect()
 }
 
 fn is_fabric(name: &str) -> bool {
-    let Some((domain, device)) = name.split_once('/') else { return false };
+    let Some((domain, device)) = name.split_once('/') else {
+        return false;
+    };
     domain == "rdma"
-        || matches!(name, "vpc.amazonaws.com/efa" | "nvidia.com/hostdev" | "nvidia.com/mlnxnics")
-        || ["rdma", "roce", "infiniband"].iter().any(|word| device.contains(word))
+        || matches!(
+            name,
+            "vpc.amazonaws.com/efa" | "nvidia.com/hostdev" | "nvidia.com/mlnxnics"
+        )
+        || ["rdma", "roce", "infiniband"]
+            .iter()
+            .any(|word| device.contains(word))
 }
 
-/// Returns what the container needs beside the devices: their drivers lock memory. The restricted level allows no such capability.
-pub(super) fn security(job: &JobDocument, context: Option<SecurityContext>) -> Option<SecurityContext> {
+/// Returns what the container needs beside the devices: their drivers lock memory. The restricted
+/// level allows no such capability.
+pub(super) fn security(
+    job: &JobDocument,
+    context: Option<SecurityContext>,
+) -> Option<SecurityContext> {
     if job.resources.rdma.is_none() || job.security.restricted {
         return context;
     }
-    let locks = Capabilities { add: Some(vec!["IPC_LOCK".to_owned()]), drop: None };
-    Some(SecurityContext { capabilities: Some(locks), ..context.unwrap_or_default() })
+    let locks = Capabilities {
+        add: Some(vec!["IPC_LOCK".to_owned()]),
+        drop: None,
+    };
+    Some(SecurityContext {
+        capabilities: Some(locks),
+        ..context.unwrap_or_default()
+    })
 }
 
 /// Ports at which the ranks of a training meet.
@@ -78,19 +133,28 @@ pub(super) struct Ports {
     pub supervisor: u16,
 }
 
-/// Returns torch's own, or two of the job's own where its pods are in the network of their nodes, which others share.
+/// Returns torch's own, or two of the job's own where its pods are in the network of their nodes,
+/// which others share.
 pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
     if !in_host_network(job) {
-        return Ports { master: MASTER_PORT, supervisor: SUPERVISOR_PORT };
+        return Ports {
+            master: MASTER_PORT,
+            supervisor: SUPERVISOR_PORT,
+        };
     }
     let pair = fnv(&format!("{}/{}", target.namespace, job.id())) % 4_500;
     let master = 20_000 + 2 * u16::try_from(pair).expect("below 4,500");
-    Ports { master, supervisor: master + 1 }
+    Ports {
+        master,
+        supervisor: master + 1,
+    }
 }
 
 /// Returns true when `pod:` puts the pods into the network of their nodes.
 pub(super) fn in_host_network(job: &JobDocument) -> bool {
-    job.pod.as_ref().is_some_and(|pod| pod["hostNetwork"] == true)
+    job.pod
+        .as_ref()
+        .is_some_and(|pod| pod["hostNetwork"] == true)
 }
 
 #[cfg(test)]
@@ -98,8 +162,15 @@ mod tests {
     use super::*;
 
     fn node(name: &str, devices: &[(&str, &str)]) -> Node {
-        let allocatable = devices.iter().map(|(name, count)| ((*name).to_owned(), (*count).to_owned())).collect();
-        Node { name: name.to_owned(), allocatable, ..Node::default() }
+        let allocatable = devices
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), (*count).to_owned()))
+            .collect();
+        Node {
+            name: name.to_owned(),
+            allocatable,
+            ..Node::default()
+        }
     }
 
     #[test]
@@ -107,23 +178,47 @@ mod tests {
         let gpus = ("nvidia.com/gpu", "8");
         let counted = |devices: &[(&str, &str)], wanted| {
             let node = node("a", &[&[gpus], devices].concat());
-            found([&node].into_iter(), wanted).into_iter().map(|(name, count)| format!("{name}:{count}")).collect::<Vec<_>>()
+            found([&node].into_iter(), wanted)
+                .into_iter()
+                .map(|(name, count)| format!("{name}:{count}"))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(counted(&[("vpc.amazonaws.com/efa", "32")], 8), ["vpc.amazonaws.com/efa:32"]);
-        assert_eq!(counted(&[("vpc.amazonaws.com/efa", "32")], 1), ["vpc.amazonaws.com/efa:4"]);
-        assert_eq!(counted(&[("rdma/hca_shared_devices_a", "1000")], 8), ["rdma/hca_shared_devices_a:1"]);
-        assert_eq!(counted(&[("nvidia.com/hostdev", "4")], 1), ["nvidia.com/hostdev:1"]);
-        assert_eq!(counted(&[("rdma/rail0", "1"), ("rdma/rail1", "1")], 8), ["rdma/rail0:1", "rdma/rail1:1"]);
+        assert_eq!(
+            counted(&[("vpc.amazonaws.com/efa", "32")], 8),
+            ["vpc.amazonaws.com/efa:32"]
+        );
+        assert_eq!(
+            counted(&[("vpc.amazonaws.com/efa", "32")], 1),
+            ["vpc.amazonaws.com/efa:4"]
+        );
+        assert_eq!(
+            counted(&[("rdma/hca_shared_devices_a", "1000")], 8),
+            ["rdma/hca_shared_devices_a:1"]
+        );
+        assert_eq!(
+            counted(&[("nvidia.com/hostdev", "4")], 1),
+            ["nvidia.com/hostdev:1"]
+        );
+        assert_eq!(
+            counted(&[("rdma/rail0", "1"), ("rdma/rail1", "1")], 8),
+            ["rdma/rail0:1", "rdma/rail1:1"]
+        );
         assert!(counted(&[("example.com/fpga", "4"), ("rdma/off", "0")], 8).is_empty());
     }
 
     #[test]
     fn only_what_all_such_nodes_have_is_asked_for() {
         let nodes = [
-            node("a", &[("nvidia.com/gpu", "8"), ("rdma/a", "8"), ("rdma/b", "8")]),
+            node(
+                "a",
+                &[("nvidia.com/gpu", "8"), ("rdma/a", "8"), ("rdma/b", "8")],
+            ),
             node("b", &[("nvidia.com/gpu", "8"), ("rdma/a", "4")]),
             node("c", &[("nvidia.com/gpu", "8")]),
         ];
-        assert_eq!(found(nodes.iter(), 8), BTreeMap::from([("rdma/a".to_owned(), 4)]));
+        assert_eq!(
+            found(nodes.iter(), 8),
+            BTreeMap::from([("rdma/a".to_owned(), 4)])
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Builds what runs a service whose replicas span several nodes: a LeaderWorkerSet, whose first pods answer requests. Source:
-//! leaderworkerset.x-k8s.io/v1 (api/leaderworkerset/v1/leaderworkerset_types.go, 0.8.0).
+//! Builds what runs a service whose replicas span several nodes: a LeaderWorkerSet, whose first
+//! pods answer requests. Source: leaderworkerset.x-k8s.io/v1
+//! (api/leaderworkerset/v1/leaderworkerset_types.go, 0.8.0).
 
 use serde_json::json;
 
@@ -21,21 +22,38 @@ pub(super) fn leader_worker_set(
     replicas: u32,
 ) -> Result<Object, Refusal> {
     let nodes = job.resources.node_count;
-    if target.served.as_ref().is_some_and(|served| !served.leader_worker_sets) {
-        let message = format!("an inference on {nodes} nodes needs LeaderWorkerSet, and this cluster does not serve it");
+    if target
+        .served
+        .as_ref()
+        .is_some_and(|served| !served.leader_worker_sets)
+    {
+        let message = format!(
+            "an inference on {nodes} nodes needs LeaderWorkerSet, and this cluster does not serve it"
+        );
         let hint = "install LeaderWorkerSet (sigs.k8s.io/lws), or set `resources.node_count: 1` with more GPUs per pod";
         return Err(Refusal::new("LeaderWorkerSetNotServed", message, hint));
     }
     if target.queueing == Some(QueueSystem::Volcano) {
-        let message = "`job.queue` of Volcano's does not go together with an inference on several nodes";
-        return Err(Refusal::new("QueueNotServed", message, "leave `job.queue` out"));
+        let message =
+            "`job.queue` of Volcano's does not go together with an inference on several nodes";
+        return Err(Refusal::new(
+            "QueueNotServed",
+            message,
+            "leave `job.queue` out",
+        ));
     }
     let body = serde_json::to_value(template.body()).expect("a template is JSON");
     let (mut leader, mut worker) = (body.clone(), body);
     leader["spec"] = template.spec.clone();
     worker["spec"] = template.spec.clone();
-    worker["spec"]["containers"].as_array_mut().into_iter().flatten().take(1).for_each(behind);
-    let mut metadata = serde_json::to_value(metadata(job, target, job.id(), &template.labels)).expect("metadata is JSON");
+    worker["spec"]["containers"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+        .take(1)
+        .for_each(behind);
+    let mut metadata = serde_json::to_value(metadata(job, target, job.id(), &template.labels))
+        .expect("metadata is JSON");
     metadata["annotations"] = json!(root_annotations(job, target));
     let set = json!({
         "apiVersion": API,
@@ -51,7 +69,8 @@ pub(super) fn leader_worker_set(
             },
             "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 0}},
             "startupPolicy": "LeaderCreated",
-            // A Service of the job's own name is what people reach; the pods' names are below one of each replica.
+            // A Service of the job's own name is what people reach; the pods' names are below one
+            // of each replica.
             "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
         },
     });

@@ -1,4 +1,5 @@
-//! Sets the names, labels and annotations of objects, by which describe, list and delete find them later.
+//! Sets the names, labels and annotations of objects, by which describe, list and delete find them
+//! later.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,8 @@ use super::Target;
 use crate::spec::{JobDocument, Priority};
 use gpuctl_core::model::GpuType;
 use gpuctl_core::model::contract::labels::{
-    DEFAULTS, DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, POOL_LABEL, SOURCE, USER, VERSION,
+    DEFAULTS, DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, POOL_LABEL,
+    SOURCE, USER, VERSION,
 };
 
 type LabelMap = BTreeMap<String, String>;
@@ -23,7 +25,12 @@ pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&GpuTy
     if let Some(pool) = &job.resources.pool {
         put(POOL_LABEL, &pool.value);
     }
-    if let Some(user) = target.user.as_deref().map(label_value).filter(|user| !user.is_empty()) {
+    if let Some(user) = target
+        .user
+        .as_deref()
+        .map(label_value)
+        .filter(|user| !user.is_empty())
+    {
         put(USER, &user);
     }
     if let Some(gpu_type) = gpu_type {
@@ -44,8 +51,16 @@ pub(super) fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
     put(SOURCE, &job.source);
     put(VERSION, &job.version);
     if !job.site.inherited.is_empty() {
-        let values: BTreeMap<&str, &str> = job.site.inherited.iter().map(|one| (one.field.as_str(), one.mark.as_str())).collect();
-        put(DEFAULTS, &serde_json::to_string(&values).expect("text is JSON"));
+        let values: BTreeMap<&str, &str> = job
+            .site
+            .inherited
+            .iter()
+            .map(|one| (one.field.as_str(), one.mark.as_str()))
+            .collect();
+        put(
+            DEFAULTS,
+            &serde_json::to_string(&values).expect("text is JSON"),
+        );
     }
     if let Some(description) = &job.description {
         put(DESCRIPTION, description);
@@ -60,7 +75,12 @@ pub(super) fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
 }
 
 /// Metadata of an object of the job's own.
-pub(super) fn metadata(job: &JobDocument, target: &Target, name: &str, labels: &LabelMap) -> ObjectMeta {
+pub(super) fn metadata(
+    job: &JobDocument,
+    target: &Target,
+    name: &str,
+    labels: &LabelMap,
+) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: Some(target.namespace.clone()),
@@ -72,9 +92,17 @@ pub(super) fn metadata(job: &JobDocument, target: &Target, name: &str, labels: &
 
 /// Any text as the value of a label: `@` and `:` of user names are not allowed there.
 pub fn label_value(text: &str) -> String {
-    let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
+    let allowed = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') {
+            c
+        } else {
+            '_'
+        }
+    };
     let value: String = text.chars().map(allowed).take(63).collect();
-    value.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
+    value
+        .trim_matches(|c: char| !c.is_ascii_alphanumeric())
+        .to_owned()
 }
 
 /// Returns the PriorityClass that a priority asks for.

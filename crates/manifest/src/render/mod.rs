@@ -1,5 +1,5 @@
-//! Turns a document and what is known of the cluster into Kubernetes objects, in the order in which to apply them. Pure and
-//! deterministic: no client, no clock, no randomness.
+//! Turns a document and what is known of the cluster into Kubernetes objects, in the order in which
+//! to apply them. Pure and deterministic: no client, no clock, no randomness.
 
 mod affinity;
 mod autoscaler;
@@ -134,12 +134,20 @@ pub struct Object {
 impl Object {
     fn new(object: &impl Serialize, plural: &'static str) -> Self {
         let body = serde_json::to_value(object).expect("objects of the API are JSON");
-        Self { body, plural, shared: false, kept: false }
+        Self {
+            body,
+            plural,
+            shared: false,
+            kept: false,
+        }
     }
 
     /// Returns the text at a JSON pointer, or nothing.
     pub fn text(&self, pointer: &str) -> &str {
-        self.body.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+        self.body
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// Returns the kind, such as `Job`.
@@ -159,7 +167,9 @@ impl Object {
 
     /// `None` for objects of the whole cluster.
     pub fn namespace(&self) -> Option<&str> {
-        self.body.pointer("/metadata/namespace").and_then(Value::as_str)
+        self.body
+            .pointer("/metadata/namespace")
+            .and_then(Value::as_str)
     }
 }
 
@@ -191,7 +201,12 @@ pub struct Refusal {
 
 impl Refusal {
     fn new(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { name, message: message.into(), hints: vec![hint.into()], at: None }
+        Self {
+            name,
+            message: message.into(),
+            hints: vec![hint.into()],
+            at: None,
+        }
     }
 
     fn at(self, at: Option<FilePosition>) -> Self {
@@ -200,13 +215,29 @@ impl Refusal {
 
     /// Returns the error, at its place in the file.
     pub fn in_file(self, file: &str, text: &str) -> Error {
-        let Self { name, message, hints, at } = self;
+        let Self {
+            name,
+            message,
+            hints,
+            at,
+        } = self;
         let name = ErrorName::reported(ErrorKind::Specification, name);
-        let error = Error { hints, ..Error::new(name.clone(), message) };
+        let error = Error {
+            hints,
+            ..Error::new(name.clone(), message)
+        };
         let Some(at) = at else { return error };
         let problem = Problem::error(at, error.message.clone(), error.hints.join("; "));
-        let problems = Problems { file: file.to_owned(), text: text.to_owned(), list: vec![problem] };
-        Error { name, hints: Vec::new(), ..Error::from(problems) }
+        let problems = Problems {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            list: vec![problem],
+        };
+        Error {
+            name,
+            hints: Vec::new(),
+            ..Error::from(problems)
+        }
     }
 }
 

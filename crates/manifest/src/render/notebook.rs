@@ -1,4 +1,5 @@
-//! Builds `kind: notebook`: a StatefulSet of one pod behind a Service. The pod keeps its name and its claims while paused.
+//! Builds `kind: notebook`: a StatefulSet of one pod behind a Service. The pod keeps its name and
+//! its claims while paused.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -23,33 +24,62 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         let message = "jupyter listens inside its pod only: `gpuctl open` reaches it, the service does not; add `--ip=0.0.0.0`";
         warnings.push(message.to_owned());
     }
-    let template = template(job, target, 1, json!({"containers": [container(&service, listens)]}))?;
+    let template = template(
+        job,
+        target,
+        1,
+        json!({"containers": [container(&service, listens)]}),
+    )?;
     warnings.splice(0..0, template.warnings.clone());
     let mut root = Object::new(&stateful_set(job, target, &template), "statefulsets");
     root.body["spec"]["template"]["spec"] = template.spec.clone();
     queue(job, target, &mut root)?;
     let probe = probe(job, target, &template);
-    let RenderedTemplate { labels, mut objects, choice, .. } = template;
+    let RenderedTemplate {
+        labels,
+        mut objects,
+        choice,
+        ..
+    } = template;
     objects.push(exposure::service(job, target, &labels, &service, listens));
-    objects.extend(exposure::ingress(job, target, &labels, &service, &mut warnings));
+    objects.extend(exposure::ingress(
+        job,
+        target,
+        &labels,
+        &service,
+        &mut warnings,
+    ));
     objects.push(root);
-    Ok(Rendered { objects, probe, choice, warnings })
+    Ok(Rendered {
+        objects,
+        probe,
+        choice,
+        warnings,
+    })
 }
 
-/// Returns the port that the command really listens on. Where the file names another one, that is the Service's.
+/// Returns the port that the command really listens on. Where the file names another one, that is
+/// the Service's.
 fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let of_command = port::of_command(job);
-    let listens = service.target_port.or(of_command).or(service.port).unwrap_or(JUPYTER);
+    let listens = service
+        .target_port
+        .or(of_command)
+        .or(service.port)
+        .unwrap_or(JUPYTER);
     if let (Some(port), Some(command)) = (service.port, of_command)
         && port != command
         && service.target_port.is_none()
     {
-        warnings.push(format!("the command listens on {command}: `service.port` {port} of the service leads there"));
+        warnings.push(format!(
+            "the command listens on {command}: `service.port` {port} of the service leads there"
+        ));
     }
     listens
 }
 
-/// A notebook is reached through `gpuctl open` also when it listens inside its pod only, so no port is probed unless asked.
+/// A notebook is reached through `gpuctl open` also when it listens inside its pod only, so no port
+/// is probed unless asked.
 fn container(service: &Service, listens: u16) -> Value {
     let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listens, "protocol": "TCP"}]});
     if let Some(check) = &service.health_check {

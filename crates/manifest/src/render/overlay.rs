@@ -1,5 +1,6 @@
-//! Merges the `pod:` block of a document into the pod spec made from the other fields, and lists what it replaced.
-//! Maps merge key by key; lists whose items have names merge by name; other lists are appended to.
+//! Merges the `pod:` block of a document into the pod spec made from the other fields, and lists
+//! what it replaced. Maps merge key by key; lists whose items have names merge by name; other lists
+//! are appended to.
 
 use serde_json::Value;
 
@@ -40,12 +41,27 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
             replaced.push(path.to_owned());
             overlay.clone_into(base);
         }
-        // Kubernetes takes terms as alternatives: added beside ours, the user's would get around the pool and the type.
+        // Kubernetes takes terms as alternatives: added beside ours, the user's would get around
+        // the pool and the type.
         "nodeSelectorTerms" => *base = both(base, overlay),
         // Half of each would be neither.
         "env" | "volumes" => by(base, overlay, path, replaced, |item| item.get("name"), true),
-        "volumeMounts" => by(base, overlay, path, replaced, |item| item.get("mountPath"), true),
-        _ => by(base, overlay, path, replaced, |item| item.get("name"), false),
+        "volumeMounts" => by(
+            base,
+            overlay,
+            path,
+            replaced,
+            |item| item.get("mountPath"),
+            true,
+        ),
+        _ => by(
+            base,
+            overlay,
+            path,
+            replaced,
+            |item| item.get("name"),
+            false,
+        ),
     }
 }
 
@@ -61,10 +77,15 @@ fn by(
     for item in overlay {
         // The container of the job may be meant without saying its name.
         let only = path == "pod.containers" && item.get("name").is_none() && !base.is_empty();
-        let same = base.iter().position(|other| identity(other).is_some() && identity(other) == identity(item));
+        let same = base
+            .iter()
+            .position(|other| identity(other).is_some() && identity(other) == identity(item));
         match if only { Some(0) } else { same } {
             Some(index) => {
-                let label = identity(&base[index]).and_then(Value::as_str).unwrap_or("0").to_owned();
+                let label = identity(&base[index])
+                    .and_then(Value::as_str)
+                    .unwrap_or("0")
+                    .to_owned();
                 let path = format!("{path}[{label}]");
                 if !whole {
                     merge_at(&mut base[index], item, &path, replaced);
@@ -84,16 +105,27 @@ fn both(ours: &[Value], theirs: &[Value]) -> Vec<Value> {
     let pair = |our: &Value, their: &Value| {
         let mut term = our.clone();
         for key in ["matchExpressions", "matchFields"] {
-            let list = |term: &Value| term.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+            let list = |term: &Value| {
+                term.get(key)
+                    .and_then(Value::as_array)
+                    .cloned()
+                    .unwrap_or_default()
+            };
             let mut all = list(our);
-            all.extend(list(their).into_iter().filter(|other| !list(our).contains(other)));
+            all.extend(
+                list(their)
+                    .into_iter()
+                    .filter(|other| !list(our).contains(other)),
+            );
             if !all.is_empty() {
                 term[key] = all.into();
             }
         }
         term
     };
-    ours.iter().flat_map(|our| theirs.iter().map(move |their| pair(our, their))).collect()
+    ours.iter()
+        .flat_map(|our| theirs.iter().map(move |their| pair(our, their)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -120,7 +152,13 @@ mod tests {
                 ],
             }),
         );
-        assert_eq!(replaced, ["pod.terminationGracePeriodSeconds", "pod.containers[main].env[A]"]);
+        assert_eq!(
+            replaced,
+            [
+                "pod.terminationGracePeriodSeconds",
+                "pod.containers[main].env[A]"
+            ]
+        );
         assert_eq!(
             spec,
             json!({
@@ -154,17 +192,25 @@ mod tests {
             .as_array()
             .unwrap()
             .iter()
-            .map(|term| term["matchExpressions"].as_array().unwrap().iter().map(|one| one["key"].as_str().unwrap()).collect())
+            .map(|term| {
+                term["matchExpressions"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|one| one["key"].as_str().unwrap())
+                    .collect()
+            })
             .collect();
         assert_eq!(keys, [["ours-1", "theirs"], ["ours-2", "theirs"]]);
     }
 
     #[test]
     fn commands_are_replaced_and_mounts_are_told_apart_by_their_path() {
-        let mut spec =
-            json!({"containers": [{"name": "main", "command": ["a"], "volumeMounts": [{"name": "v", "mountPath": "/a"}]}]});
-        let replaced =
-            merge(&mut spec, &json!({"containers": [{"command": ["b"], "volumeMounts": [{"name": "v", "mountPath": "/b"}]}]}));
+        let mut spec = json!({"containers": [{"name": "main", "command": ["a"], "volumeMounts": [{"name": "v", "mountPath": "/a"}]}]});
+        let replaced = merge(
+            &mut spec,
+            &json!({"containers": [{"command": ["b"], "volumeMounts": [{"name": "v", "mountPath": "/b"}]}]}),
+        );
         assert_eq!(replaced, ["pod.containers[main].command"]);
         assert_eq!(
             spec["containers"][0],

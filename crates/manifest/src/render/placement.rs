@@ -1,12 +1,15 @@
-//! Decides on which nodes a job may run and which resource it requests for GPUs there. It reads the nodes of the cluster; for
-//! a user who may not list nodes, it uses the labels that are known to exist.
+//! Decides on which nodes a job may run and which resource it requests for GPUs there. It reads the
+//! nodes of the cluster; for a user who may not list nodes, it uses the labels that are known to
+//! exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::affinity::{affinity, always, cloud_terms, is_in, outside_of_pools, type_terms, whole_only, without_gpus};
+use super::affinity::{
+    affinity, always, cloud_terms, is_in, outside_of_pools, type_terms, whole_only, without_gpus,
+};
 use super::claim::{DeviceClaim, of_nodes};
 use super::tolerations::{of_driver, of_pool, tolerations, welcome};
 use super::{Refusal, Target};
@@ -27,7 +30,8 @@ pub struct NodeChoice {
     pub tolerations: Vec<Toleration>,
     /// The type that the job will get; `None` when several are possible.
     pub gpu_type: Option<GpuType>,
-    /// Nodes whose devices and pool qualify, by name, with those whose taints keep the job off; empty when they may not be seen.
+    /// Nodes whose devices and pool qualify, by name, with those whose taints keep the job off;
+    /// empty when they may not be seen.
     pub qualified: Vec<String>,
     /// Nodes that qualify, by name; empty when they may not be seen.
     pub candidates: Vec<String>,
@@ -65,7 +69,8 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
 /// Returns the job's pool, when it is defined and nothing is in it.
 fn without_nodes<'w>(wanted: &'w JobResources, nodes: &[Node], target: &Target) -> Option<&'w str> {
     let pool = wanted.pool.as_ref()?.value.as_str();
-    (target.pools.contains(pool) && nodes.iter().all(|node| node.pool() != Some(pool))).then_some(pool)
+    (target.pools.contains(pool) && nodes.iter().all(|node| node.pool() != Some(pool)))
+        .then_some(pool)
 }
 
 fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> {
@@ -75,29 +80,52 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         Some(pool) => in_pool(pool, nodes)?,
     };
     in_pool.retain(|node| !wanted.exclude_nodes.contains(&node.name));
-    let unknown = wanted.exclude_nodes.iter().find(|name| nodes.iter().all(|node| node.name != **name));
-    let unknown = unknown.map(|name| format!("`resources.exclude_nodes`: there is no node `{name}`"));
+    let unknown = wanted
+        .exclude_nodes
+        .iter()
+        .find(|name| nodes.iter().all(|node| node.name != **name));
+    let unknown =
+        unknown.map(|name| format!("`resources.exclude_nodes`: there is no node `{name}`"));
     if wanted.gpu == 0 {
-        let preferred = [without_gpus()].into_iter().chain(outside_of_pools(wanted, nodes)).collect();
+        let preferred = [without_gpus()]
+            .into_iter()
+            .chain(outside_of_pools(wanted, nodes))
+            .collect();
         let affinity = affinity(always(wanted), Vec::new(), preferred);
         let candidates: Vec<String> = in_pool.iter().map(|node| node.name.clone()).collect();
         let qualified = candidates.clone();
         let (tolerations, warnings) = (of_pool(wanted), unknown.into_iter().collect());
-        return Ok(NodeChoice { affinity, tolerations, qualified, candidates, warnings, ..NodeChoice::default() });
+        return Ok(NodeChoice {
+            affinity,
+            tolerations,
+            qualified,
+            candidates,
+            warnings,
+            ..NodeChoice::default()
+        });
     }
     let mut warnings: Vec<String> = unknown.into_iter().collect();
-    let with_gpus: Vec<&Node> = in_pool.iter().copied().filter(|node| node.has_gpus()).collect();
+    let with_gpus: Vec<&Node> = in_pool
+        .iter()
+        .copied()
+        .filter(|node| node.has_gpus())
+        .collect();
     let typed = match wanted.gpu_type.as_ref() {
         None => with_gpus.clone(),
         Some(written) => {
             let kind = &written.value.kind;
-            let fitting: Vec<&Node> =
-                with_gpus.iter().copied().filter(|node| node.gpu_type().is_some_and(|other| other.matches(kind))).collect();
+            let fitting: Vec<&Node> = with_gpus
+                .iter()
+                .copied()
+                .filter(|node| node.gpu_type().is_some_and(|other| other.matches(kind)))
+                .collect();
             if fitting.is_empty() {
                 if !in_pool.iter().any(|node| node.is_autoscaled()) {
                     return Err(no_such_type(written, wanted, &with_gpus));
                 }
-                warnings.push(format!("no node has {kind} now; the job waits until an autoscaler brings one"));
+                warnings.push(format!(
+                    "no node has {kind} now; the job waits until an autoscaler brings one"
+                ));
                 let choice = blind(wanted);
                 return Ok(NodeChoice { warnings, ..choice });
             }
@@ -105,8 +133,17 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         }
     };
     if typed.is_empty() && !in_pool.iter().any(|node| node.is_autoscaled()) {
-        let place = wanted.pool.as_ref().map_or("the cluster".to_owned(), |pool| format!("pool `{}`", pool.value));
-        let but = if wanted.exclude_nodes.is_empty() { "" } else { " but those in `exclude_nodes`" };
+        let place = wanted
+            .pool
+            .as_ref()
+            .map_or("the cluster".to_owned(), |pool| {
+                format!("pool `{}`", pool.value)
+            });
+        let but = if wanted.exclude_nodes.is_empty() {
+            ""
+        } else {
+            " but those in `exclude_nodes`"
+        };
         let refusal = Refusal::new(
             "NoGpuNodes",
             format!("no node of {place}{but} has GPUs"),
@@ -114,10 +151,23 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         );
         return Err(refusal.at(wanted.gpu_at));
     }
-    let PodRequest { resources, serving, requirements, claim } = resources(wanted, &typed, nodes, &mut warnings)?;
+    let PodRequest {
+        resources,
+        serving,
+        requirements,
+        claim,
+    } = resources(wanted, &typed, nodes, &mut warnings)?;
     let types: BTreeSet<GpuType> = serving.iter().filter_map(|node| node.gpu_type()).collect();
-    let mut alternatives = if wanted.gpu_type.is_some() { type_terms(&serving) } else { Vec::new() };
-    if let Some(written) = wanted.gpu_type.as_ref().filter(|_| in_pool.iter().any(|node| node.is_autoscaled())) {
+    let mut alternatives = if wanted.gpu_type.is_some() {
+        type_terms(&serving)
+    } else {
+        Vec::new()
+    };
+    if let Some(written) = wanted
+        .gpu_type
+        .as_ref()
+        .filter(|_| in_pool.iter().any(|node| node.is_autoscaled()))
+    {
         alternatives.extend(cloud_terms(&written.value.kind, &alternatives));
     }
     if claim.is_some() {
@@ -126,13 +176,21 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     }
     let mut tolerations = tolerations(wanted, &serving, &resources);
     tolerations.extend(
-        claim.iter().filter_map(|claim| of_driver(&claim.class)).filter(|one| !tolerations.contains(one)).collect::<Vec<_>>(),
+        claim
+            .iter()
+            .filter_map(|claim| of_driver(&claim.class))
+            .filter(|one| !tolerations.contains(one))
+            .collect::<Vec<_>>(),
     );
     let qualified = serving.iter().map(|node| node.name.clone()).collect();
     let serving = welcome(serving, job, &tolerations, &mut warnings);
     let always = always(wanted).into_iter().chain(requirements).collect();
     Ok(NodeChoice {
-        affinity: affinity(always, alternatives, outside_of_pools(wanted, nodes).into_iter().collect()),
+        affinity: affinity(
+            always,
+            alternatives,
+            outside_of_pools(wanted, nodes).into_iter().collect(),
+        ),
         tolerations,
         gpu_type: types.first().filter(|_| types.len() == 1).cloned(),
         qualified,
@@ -144,7 +202,10 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
 }
 
 fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node>, Refusal> {
-    let found: Vec<&Node> = nodes.iter().filter(|node| node.pool() == Some(&pool.value)).collect();
+    let found: Vec<&Node> = nodes
+        .iter()
+        .filter(|node| node.pool() == Some(&pool.value))
+        .collect();
     if !found.is_empty() {
         return Ok(found);
     }
@@ -155,20 +216,51 @@ fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node
         None if pools.is_empty() => "no node is in a pool; leave `resources.pool` out".to_owned(),
         None => format!("pools here: {}", pools.join(", ")),
     };
-    Err(Refusal::new("PoolNotFound", format!("there is no pool `{}`", pool.value), hint).at(Some(pool.at)))
+    Err(Refusal::new(
+        "PoolNotFound",
+        format!("there is no pool `{}`", pool.value),
+        hint,
+    )
+    .at(Some(pool.at)))
 }
 
-fn no_such_type(written: &Located<WrittenGpuType>, wanted: &JobResources, nodes: &[&Node]) -> Refusal {
+fn no_such_type(
+    written: &Located<WrittenGpuType>,
+    wanted: &JobResources,
+    nodes: &[&Node],
+) -> Refusal {
     let mut types: BTreeMap<String, usize> = BTreeMap::new();
     for node in nodes {
-        *types.entry(node.gpu_type().map_or("of unknown type".to_owned(), |kind| kind.to_string())).or_default() += 1;
+        *types
+            .entry(
+                node.gpu_type()
+                    .map_or("of unknown type".to_owned(), |kind| kind.to_string()),
+            )
+            .or_default() += 1;
     }
-    let list: Vec<String> =
-        types.iter().map(|(kind, count)| format!("{kind} ({count} node{})", if *count == 1 { "" } else { "s" })).collect();
-    let place = wanted.pool.as_ref().map_or("here".to_owned(), |pool| format!("in pool `{}`", pool.value));
-    let hint = if list.is_empty() { format!("no node {place} has GPUs") } else { format!("{place}: {}", list.join(", ")) };
-    Refusal::new("GpuTypeNotFound", format!("no node {place} has GPUs of type `{}`", written.value.text), hint)
-        .at(Some(written.at))
+    let list: Vec<String> = types
+        .iter()
+        .map(|(kind, count)| {
+            format!(
+                "{kind} ({count} node{})",
+                if *count == 1 { "" } else { "s" }
+            )
+        })
+        .collect();
+    let place = wanted.pool.as_ref().map_or("here".to_owned(), |pool| {
+        format!("in pool `{}`", pool.value)
+    });
+    let hint = if list.is_empty() {
+        format!("no node {place} has GPUs")
+    } else {
+        format!("{place}: {}", list.join(", "))
+    };
+    Refusal::new(
+        "GpuTypeNotFound",
+        format!("no node {place} has GPUs of type `{}`", written.value.text),
+        hint,
+    )
+    .at(Some(written.at))
 }
 
 /// What one pod asks for.
@@ -192,24 +284,38 @@ fn resources<'n>(
 ) -> Result<PodRequest<'n>, Refusal> {
     if let Some(share) = &wanted.gpu_share {
         if let Some((resources, serving)) = share_of(wanted, &share.value, nodes) {
-            return Ok(PodRequest { resources, serving, requirements: Vec::new(), claim: None });
+            return Ok(PodRequest {
+                resources,
+                serving,
+                requirements: Vec::new(),
+                claim: None,
+            });
         }
         if let Some(request) = time_slices(wanted, &share.value, nodes, warnings) {
             return Ok(request);
         }
     }
     let whole: BTreeMap<&str, Vec<&Node>> = nodes.iter().fold(BTreeMap::new(), |mut map, node| {
-        if let Some(resource) = node.whole_resource().filter(|_| !node.offers_parts_as_gpus()) {
+        if let Some(resource) = node
+            .whole_resource()
+            .filter(|_| !node.offers_parts_as_gpus())
+        {
             map.entry(resource).or_insert_with(Vec::new).push(*node);
         }
         map
     });
     let claim = claimed(wanted, nodes).filter(|_| whole.is_empty());
     if claim.is_none() && whole.is_empty() && !nodes.is_empty() {
-        let sizes: BTreeSet<&str> =
-            nodes.iter().flat_map(|node| node.allocatable.keys()).filter_map(|name| gpu::mig_profile(name)).collect();
-        let sizes =
-            if sizes.is_empty() { "shares that take turns".to_owned() } else { sizes.into_iter().collect::<Vec<_>>().join(", ") };
+        let sizes: BTreeSet<&str> = nodes
+            .iter()
+            .flat_map(|node| node.allocatable.keys())
+            .filter_map(|name| gpu::mig_profile(name))
+            .collect();
+        let sizes = if sizes.is_empty() {
+            "shares that take turns".to_owned()
+        } else {
+            sizes.into_iter().collect::<Vec<_>>().join(", ")
+        };
         let refusal = Refusal::new(
             "NoWholeGpus",
             format!("the nodes that qualify have only parts of GPUs: {sizes}"),
@@ -217,7 +323,11 @@ fn resources<'n>(
         );
         return Err(refusal.at(wanted.gpu_at));
     }
-    if let Some(share) = wanted.gpu_share.as_ref().filter(|share| share.value != Share::Fraction(1.0)) {
+    if let Some(share) = wanted
+        .gpu_share
+        .as_ref()
+        .filter(|share| share.value != Share::Fraction(1.0))
+    {
         let written = match &share.value {
             Share::Memory(text) => text.clone(),
             Share::Fraction(part) => part.to_string(),
@@ -227,9 +337,16 @@ fn resources<'n>(
     if let Some(request) = claim {
         return Ok(request);
     }
-    let chosen = gpu::WHOLE.into_iter().find(|resource| whole.contains_key(resource)).unwrap_or(gpu::WHOLE[0]);
+    let chosen = gpu::WHOLE
+        .into_iter()
+        .find(|resource| whole.contains_key(resource))
+        .unwrap_or(gpu::WHOLE[0]);
     if whole.len() > 1 {
-        let others: Vec<&str> = whole.keys().copied().filter(|resource| *resource != chosen).collect();
+        let others: Vec<&str> = whole
+            .keys()
+            .copied()
+            .filter(|resource| *resource != chosen)
+            .collect();
         warnings.push(format!(
             "nodes here offer {chosen} and {}; {chosen} is requested (say `resources.pool` or `gpu-type` to choose)",
             others.join(", ")
@@ -238,16 +355,27 @@ fn resources<'n>(
     let serving = whole.get(chosen).cloned().unwrap_or_default();
     let resources = count(chosen, wanted.gpu.into());
     let requirements = whole_only(&resources, all);
-    Ok(PodRequest { resources, serving, requirements, claim: None })
+    Ok(PodRequest {
+        resources,
+        serving,
+        requirements,
+        claim: None,
+    })
 }
 
 /// Returns a request for devices of nodes that offer them by dynamic allocation alone.
 fn claimed<'n>(wanted: &JobResources, nodes: &[&'n Node]) -> Option<PodRequest<'n>> {
     let (claim, serving) = of_nodes(wanted, nodes)?;
-    Some(PodRequest { resources: BTreeMap::new(), serving, requirements: Vec::new(), claim: Some(claim) })
+    Some(PodRequest {
+        resources: BTreeMap::new(),
+        serving,
+        requirements: Vec::new(),
+        claim: Some(claim),
+    })
 }
 
-/// Returns shares that the device plugin makes by time-slicing or MPS. They are all alike, whatever part was written.
+/// Returns shares that the device plugin makes by time-slicing or MPS. They are all alike, whatever
+/// part was written.
 fn time_slices<'n>(
     wanted: &JobResources,
     share: &Share,
@@ -255,26 +383,48 @@ fn time_slices<'n>(
     warnings: &mut Vec<String>,
 ) -> Option<PodRequest<'n>> {
     const RENAMED: &str = "nvidia.com/gpu.shared";
-    let serving: Vec<&Node> = nodes.iter().copied().filter(|node| node.shares().is_some()).collect();
+    let serving: Vec<&Node> = nodes
+        .iter()
+        .copied()
+        .filter(|node| node.shares().is_some())
+        .collect();
     if serving.is_empty() || *share == Share::Fraction(1.0) {
         return None;
     }
-    let counts: BTreeSet<String> = serving.iter().filter_map(|node| node.shares()).map(|count| count.to_string()).collect();
+    let counts: BTreeSet<String> = serving
+        .iter()
+        .filter_map(|node| node.shares())
+        .map(|count| count.to_string())
+        .collect();
     warnings.push(format!(
         "a share here is one of {} that take turns on a GPU: no memory is kept for it",
         counts.into_iter().collect::<Vec<_>>().join(" or ")
     ));
-    let renamed: Vec<&Node> = serving.iter().copied().filter(|node| node.allocatable(RENAMED) > 0).collect();
+    let renamed: Vec<&Node> = serving
+        .iter()
+        .copied()
+        .filter(|node| node.allocatable(RENAMED) > 0)
+        .collect();
     if !renamed.is_empty() {
         let resources = count(RENAMED, wanted.gpu.into());
-        return Some(PodRequest { resources, serving: renamed, requirements: Vec::new(), claim: None });
+        return Some(PodRequest {
+            resources,
+            serving: renamed,
+            requirements: Vec::new(),
+            claim: None,
+        });
     }
     let several = NodeSelectorRequirement {
         key: gpu::REPLICAS_LABEL.to_owned(),
         operator: "Gt".to_owned(),
         values: Some(vec!["1".to_owned()]),
     };
-    Some(PodRequest { resources: count(gpu::WHOLE[0], wanted.gpu.into()), serving, requirements: vec![several], claim: None })
+    Some(PodRequest {
+        resources: count(gpu::WHOLE[0], wanted.gpu.into()),
+        serving,
+        requirements: vec![several],
+        claim: None,
+    })
 }
 
 fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
@@ -282,8 +432,18 @@ fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
 }
 
 /// Returns a share through the mechanism that the nodes have: HAMi, Aliyun's gpushare, or MIG.
-fn share_of<'n>(wanted: &JobResources, share: &Share, nodes: &[&'n Node]) -> Option<(BTreeMap<String, Quantity>, Vec<&'n Node>)> {
-    let with = |test: &dyn Fn(&Node) -> bool| nodes.iter().copied().filter(|node| test(node)).collect::<Vec<&Node>>();
+fn share_of<'n>(
+    wanted: &JobResources,
+    share: &Share,
+    nodes: &[&'n Node],
+) -> Option<(BTreeMap<String, Quantity>, Vec<&'n Node>)> {
+    let with = |test: &dyn Fn(&Node) -> bool| {
+        nodes
+            .iter()
+            .copied()
+            .filter(|node| test(node))
+            .collect::<Vec<&Node>>()
+    };
     let bytes = match share {
         Share::Memory(text) => quantity::whole(text),
         Share::Fraction(_) => None,
@@ -295,7 +455,9 @@ fn share_of<'n>(wanted: &JobResources, share: &Share, nodes: &[&'n Node]) -> Opt
     if !hami.is_empty() {
         let mut resources = count("nvidia.com/gpu", wanted.gpu.into());
         match share {
-            Share::Memory(_) => resources.extend(count("nvidia.com/gpumem", bytes?.div_ceil(1 << 20))),
+            Share::Memory(_) => {
+                resources.extend(count("nvidia.com/gpumem", bytes?.div_ceil(1 << 20)));
+            }
             Share::Fraction(part) => {
                 let percent = Quantity(format!("{:.0}", (part * 100.0).max(1.0)));
                 resources.insert("nvidia.com/gpumem-percentage".to_owned(), percent.clone());
@@ -310,39 +472,75 @@ fn share_of<'n>(wanted: &JobResources, share: &Share, nodes: &[&'n Node]) -> Opt
     }
     let profiles: BTreeSet<(u64, &str)> = nodes
         .iter()
-        .flat_map(|node| node.allocatable.keys().filter(|resource| node.allocatable(resource) > 0))
-        .filter_map(|resource| Some((gpu::mig_gigabytes(gpu::mig_profile(resource)?)?, resource.as_str())))
+        .flat_map(|node| {
+            node.allocatable
+                .keys()
+                .filter(|resource| node.allocatable(resource) > 0)
+        })
+        .filter_map(|resource| {
+            Some((
+                gpu::mig_gigabytes(gpu::mig_profile(resource)?)?,
+                resource.as_str(),
+            ))
+        })
         .collect();
-    // Profiles are named in decimal gigabytes; a share written as 10Gi is meant to fit a 10gb slice.
-    let (_, profile) = profiles.iter().find(|(gigabytes, _)| bytes.is_some_and(|bytes| bytes <= gigabytes << 30))?;
+    // Profiles are named in decimal gigabytes; a share written as 10Gi is meant to fit a 10gb
+    // slice.
+    let (_, profile) = profiles
+        .iter()
+        .find(|(gigabytes, _)| bytes.is_some_and(|bytes| bytes <= gigabytes << 30))?;
     let serving = with(&|node| node.allocatable(profile) > 0);
     Some((count(profile, wanted.gpu.into()), serving))
 }
 
-/// For users who may not see nodes, and nodes that are not there yet: the vendor's resource name, and every known spelling
-/// of the type. A node that an autoscaler would bring is known by the autoscaler's own labels only.
+/// For users who may not see nodes, and nodes that are not there yet: the vendor's resource name,
+/// and every known spelling of the type. A node that an autoscaler would bring is known by the
+/// autoscaler's own labels only.
 fn blind(wanted: &JobResources) -> NodeChoice {
     if wanted.gpu == 0 {
         let affinity = affinity(always(wanted), Vec::new(), vec![without_gpus()]);
-        return NodeChoice { affinity, tolerations: of_pool(wanted), ..NodeChoice::default() };
+        return NodeChoice {
+            affinity,
+            tolerations: of_pool(wanted),
+            ..NodeChoice::default()
+        };
     }
     let written = wanted.gpu_type.as_ref().map(|written| &written.value);
     let alternatives = written.map_or_else(Vec::new, |WrittenGpuType { text, kind }| {
         let mut labels = kind.known_labels();
-        let spellings = [kind.to_string(), text.clone(), kind.to_string().to_uppercase()];
-        labels.entry(gpu::TYPE_LABELS[0]).or_default().extend(spellings);
-        labels.into_iter().map(|(key, values)| is_in(key, values.into_iter().collect())).collect()
+        let spellings = [
+            kind.to_string(),
+            text.clone(),
+            kind.to_string().to_uppercase(),
+        ];
+        labels
+            .entry(gpu::TYPE_LABELS[0])
+            .or_default()
+            .extend(spellings);
+        labels
+            .into_iter()
+            .map(|(key, values)| is_in(key, values.into_iter().collect()))
+            .collect()
     });
     let resource = written.map_or(gpu::WHOLE[0], |written| written.kind.resource());
     let resources = count(resource, wanted.gpu.into());
     NodeChoice {
         tolerations: tolerations(wanted, &[], &resources),
-        affinity: affinity(always(wanted).into_iter().chain(whole_only(&resources, &[])).collect(), alternatives, Vec::new()),
+        affinity: affinity(
+            always(wanted)
+                .into_iter()
+                .chain(whole_only(&resources, &[]))
+                .collect(),
+            alternatives,
+            Vec::new(),
+        ),
         gpu_type: written.map(|written| written.kind.clone()),
         qualified: Vec::new(),
         candidates: Vec::new(),
         claim: None,
-        warnings: vec![format!("you may not list nodes: {resource} is assumed, and neither pool nor GPU type was checked")],
+        warnings: vec![format!(
+            "you may not list nodes: {resource} is assumed, and neither pool nor GPU type was checked"
+        )],
         resources,
     }
 }

@@ -1,9 +1,11 @@
-//! Builds the pod template of every kind of job, and the bare pod for the API server's dry run: a dry run of a Job does not
-//! check its pods.
+//! Builds the pod template of every kind of job, and the bare pod for the API server's dry run: a
+//! dry run of a Job does not check its pods.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, LocalObjectReference, Pod, PodSpec, PodTemplateSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{
+    Container, LocalObjectReference, Pod, PodSpec, PodTemplateSpec, ResourceRequirements,
+};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -46,19 +48,43 @@ impl RenderedTemplate {
     }
 }
 
-/// Returns the template of `job`, of which `pods` will run. `more` are fields of the kind's own pod spec; the user's overlay
-/// comes after them.
-pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Value) -> Result<RenderedTemplate, Refusal> {
+/// Returns the template of `job`, of which `pods` will run. `more` are fields of the kind's own pod
+/// spec; the user's overlay comes after them.
+pub(super) fn template(
+    job: &JobDocument,
+    target: &Target,
+    pods: u32,
+    more: Value,
+) -> Result<RenderedTemplate, Refusal> {
     let choice = choose(job, target)?;
-    let words = supervisor::wrap(job, checkpoint::resume(job, servers::connect(job, words(job)?))?, target)?;
+    let words = supervisor::wrap(
+        job,
+        checkpoint::resume(job, servers::connect(job, words(job)?))?,
+        target,
+    )?;
     let labels = labels::labels(job, target, choice.gpu_type.as_ref());
     let storage = storage(job, target, &labels, pods, choice.candidates.len())?;
-    let mut warnings = [choice.warnings.clone(), words.warnings.clone(), storage.warnings.clone()].concat();
+    let mut warnings = [
+        choice.warnings.clone(),
+        words.warnings.clone(),
+        storage.warnings.clone(),
+    ]
+    .concat();
     let (devices, told) = fabric::devices(job, target, &choice);
     warnings.extend(told);
-    let mut objects: Vec<Object> = job.priority.iter().filter(|_| !target.without_priority).filter_map(priority_class).collect();
+    let mut objects: Vec<Object> = job
+        .priority
+        .iter()
+        .filter(|_| !target.without_priority)
+        .filter_map(priority_class)
+        .collect();
     objects.extend(storage.objects.iter().cloned());
-    objects.extend(choice.claim.as_ref().map(|claim| claim.template(job, target, &labels)));
+    objects.extend(
+        choice
+            .claim
+            .as_ref()
+            .map(|claim| claim.template(job, target, &labels)),
+    );
     let spec = pod_spec(job, target, &choice, &words, storage, devices);
     let mut spec = serde_json::to_value(spec).expect("a pod spec is JSON");
     overlay::merge(&mut spec, &more);
@@ -67,7 +93,10 @@ pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Valu
         warnings.extend(fenced(&mut overlay, job));
         let replaced = overlay::merge(&mut spec, &overlay);
         if !replaced.is_empty() {
-            warnings.push(format!("the `pod:` block overrides {}", replaced.join(", ")));
+            warnings.push(format!(
+                "the `pod:` block overrides {}",
+                replaced.join(", ")
+            ));
         }
     }
     if fabric::in_host_network(job) && spec["dnsPolicy"].is_null() {
@@ -76,12 +105,28 @@ pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Valu
     }
     let mut annotations = annotations(job);
     if job.kind == JobKind::Training {
-        for key in ["cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"] {
-            let value = if key.ends_with("evict") { "false" } else { "true" };
-            annotations.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+        for key in [
+            "cluster-autoscaler.kubernetes.io/safe-to-evict",
+            "karpenter.sh/do-not-disrupt",
+        ] {
+            let value = if key.ends_with("evict") {
+                "false"
+            } else {
+                "true"
+            };
+            annotations
+                .entry(key.to_owned())
+                .or_insert_with(|| value.to_owned());
         }
     }
-    Ok(RenderedTemplate { labels, annotations, spec, objects, choice, warnings })
+    Ok(RenderedTemplate {
+        labels,
+        annotations,
+        spec,
+        objects,
+        choice,
+        warnings,
+    })
 }
 
 fn pod_spec(
@@ -93,13 +138,26 @@ fn pod_spec(
     devices: BTreeMap<String, Quantity>,
 ) -> PodSpec {
     let default_grace = (job.kind == JobKind::Training).then_some(60);
-    let grace = job.grace_period.map(|period| i64::try_from(period.as_secs()).unwrap_or(i64::MAX)).or(default_grace);
+    let grace = job
+        .grace_period
+        .map(|period| i64::try_from(period.as_secs()).unwrap_or(i64::MAX))
+        .or(default_grace);
     let secret = |name: &String| LocalObjectReference { name: name.clone() };
-    let priority = job.priority.as_ref().filter(|priority| !target.without_priority || priority_value(priority).is_none());
+    let priority = job
+        .priority
+        .as_ref()
+        .filter(|priority| !target.without_priority || priority_value(priority).is_none());
     PodSpec {
         affinity: choice.affinity.clone(),
         tolerations: list(with_site(choice.tolerations.clone(), job)),
-        node_selector: Some(job.site.node_selector.iter().cloned().collect::<BTreeMap<_, _>>()).filter(|map| !map.is_empty()),
+        node_selector: Some(
+            job.site
+                .node_selector
+                .iter()
+                .cloned()
+                .collect::<BTreeMap<_, _>>(),
+        )
+        .filter(|map| !map.is_empty()),
         // A Service called `vllm` would inject VLLM_PORT=tcp://… and crash vLLM.
         enable_service_links: Some(false),
         automount_service_account_token: Some(false),
@@ -129,16 +187,25 @@ fn pod_spec(
 /// Takes out of the user's `pod:` what the site does not leave to them, and says so.
 fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
     let mut told = Vec::new();
-    let Some(fields) = overlay.as_object_mut() else { return told };
+    let Some(fields) = overlay.as_object_mut() else {
+        return told;
+    };
     if job.site.tolerations_enforced && fields.remove("tolerations").is_some() {
         told.push("`pod.tolerations` is left out: the site enforces its own".to_owned());
     }
-    if let Some(selector) =
-        fields.get_mut("nodeSelector").and_then(Value::as_object_mut).filter(|_| job.site.node_selector_enforced)
+    if let Some(selector) = fields
+        .get_mut("nodeSelector")
+        .and_then(Value::as_object_mut)
+        .filter(|_| job.site.node_selector_enforced)
     {
         for (key, value) in &job.site.node_selector {
-            if selector.remove(key).is_some_and(|own| own != value.as_str()) {
-                told.push(format!("`pod.nodeSelector.{key}` is left out: the site enforces `{value}`"));
+            if selector
+                .remove(key)
+                .is_some_and(|own| own != value.as_str())
+            {
+                told.push(format!(
+                    "`pod.nodeSelector.{key}` is left out: the site enforces `{value}`"
+                ));
             }
         }
     }
@@ -149,8 +216,13 @@ fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
     Some(items).filter(|items| !items.is_empty())
 }
 
-/// Memory is not compressible, so its limit is its request; CPU is, so it has none unless that is asked for.
-fn resources(job: &JobDocument, choice: &NodeChoice, devices: BTreeMap<String, Quantity>) -> ResourceRequirements {
+/// Memory is not compressible, so its limit is its request; CPU is, so it has none unless that is
+/// asked for.
+fn resources(
+    job: &JobDocument,
+    choice: &NodeChoice,
+    devices: BTreeMap<String, Quantity>,
+) -> ResourceRequirements {
     let (mut requests, mut limits) = (BTreeMap::new(), choice.resources.clone());
     limits.extend(devices);
     if let Some(cpu) = &job.resources.cpu {
@@ -164,16 +236,27 @@ fn resources(job: &JobDocument, choice: &NodeChoice, devices: BTreeMap<String, Q
         limits.insert("memory".to_owned(), Quantity(memory.clone()));
     }
     let some = |map: BTreeMap<String, Quantity>| Some(map).filter(|map| !map.is_empty());
-    let claims = choice.claim.as_ref().map(|claim| vec![claim.of_container()]);
-    ResourceRequirements { claims, requests: some(requests), limits: some(limits) }
+    let claims = choice
+        .claim
+        .as_ref()
+        .map(|claim| vec![claim.of_container()]);
+    ResourceRequirements {
+        claims,
+        requests: some(requests),
+        limits: some(limits),
+    }
 }
 
-/// Returns the class behind a priority word. It never preempts: a training in the queue may not end one that runs.
+/// Returns the class behind a priority word. It never preempts: a training in the queue may not end
+/// one that runs.
 fn priority_class(priority: &Priority) -> Option<Object> {
     let class = PriorityClass {
         metadata: ObjectMeta {
             name: Some(priority_class_name(priority).to_owned()),
-            labels: Some(BTreeMap::from([(MANAGED_BY.to_owned(), MANAGED_BY_US.to_owned())])),
+            labels: Some(BTreeMap::from([(
+                MANAGED_BY.to_owned(),
+                MANAGED_BY_US.to_owned(),
+            )])),
             ..ObjectMeta::default()
         },
         value: priority_value(priority)?,
@@ -181,14 +264,24 @@ fn priority_class(priority: &Priority) -> Option<Object> {
         description: Some("priority of jobs submitted with gpuctl".to_owned()),
         global_default: None,
     };
-    Some(Object { shared: true, ..Object::new(&class, "priorityclasses") })
+    Some(Object {
+        shared: true,
+        ..Object::new(&class, "priorityclasses")
+    })
 }
 
 /// Returns the template as a pod of its own, under a name that no pod has.
 pub(super) fn probe(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> Object {
     let pod = Pod {
         metadata: ObjectMeta {
-            name: Some(format!("{}-gpuctl-probe", job.id().chars().take(40).collect::<String>().trim_end_matches('-'))),
+            name: Some(format!(
+                "{}-gpuctl-probe",
+                job.id()
+                    .chars()
+                    .take(40)
+                    .collect::<String>()
+                    .trim_end_matches('-')
+            )),
             namespace: Some(target.namespace.clone()),
             labels: Some(template.labels.clone()),
             annotations: Some(template.annotations.clone()),
@@ -200,7 +293,8 @@ pub(super) fn probe(job: &JobDocument, target: &Target, template: &RenderedTempl
     let mut object = Object::new(&pod, "pods");
     object.body["spec"] = template.spec.clone();
     if let Value::Object(spec) = &mut object.body["spec"] {
-        spec.entry("restartPolicy").or_insert_with(|| "Never".into());
+        spec.entry("restartPolicy")
+            .or_insert_with(|| "Never".into());
         // No controller set the index that the variables refer to; a dry run never resolves them.
         spec.remove("subdomain");
     }

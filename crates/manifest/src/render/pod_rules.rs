@@ -1,9 +1,11 @@
-//! Compares a pod with a node as the scheduler does, as far as selectors, required node affinity and taints go; and names the rules
-//! of a pod that are about more than nodes.
+//! Compares a pod with a node as the scheduler does, as far as selectors, required node affinity
+//! and taints go; and names the rules of a pod that are about more than nodes.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodSchedulingGate, Toleration};
+use k8s_openapi::api::core::v1::{
+    NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodSchedulingGate, Toleration,
+};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -73,27 +75,45 @@ struct MountedClaim {
 impl PodRules {
     /// Reads the specification of a pod; one that is none asks for nothing.
     pub fn of(spec: &Value) -> Self {
-        Self { spec: PodPlacement::deserialize(spec).unwrap_or_default() }
+        Self {
+            spec: PodPlacement::deserialize(spec).unwrap_or_default(),
+        }
     }
 
     /// Returns the label by which a node is not one of the pod's.
     pub fn off_selector(&self, node: &Node) -> Option<String> {
-        let wrong = |(key, value): (&String, &String)| (node.labels.get(key) != Some(value)).then(|| format!("{key}={value}"));
+        let wrong = |(key, value): (&String, &String)| {
+            (node.labels.get(key) != Some(value)).then(|| format!("{key}={value}"))
+        };
         if let Some(label) = self.spec.node_selector.iter().flatten().find_map(wrong) {
             return Some(label);
         }
         let affinity = self.spec.affinity.as_ref()?.node_affinity.as_ref()?;
-        let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
+        let terms = &affinity
+            .required_during_scheduling_ignored_during_execution
+            .as_ref()?
+            .node_selector_terms;
         let unmet: Vec<Option<String>> = terms.iter().map(|term| unmet(term, node)).collect();
         // One term is enough; the first tells what is missing.
-        if unmet.iter().any(Option::is_none) { None } else { unmet.into_iter().next().unwrap_or(None) }
+        if unmet.iter().any(Option::is_none) {
+            None
+        } else {
+            unmet.into_iter().next().unwrap_or(None)
+        }
     }
 
     /// Returns the taint that keeps the pod off a node, cordons aside.
     pub fn not_tolerated<'n>(&self, node: &'n Node) -> Option<&'n Taint> {
         let keeps_off = |taint: &&Taint| {
-            let tolerated = self.spec.tolerations.iter().flatten().any(|one| tolerates(one, taint));
-            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !tolerated && taint.key != CORDON
+            let tolerated = self
+                .spec
+                .tolerations
+                .iter()
+                .flatten()
+                .any(|one| tolerates(one, taint));
+            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+                && !tolerated
+                && taint.key != CORDON
         };
         node.taints.iter().find(keeps_off)
     }
@@ -105,9 +125,13 @@ impl PodRules {
         if let Some(selector) = &mut spec.node_selector {
             selector.retain(|key, _| !drop(key));
         }
-        let affinity = spec.affinity.as_mut().and_then(|affinity| affinity.node_affinity.as_mut());
+        let affinity = spec
+            .affinity
+            .as_mut()
+            .and_then(|affinity| affinity.node_affinity.as_mut());
         if let Some(affinity) = affinity
-            && let Some(required) = &mut affinity.required_during_scheduling_ignored_during_execution
+            && let Some(required) =
+                &mut affinity.required_during_scheduling_ignored_during_execution
         {
             for term in &mut required.node_selector_terms {
                 if let Some(expressions) = &mut term.match_expressions {
@@ -115,7 +139,8 @@ impl PodRules {
                 }
             }
             let is_empty = |term: &NodeSelectorTerm| {
-                term.match_expressions.as_ref().is_none_or(Vec::is_empty) && term.match_fields.as_ref().is_none_or(Vec::is_empty)
+                term.match_expressions.as_ref().is_none_or(Vec::is_empty)
+                    && term.match_fields.as_ref().is_none_or(Vec::is_empty)
             };
             // A term that asks for nothing more is met by every node.
             if required.node_selector_terms.iter().any(is_empty) {
@@ -127,22 +152,49 @@ impl PodRules {
 
     /// Returns the labels that nodes must have, by key.
     pub fn selector_keys(&self) -> Vec<&str> {
-        let selector = self.spec.node_selector.iter().flatten().map(|(key, _)| key.as_str());
-        let affinity = self.spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-        let required = affinity.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
-        let terms = required.into_iter().flat_map(|required| &required.node_selector_terms);
-        let expressions = terms.flat_map(|term| term.match_expressions.iter().flatten().map(|one| one.key.as_str()));
+        let selector = self
+            .spec
+            .node_selector
+            .iter()
+            .flatten()
+            .map(|(key, _)| key.as_str());
+        let affinity = self
+            .spec
+            .affinity
+            .as_ref()
+            .and_then(|affinity| affinity.node_affinity.as_ref());
+        let required = affinity.and_then(|one| {
+            one.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        });
+        let terms = required
+            .into_iter()
+            .flat_map(|required| &required.node_selector_terms);
+        let expressions = terms.flat_map(|term| {
+            term.match_expressions
+                .iter()
+                .flatten()
+                .map(|one| one.key.as_str())
+        });
         selector.chain(expressions).collect()
     }
 
     /// Returns who is to place the pod.
     pub fn scheduler(&self) -> &str {
-        self.spec.scheduler_name.as_deref().unwrap_or("default-scheduler")
+        self.spec
+            .scheduler_name
+            .as_deref()
+            .unwrap_or("default-scheduler")
     }
 
     /// Returns what holds the pod back from its scheduler.
     pub fn gates(&self) -> Vec<&str> {
-        self.spec.scheduling_gates.iter().flatten().map(|gate| gate.name.as_str()).collect()
+        self.spec
+            .scheduling_gates
+            .iter()
+            .flatten()
+            .map(|gate| gate.name.as_str())
+            .collect()
     }
 
     pub fn priority(&self) -> i64 {
@@ -157,7 +209,9 @@ impl PodRules {
     /// Returns the volume claims that it mounts.
     pub fn volume_claims(&self) -> Vec<&str> {
         let volumes = self.spec.volumes.iter().flatten();
-        volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.as_str())).collect()
+        volumes
+            .filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.as_str()))
+            .collect()
     }
 
     /// Returns what decides beside the nodes themselves and the devices that were compared.
@@ -169,33 +223,61 @@ impl PodRules {
         }
         let mut add = |there: bool, what: &str| found.extend(there.then(|| what.to_owned()));
         let volumes = spec.volumes.as_deref().unwrap_or_default();
-        add(volumes.iter().any(|volume| volume.persistent_volume_claim.is_some()), "where its volumes can be mounted");
+        add(
+            volumes
+                .iter()
+                .any(|volume| volume.persistent_volume_claim.is_some()),
+            "where its volumes can be mounted",
+        );
         let affinity = spec.affinity.as_ref();
         let beside = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
         let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-        let beside = beside.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
-        let apart = apart.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
-        add(beside.is_some() || apart.is_some(), "required affinity to other pods");
-        let spread = spec.topology_spread_constraints.as_deref().unwrap_or_default();
-        add(spread.iter().any(|one| one.when_unsatisfiable == "DoNotSchedule"), "topology spread");
+        let beside = beside.and_then(|one| {
+            one.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        });
+        let apart = apart.and_then(|one| {
+            one.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        });
+        add(
+            beside.is_some() || apart.is_some(),
+            "required affinity to other pods",
+        );
+        let spread = spec
+            .topology_spread_constraints
+            .as_deref()
+            .unwrap_or_default();
+        add(
+            spread
+                .iter()
+                .any(|one| one.when_unsatisfiable == "DoNotSchedule"),
+            "topology spread",
+        );
         add(spec.host_network == Some(true), "ports of the node");
         found
     }
 }
 
-/// Returns the first requirement of a term that the node does not meet. An empty term selects nothing.
+/// Returns the first requirement of a term that the node does not meet. An empty term selects
+/// nothing.
 fn unmet(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
     let fields = term.match_fields.iter().flatten();
     let (mut any, mut missing) = (false, None);
     for one in term.match_expressions.iter().flatten() {
         any = true;
-        missing = missing.or_else(|| (!holds(one, node.labels.get(&one.key))).then(|| one.key.clone()));
+        missing =
+            missing.or_else(|| (!holds(one, node.labels.get(&one.key))).then(|| one.key.clone()));
     }
     for one in fields {
         any = true;
         missing = missing.or_else(|| (!holds(one, Some(&node.name))).then(|| one.key.clone()));
     }
-    if any { missing } else { Some("an empty term".to_owned()) }
+    if any {
+        missing
+    } else {
+        Some("an empty term".to_owned())
+    }
 }
 
 /// Compares as the scheduler does. Source: k8s.io/apimachinery/pkg/labels (Requirement.Matches).
@@ -207,8 +289,14 @@ fn holds(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool 
         "NotIn" => value.is_none_or(|value| !values.contains(value)),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
-        "Gt" => value.and_then(number).zip(values.first().and_then(number)).is_some_and(|(value, than)| value > than),
-        "Lt" => value.and_then(number).zip(values.first().and_then(number)).is_some_and(|(value, than)| value < than),
+        "Gt" => value
+            .and_then(number)
+            .zip(values.first().and_then(number))
+            .is_some_and(|(value, than)| value > than),
+        "Lt" => value
+            .and_then(number)
+            .zip(values.first().and_then(number))
+            .is_some_and(|(value, than)| value < than),
         _ => false,
     }
 }
@@ -221,12 +309,16 @@ mod tests {
 
     #[test]
     fn requirements_are_compared_as_the_scheduler_does() {
-        let labels = [("zone", "z1"), ("size", "8")].map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let one = Node { name: "a".to_owned(), labels: labels.into(), ..Node::default() };
+        let labels =
+            [("zone", "z1"), ("size", "8")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let one = Node {
+            name: "a".to_owned(),
+            labels: labels.into(),
+            ..Node::default()
+        };
         let meets = |expression: serde_json::Value| {
             let term = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
-            let spec =
-                json!({"containers": [], "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
+            let spec = json!({"containers": [], "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
             PodRules::of(&spec).off_selector(&one).is_none()
         };
         let of = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
@@ -244,7 +336,9 @@ mod tests {
             assert_eq!(meets(expression.clone()), expected, "{expression}");
         }
         assert_eq!(
-            PodRules::of(&json!({"containers": [], "nodeSelector": {"zone": "z2"}})).off_selector(&one).unwrap(),
+            PodRules::of(&json!({"containers": [], "nodeSelector": {"zone": "z2"}}))
+                .off_selector(&one)
+                .unwrap(),
             "zone=z2"
         );
     }

@@ -1,5 +1,5 @@
-//! Builds the objects of pools: a definition each, the namespace of the definitions, a role that lets everybody read
-//! them, and the facts published for users who may not read nodes.
+//! Builds the objects of pools: a definition each, the namespace of the definitions, a role that
+//! lets everybody read them, and the facts published for users who may not read nodes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::Object;
 use crate::spec::SiteDefaults;
-use gpuctl_core::model::contract::labels::{HOME, HOME_UID, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, PRIVATE};
+use gpuctl_core::model::contract::labels::{
+    HOME, HOME_UID, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, PRIVATE,
+};
 use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_core::model::facts::node::is_group_label;
 use gpuctl_core::model::{Node, PoolDefinition};
@@ -19,7 +21,12 @@ const FACTS_NAME: &str = "gpuctl-facts";
 pub const FACTS_POOLS: &str = "pools";
 
 fn object(plural: &'static str, body: Value) -> Object {
-    Object { body, plural, shared: true, kept: true }
+    Object {
+        body,
+        plural,
+        shared: true,
+        kept: true,
+    }
 }
 
 /// Returns the definition of a pool.
@@ -50,14 +57,17 @@ pub fn reader_rules() -> Value {
 /// Whether a role lets every user read all ConfigMaps of the namespace, as roles of earlier
 /// versions did.
 pub fn reads_everything(rules: &Value) -> bool {
-    *rules == json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}])
+    *rules
+        == json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}])
 }
 
 /// Returns the namespace, and unless `private` the right of every user to read what is in it.
 pub fn home(private: bool) -> Vec<Object> {
     let ours = json!({MANAGED_BY: MANAGED_BY_US});
-    let mut objects =
-        vec![object("namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME, "labels": ours}}))];
+    let mut objects = vec![object(
+        "namespaces",
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME, "labels": ours}}),
+    )];
     if private {
         objects[0].body["metadata"]["annotations"] = json!({PRIVATE: "true"});
         return objects;
@@ -109,17 +119,27 @@ pub fn home_mark(uid: &str, private: bool) -> Vec<Object> {
             "subjects": [{"apiGroup": group, "kind": "Group", "name": "system:authenticated"}],
         }),
     );
-    if private { vec![role] } else { vec![role, binding] }
+    if private {
+        vec![role]
+    } else {
+        vec![role, binding]
+    }
 }
 
 /// Returns true for labels that users who may not read nodes are told.
 pub fn is_published(key: &str) -> bool {
-    is_type_label(key) || key == POOL_LABEL || key == "nvidia.com/gpu.replicas" || is_group_label(key)
+    is_type_label(key)
+        || key == POOL_LABEL
+        || key == "nvidia.com/gpu.replicas"
+        || is_group_label(key)
 }
 
 /// Builds the facts for users who cannot read nodes: GPUs, types, pools and taints, but no other
 /// labels. With `pools`, it also includes the definitions of pools.
-pub fn facts<'n>(nodes: impl Iterator<Item = &'n Node>, pools: Option<&[PoolDefinition]>) -> Object {
+pub fn facts<'n>(
+    nodes: impl Iterator<Item = &'n Node>,
+    pools: Option<&[PoolDefinition]>,
+) -> Object {
     let slim: Vec<Node> = nodes
         .map(|node| {
             let labels: BTreeMap<String, String> = node
@@ -128,13 +148,20 @@ pub fn facts<'n>(nodes: impl Iterator<Item = &'n Node>, pools: Option<&[PoolDefi
                 .filter(|(key, _)| is_published(key) || node.site_type_label.as_ref() == Some(key))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect();
-            Node { labels, slim: true, ..node.clone() }
+            Node {
+                labels,
+                slim: true,
+                ..node.clone()
+            }
         })
         .collect();
     let mut data = json!({"nodes": serde_json::to_string(&slim).expect("nodes are JSON")});
     if let Some(pools) = pools {
         // Readers do not need the earlier labels of nodes, which serve only the deletion of a pool.
-        let plain = |pool: &PoolDefinition| PoolDefinition { labels: BTreeMap::default(), ..pool.clone() };
+        let plain = |pool: &PoolDefinition| PoolDefinition {
+            labels: BTreeMap::default(),
+            ..pool.clone()
+        };
         let pools: Vec<PoolDefinition> = pools.iter().map(plain).collect();
         data[FACTS_POOLS] = json!(serde_json::to_string(&pools).expect("definitions are JSON"));
     }

@@ -1,12 +1,15 @@
-//! Hands a job over to the queueing system of the cluster (`job.queue`) and to whoever places its pods together (`job.gang`).
-//! Where the cluster has no queues, `job.queue` is an error: otherwise the job would run past its team's quota unnoticed.
+//! Hands a job over to the queueing system of the cluster (`job.queue`) and to whoever places its
+//! pods together (`job.gang`). Where the cluster has no queues, `job.queue` is an error: otherwise
+//! the job would run past its team's quota unnoticed.
 
 use serde_json::{Value, json};
 
 use super::labels::metadata;
 use super::{Object, Refusal, Target};
 use crate::spec::JobDocument;
-use gpuctl_core::model::contract::labels::{COSCHEDULING_GROUP, KAI_GROUP_SIZE, KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
+use gpuctl_core::model::contract::labels::{
+    COSCHEDULING_GROUP, KAI_GROUP_SIZE, KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
+};
 use gpuctl_core::model::{Gang, JobKind, QueueSystem};
 
 /// Marks the owner of the pods, and its template where the queueing system reads that.
@@ -14,23 +17,32 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
     if let Some(queue) = &job.queue {
         match target.queueing {
             Some(QueueSystem::Kueue) => root.body["metadata"]["labels"][KUEUE_QUEUE] = json!(queue),
-            // Volcano's controller reads the pods' annotation (pkg/controllers/podgroup/pg_controller_handler.go); `get jobs`
-            // reads the owner's.
+            // Volcano's controller reads the pods' annotation
+            // (pkg/controllers/podgroup/pg_controller_handler.go); `get jobs` reads the owner's.
             Some(QueueSystem::Volcano) => {
                 root.body["metadata"]["annotations"][VOLCANO_QUEUE] = json!(queue);
-                root.body["spec"]["template"]["metadata"]["annotations"][VOLCANO_QUEUE] = json!(queue);
+                root.body["spec"]["template"]["metadata"]["annotations"][VOLCANO_QUEUE] =
+                    json!(queue);
             }
             None => {
-                let message = format!("`job.queue: {queue}` asks for a queue, and this cluster serves none");
-                return Err(Refusal::new("QueueNotServed", message, "remove `job.queue`, or install Kueue or Volcano"));
+                let message =
+                    format!("`job.queue: {queue}` asks for a queue, and this cluster serves none");
+                return Err(Refusal::new(
+                    "QueueNotServed",
+                    message,
+                    "remove `job.queue`, or install Kueue or Volcano",
+                ));
             }
         }
     }
     let pods = job.resources.node_count.to_string();
     match job.kind {
-        _ if target.gang == Some(Gang::Kai) => root.body["metadata"]["annotations"][KAI_GROUP_SIZE] = json!(pods),
+        _ if target.gang == Some(Gang::Kai) => {
+            root.body["metadata"]["annotations"][KAI_GROUP_SIZE] = json!(pods);
+        }
         _ if matches!(target.gang, Some(Gang::Coscheduling(_))) => {
-            root.body["spec"]["template"]["metadata"]["labels"][COSCHEDULING_GROUP] = json!(job.id());
+            root.body["spec"]["template"]["metadata"]["labels"][COSCHEDULING_GROUP] =
+                json!(job.id());
         }
         _ if !by_volcano(job, target) => {}
         JobKind::Training => root.body["metadata"]["annotations"][VOLCANO_GROUP_SIZE] = json!(pods),
@@ -59,15 +71,20 @@ pub(super) fn pod_group(
 ) -> Option<Object> {
     let pods = job.resources.node_count;
     let (version, spec) = match target.gang.as_ref().filter(|_| !by_volcano(job, target))? {
-        Gang::Native(version) => (version, json!({"schedulingPolicy": {"gang": {"minCount": pods}}})),
+        Gang::Native(version) => (
+            version,
+            json!({"schedulingPolicy": {"gang": {"minCount": pods}}}),
+        ),
         Gang::Coscheduling(version) => (version, json!({"minMember": pods})),
         Gang::Kueue | Gang::Volcano | Gang::Kai => return None,
     };
     let metadata = metadata(job, target, job.id(), labels);
-    let group = json!({"apiVersion": version, "kind": "PodGroup", "metadata": metadata, "spec": spec});
+    let group =
+        json!({"apiVersion": version, "kind": "PodGroup", "metadata": metadata, "spec": spec});
     Some(Object::new(&group, "podgroups"))
 }
 
 fn by_volcano(job: &JobDocument, target: &Target) -> bool {
-    target.gang == Some(Gang::Volcano) || job.queue.is_some() && target.queueing == Some(QueueSystem::Volcano)
+    target.gang == Some(Gang::Volcano)
+        || job.queue.is_some() && target.queueing == Some(QueueSystem::Volcano)
 }

@@ -15,13 +15,17 @@ pub(super) const QUOTA_KIND: &str = "quota";
 
 /// Returns a namespace labelled as made by gpuctl.
 pub fn namespace(name: &str) -> Object {
-    let body =
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {MANAGED_BY: MANAGED_BY_US}}});
-    Object { body, plural: "namespaces", shared: true, kept: true }
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {MANAGED_BY: MANAGED_BY_US}}});
+    Object {
+        body,
+        plural: "namespaces",
+        shared: true,
+        kept: true,
+    }
 }
 
-/// Returns what a quota writes into `namespace`. `resources` are the names under which the cluster's nodes offer whole GPUs: a
-/// quota counts each by itself.
+/// Returns what a quota writes into `namespace`. `resources` are the names under which the
+/// cluster's nodes offer whole GPUs: a quota counts each by itself.
 pub fn quota(
     name: &str,
     description: Option<&str>,
@@ -40,7 +44,10 @@ pub fn quota(
     put("requests.storage".to_owned(), limits.storage.clone());
     put("pods".to_owned(), limits.pods.map(|pods| pods.to_string()));
     for resource in resources {
-        put(format!("requests.{resource}"), limits.gpu.map(|gpu| gpu.to_string()));
+        put(
+            format!("requests.{resource}"),
+            limits.gpu.map(|gpu| gpu.to_string()),
+        );
     }
     let mut metadata = json!({
         "name": name, "namespace": namespace,
@@ -49,7 +56,12 @@ pub fn quota(
     if let Some(description) = description {
         metadata["annotations"] = json!({DESCRIPTION: description});
     }
-    let object = |plural, body| Object { body, plural, shared: false, kept: false };
+    let object = |plural, body| Object {
+        body,
+        plural,
+        shared: false,
+        kept: false,
+    };
     let mut objects = vec![object(
         "resourcequotas",
         json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": Value::Object(hard)}}),
@@ -77,13 +89,35 @@ mod tests {
 
     #[test]
     fn a_limit_of_gpus_is_written_for_every_name_that_there_is() {
-        let limits = QuotaLimits { gpu: Some(4), cpu: Some("10".into()), ..QuotaLimits::default() };
-        let names = ["amd.com/gpu", "nvidia.com/gpu"].map(ToOwned::to_owned).into();
+        let limits = QuotaLimits {
+            gpu: Some(4),
+            cpu: Some("10".into()),
+            ..QuotaLimits::default()
+        };
+        let names = ["amd.com/gpu", "nvidia.com/gpu"]
+            .map(ToOwned::to_owned)
+            .into();
         let objects = quota("q", None, "team-a", &limits, &names);
         let hard = json!({"requests.cpu": "10", "requests.amd.com/gpu": "4", "requests.nvidia.com/gpu": "4"});
         assert_eq!(objects[0].body["spec"]["hard"], hard);
-        assert_eq!(objects[1].body["spec"]["limits"][0]["defaultRequest"], json!({"cpu": "100m"}));
-        let gpus = quota("q", None, "team-a", &QuotaLimits { gpu: Some(1), ..QuotaLimits::default() }, &names);
-        assert_eq!(gpus.len(), 1, "nothing has to be named for a quota on GPUs alone");
+        assert_eq!(
+            objects[1].body["spec"]["limits"][0]["defaultRequest"],
+            json!({"cpu": "100m"})
+        );
+        let gpus = quota(
+            "q",
+            None,
+            "team-a",
+            &QuotaLimits {
+                gpu: Some(1),
+                ..QuotaLimits::default()
+            },
+            &names,
+        );
+        assert_eq!(
+            gpus.len(),
+            1,
+            "nothing has to be named for a quota on GPUs alone"
+        );
     }
 }

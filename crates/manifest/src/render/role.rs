@@ -53,22 +53,38 @@ impl Subject {
         match kind {
             SubjectKind::User => json!({"apiGroup": GROUP, "kind": "User", "name": name}),
             SubjectKind::Group => json!({"apiGroup": GROUP, "kind": "Group", "name": name}),
-            SubjectKind::ServiceAccount { namespace } => json!({"kind": "ServiceAccount", "name": name, "namespace": namespace}),
+            SubjectKind::ServiceAccount { namespace } => {
+                json!({"kind": "ServiceAccount", "name": name, "namespace": namespace})
+            }
         }
     }
 
     /// Whether the subject includes every user, every service account, or anonymous users.
     pub fn is_everybody(&self) -> bool {
-        let names = ["system:authenticated", "system:unauthenticated", "system:anonymous", "system:serviceaccounts"];
+        let names = [
+            "system:authenticated",
+            "system:unauthenticated",
+            "system:anonymous",
+            "system:serviceaccounts",
+        ];
         names.contains(&self.name.as_str())
     }
 }
 
 /// Builds each role with its binding after it.
 pub fn roles(set: &RoleSet<'_>) -> Vec<Value> {
-    let RoleSet { name, rights, namespace, proxy, .. } = set;
+    let RoleSet {
+        name,
+        rights,
+        namespace,
+        proxy,
+        ..
+    } = set;
     let placed = rights.iter().map(|right| match (right.place, namespace) {
-        (RightScope::Namespace, None) => Right { place: RightScope::Cluster, ..*right },
+        (RightScope::Namespace, None) => Right {
+            place: RightScope::Cluster,
+            ..*right
+        },
         _ => *right,
     });
     let mut objects = Vec::new();
@@ -79,12 +95,21 @@ pub fn roles(set: &RoleSet<'_>) -> Vec<Value> {
             RightScope::Cluster => None,
         };
         // Two roles with the same name in one namespace would replace each other.
-        let suffix = if place == RightScope::Home && *namespace == Some(HOME) { "-pools" } else { "" };
+        let suffix = if place == RightScope::Home && *namespace == Some(HOME) {
+            "-pools"
+        } else {
+            ""
+        };
         objects.extend(bound(set, &format!("{name}{suffix}"), space, joined(rules)));
     }
     if let Some(ProxyGrant { namespace, names }) = proxy {
         let rule = json!({"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": names, "verbs": ["get"]});
-        objects.extend(bound(set, &dns_name(&format!("{name}-prometheus")), Some(namespace), vec![rule]));
+        objects.extend(bound(
+            set,
+            &dns_name(&format!("{name}-prometheus")),
+            Some(namespace),
+            vec![rule],
+        ));
     }
     objects
 }
@@ -99,15 +124,23 @@ fn bound(set: &RoleSet<'_>, name: &str, namespace: Option<&str>, rules: Vec<Valu
         Some(_) => ("Role", "RoleBinding"),
         None => ("ClusterRole", "ClusterRoleBinding"),
     };
-    let role = json!({"apiVersion": VERSION, "kind": kind, "metadata": metadata(name), "rules": rules});
+    let role =
+        json!({"apiVersion": VERSION, "kind": kind, "metadata": metadata(name), "rules": rules});
     if set.subjects.is_empty() {
         return vec![role];
     }
     // If bindings for different subjects had the same name, applying one would take the role away
     // from the subjects of the other.
     let subjects: Vec<Value> = set.subjects.iter().map(Subject::object).collect();
-    let names: Vec<String> = set.subjects.iter().map(|subject| format!("{:?}/{}", subject.kind, subject.name)).collect();
-    let readable = set.subjects.first().map_or("", |subject| subject.name.as_str());
+    let names: Vec<String> = set
+        .subjects
+        .iter()
+        .map(|subject| format!("{:?}/{}", subject.kind, subject.name))
+        .collect();
+    let readable = set
+        .subjects
+        .first()
+        .map_or("", |subject| subject.name.as_str());
     let binding_name = hashed_name(&format!("{name}-{readable}"), &names.join(","));
     let reference = json!({"apiGroup": GROUP, "kind": kind, "name": name});
     let binding = json!({
@@ -130,14 +163,20 @@ fn joined(rules: BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>)
 /// texts have different names.
 pub fn dns_name(text: &str) -> String {
     let label = label(text);
-    if label == text && text.len() <= LONGEST_NAME { label } else { hashed_name(text, text) }
+    if label == text && text.len() <= LONGEST_NAME {
+        label
+    } else {
+        hashed_name(text, text)
+    }
 }
 
 /// Builds a DNS label from `text` that ends in a hash of `key`.
 fn hashed_name(text: &str, key: &str) -> String {
     // FNV-1a, because its hashes are the same in every version: a role that is printed again keeps
     // its name.
-    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
     let hash = format!("{hash:016x}");
     let mut label = label(text);
     label.truncate(LONGEST_NAME - 11);
@@ -145,8 +184,18 @@ fn hashed_name(text: &str, key: &str) -> String {
 }
 
 fn label(text: &str) -> String {
-    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
-    text.chars().map(letter).collect::<String>().trim_matches('-').to_owned()
+    let letter = |letter: char| {
+        if letter.is_ascii_alphanumeric() {
+            letter.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    text.chars()
+        .map(letter)
+        .collect::<String>()
+        .trim_matches('-')
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -156,10 +205,20 @@ mod tests {
     #[test]
     fn names_are_dns_labels_whatever_the_text_is() {
         assert_eq!(dns_name("gpuctl-create-jobs"), "gpuctl-create-jobs");
-        for text in ["a b", "A", "-x-", "ü", "a/../b", "$(id)", "a\nb", &"long-".repeat(40)] {
+        for text in [
+            "a b",
+            "A",
+            "-x-",
+            "ü",
+            "a/../b",
+            "$(id)",
+            "a\nb",
+            &"long-".repeat(40),
+        ] {
             let name = dns_name(&format!("gpuctl-{text}"));
-            let is_label =
-                name.len() <= 63 && !name.ends_with('-') && name.bytes().all(|b| b == b'-' || b.is_ascii_alphanumeric());
+            let is_label = name.len() <= 63
+                && !name.ends_with('-')
+                && name.bytes().all(|b| b == b'-' || b.is_ascii_alphanumeric());
             assert!(is_label && name == name.to_lowercase(), "{text:?}: {name}");
         }
         assert_ne!(dns_name("gpuctl-a b"), dns_name("gpuctl-a-b"));
@@ -167,25 +226,68 @@ mod tests {
 
     #[test]
     fn bindings_of_different_subjects_do_not_replace_each_other() {
-        let right = Right { place: RightScope::Namespace, group: "batch", resource: "jobs", verb: "list" };
-        let of = |name: &str, kind| {
-            let subjects = [Subject { kind, name: name.to_owned() }];
-            let rights = BTreeSet::from([right]);
-            let set = RoleSet { name: "gpuctl-x", rights: &rights, namespace: Some("a"), proxy: None, subjects: &subjects };
-            roles(&set).iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        let right = Right {
+            place: RightScope::Namespace,
+            group: "batch",
+            resource: "jobs",
+            verb: "list",
         };
-        let (user, group, odd) = (of("al", SubjectKind::User), of("al", SubjectKind::Group), of("al:", SubjectKind::User));
-        assert_eq!((&user[0], &user[0]), (&group[0], &odd[0]), "roles have the same names");
-        assert!(user[1] != group[1] && user[1] != odd[1] && group[1] != odd[1], "{user:?} {group:?} {odd:?}");
+        let of = |name: &str, kind| {
+            let subjects = [Subject {
+                kind,
+                name: name.to_owned(),
+            }];
+            let rights = BTreeSet::from([right]);
+            let set = RoleSet {
+                name: "gpuctl-x",
+                rights: &rights,
+                namespace: Some("a"),
+                proxy: None,
+                subjects: &subjects,
+            };
+            roles(&set)
+                .iter()
+                .map(|one| one["metadata"]["name"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let (user, group, odd) = (
+            of("al", SubjectKind::User),
+            of("al", SubjectKind::Group),
+            of("al:", SubjectKind::User),
+        );
+        assert_eq!(
+            (&user[0], &user[0]),
+            (&group[0], &odd[0]),
+            "roles have the same names"
+        );
+        assert!(
+            user[1] != group[1] && user[1] != odd[1] && group[1] != odd[1],
+            "{user:?} {group:?} {odd:?}"
+        );
     }
 
     #[test]
     fn prometheus_is_granted_by_name_in_its_namespace() {
-        let grant = ProxyGrant { namespace: "monitoring".to_owned(), names: vec!["prometheus:9090".to_owned()] };
-        let set = RoleSet { name: "x", rights: &BTreeSet::new(), namespace: None, proxy: Some(&grant), subjects: &[] };
+        let grant = ProxyGrant {
+            namespace: "monitoring".to_owned(),
+            names: vec!["prometheus:9090".to_owned()],
+        };
+        let set = RoleSet {
+            name: "x",
+            rights: &BTreeSet::new(),
+            namespace: None,
+            proxy: Some(&grant),
+            subjects: &[],
+        };
         let made = roles(&set);
         assert_eq!((made.len(), &made[0]["kind"]), (1, &json!("Role")));
-        assert_eq!(made[0]["metadata"], json!({"name": "x-prometheus", "namespace": "monitoring"}));
-        assert_eq!(made[0]["rules"][0]["resourceNames"], json!(["prometheus:9090"]));
+        assert_eq!(
+            made[0]["metadata"],
+            json!({"name": "x-prometheus", "namespace": "monitoring"})
+        );
+        assert_eq!(
+            made[0]["rules"][0]["resourceNames"],
+            json!(["prometheus:9090"])
+        );
     }
 }

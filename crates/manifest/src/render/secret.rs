@@ -29,8 +29,15 @@ pub fn opaque(namespace: &str, name: &str, values: BTreeMap<String, Vec<u8>>) ->
 pub fn registry(namespace: &str, name: &str, login: &Registry<'_>) -> Object {
     let auth = ByteString(format!("{}:{}", login.username, login.password).into_bytes());
     let entry = json!({"username": login.username, "password": login.password, "auth": auth});
-    let config = json!({"auths": {login.host: entry}}).to_string().into_bytes();
-    secret(namespace, name, "kubernetes.io/dockerconfigjson", [(".dockerconfigjson".to_owned(), config)].into())
+    let config = json!({"auths": {login.host: entry}})
+        .to_string()
+        .into_bytes();
+    secret(
+        namespace,
+        name,
+        "kubernetes.io/dockerconfigjson",
+        [(".dockerconfigjson".to_owned(), config)].into(),
+    )
 }
 
 fn secret(namespace: &str, name: &str, kind: &str, values: BTreeMap<String, Vec<u8>>) -> Object {
@@ -42,7 +49,12 @@ fn secret(namespace: &str, name: &str, kind: &str, values: BTreeMap<String, Vec<
             ..ObjectMeta::default()
         },
         type_: Some(kind.to_owned()),
-        data: Some(values.into_iter().map(|(key, value)| (key, ByteString(value))).collect()),
+        data: Some(
+            values
+                .into_iter()
+                .map(|(key, value)| (key, ByteString(value)))
+                .collect(),
+        ),
         ..Secret::default()
     };
     Object::new(&body, "secrets")
@@ -54,11 +66,22 @@ mod tests {
 
     #[test]
     fn a_login_is_what_the_kubelet_reads() {
-        let object = registry("team-a", "pull", &Registry { host: "r.example.com", username: "u", password: "p:w" });
+        let object = registry(
+            "team-a",
+            "pull",
+            &Registry {
+                host: "r.example.com",
+                username: "u",
+                password: "p:w",
+            },
+        );
         let data = object.text("/data/.dockerconfigjson");
         let decoded: ByteString = serde_json::from_value(json!(data)).unwrap();
         let config: serde_json::Value = serde_json::from_slice(&decoded.0).unwrap();
         // `echo -n u:p:w | base64`
-        assert_eq!(config, json!({"auths": {"r.example.com": {"username": "u", "password": "p:w", "auth": "dTpwOnc="}}}));
+        assert_eq!(
+            config,
+            json!({"auths": {"r.example.com": {"username": "u", "password": "p:w", "auth": "dTpwOnc="}}})
+        );
     }
 }

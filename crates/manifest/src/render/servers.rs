@@ -1,5 +1,5 @@
-//! Gives a server that runs on several nodes the flags by which its pods find each other. Flags are those that vLLM (0.12) and
-//! SGLang (0.5) document; other servers get the variables only.
+//! Gives a server that runs on several nodes the flags by which its pods find each other. Flags are
+//! those that vLLM (0.12) and SGLang (0.5) document; other servers get the variables only.
 
 use std::sync::LazyLock;
 
@@ -17,10 +17,13 @@ const HEADLESS: &str = "--headless";
 /// The flag that was put in front of all others.
 const NODES: &str = "--nnodes=";
 
-static VLLM: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\bvllm\s+serve\b|\bvllm\.entrypoints\.openai\.api_server\b").expect("the pattern is tested"));
-static SGLANG: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\bsglang\.launch_server\b|\bsglang\s+serve\b").expect("the pattern is tested"));
+static VLLM: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\bvllm\s+serve\b|\bvllm\.entrypoints\.openai\.api_server\b")
+        .expect("the pattern is tested")
+});
+static SGLANG: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\bsglang\.launch_server\b|\bsglang\s+serve\b").expect("the pattern is tested")
+});
 
 /// Returns true for a service of which each replica is several pods.
 pub(super) fn spans_nodes(job: &JobDocument) -> bool {
@@ -34,12 +37,24 @@ pub(super) fn connect(job: &JobDocument, mut words: Words) -> Words {
     }
     let nodes = format!("{NODES}{}", job.resources.node_count);
     let rank = "--node-rank=$(NODE_RANK)".to_owned();
-    let vllm =
-        [nodes.clone(), rank.clone(), "--master-addr=$(MASTER_ADDR)".to_owned(), "--master-port=$(MASTER_PORT)".to_owned()];
-    let sglang = [nodes, rank, "--dist-init-addr=$(MASTER_ADDR):$(MASTER_PORT)".to_owned()];
+    let vllm = [
+        nodes.clone(),
+        rank.clone(),
+        "--master-addr=$(MASTER_ADDR)".to_owned(),
+        "--master-port=$(MASTER_PORT)".to_owned(),
+    ];
+    let sglang = [
+        nodes,
+        rank,
+        "--dist-init-addr=$(MASTER_ADDR):$(MASTER_PORT)".to_owned(),
+    ];
     for (name, pattern, flags) in [("vllm", &VLLM, &vllm[..]), ("sglang", &SGLANG, &sglang[..])] {
-        if insert_after(&mut words.command, pattern, flags) || insert_after(&mut words.args, pattern, flags) {
-            words.warnings.push(format!("{name} gets {}", flags.join(" ")));
+        if insert_after(&mut words.command, pattern, flags)
+            || insert_after(&mut words.args, pattern, flags)
+        {
+            words
+                .warnings
+                .push(format!("{name} gets {}", flags.join(" ")));
             return words;
         }
     }
@@ -48,16 +63,27 @@ pub(super) fn connect(job: &JobDocument, mut words: Words) -> Words {
     words
 }
 
-/// Turns the container of a first pod into one of those behind it: it serves nobody, so nothing asks whether it does.
+/// Turns the container of a first pod into one of those behind it: it serves nobody, so nothing
+/// asks whether it does.
 pub(super) fn behind(container: &mut Value) {
-    let Some(fields) = container.as_object_mut() else { return };
+    let Some(fields) = container.as_object_mut() else {
+        return;
+    };
     for field in ["ports", "startupProbe", "readinessProbe", "livenessProbe"] {
         fields.remove(field);
     }
     for field in ["command", "args"] {
-        let Some(words) = fields.get_mut(field).and_then(Value::as_array_mut) else { continue };
-        let is_vllm = words.iter().any(|word| word.as_str().is_some_and(|word| word.contains("--master-addr=$(MASTER_ADDR)")));
-        let Some(at) = words.iter().position(|word| word.as_str().is_some_and(|word| word.contains(NODES))).filter(|_| is_vllm)
+        let Some(words) = fields.get_mut(field).and_then(Value::as_array_mut) else {
+            continue;
+        };
+        let is_vllm = words.iter().any(|word| {
+            word.as_str()
+                .is_some_and(|word| word.contains("--master-addr=$(MASTER_ADDR)"))
+        });
+        let Some(at) = words
+            .iter()
+            .position(|word| word.as_str().is_some_and(|word| word.contains(NODES)))
+            .filter(|_| is_vllm)
         else {
             continue;
         };
@@ -65,7 +91,9 @@ pub(super) fn behind(container: &mut Value) {
         if word.starts_with(NODES) {
             words.insert(at, HEADLESS.into());
         } else {
-            words[at] = word.replacen(NODES, &format!("{HEADLESS} {NODES}"), 1).into();
+            words[at] = word
+                .replacen(NODES, &format!("{HEADLESS} {NODES}"), 1)
+                .into();
         }
     }
 }
@@ -83,7 +111,11 @@ mod tests {
             "kind: inference\nversion: v0.1\njob: {{name: big}}\nenvironment: {{image: i, command: {command}}}\n\
              resources: {{gpu: 8, node_count: 2}}\nservice: {{port: 8000}}\n"
         );
-        match parse("", &text).unwrap_or_else(|all| panic!("{:?}", all.list)).documents.remove(0) {
+        match parse("", &text)
+            .unwrap_or_else(|all| panic!("{:?}", all.list))
+            .documents
+            .remove(0)
+        {
             Document::Job(job) => job,
             other => panic!("a {}", other.kind()),
         }
@@ -95,21 +127,43 @@ mod tests {
             let job = job(command);
             connect(&job, words(&job).unwrap())
         };
-        let list = connected("[vllm, serve, some/model, --tensor-parallel-size, '16']").command.unwrap();
-        assert_eq!(list[..4], ["vllm", "serve", "--nnodes=2", "--node-rank=$(NODE_RANK)"]);
+        let list = connected("[vllm, serve, some/model, --tensor-parallel-size, '16']")
+            .command
+            .unwrap();
+        assert_eq!(
+            list[..4],
+            ["vllm", "serve", "--nnodes=2", "--node-rank=$(NODE_RANK)"]
+        );
         assert_eq!(list.last().unwrap(), "16");
         let mut container = json!({"command": list, "ports": [], "readinessProbe": {}});
         behind(&mut container);
         assert_eq!(container["command"][2], "--headless");
         assert!(container.get("ports").is_none() && container.get("readinessProbe").is_none());
-        let line = connected("\"python -m sglang.launch_server --model-path x | tee log\"").command.unwrap();
-        assert!(line[2].contains("sglang.launch_server --nnodes=2 --node-rank=$(NODE_RANK) --dist-init-addr="), "{}", line[2]);
+        let line = connected("\"python -m sglang.launch_server --model-path x | tee log\"")
+            .command
+            .unwrap();
+        assert!(
+            line[2].contains(
+                "sglang.launch_server --nnodes=2 --node-rank=$(NODE_RANK) --dist-init-addr="
+            ),
+            "{}",
+            line[2]
+        );
         let mut container = json!({"command": line});
         behind(&mut container);
-        assert!(!container.to_string().contains(HEADLESS), "only vLLM knows it");
+        assert!(
+            !container.to_string().contains(HEADLESS),
+            "only vLLM knows it"
+        );
         let mut container = json!({"command": connected("\"exec vllm serve m\"").command});
         behind(&mut container);
-        assert!(container["command"][2].as_str().unwrap().contains("vllm serve --headless --nnodes=2"), "{container}");
+        assert!(
+            container["command"][2]
+                .as_str()
+                .unwrap()
+                .contains("vllm serve --headless --nnodes=2"),
+            "{container}"
+        );
         let own = connected("[vllm, serve, m, --nnodes, '2']");
         assert!(own.warnings.is_empty() && own.command.unwrap().len() == 5);
         assert!(connected("[serve]").warnings[0].contains("connect its nodes by itself"));

@@ -1,7 +1,10 @@
-//! Renders `kind: inference` and `kind: compute`: a Deployment (or what spans several nodes) behind a Service, with probes that leave a model time to load
-//! and a rollout that does not wait for GPUs which only its own old pods can free.
+//! Renders `kind: inference` and `kind: compute`: a Deployment (or what spans several nodes) behind
+//! a Service, with probes that leave a model time to load and a rollout that does not wait for GPUs
+//! which only its own old pods can free.
 
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
@@ -15,7 +18,8 @@ use crate::spec::{JobDocument, Service, VolumeAccess, WorkdirSource, port};
 use gpuctl_core::model::JobKind;
 use gpuctl_core::model::contract::labels::JOB;
 
-/// Seconds that a model may take until its server answers; weights come over the network at some 100 MB/s.
+/// Seconds that a model may take until its server answers; weights come over the network at some
+/// 100 MB/s.
 const MODEL_START: u64 = 1800;
 /// The same without a model.
 const PLAIN_START: u64 = 600;
@@ -25,11 +29,19 @@ const PERIOD: u64 = 10;
 
 /// Returns the objects of a service.
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
-    let service = job.service.as_ref().expect("the reader demands a service of this kind");
+    let service = job
+        .service
+        .as_ref()
+        .expect("the reader demands a service of this kind");
     let mut warnings = Vec::new();
     let listens = listens(job, service, &mut warnings);
-    let autoscaling = job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled);
-    let most = autoscaling.map_or(service.replicas, |autoscaling| autoscaling.max_replicas).max(1);
+    let autoscaling = job
+        .autoscaling
+        .as_ref()
+        .filter(|autoscaling| autoscaling.enabled);
+    let most = autoscaling
+        .map_or(service.replicas, |autoscaling| autoscaling.max_replicas)
+        .max(1);
     let more = json!({"containers": [container(job, service, listens)], "terminationGracePeriodSeconds": grace(job, service)});
     if replicas(job) != service.replicas {
         warnings.push(format!(
@@ -43,34 +55,69 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let mut root = if spans_nodes(job) {
         groups::leader_worker_set(job, target, &template, replicas(job))?
     } else {
-        let mut deployment = Object::new(&deployment(job, service, target, &template, most), "deployments");
+        let mut deployment = Object::new(
+            &deployment(job, service, target, &template, most),
+            "deployments",
+        );
         deployment.body["spec"]["template"]["spec"] = template.spec.clone();
         deployment
     };
     queue(job, target, &mut root)?;
     let probe = probe(job, target, &template);
-    let RenderedTemplate { labels, mut objects, choice, .. } = template;
+    let RenderedTemplate {
+        labels,
+        mut objects,
+        choice,
+        ..
+    } = template;
     objects.push(exposure::service(job, target, &labels, service, listens));
-    objects.extend(exposure::ingress(job, target, &labels, service, &mut warnings));
+    objects.extend(exposure::ingress(
+        job,
+        target,
+        &labels,
+        service,
+        &mut warnings,
+    ));
     if let Some(autoscaling) = autoscaling {
-        objects.push(autoscaler::autoscaler(job, target, &labels, autoscaling, &mut warnings));
+        objects.push(autoscaler::autoscaler(
+            job,
+            target,
+            &labels,
+            autoscaling,
+            &mut warnings,
+        ));
     }
     objects.push(root);
-    Ok(Rendered { objects, probe, choice, warnings })
+    Ok(Rendered {
+        objects,
+        probe,
+        choice,
+        warnings,
+    })
 }
 
 /// Replicas to begin with: what the file says, within what its autoscaler may do.
 pub(super) fn replicas(job: &JobDocument) -> u32 {
     let said = job.service.as_ref().map_or(1, |service| service.replicas);
-    match job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled && said > 0) {
+    match job
+        .autoscaling
+        .as_ref()
+        .filter(|autoscaling| autoscaling.enabled && said > 0)
+    {
         Some(autoscaling) => said.clamp(autoscaling.min_replicas, autoscaling.max_replicas),
         None => said,
     }
 }
 
-/// Returns true when only one pod at a time may have what it mounts or holds, so that the old one has to go first.
+/// Returns true when only one pod at a time may have what it mounts or holds, so that the old one
+/// has to go first.
 fn exclusive(job: &JobDocument, pods: u32) -> bool {
-    let one_node = |access: VolumeAccess| matches!(access, VolumeAccess::ReadWriteOnce | VolumeAccess::ReadWriteOncePod);
+    let one_node = |access: VolumeAccess| {
+        matches!(
+            access,
+            VolumeAccess::ReadWriteOnce | VolumeAccess::ReadWriteOncePod
+        )
+    };
     job.resources.gpu > 0
         || job.workdirs.iter().any(|workdir| match &workdir.source {
             WorkdirSource::Claim { .. } => !workdir.read_only,
@@ -79,10 +126,16 @@ fn exclusive(job: &JobDocument, pods: u32) -> bool {
         })
 }
 
-/// Returns the container's port: what the file says, for a program may be told its port in many ways.
+/// Returns the container's port: what the file says, for a program may be told its port in many
+/// ways.
 fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
-    let said = service.target_port.or(service.port).expect("the reader demands a port");
-    if let Some(other) = port::of_command(job).filter(|other| *other != said && service.target_port.is_none()) {
+    let said = service
+        .target_port
+        .or(service.port)
+        .expect("the reader demands a port");
+    if let Some(other) =
+        port::of_command(job).filter(|other| *other != said && service.target_port.is_none())
+    {
         warnings.push(format!(
             "the command names port {other} and `service.port` is {said}: say `targetPort: {other}` if it listens there"
         ));
@@ -90,22 +143,28 @@ fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> 
     said
 }
 
-/// Returns the seconds that a request in progress gets to end: the service's own timeout, at least Kubernetes' default.
+/// Returns the seconds that a request in progress gets to end: the service's own timeout, at least
+/// Kubernetes' default.
 fn grace(job: &JobDocument, service: &Service) -> u64 {
-    let timeout = service.timeout.map_or(30, |timeout| timeout.as_secs().max(30));
+    let timeout = service
+        .timeout
+        .map_or(30, |timeout| timeout.as_secs().max(30));
     job.grace_period.map_or(timeout, |period| period.as_secs())
 }
 
 fn start_budget(job: &JobDocument) -> u64 {
-    if job.kind == JobKind::Inference { MODEL_START } else { PLAIN_START }
+    if job.kind == JobKind::Inference {
+        MODEL_START
+    } else {
+        PLAIN_START
+    }
 }
 
-/// Ports and probes. Nothing is known of a program without a health check but that it listens when it is ready; it is
-/// not restarted for that.
+/// Ports and probes. Nothing is known of a program without a health check but that it listens when
+/// it is ready; it is not restarted for that.
 fn container(job: &JobDocument, service: &Service, listens: u16) -> Value {
     let protocol = service.protocol.unwrap_or("TCP");
-    let mut container =
-        json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listens, "protocol": protocol}]});
+    let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listens, "protocol": protocol}]});
     let Some(check) = &service.health_check else {
         if protocol == "TCP" {
             container["readinessProbe"] = json!({"tcpSocket": {"port": listens}, "periodSeconds": PERIOD, "timeoutSeconds": 5});
@@ -113,7 +172,9 @@ fn container(job: &JobDocument, service: &Service, listens: u16) -> Value {
         return container;
     };
     let get = json!({"path": check.path, "port": check.port.unwrap_or(listens)});
-    let period = check.period.map_or(PERIOD, |period| period.as_secs().max(1));
+    let period = check
+        .period
+        .map_or(PERIOD, |period| period.as_secs().max(1));
     let probe = |timeout: u64, failures: u64| json!({"httpGet": get, "periodSeconds": period, "timeoutSeconds": timeout, "failureThreshold": failures});
     let mut startup = probe(5, start_budget(job).div_ceil(period));
     if let Some(delay) = check.initial_delay {
@@ -126,10 +187,20 @@ fn container(job: &JobDocument, service: &Service, listens: u16) -> Value {
     container
 }
 
-fn deployment(job: &JobDocument, service: &Service, target: &Target, template: &RenderedTemplate, most: u32) -> Deployment {
+fn deployment(
+    job: &JobDocument,
+    service: &Service,
+    target: &Target,
+    template: &RenderedTemplate,
+    most: u32,
+) -> Deployment {
     let mut meta = metadata(job, target, job.id(), &template.labels);
     meta.annotations = Some(root_annotations(job, target));
-    let delay = service.health_check.as_ref().and_then(|check| check.initial_delay).map_or(0, |delay| delay.as_secs());
+    let delay = service
+        .health_check
+        .as_ref()
+        .and_then(|check| check.initial_delay)
+        .map_or(0, |delay| delay.as_secs());
     let deadline = start_budget(job) + delay + PLACEMENT;
     Deployment {
         metadata: meta,
@@ -139,8 +210,8 @@ fn deployment(job: &JobDocument, service: &Service, target: &Target, template: &
                 match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()),
                 ..LabelSelector::default()
             },
-            // On full GPUs, and beside a volume for one node, a pod above the number of replicas would wait for ever for one
-            // that goes only after it is ready.
+            // On full GPUs, and beside a volume for one node, a pod above the number of replicas
+            // would wait for ever for one that goes only after it is ready.
             strategy: exclusive(job, most).then(|| DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDeployment {

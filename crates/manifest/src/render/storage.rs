@@ -1,13 +1,13 @@
-//! Renders the volumes of a pod and the objects behind them: workdirs, `/dev/shm`, the model cache, and the files that
-//! travel with the job.
+//! Renders the volumes of a pod and the objects behind them: workdirs, `/dev/shm`, the model cache,
+//! and the files that travel with the job.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ConfigMapVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource, PersistentVolumeClaim,
-    PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, SecretVolumeSource, Volume, VolumeMount,
-    VolumeResourceRequirements,
+    ConfigMap, ConfigMapVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource,
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource,
+    SecretVolumeSource, Volume, VolumeMount, VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -25,7 +25,8 @@ pub const FILES_KIB: usize = 900;
 /// Where `model.cache` keeps what is downloaded: on a claim mounted there, else on the node.
 pub(super) const CACHE: &str = "/cache/models";
 
-/// The size of `/dev/shm` per GPU where nothing bounds the memory, in GiB: a limit, not a reservation.
+/// The size of `/dev/shm` per GPU where nothing bounds the memory, in GiB: a limit, not a
+/// reservation.
 const SHM_GIB: u32 = 16;
 
 /// What a pod mounts, and what must exist before it can.
@@ -54,13 +55,24 @@ pub(super) fn storage(
     storage.files(job, target, labels)?;
     if supervisor::supervises(job) {
         storage.add(supervisor::volume(job), supervisor::FOLDER, true, None);
-        storage.objects.push(supervisor::config_map(job, target, labels));
-        storage.objects.push(supervisor::secret(job, target, labels));
-        storage.objects.extend(supervisor::network_policy(job, target, labels));
+        storage
+            .objects
+            .push(supervisor::config_map(job, target, labels));
+        storage
+            .objects
+            .push(supervisor::secret(job, target, labels));
+        storage
+            .objects
+            .extend(supervisor::network_policy(job, target, labels));
     }
-    let on_host = storage.volumes.iter().any(|volume| volume.host_path.is_some());
+    let on_host = storage
+        .volumes
+        .iter()
+        .any(|volume| volume.host_path.is_some());
     if on_host && target.nodes == Nodes::Hidden {
-        storage.warnings.push("host paths are each node's own, and it is not known how many nodes qualify".to_owned());
+        storage.warnings.push(
+            "host paths are each node's own, and it is not known how many nodes qualify".to_owned(),
+        );
     }
     if on_host && nodes > 1 {
         storage.warnings.push(format!(
@@ -70,9 +82,19 @@ pub(super) fn storage(
     Ok(storage)
 }
 
-/// Returns the claim that `size:` makes for a path: stable, so that re-creating the job adopts what was kept.
+/// Returns the claim that `size:` makes for a path: stable, so that re-creating the job adopts what
+/// was kept.
 pub fn claim_name(job: &str, path: &str) -> String {
-    let slug: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    let slug: String = path
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .collect();
     format!("{job}-{}", slug.trim_matches('-'))
 }
 
@@ -99,7 +121,10 @@ impl PodStorage {
         index: usize,
         pods: u32,
     ) {
-        let mut volume = Volume { name: format!("workdir-{index}"), ..Volume::default() };
+        let mut volume = Volume {
+            name: format!("workdir-{index}"),
+            ..Volume::default()
+        };
         let mut sub = None;
         match &workdir.source {
             WorkdirSource::Host(path) => {
@@ -108,37 +133,73 @@ impl PodStorage {
                     (false, true) => "Directory",
                     (false, false) => "DirectoryOrCreate",
                 };
-                volume.host_path = Some(HostPathVolumeSource { path: path.clone(), type_: Some(kind.to_owned()) });
+                volume.host_path = Some(HostPathVolumeSource {
+                    path: path.clone(),
+                    type_: Some(kind.to_owned()),
+                });
             }
             WorkdirSource::Claim { name, sub_path } => {
                 let read_only = workdir.read_only.then_some(true);
-                volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource { claim_name: name.clone(), read_only });
+                volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource {
+                    claim_name: name.clone(),
+                    read_only,
+                });
                 sub.clone_from(sub_path);
             }
-            WorkdirSource::Size { size, storage_class, access } => {
+            WorkdirSource::Size {
+                size,
+                storage_class,
+                access,
+            } => {
                 let mut name = claim_name(job.id(), &workdir.path);
                 if self.objects.iter().any(|object| object.name() == name) {
                     // `/a/b` and `/a-b` would share one.
                     name = format!("{name}-{index}");
                 }
-                let default = if pods > 1 { VolumeAccess::ReadWriteMany } else { VolumeAccess::ReadWriteOnce };
+                let default = if pods > 1 {
+                    VolumeAccess::ReadWriteMany
+                } else {
+                    VolumeAccess::ReadWriteOnce
+                };
                 let access = access.unwrap_or(default);
-                if pods > 1 && matches!(access, VolumeAccess::ReadWriteOnce | VolumeAccess::ReadWriteOncePod) {
+                if pods > 1
+                    && matches!(
+                        access,
+                        VolumeAccess::ReadWriteOnce | VolumeAccess::ReadWriteOncePod
+                    )
+                {
                     self.warnings.push(format!(
                         "{pods} pods mount `{}`, which is {}: pods on other nodes will wait",
                         workdir.path,
                         access.word()
                     ));
                 }
-                self.objects.push(claim(job, target, labels, &name, size, storage_class.as_deref(), access));
-                volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource { claim_name: name, read_only: None });
+                self.objects.push(claim(
+                    job,
+                    target,
+                    labels,
+                    &name,
+                    size,
+                    storage_class.as_deref(),
+                    access,
+                ));
+                volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource {
+                    claim_name: name,
+                    read_only: None,
+                });
             }
             WorkdirSource::Empty => volume.empty_dir = Some(EmptyDirVolumeSource::default()),
             WorkdirSource::ConfigMap(name) => {
-                volume.config_map = Some(ConfigMapVolumeSource { name: name.clone(), ..ConfigMapVolumeSource::default() });
+                volume.config_map = Some(ConfigMapVolumeSource {
+                    name: name.clone(),
+                    ..ConfigMapVolumeSource::default()
+                });
             }
             WorkdirSource::Secret(name) => {
-                volume.secret = Some(SecretVolumeSource { secret_name: Some(name.clone()), ..SecretVolumeSource::default() });
+                volume.secret = Some(SecretVolumeSource {
+                    secret_name: Some(name.clone()),
+                    ..SecretVolumeSource::default()
+                });
             }
         }
         self.add(volume, &workdir.path, workdir.read_only, sub);
@@ -148,39 +209,78 @@ impl PodStorage {
     fn model(&mut self, job: &JobDocument) {
         let Some(model) = &job.model else { return };
         let mounted = |path: &str| is_on_workdir(job, path);
-        if let Some(path) = model.path.as_deref().filter(|path| path.starts_with('/') && !mounted(path)) {
+        if let Some(path) = model
+            .path
+            .as_deref()
+            .filter(|path| path.starts_with('/') && !mounted(path))
+        {
             self.add(host("model", path, "Directory"), path, true, None);
         }
         if model.cache && !mounted(CACHE) {
-            self.add(host("model-cache", CACHE, "DirectoryOrCreate"), CACHE, false, None);
+            self.add(
+                host("model-cache", CACHE, "DirectoryOrCreate"),
+                CACHE,
+                false,
+                None,
+            );
         }
     }
 
-    /// The container runtime's own 64 MiB are too few for NCCL and data loaders, whose workers then die of a bus error.
+    /// The container runtime's own 64 MiB are too few for NCCL and data loaders, whose workers then
+    /// die of a bus error.
     fn shm(&mut self, job: &JobDocument) {
-        let taken = job.workdirs.iter().any(|workdir| workdir.path == "/dev/shm");
+        let taken = job
+            .workdirs
+            .iter()
+            .any(|workdir| workdir.path == "/dev/shm");
         let needed = job.resources.gpu > 0 || job.kind == JobKind::Notebook;
         if taken || (job.resources.shm.is_none() && !needed) {
             return;
         }
-        let half = || job.resources.memory.as_deref().and_then(quantity::whole).map(|bytes| quantity::binary(bytes / 2));
-        let size = job.resources.shm.clone().or_else(half).unwrap_or_else(|| format!("{}Gi", SHM_GIB * job.resources.gpu.max(1)));
-        let source = EmptyDirVolumeSource { medium: Some("Memory".to_owned()), size_limit: Some(Quantity(size)) };
+        let half = || {
+            job.resources
+                .memory
+                .as_deref()
+                .and_then(quantity::whole)
+                .map(|bytes| quantity::binary(bytes / 2))
+        };
+        let size = job
+            .resources
+            .shm
+            .clone()
+            .or_else(half)
+            .unwrap_or_else(|| format!("{}Gi", SHM_GIB * job.resources.gpu.max(1)));
+        let source = EmptyDirVolumeSource {
+            medium: Some("Memory".to_owned()),
+            size_limit: Some(Quantity(size)),
+        };
         self.add(
-            Volume { name: SHARED_MEMORY_VOLUME.to_owned(), empty_dir: Some(source), ..Volume::default() },
+            Volume {
+                name: SHARED_MEMORY_VOLUME.to_owned(),
+                empty_dir: Some(source),
+                ..Volume::default()
+            },
             "/dev/shm",
             false,
             None,
         );
     }
 
-    fn files(&mut self, job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    fn files(
+        &mut self,
+        job: &JobDocument,
+        target: &Target,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), Refusal> {
         if job.files.is_empty() {
             return Ok(());
         }
         let bytes: usize = target.files.iter().map(Vec::len).sum();
         if bytes > FILES_KIB * 1024 {
-            let message = format!("`files` have {} KiB together; at most {FILES_KIB} fit", bytes / 1024);
+            let message = format!(
+                "`files` have {} KiB together; at most {FILES_KIB} fit",
+                bytes / 1024
+            );
             return Err(Refusal::new(
                 "FilesTooLarge",
                 message,
@@ -189,13 +289,22 @@ impl PodStorage {
         }
         let name = format!("{}-files", job.id());
         let (mut data, mut binary) = (BTreeMap::new(), BTreeMap::new());
-        let source = ConfigMapVolumeSource { name: name.clone(), ..ConfigMapVolumeSource::default() };
-        let volume = Volume { name: "files".to_owned(), config_map: Some(source), ..Volume::default() };
+        let source = ConfigMapVolumeSource {
+            name: name.clone(),
+            ..ConfigMapVolumeSource::default()
+        };
+        let volume = Volume {
+            name: "files".to_owned(),
+            config_map: Some(source),
+            ..Volume::default()
+        };
         for (index, (file, content)) in job.files.iter().zip(&target.files).enumerate() {
             let key = format!("file-{index}");
             match String::from_utf8(content.clone()) {
                 Ok(text) => data.insert(key.clone(), text).map(|_| ()),
-                Err(error) => binary.insert(key.clone(), ByteString(error.into_bytes())).map(|_| ()),
+                Err(error) => binary
+                    .insert(key.clone(), ByteString(error.into_bytes()))
+                    .map(|_| ()),
             };
             self.add(volume.clone(), &file.path, true, Some(key));
         }
@@ -212,12 +321,21 @@ impl PodStorage {
 
 /// Returns true for a path in or below a workdir.
 pub(super) fn is_on_workdir(job: &JobDocument, path: &str) -> bool {
-    job.workdirs.iter().any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))
+    job.workdirs
+        .iter()
+        .any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))
 }
 
 fn host(name: &str, path: &str, kind: &str) -> Volume {
-    let source = HostPathVolumeSource { path: path.to_owned(), type_: Some(kind.to_owned()) };
-    Volume { name: name.to_owned(), host_path: Some(source), ..Volume::default() }
+    let source = HostPathVolumeSource {
+        path: path.to_owned(),
+        type_: Some(kind.to_owned()),
+    };
+    Volume {
+        name: name.to_owned(),
+        host_path: Some(source),
+        ..Volume::default()
+    }
 }
 
 /// Returns a claim of its own: claim templates cannot be changed later.
@@ -235,11 +353,17 @@ fn claim(
         metadata: metadata(job, target, name, labels),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec![access.word().to_owned()]),
-            resources: Some(VolumeResourceRequirements { requests: Some(requests), limits: None }),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some(requests),
+                limits: None,
+            }),
             storage_class_name: storage_class.map(ToOwned::to_owned),
             ..PersistentVolumeClaimSpec::default()
         }),
         status: None,
     };
-    Object { kept: true, ..Object::new(&claim, "persistentvolumeclaims") }
+    Object {
+        kept: true,
+        ..Object::new(&claim, "persistentvolumeclaims")
+    }
 }

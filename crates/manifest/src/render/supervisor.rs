@@ -1,18 +1,21 @@
-//! Puts the supervisor before the command of a training whose ranks restart together. The program itself is
-//! `supervisor.py`: the images of distributed trainings have Python, and torch's own elastic rendezvous renumbers ranks and
-//! loses its state with rank 0.
+//! Puts the supervisor before the command of a training whose ranks restart together. The program
+//! itself is `supervisor.py`: the images of distributed trainings have Python, and torch's own
+//! elastic rendezvous renumbers ranks and loses its state with rank 0.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::{
-    PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
+    PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement,
+    PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
 };
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ConfigMapProjection, KeyToPath, ProjectedVolumeSource, Secret, SecretProjection, Volume, VolumeProjection,
+    ConfigMap, ConfigMapProjection, KeyToPath, ProjectedVolumeSource, Secret, SecretProjection,
+    Volume, VolumeProjection,
 };
 use k8s_openapi::api::networking::v1::{
-    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
+    NetworkPolicySpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -22,15 +25,17 @@ use super::fabric::{in_host_network, ports};
 use super::labels::metadata;
 use super::{Object, OtherPolicies, Refusal, Target};
 use crate::spec::{Command, JobDocument, Restart};
-use gpuctl_core::model::contract::labels::{JOB, SUPERVISOR_FILE, SUPERVISOR_VOLUME, TOKEN_FILE, TOKEN_TYPE};
+use gpuctl_core::model::contract::labels::{
+    JOB, SUPERVISOR_FILE, SUPERVISOR_VOLUME, TOKEN_FILE, TOKEN_TYPE,
+};
 use gpuctl_core::model::values::fingerprint::sha256;
 use gpuctl_core::model::{JobKind, OWN_CONTAINER};
 
 const PROGRAM: &str = include_str!("supervisor.py");
 /// Where containers have it.
 pub(super) const FOLDER: &str = "/etc/gpuctl";
-/// The annotation that the Job controller puts on every pod. `$(JOB_COMPLETION_INDEX)` would stay literal: the controller
-/// appends that variable last.
+/// The annotation that the Job controller puts on every pod. `$(JOB_COMPLETION_INDEX)` would stay
+/// literal: the controller appends that variable last.
 pub(super) const RANK: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
 /// Exit code by which a rank says that the training has failed.
 const FAILED: i32 = 113;
@@ -68,7 +73,9 @@ fn wanted(job: &JobDocument) -> bool {
     }
     match training.restart {
         Some(Restart::All) => true,
-        None | Some(Restart::Never) => job.resources.node_count > 1 || training.hang_timeout.is_some(),
+        None | Some(Restart::Never) => {
+            job.resources.node_count > 1 || training.hang_timeout.is_some()
+        }
         Some(Restart::Rank) => false,
     }
 }
@@ -81,16 +88,26 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
     let training = &job.training;
     let Some(command) = words.command.take() else {
         if training.restart.is_some() || training.hang_timeout.is_some() {
-            let field = if training.hang_timeout.is_some() { "job.hang_timeout" } else { "job.restart: all" };
+            let field = if training.hang_timeout.is_some() {
+                "job.hang_timeout"
+            } else {
+                "job.restart: all"
+            };
             let message = format!("`{field}` needs `environment.command`");
-            return Err(Refusal::new("UnknownCommand", message, "write the command that the image starts"));
+            return Err(Refusal::new(
+                "UnknownCommand",
+                message,
+                "write the command that the image starts",
+            ));
         }
         let message = "the command is the image's own, so each rank is retried by itself; write `environment.command`";
         words.warnings.push(message.to_owned());
         return Ok(words);
     };
     let grace = job.grace_period.map_or(60, |period| period.as_secs());
-    let mut all: Vec<String> = ["sh", "-c", START, "supervisor", &program_hash()].map(ToOwned::to_owned).into();
+    let mut all: Vec<String> = ["sh", "-c", START, "supervisor", &program_hash()]
+        .map(ToOwned::to_owned)
+        .into();
     let mut flag = |name: &str, value: String| all.extend([format!("--{name}"), value]);
     flag("run", "$(GPUCTL_RUN)".to_owned());
     flag("token", format!("{FOLDER}/{TOKEN_FILE}"));
@@ -103,8 +120,11 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
     flag("failures", "$(GPUCTL_FAILURES)".to_owned());
     // A moment before the kubelet kills everything, so that the processes end in order.
     flag("grace", grace.saturating_sub(2).max(1).to_string());
-    let limits =
-        [("gang-timeout", training.gang_timeout), ("hang-timeout", training.hang_timeout), ("max-runtime", training.max_runtime)];
+    let limits = [
+        ("gang-timeout", training.gang_timeout),
+        ("hang-timeout", training.hang_timeout),
+        ("max-runtime", training.max_runtime),
+    ];
     for (name, limit) in limits {
         if let Some(limit) = limit {
             flag(name, limit.as_secs_f64().to_string());
@@ -119,10 +139,16 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
 /// Returns what the supervisor has to know of its pod: variables and the fields behind them.
 pub(super) fn pod_facts() -> [(&'static str, &'static str); 4] {
     [
-        ("GPUCTL_RUN", "metadata.labels['batch.kubernetes.io/controller-uid']"),
+        (
+            "GPUCTL_RUN",
+            "metadata.labels['batch.kubernetes.io/controller-uid']",
+        ),
         ("GPUCTL_POD", "metadata.uid"),
         ("GPUCTL_RANK", RANK),
-        ("GPUCTL_FAILURES", "metadata.annotations['batch.kubernetes.io/job-index-failure-count']"),
+        (
+            "GPUCTL_FAILURES",
+            "metadata.annotations['batch.kubernetes.io/job-index-failure-count']",
+        ),
     ]
 }
 
@@ -140,23 +166,49 @@ pub(super) fn program_hash() -> String {
 /// variables and arguments. The container can run as any user, so the file is readable by all of
 /// its users.
 pub(super) fn volume(job: &JobDocument) -> Volume {
-    let item = |key: &str, mode| Some(vec![KeyToPath { key: key.to_owned(), path: key.to_owned(), mode: Some(mode) }]);
-    let program =
-        ConfigMapProjection { name: object_name(job), items: item(SUPERVISOR_FILE, 0o444), ..ConfigMapProjection::default() };
-    let token = SecretProjection { name: object_name(job), items: item(TOKEN_FILE, 0o444), ..SecretProjection::default() };
+    let item = |key: &str, mode| {
+        Some(vec![KeyToPath {
+            key: key.to_owned(),
+            path: key.to_owned(),
+            mode: Some(mode),
+        }])
+    };
+    let program = ConfigMapProjection {
+        name: object_name(job),
+        items: item(SUPERVISOR_FILE, 0o444),
+        ..ConfigMapProjection::default()
+    };
+    let token = SecretProjection {
+        name: object_name(job),
+        items: item(TOKEN_FILE, 0o444),
+        ..SecretProjection::default()
+    };
     let sources = vec![
-        VolumeProjection { config_map: Some(program), ..VolumeProjection::default() },
-        VolumeProjection { secret: Some(token), ..VolumeProjection::default() },
+        VolumeProjection {
+            config_map: Some(program),
+            ..VolumeProjection::default()
+        },
+        VolumeProjection {
+            secret: Some(token),
+            ..VolumeProjection::default()
+        },
     ];
     Volume {
         name: SUPERVISOR_VOLUME.to_owned(),
-        projected: Some(ProjectedVolumeSource { sources: Some(sources), ..ProjectedVolumeSource::default() }),
+        projected: Some(ProjectedVolumeSource {
+            sources: Some(sources),
+            ..ProjectedVolumeSource::default()
+        }),
         ..Volume::default()
     }
 }
 
 /// The token's Secret without content. The token is random and exists only in the cluster.
-pub(super) fn secret(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Object {
+pub(super) fn secret(
+    job: &JobDocument,
+    target: &Target,
+    labels: &BTreeMap<String, String>,
+) -> Object {
     let secret = Secret {
         metadata: metadata(job, target, &object_name(job), labels),
         type_: Some(TOKEN_TYPE.to_owned()),
@@ -169,27 +221,48 @@ pub(super) fn secret(job: &JobDocument, target: &Target, labels: &BTreeMap<Strin
 /// The name of the job's NetworkPolicy. There is none if no other pod can reach the port of rank 0,
 /// or if policies do not apply.
 pub fn policy_name(job: &JobDocument) -> Option<String> {
-    (supervises(job) && job.resources.node_count > 1 && !in_host_network(job)).then(|| object_name(job))
+    (supervises(job) && job.resources.node_count > 1 && !in_host_network(job))
+        .then(|| object_name(job))
 }
 
-/// The policy that closes the supervisor's port to other pods. Policies can only allow, so it allows
-/// every other port and protocol. If other policies isolate the namespace, that would remove their
-/// isolation, so it then allows only the pods of the job.
-pub(super) fn network_policy(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Option<Object> {
+/// The policy that closes the supervisor's port to other pods. Policies can only allow, so it
+/// allows every other port and protocol. If other policies isolate the namespace, that would remove
+/// their isolation, so it then allows only the pods of the job.
+pub(super) fn network_policy(
+    job: &JobDocument,
+    target: &Target,
+    labels: &BTreeMap<String, String>,
+) -> Option<Object> {
     let name = policy_name(job).filter(|_| target.other_policies != OtherPolicies::Hidden)?;
     let port = i32::from(ports(job, target).supervisor);
-    let selector =
-        || LabelSelector { match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()), ..LabelSelector::default() };
-    let tcp =
-        |from, to| NetworkPolicyPort { protocol: Some("TCP".to_owned()), port: Some(IntOrString::Int(from)), end_port: Some(to) };
-    let all_of = |protocol: &str| NetworkPolicyPort { protocol: Some(protocol.to_owned()), ..NetworkPolicyPort::default() };
+    let selector = || LabelSelector {
+        match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()),
+        ..LabelSelector::default()
+    };
+    let tcp = |from, to| NetworkPolicyPort {
+        protocol: Some("TCP".to_owned()),
+        port: Some(IntOrString::Int(from)),
+        end_port: Some(to),
+    };
+    let all_of = |protocol: &str| NetworkPolicyPort {
+        protocol: Some(protocol.to_owned()),
+        ..NetworkPolicyPort::default()
+    };
     let peers = NetworkPolicyIngressRule {
-        from: Some(vec![NetworkPolicyPeer { pod_selector: Some(selector()), ..NetworkPolicyPeer::default() }]),
+        from: Some(vec![NetworkPolicyPeer {
+            pod_selector: Some(selector()),
+            ..NetworkPolicyPeer::default()
+        }]),
         ports: None,
     };
     let others = NetworkPolicyIngressRule {
         from: None,
-        ports: Some(vec![tcp(1, port - 1), tcp(port + 1, 65_535), all_of("UDP"), all_of("SCTP")]),
+        ports: Some(vec![
+            tcp(1, port - 1),
+            tcp(port + 1, 65_535),
+            all_of("UDP"),
+            all_of("SCTP"),
+        ]),
     };
     let ingress = match target.other_policies {
         OtherPolicies::Present => vec![peers],
@@ -208,7 +281,11 @@ pub(super) fn network_policy(job: &JobDocument, target: &Target, labels: &BTreeM
 }
 
 /// Returns the object that carries the program.
-pub(super) fn config_map(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Object {
+pub(super) fn config_map(
+    job: &JobDocument,
+    target: &Target,
+    labels: &BTreeMap<String, String>,
+) -> Object {
     let map = ConfigMap {
         metadata: metadata(job, target, &object_name(job), labels),
         data: Some([(SUPERVISOR_FILE.to_owned(), PROGRAM.to_owned())].into()),
@@ -218,12 +295,18 @@ pub(super) fn config_map(job: &JobDocument, target: &Target, labels: &BTreeMap<S
     Object::new(&map, "configmaps")
 }
 
-/// Returns how failed pods count. Only the pod that was evicted itself is free of charge without the supervisor; with it no
-/// other pod fails then.
+/// Returns how failed pods count. Only the pod that was evicted itself is free of charge without
+/// the supervisor; with it no other pod fails then.
 pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
-    let disrupted = PodFailurePolicyOnPodConditionsPattern { type_: "DisruptionTarget".to_owned(), status: "True".to_owned() };
-    let ignored =
-        PodFailurePolicyRule { action: "Ignore".to_owned(), on_pod_conditions: Some(vec![disrupted]), on_exit_codes: None };
+    let disrupted = PodFailurePolicyOnPodConditionsPattern {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+    };
+    let ignored = PodFailurePolicyRule {
+        action: "Ignore".to_owned(),
+        on_pod_conditions: Some(vec![disrupted]),
+        on_exit_codes: None,
+    };
     let by_code = |action: &str, code| PodFailurePolicyRule {
         action: action.to_owned(),
         on_pod_conditions: None,
@@ -247,8 +330,14 @@ pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -
     let limited = |limit: Option<Duration>| limit.is_some();
     if limited(training.max_runtime) {
         told.push(match supervised {
-            true => "max_runtime counts from the moment all ranks are there, for all attempts together".to_owned(),
-            false => "max_runtime counts from the moment a pod is on its node, for each attempt anew".to_owned(),
+            true => {
+                "max_runtime counts from the moment all ranks are there, for all attempts together"
+                    .to_owned()
+            }
+            false => {
+                "max_runtime counts from the moment a pod is on its node, for each attempt anew"
+                    .to_owned()
+            }
         });
     }
     if limited(training.gang_timeout) {

@@ -1,5 +1,5 @@
-//! Decides which taints a job tolerates: those by which nodes are dedicated to GPUs, and that of its own pool. What it does not
-//! tolerate it says, where no node would be left.
+//! Decides which taints a job tolerates: those by which nodes are dedicated to GPUs, and that of
+//! its own pool. What it does not tolerate it says, where no node would be left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +11,34 @@ use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::facts::node::DEDICATED;
 use gpuctl_core::model::{Node, Taint};
 
-pub(super) fn tolerations(wanted: &JobResources, nodes: &[&Node], resources: &BTreeMap<String, Quantity>) -> Vec<Toleration> {
-    let mut keys: BTreeSet<(String, Option<&str>)> = resources.keys().map(|resource| (vendor_key(resource), None)).collect();
+pub(super) fn tolerations(
+    wanted: &JobResources,
+    nodes: &[&Node],
+    resources: &BTreeMap<String, Quantity>,
+) -> Vec<Toleration> {
+    let mut keys: BTreeSet<(String, Option<&str>)> = resources
+        .keys()
+        .map(|resource| (vendor_key(resource), None))
+        .collect();
     let taints = || nodes.iter().flat_map(|node| &node.taints);
-    let there = DEDICATED.into_iter().filter(|dedicated| taints().any(|taint| is_dedicated(taint, *dedicated)));
+    let there = DEDICATED
+        .into_iter()
+        .filter(|dedicated| taints().any(|taint| is_dedicated(taint, *dedicated)));
     keys.extend(there.map(|(key, value)| (key.to_owned(), value)));
-    let mut tolerations: Vec<Toleration> = keys.into_iter().map(|(key, value)| tolerate(&key, value)).collect();
+    let mut tolerations: Vec<Toleration> = keys
+        .into_iter()
+        .map(|(key, value)| tolerate(&key, value))
+        .collect();
     tolerations.extend(of_pool(wanted));
     tolerations
 }
 
-/// Returns the toleration of the taint by which nodes are dedicated to the devices of a driver: of `nvidia.com/gpu` for
-/// `gpu.nvidia.com`.
+/// Returns the toleration of the taint by which nodes are dedicated to the devices of a driver: of
+/// `nvidia.com/gpu` for `gpu.nvidia.com`.
 pub(super) fn of_driver(driver: &str) -> Option<Toleration> {
-    driver.strip_prefix("gpu.").map(|vendor| tolerate(&format!("{vendor}/gpu"), None))
+    driver
+        .strip_prefix("gpu.")
+        .map(|vendor| tolerate(&format!("{vendor}/gpu"), None))
 }
 
 /// `nvidia.com/mig-1g.10gb` is served by nodes tainted `nvidia.com/gpu`.
@@ -35,9 +49,14 @@ fn vendor_key(resource: &str) -> String {
     }
 }
 
-/// The taint that keeps others off the nodes of the job's pool, which may come when the pool becomes exclusive.
+/// The taint that keeps others off the nodes of the job's pool, which may come when the pool
+/// becomes exclusive.
 pub(super) fn of_pool(wanted: &JobResources) -> Vec<Toleration> {
-    wanted.pool.iter().map(|pool| tolerate(POOL_LABEL, Some(&pool.value))).collect()
+    wanted
+        .pool
+        .iter()
+        .map(|pool| tolerate(POOL_LABEL, Some(&pool.value)))
+        .collect()
 }
 
 fn tolerate(key: &str, value: Option<&str>) -> Toleration {
@@ -56,35 +75,61 @@ fn is_dedicated(taint: &Taint, (key, value): (&str, Option<&str>)) -> bool {
     taint.key == key && value.is_none_or(|value| taint.value.as_deref() == Some(value))
 }
 
-/// Returns the nodes whose taints the job tolerates. Where that is none, all are returned, for the scheduler may know better, and
-/// the user is told what is in the way.
+/// Returns the nodes whose taints the job tolerates. Where that is none, all are returned, for the
+/// scheduler may know better, and the user is told what is in the way.
 pub(super) fn welcome<'n>(
     nodes: Vec<&'n Node>,
     job: &JobDocument,
     ours: &[Toleration],
     warnings: &mut Vec<String>,
 ) -> Vec<&'n Node> {
-    let written = job.pod.as_ref().filter(|_| !job.site.tolerations_enforced).and_then(|pod| pod.get("tolerations"));
-    let mut own: Vec<Toleration> = written.and_then(|list| serde_json::from_value(list.clone()).ok()).unwrap_or_default();
+    let written = job
+        .pod
+        .as_ref()
+        .filter(|_| !job.site.tolerations_enforced)
+        .and_then(|pod| pod.get("tolerations"));
+    let mut own: Vec<Toleration> = written
+        .and_then(|list| serde_json::from_value(list.clone()).ok())
+        .unwrap_or_default();
     own.extend(of_site(job));
     let nodes = selected(nodes, job, warnings);
     let hostile = |node: &'n Node| {
-        node.taints.iter().find(|taint| keeps_off(taint) && !ours.iter().chain(&own).any(|one| tolerates(one, taint)))
+        node.taints.iter().find(|taint| {
+            keeps_off(taint) && !ours.iter().chain(&own).any(|one| tolerates(one, taint))
+        })
     };
-    let found: Vec<&Node> = nodes.iter().copied().filter(|node| hostile(node).is_none()).collect();
+    let found: Vec<&Node> = nodes
+        .iter()
+        .copied()
+        .filter(|node| hostile(node).is_none())
+        .collect();
     if !found.is_empty() || nodes.is_empty() {
         return found;
     }
     let mut taints: BTreeMap<String, (&Taint, usize)> = BTreeMap::new();
     for taint in nodes.iter().filter_map(|node| hostile(node)) {
-        let value = taint.value.as_ref().map_or(String::new(), |value| format!("={value}"));
-        taints.entry(format!("{}{value}:{}", taint.key, taint.effect)).or_insert((taint, 0)).1 += 1;
+        let value = taint
+            .value
+            .as_ref()
+            .map_or(String::new(), |value| format!("={value}"));
+        taints
+            .entry(format!("{}{value}:{}", taint.key, taint.effect))
+            .or_insert((taint, 0))
+            .1 += 1;
     }
     let list: Vec<String> = taints
         .iter()
-        .map(|(text, (_, count))| format!("`{text}` ({count} node{})", if *count == 1 { "" } else { "s" }))
+        .map(|(text, (_, count))| {
+            format!(
+                "`{text}` ({count} node{})",
+                if *count == 1 { "" } else { "s" }
+            )
+        })
         .collect();
-    let example = taints.values().next().map_or("", |(taint, _)| taint.key.as_str());
+    let example = taints
+        .values()
+        .next()
+        .map_or("", |(taint, _)| taint.key.as_str());
     warnings.push(format!(
         "every node that qualifies has a taint that the job does not tolerate: {}; where it may go there all the same, say so: `pod: {{tolerations: [{{key: {example}, operator: Exists}}]}}`",
         list.join(", ")
@@ -92,21 +137,40 @@ pub(super) fn welcome<'n>(
     nodes
 }
 
-/// Returns the nodes that the site's selector names; all with a warning where that is none, for one may come.
-fn selected<'n>(nodes: Vec<&'n Node>, job: &JobDocument, warnings: &mut Vec<String>) -> Vec<&'n Node> {
-    let found: Vec<&Node> = nodes.iter().copied().filter(|node| is_selected(node, job)).collect();
+/// Returns the nodes that the site's selector names; all with a warning where that is none, for one
+/// may come.
+fn selected<'n>(
+    nodes: Vec<&'n Node>,
+    job: &JobDocument,
+    warnings: &mut Vec<String>,
+) -> Vec<&'n Node> {
+    let found: Vec<&Node> = nodes
+        .iter()
+        .copied()
+        .filter(|node| is_selected(node, job))
+        .collect();
     if !found.is_empty() || nodes.is_empty() {
         return found;
     }
-    let labels: Vec<String> = job.site.node_selector.iter().map(|(key, value)| format!("`{key}={value}`")).collect();
-    warnings.push(format!("no node that qualifies has {}, which the site's defaults ask for", labels.join(" and ")));
+    let labels: Vec<String> = job
+        .site
+        .node_selector
+        .iter()
+        .map(|(key, value)| format!("`{key}={value}`"))
+        .collect();
+    warnings.push(format!(
+        "no node that qualifies has {}, which the site's defaults ask for",
+        labels.join(" and ")
+    ));
     nodes
 }
 
-/// Returns true for a taint that keeps pods off for good. Those of the node's own state come and go.
+/// Returns true for a taint that keeps pods off for good. Those of the node's own state come and
+/// go.
 fn keeps_off(taint: &Taint) -> bool {
-    let transient =
-        ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"].iter().any(|prefix| taint.key.starts_with(prefix));
+    let transient = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"]
+        .iter()
+        .any(|prefix| taint.key.starts_with(prefix));
     matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !transient
 }
 
@@ -121,24 +185,38 @@ pub(super) fn with_site(mut tolerations: Vec<Toleration>, job: &JobDocument) -> 
 }
 
 fn of_site(job: &JobDocument) -> impl Iterator<Item = Toleration> {
-    job.site
-        .tolerations
-        .iter()
-        .map(|one| Toleration { effect: Some(one.effect.to_owned()), ..tolerate(&one.key, one.value.as_deref()) })
+    job.site.tolerations.iter().map(|one| Toleration {
+        effect: Some(one.effect.to_owned()),
+        ..tolerate(&one.key, one.value.as_deref())
+    })
 }
 
 /// Returns true when a node has every label that the site asks for.
 fn is_selected(node: &Node, job: &JobDocument) -> bool {
     // Of labels that were not published nobody knows.
-    node.slim || job.site.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+    node.slim
+        || job
+            .site
+            .node_selector
+            .iter()
+            .all(|(key, value)| node.labels.get(key) == Some(value))
 }
 
 /// As the scheduler compares them.
 pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let effect = toleration.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == taint.effect);
-    let key = toleration.key.as_deref().is_none_or(|key| key.is_empty() || key == taint.key);
+    let effect = toleration
+        .effect
+        .as_deref()
+        .is_none_or(|effect| effect.is_empty() || effect == taint.effect);
+    let key = toleration
+        .key
+        .as_deref()
+        .is_none_or(|key| key.is_empty() || key == taint.key);
     let any_value = toleration.operator.as_deref() == Some("Exists");
-    effect && key && (any_value || toleration.value.as_deref().unwrap_or("") == taint.value.as_deref().unwrap_or(""))
+    effect
+        && key
+        && (any_value
+            || toleration.value.as_deref().unwrap_or("") == taint.value.as_deref().unwrap_or(""))
 }
 
 #[cfg(test)]
@@ -151,48 +229,96 @@ mod tests {
             value: Some((*value).to_owned()).filter(|value| !value.is_empty()),
             effect: (*effect).to_owned(),
         };
-        Node { taints: taints.iter().map(taint).collect(), ..Node::default() }
+        Node {
+            taints: taints.iter().map(taint).collect(),
+            ..Node::default()
+        }
     }
 
     fn tolerated(nodes: &[Node]) -> Vec<String> {
-        let wanted = JobResources { gpu: 1, ..JobResources::default() };
+        let wanted = JobResources {
+            gpu: 1,
+            ..JobResources::default()
+        };
         let gpus = BTreeMap::from([("nvidia.com/gpu".to_owned(), Quantity("1".to_owned()))]);
         let nodes: Vec<&Node> = nodes.iter().collect();
         let text = |one: Toleration| {
-            assert_eq!(one.effect.as_deref(), Some("NoSchedule"), "nothing that evicts is tolerated");
-            format!("{}={}", one.key.unwrap_or_default(), one.value.unwrap_or_default())
+            assert_eq!(
+                one.effect.as_deref(),
+                Some("NoSchedule"),
+                "nothing that evicts is tolerated"
+            );
+            format!(
+                "{}={}",
+                one.key.unwrap_or_default(),
+                one.value.unwrap_or_default()
+            )
         };
-        tolerations(&wanted, &nodes, &gpus).into_iter().map(text).collect()
+        tolerations(&wanted, &nodes, &gpus)
+            .into_iter()
+            .map(text)
+            .collect()
     }
 
     #[test]
     fn dedication_is_tolerated_and_quarantine_and_reservation_are_not() {
         let nodes = [
-            node(&[("nvidia.com/gpu", "present", "NoSchedule"), ("sku", "gpu", "NoSchedule")]),
-            node(&[("nvidia.com/gpu-unhealthy", "", "NoExecute"), ("gpu-reserved", "team-b", "NoSchedule")]),
-            node(&[("sku", "cpu", "NoSchedule"), ("amd.com/gpu", "", "NoSchedule")]),
+            node(&[
+                ("nvidia.com/gpu", "present", "NoSchedule"),
+                ("sku", "gpu", "NoSchedule"),
+            ]),
+            node(&[
+                ("nvidia.com/gpu-unhealthy", "", "NoExecute"),
+                ("gpu-reserved", "team-b", "NoSchedule"),
+            ]),
+            node(&[
+                ("sku", "cpu", "NoSchedule"),
+                ("amd.com/gpu", "", "NoSchedule"),
+            ]),
         ];
-        assert_eq!(tolerated(&nodes), ["amd.com/gpu=", "nvidia.com/gpu=", "sku=gpu"]);
+        assert_eq!(
+            tolerated(&nodes),
+            ["amd.com/gpu=", "nvidia.com/gpu=", "sku=gpu"]
+        );
         assert_eq!(tolerated(&[]), ["nvidia.com/gpu="]);
     }
 
     #[test]
     fn nodes_that_keep_the_job_off_are_no_candidates_and_are_told_when_none_is_left() {
         let text = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: b}\nresources: {gpu: 1}\n";
-        let job = |more: &str| match crate::spec::parse("t", &format!("{text}{more}")).expect("it is valid").documents.remove(0) {
+        let job = |more: &str| match crate::spec::parse("t", &format!("{text}{more}"))
+            .expect("it is valid")
+            .documents
+            .remove(0)
+        {
             crate::spec::Document::Job(job) => *job,
             other => panic!("{other:?}"),
         };
-        let (plain, reserved) =
-            (node(&[("node.kubernetes.io/not-ready", "", "NoSchedule")]), node(&[("gpu-reserved", "team-b", "NoSchedule")]));
+        let (plain, reserved) = (
+            node(&[("node.kubernetes.io/not-ready", "", "NoSchedule")]),
+            node(&[("gpu-reserved", "team-b", "NoSchedule")]),
+        );
         let mut warnings = Vec::new();
-        assert_eq!(welcome(vec![&plain, &reserved], &job(""), &[], &mut warnings), [&plain]);
+        assert_eq!(
+            welcome(vec![&plain, &reserved], &job(""), &[], &mut warnings),
+            [&plain]
+        );
         assert_eq!(warnings, [""; 0]);
-        assert_eq!(welcome(vec![&reserved], &job(""), &[], &mut warnings), [&reserved]);
-        assert!(warnings[0].contains("`gpu-reserved=team-b:NoSchedule` (1 node)"), "{warnings:?}");
+        assert_eq!(
+            welcome(vec![&reserved], &job(""), &[], &mut warnings),
+            [&reserved]
+        );
+        assert!(
+            warnings[0].contains("`gpu-reserved=team-b:NoSchedule` (1 node)"),
+            "{warnings:?}"
+        );
         warnings.clear();
-        let told = job("pod: {tolerations: [{key: gpu-reserved, operator: Equal, value: team-b}]}\n");
-        assert_eq!(welcome(vec![&reserved], &told, &[], &mut warnings), [&reserved]);
+        let told =
+            job("pod: {tolerations: [{key: gpu-reserved, operator: Equal, value: team-b}]}\n");
+        assert_eq!(
+            welcome(vec![&reserved], &told, &[], &mut warnings),
+            [&reserved]
+        );
         assert_eq!(warnings, [""; 0]);
     }
 }

@@ -1,6 +1,6 @@
-//! Prefers to place the ranks of a training near each other (`job.topology`). Which label of nodes says what is near differs from
-//! cluster to cluster; the known ones come from clouds' documents and from NVIDIA's topograph. Kueue places by the levels of its
-//! Topologies itself.
+//! Prefers to place the ranks of a training near each other (`job.topology`). Which label of nodes
+//! says what is near differs from cluster to cluster; the known ones come from clouds' documents
+//! and from NVIDIA's topograph. Kueue places by the levels of its Topologies itself.
 
 use k8s_openapi::api::core::v1::{PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -32,10 +32,19 @@ const BLOCKS: [&str; 6] = [
 
 /// Returns the label whose values say what is near.
 pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>, Refusal> {
-    let Some(wanted) = job.training.topology.as_ref().filter(|_| job.resources.node_count > 1) else { return Ok(None) };
+    let Some(wanted) = job
+        .training
+        .topology
+        .as_ref()
+        .filter(|_| job.resources.node_count > 1)
+    else {
+        return Ok(None);
+    };
     let key = match wanted.value.as_str() {
         "rack" => known(&RACKS, "rack", target).map_err(|refusal| refusal.at(Some(wanted.at)))?,
-        "block" => known(&BLOCKS, "block", target).map_err(|refusal| refusal.at(Some(wanted.at)))?,
+        "block" => {
+            known(&BLOCKS, "block", target).map_err(|refusal| refusal.at(Some(wanted.at)))?
+        }
         label => label.to_owned(),
     };
     Ok(Some(key))
@@ -46,7 +55,8 @@ pub(super) fn is_kueues(key: &str, target: &Target) -> bool {
     target.gang == Some(Gang::Kueue) && target.kueue_levels.contains(key)
 }
 
-/// Returns the fields of the pod by which the scheduler places it near its peers, as far as there is room.
+/// Returns the fields of the pod by which the scheduler places it near its peers, as far as there
+/// is room.
 pub(super) fn pod_fields(job: &JobDocument, key: Option<&str>) -> Value {
     let Some(key) = key else { return json!({}) };
     let term = PodAffinityTerm {
@@ -73,12 +83,19 @@ fn known(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> 
     }
     let hint = "write the label itself: `job.topology: LABEL`; `gpuctl describe node NAME` shows a node's labels";
     let Nodes::Listed(nodes) = &target.nodes else {
-        let message = format!("which label says what is one {word} is not known: you may not list nodes");
+        let message =
+            format!("which label says what is one {word} is not known: you may not list nodes");
         return Err(Refusal::new("TopologyNotFound", message, hint));
     };
     let there = |key: &&&str| nodes.iter().any(|node| node.labels.contains_key(**key));
-    keys.iter().find(there).map(|key| (*key).to_owned()).ok_or_else(|| {
-        let message = format!("no node has a label that says what is one {word}: {}", keys.join(", "));
-        Refusal::new("TopologyNotFound", message, hint)
-    })
+    keys.iter()
+        .find(there)
+        .map(|key| (*key).to_owned())
+        .ok_or_else(|| {
+            let message = format!(
+                "no node has a label that says what is one {word}: {}",
+                keys.join(", ")
+            );
+            Refusal::new("TopologyNotFound", message, hint)
+        })
 }

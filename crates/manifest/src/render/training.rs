@@ -17,7 +17,14 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let supervised = supervisor::supervises(job);
     let near = topology::label(job, target)?;
     let mut fields = pod_fields(job, target);
-    overlay::merge(&mut fields, &topology::pod_fields(job, near.as_deref().filter(|key| !topology::is_kueues(key, target))));
+    overlay::merge(
+        &mut fields,
+        &topology::pod_fields(
+            job,
+            near.as_deref()
+                .filter(|key| !topology::is_kueues(key, target)),
+        ),
+    );
     let template = template(job, target, nodes, fields)?;
     let mut root = Object::new(&batch_job(job, target, &template), "jobs");
     root.body["spec"]["template"]["spec"] = template.spec.clone();
@@ -29,20 +36,35 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     if nodes == 1 && !matches!(job.training.gang, GangWish::Auto | GangWish::None) {
         warnings.push("`job.gang` has no effect with one node".to_owned());
     }
-    let placed_together = target.gang.as_ref().is_some_and(|gang| *gang != Gang::Kueue);
+    let placed_together = target
+        .gang
+        .as_ref()
+        .is_some_and(|gang| *gang != Gang::Kueue);
     warnings.extend(supervisor::told(job, supervised, placed_together));
     let probe = probe(job, target, &template);
     let mut objects = template.objects;
     objects.extend(queue::pod_group(job, target, &template.labels));
-    objects.push(Object::new(&service(job, target, &template.labels), "services"));
+    objects.push(Object::new(
+        &service(job, target, &template.labels),
+        "services",
+    ));
     objects.push(root);
-    Ok(Rendered { objects, probe, choice: template.choice, warnings })
+    Ok(Rendered {
+        objects,
+        probe,
+        choice: template.choice,
+        warnings,
+    })
 }
 
 /// Returns what only the pods of a training have.
 fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     let mut fields = json!({"restartPolicy": "Never", "subdomain": job.id()});
-    if let Some(limit) = job.training.max_runtime.filter(|_| !supervisor::supervises(job)) {
+    if let Some(limit) = job
+        .training
+        .max_runtime
+        .filter(|_| !supervisor::supervises(job))
+    {
         // The Job's own deadline counts waiting too; a pod's counts from its node on.
         fields["activeDeadlineSeconds"] = json!(limit.as_secs());
     }
@@ -72,7 +94,10 @@ fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) ->
             pod_failure_policy: Some(supervisor::failure_policy(supervisor::supervises(job))),
             // Never two pods of one rank at the same checkpoint.
             pod_replacement_policy: Some("Failed".to_owned()),
-            ttl_seconds_after_finished: job.training.keep_for.map(|time| i32::try_from(time.as_secs()).unwrap_or(i32::MAX)),
+            ttl_seconds_after_finished: job
+                .training
+                .keep_for
+                .map(|time| i32::try_from(time.as_secs()).unwrap_or(i32::MAX)),
             template: template.body(),
             ..JobSpec::default()
         }),
@@ -81,7 +106,11 @@ fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) ->
 }
 
 /// Gives each rank a name before it is ready: rank 0 is looked up while it starts.
-fn service(job: &JobDocument, target: &Target, labels: &std::collections::BTreeMap<String, String>) -> Service {
+fn service(
+    job: &JobDocument,
+    target: &Target,
+    labels: &std::collections::BTreeMap<String, String>,
+) -> Service {
     Service {
         metadata: metadata(job, target, job.id(), labels),
         spec: Some(ServiceSpec {

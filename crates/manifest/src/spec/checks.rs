@@ -1,5 +1,5 @@
-//! Lists the checks of a document that need no cluster. Each has an id and a reason, and a comment in the file can silence
-//! it.
+//! Lists the checks of a document that need no cluster. Each has an id and a reason, and a comment
+//! in the file can silence it.
 
 use std::sync::LazyLock;
 
@@ -32,11 +32,28 @@ const fn check(
     why: &'static str,
     find: fn(&JobDocument) -> Option<Finding>,
 ) -> Check {
-    Check { id, severity, title, why, find: Some(find) }
+    Check {
+        id,
+        severity,
+        title,
+        why,
+        find: Some(find),
+    }
 }
 
-const fn elsewhere(id: &'static str, severity: Severity, title: &'static str, why: &'static str) -> Check {
-    Check { id, severity, title, why, find: None }
+const fn elsewhere(
+    id: &'static str,
+    severity: Severity,
+    title: &'static str,
+    why: &'static str,
+) -> Check {
+    Check {
+        id,
+        severity,
+        title,
+        why,
+        find: None,
+    }
 }
 
 use Severity::{Error, Warning};
@@ -55,9 +72,24 @@ pub const CHECKS: [Check; 20] = [
         "`version` is missing",
         "Without it v0.1 is taken. Say which version a file is written for, so that a later gpuctl reads it the same way.",
     ),
-    elsewhere("unit", Error, "an amount of bytes without a unit", "128 would be 128 bytes. Write 128Gi for gibibytes."),
-    elsewhere("replica-range", Error, "`minReplicas` above `maxReplicas`", "No number of replicas satisfies both."),
-    elsewhere("duplicate-mount", Error, "two workdirs at one path", "One would hide the other."),
+    elsewhere(
+        "unit",
+        Error,
+        "an amount of bytes without a unit",
+        "128 would be 128 bytes. Write 128Gi for gibibytes.",
+    ),
+    elsewhere(
+        "replica-range",
+        Error,
+        "`minReplicas` above `maxReplicas`",
+        "No number of replicas satisfies both.",
+    ),
+    elsewhere(
+        "duplicate-mount",
+        Error,
+        "two workdirs at one path",
+        "One would hide the other.",
+    ),
     elsewhere(
         "name-length",
         Error,
@@ -166,13 +198,19 @@ pub fn by_id(id: &str) -> Option<&'static Check> {
     CHECKS.iter().find(|check| check.id == id)
 }
 
-/// Ids that a comment of the text silences: `# gpuctl: ignore port, image-tag`. Only warnings and checks of meaning can be.
+/// Ids that a comment of the text silences: `# gpuctl: ignore port, image-tag`. Only warnings and
+/// checks of meaning can be.
 pub fn silenced(text: &str) -> Vec<String> {
-    static COMMENT: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"(?m)(?:^|\s)#\s*gpuctl:\s*ignore\s+([\w, -]+)").expect("the pattern is tested"));
-    let ids = COMMENT
-        .captures_iter(text)
-        .flat_map(|found| found[1].split([',', ' ']).filter(|id| !id.is_empty()).map(ToOwned::to_owned).collect::<Vec<_>>());
+    static COMMENT: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?m)(?:^|\s)#\s*gpuctl:\s*ignore\s+([\w, -]+)").expect("the pattern is tested")
+    });
+    let ids = COMMENT.captures_iter(text).flat_map(|found| {
+        found[1]
+            .split([',', ' '])
+            .filter(|id| !id.is_empty())
+            .map(ToOwned::to_owned)
+            .collect::<Vec<_>>()
+    });
     ids.collect()
 }
 
@@ -186,11 +224,29 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
     let trees = tree::read(text, &mut Vec::new());
     let mut all = Vec::new();
     for (tree, document) in trees.iter().zip(documents) {
-        let Document::Job(job) = document else { continue };
+        let Document::Job(job) = document else {
+            continue;
+        };
         let silent = silenced(&tree.source);
-        for check in CHECKS.iter().filter(|check| !silent.iter().any(|id| id == check.id)) {
-            let Some(Finding { field, message, note }) = check.find.and_then(|find| find(job)) else { continue };
-            all.push(Problem { at: place(&tree.root, field), severity: check.severity, message, note, id: check.id });
+        for check in CHECKS
+            .iter()
+            .filter(|check| !silent.iter().any(|id| id == check.id))
+        {
+            let Some(Finding {
+                field,
+                message,
+                note,
+            }) = check.find.and_then(|find| find(job))
+            else {
+                continue;
+            };
+            all.push(Problem {
+                at: place(&tree.root, field),
+                severity: check.severity,
+                message,
+                note,
+                id: check.id,
+            });
         }
     }
     all
@@ -198,18 +254,36 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
 
 /// The warnings about plain-text secrets. Writing commands print them as `validate` does.
 pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<Problems> {
-    let list: Vec<Problem> = found(text, documents).into_iter().filter(|problem| problem.id == "plain-secret").collect();
-    (!list.is_empty()).then(|| Problems { file: file.to_owned(), text: text.to_owned(), list })
+    let list: Vec<Problem> = found(text, documents)
+        .into_iter()
+        .filter(|problem| problem.id == "plain-secret")
+        .collect();
+    (!list.is_empty()).then(|| Problems {
+        file: file.to_owned(),
+        text: text.to_owned(),
+        list,
+    })
 }
 
-/// Returns where a field stands, or the nearest field above it that is there. Spellings do not matter.
+/// Returns where a field stands, or the nearest field above it that is there. Spellings do not
+/// matter.
 fn place(root: &YamlNode, field: &str) -> FilePosition {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
-    let mut at = FilePosition { width: 1, ..root.at };
+    let mut at = FilePosition {
+        width: 1,
+        ..root.at
+    };
     let mut node = root;
     for part in field.split('.') {
-        let YamlValue::Map(entries) = &node.value else { break };
-        let Some(entry) = entries.iter().find(|entry| plain(&entry.key) == plain(part)) else { break };
+        let YamlValue::Map(entries) = &node.value else {
+            break;
+        };
+        let Some(entry) = entries
+            .iter()
+            .find(|entry| plain(&entry.key) == plain(part))
+        else {
+            break;
+        };
         at = entry.key_at;
         node = &entry.value;
     }
@@ -222,7 +296,11 @@ mod tests {
 
     /// A document in which the check finds something, and one in which it does not.
     const CASES: [(&str, &str, &str); 11] = [
-        ("nproc-per-node", "training: torchrun --nproc_per_node=8 t.py", "training: torchrun --nproc-per-node=4 t.py"),
+        (
+            "nproc-per-node",
+            "training: torchrun --nproc_per_node=8 t.py",
+            "training: torchrun --nproc-per-node=4 t.py",
+        ),
         (
             "num-processes",
             "training: accelerate launch --num_processes 4 t.py",
@@ -233,17 +311,41 @@ mod tests {
             "inference: vllm serve m -tp 2",
             "inference: vllm serve m --tensor-parallel-size=2 --pipeline-parallel-size 2",
         ),
-        ("port", "inference: serve --port 9000", "inference: serve --port 8000"),
-        ("deprecated-launcher", "training: python -m torch.distributed.launch t.py", "training: torchrun t.py"),
-        ("plain-secret", "training: train --hub-token hf_abcdef", "training: train --hub-token $HF_TOKEN"),
-        ("image-tag", "image: repo:5000/image", "image: repo:5000/image@sha256:00"),
-        ("file-as-directory", "workdir: {path: /src/train.py}", "workdir: {path: /models/qwen2.5-7b}"),
+        (
+            "port",
+            "inference: serve --port 9000",
+            "inference: serve --port 8000",
+        ),
+        (
+            "deprecated-launcher",
+            "training: python -m torch.distributed.launch t.py",
+            "training: torchrun t.py",
+        ),
+        (
+            "plain-secret",
+            "training: train --hub-token hf_abcdef",
+            "training: train --hub-token $HF_TOKEN",
+        ),
+        (
+            "image-tag",
+            "image: repo:5000/image",
+            "image: repo:5000/image@sha256:00",
+        ),
+        (
+            "file-as-directory",
+            "workdir: {path: /src/train.py}",
+            "workdir: {path: /models/qwen2.5-7b}",
+        ),
         (
             "request-limit",
             "service: {port: 8000, health_check: /h, request_limit: 5}",
             "service: {port: 8000, health_check: /h, request_limit: 5, host: a.example.com}",
         ),
-        ("health-check", "service: {port: 8000}", "service: {port: 8000, health_check: /health}"),
+        (
+            "health-check",
+            "service: {port: 8000}",
+            "service: {port: 8000, health_check: /health}",
+        ),
         (
             "memory-target",
             "autoscaling: {enabled: true, maxReplicas: 2, targetMemoryUtilization: 80}",
@@ -254,7 +356,10 @@ mod tests {
     fn document(case: &str) -> String {
         let (what, text) = case.split_once(": ").unwrap();
         let (mut kind, mut command, mut image) = ("inference", "vllm serve m", "i:1");
-        let (mut service, mut more) = ("service: {port: 8000, health_check: /health}".to_owned(), String::new());
+        let (mut service, mut more) = (
+            "service: {port: 8000, health_check: /health}".to_owned(),
+            String::new(),
+        );
         match what {
             "training" | "inference" => (kind, command) = (what, text),
             "image" => (kind, image) = ("training", text),
@@ -262,22 +367,35 @@ mod tests {
             "workdir" => more = format!("storage: {{workdirs: [{text}]}}\n"),
             _ => more = format!("{case}\n"),
         }
-        let (nodes, service) = if kind == "training" { (", node_count: 2", String::new()) } else { ("", format!("{service}\n")) };
+        let (nodes, service) = if kind == "training" {
+            (", node_count: 2", String::new())
+        } else {
+            ("", format!("{service}\n"))
+        };
         format!(
             "kind: {kind}\nversion: v0.1\njob: {{name: a}}\nenvironment:\n  image: {image}\n  command: {command}\n{service}resources: {{gpu: 4{nodes}}}\n{more}"
         )
     }
 
     fn ids(text: &str) -> Vec<&'static str> {
-        let documents = super::super::parse("", text).unwrap_or_else(|problems| panic!("{text}{:?}", problems.list)).documents;
-        found(text, &documents).iter().map(|problem| problem.id).collect()
+        let documents = super::super::parse("", text)
+            .unwrap_or_else(|problems| panic!("{text}{:?}", problems.list))
+            .documents;
+        found(text, &documents)
+            .iter()
+            .map(|problem| problem.id)
+            .collect()
     }
 
     #[test]
     fn every_check_finds_what_it_is_for_and_nothing_else() {
         for (id, bad, good) in CASES {
             assert_eq!(ids(&document(bad)), [id], "{}", document(bad));
-            assert!(ids(&document(good)).is_empty(), "{id}: {:?}", ids(&document(good)));
+            assert!(
+                ids(&document(good)).is_empty(),
+                "{id}: {:?}",
+                ids(&document(good))
+            );
         }
         let tried: Vec<&str> = CASES.iter().map(|(id, ..)| *id).collect();
         for check in CHECKS.iter().filter(|check| check.find.is_some()) {
@@ -289,7 +407,10 @@ mod tests {
     fn a_comment_silences_and_places_are_those_of_the_field() {
         let bad = document(CASES[0].1);
         assert!(ids(&format!("# gpuctl: ignore port, nproc-per-node\n{bad}")).is_empty());
-        assert_eq!(ids(&format!("# gpuctl: ignore port\n{bad}")), ["nproc-per-node"]);
+        assert_eq!(
+            ids(&format!("# gpuctl: ignore port\n{bad}")),
+            ["nproc-per-node"]
+        );
         let documents = super::super::parse("", &bad).unwrap().documents;
         let at = found(&bad, &documents)[0].at;
         assert_eq!((at.line, at.column, at.width), (6, 3, 7));

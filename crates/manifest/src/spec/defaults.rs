@@ -12,23 +12,51 @@ use gpuctl_core::error::Problem;
 use gpuctl_core::model::JobKind;
 use gpuctl_core::model::secrets::is_secret_name;
 
-pub(super) fn defaults(reader: &mut Reader, root: &YamlNode, source: String) -> Option<SiteDefaults> {
+pub(super) fn defaults(
+    reader: &mut Reader,
+    root: &YamlNode,
+    source: String,
+) -> Option<SiteDefaults> {
     let mut document = reader.map(root, "", reference::DEFAULTS)?;
     document.take(reader, "kind");
     document.take(reader, "version");
-    let all = document.take(reader, "all").and_then(|node| scope(reader, node, "all")).unwrap_or_default();
-    let kinds = document.take(reader, "kinds").map_or_else(Vec::new, |node| kinds(reader, node));
-    let pools = document.take(reader, "pools").map_or_else(Vec::new, |node| pools(reader, node));
-    let gpu_type_labels = document.take(reader, "gpu_type_labels").map_or_else(Vec::new, |node| {
-        let items = reader.list_or_one(node);
-        items.into_iter().filter_map(|item| label_key(reader, item, "gpu_type_labels")).collect()
-    });
-    let allow_env = document.take(reader, "allow_env").map_or_else(Vec::new, |node| {
-        let items = reader.list_or_one(node);
-        items.into_iter().filter_map(|item| pattern(reader, item)).collect()
-    });
+    let all = document
+        .take(reader, "all")
+        .and_then(|node| scope(reader, node, "all"))
+        .unwrap_or_default();
+    let kinds = document
+        .take(reader, "kinds")
+        .map_or_else(Vec::new, |node| kinds(reader, node));
+    let pools = document
+        .take(reader, "pools")
+        .map_or_else(Vec::new, |node| pools(reader, node));
+    let gpu_type_labels = document
+        .take(reader, "gpu_type_labels")
+        .map_or_else(Vec::new, |node| {
+            let items = reader.list_or_one(node);
+            items
+                .into_iter()
+                .filter_map(|item| label_key(reader, item, "gpu_type_labels"))
+                .collect()
+        });
+    let allow_env = document
+        .take(reader, "allow_env")
+        .map_or_else(Vec::new, |node| {
+            let items = reader.list_or_one(node);
+            items
+                .into_iter()
+                .filter_map(|item| pattern(reader, item))
+                .collect()
+        });
     document.finish(reader);
-    let site = SiteDefaults { all, kinds, pools, gpu_type_labels, allow_env, source };
+    let site = SiteDefaults {
+        all,
+        kinds,
+        pools,
+        gpu_type_labels,
+        allow_env,
+        source,
+    };
     warn_of_withheld(reader, root, &site);
     Some(site)
 }
@@ -40,7 +68,11 @@ fn pattern(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     let name = text.value.strip_suffix('*').unwrap_or(&text.value);
     if name.is_empty() || name.contains(['*', '=', '?', '[']) {
         let note = "write the name of a variable, or its beginning followed by `*`";
-        reader.problems.push(Problem::warning(text.at, format!("`{}` allows no variable", text.value), note));
+        reader.problems.push(Problem::warning(
+            text.at,
+            format!("`{}` allows no variable", text.value),
+            note,
+        ));
     }
     Some(text.value)
 }
@@ -50,27 +82,51 @@ fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
     let scopes = || site.scopes_of_all();
     let variables = scopes().flat_map(|set| &set.env).filter_map(|variable| {
         let note = format!("allow_env: [{}]", variable.name);
-        site.withholds_variable(&variable.name).map(|why| (why, note))
+        site.withholds_variable(&variable.name)
+            .map(|why| (why, note))
     });
-    let labels = scopes().flat_map(|set| &set.labels).filter(|(key, _)| is_selector(key));
-    let labels =
-        labels.map(|(key, _)| (format!("jobs do not get the label `{key}`: Services select pods by it"), RENAME.to_owned()));
-    let annotations = scopes().flat_map(|set| &set.annotations).filter(|(key, _)| weakens(key));
+    let labels = scopes()
+        .flat_map(|set| &set.labels)
+        .filter(|(key, _)| is_selector(key));
+    let labels = labels.map(|(key, _)| {
+        (
+            format!("jobs do not get the label `{key}`: Services select pods by it"),
+            RENAME.to_owned(),
+        )
+    });
+    let annotations = scopes()
+        .flat_map(|set| &set.annotations)
+        .filter(|(key, _)| weakens(key));
     let annotations = annotations.map(|(key, _)| {
-        (format!("jobs do not get the annotation `{key}`: it weakens the isolation of containers"), "remove it".to_owned())
+        (
+            format!(
+                "jobs do not get the annotation `{key}`: it weakens the isolation of containers"
+            ),
+            "remove it".to_owned(),
+        )
     });
-    let found: std::collections::BTreeSet<(String, String)> = variables.chain(labels).chain(annotations).collect();
-    reader.problems.extend(found.into_iter().map(|(message, note)| Problem::warning(root.at, message, note)));
+    let found: std::collections::BTreeSet<(String, String)> =
+        variables.chain(labels).chain(annotations).collect();
+    reader.problems.extend(
+        found
+            .into_iter()
+            .map(|(message, note)| Problem::warning(root.at, message, note)),
+    );
 }
 
 const RENAME: &str = "choose a key of your own, such as example.com/team";
 
 fn kinds(reader: &mut Reader, node: &YamlNode) -> Vec<(JobKind, Defaults)> {
-    let Some(mut fields) = reader.map(node, "kinds", reference::KIND_SCOPES) else { return Vec::new() };
+    let Some(mut fields) = reader.map(node, "kinds", reference::KIND_SCOPES) else {
+        return Vec::new();
+    };
     let mut found = Vec::new();
     for kind in JobKind::ALL {
         let node = fields.take(reader, kind.word());
-        found.extend(node.and_then(|node| scope(reader, node, kind.word())).map(|set| (kind, set)));
+        found.extend(
+            node.and_then(|node| scope(reader, node, kind.word()))
+                .map(|set| (kind, set)),
+        );
     }
     fields.finish(reader);
     found
@@ -83,11 +139,21 @@ fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
     };
     let mut found = Vec::new();
     for entry in entries {
-        let key = YamlNode { at: entry.key_at, value: YamlValue::Scalar { text: entry.key.clone(), plain: false } };
+        let key = YamlNode {
+            at: entry.key_at,
+            value: YamlValue::Scalar {
+                text: entry.key.clone(),
+                plain: false,
+            },
+        };
         let name = reader.object_name(&key, "pools");
         let set = scope(reader, &entry.value, "pools");
         if let Some(pool) = set.as_ref().and_then(|set| set.pool.as_ref()) {
-            let problem = Problem::error(pool.at, "jobs of a pool are in that pool", "set `pool` below `all` or a kind");
+            let problem = Problem::error(
+                pool.at,
+                "jobs of a pool are in that pool",
+                "set `pool` below `all` or a kind",
+            );
             reader.problems.push(problem);
         }
         found.extend(name.zip(set).map(|(name, set)| (name.value, set)));
@@ -98,28 +164,67 @@ fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
 fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<Defaults> {
     let mut fields = reader.map(node, path, reference::SCOPE)?;
     let written = written(node);
-    let mut text =
-        |reader: &mut Reader, name| fields.take(reader, name).and_then(|node| reader.text(node, name)).map(|text| text.value);
-    let (queue, priority, storage_class) = (text(reader, "queue"), text(reader, "priority"), text(reader, "storage_class"));
-    let mut time = |reader: &mut Reader, name| fields.take(reader, name).and_then(|node| reader.duration(node, name));
+    let mut text = |reader: &mut Reader, name| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.text(node, name))
+            .map(|text| text.value)
+    };
+    let (queue, priority, storage_class) = (
+        text(reader, "queue"),
+        text(reader, "priority"),
+        text(reader, "storage_class"),
+    );
+    let mut time = |reader: &mut Reader, name| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.duration(node, name))
+    };
     let (grace_period, max_runtime) = (time(reader, "grace_period"), time(reader, "max_runtime"));
     let keep_for = time(reader, "keep_for");
-    let pool = fields.take(reader, "pool").and_then(|node| reader.object_name(node, "pool"));
+    let pool = fields
+        .take(reader, "pool")
+        .and_then(|node| reader.object_name(node, "pool"));
     let (image_pull_secrets, image_pull_policy) = environment::pulling(reader, &mut fields);
-    let labels = fields.take(reader, "labels").map_or_else(Vec::new, |node| job::labels(reader, node));
-    let annotations = fields.take(reader, "annotations").map_or_else(Vec::new, |node| {
-        reader.text_map(node, "annotations").into_iter().map(|(key, value)| (key.value, value.value)).collect()
-    });
-    let env = fields.take(reader, "env").map_or_else(Vec::new, |node| secret_free(reader, node));
-    let shm = fields.take(reader, "shm").and_then(|node| reader.bytes(node, "shm")).map(|text| text.value);
+    let labels = fields
+        .take(reader, "labels")
+        .map_or_else(Vec::new, |node| job::labels(reader, node));
+    let annotations = fields
+        .take(reader, "annotations")
+        .map_or_else(Vec::new, |node| {
+            reader
+                .text_map(node, "annotations")
+                .into_iter()
+                .map(|(key, value)| (key.value, value.value))
+                .collect()
+        });
+    let env = fields
+        .take(reader, "env")
+        .map_or_else(Vec::new, |node| secret_free(reader, node));
+    let shm = fields
+        .take(reader, "shm")
+        .and_then(|node| reader.bytes(node, "shm"))
+        .map(|text| text.value);
     let security = security::security(reader, &mut fields);
-    let tolerations = fields.take(reader, "tolerations").map_or_else(Vec::new, |node| {
-        let items = reader.list(node, "tolerations");
-        items.into_iter().filter_map(|item| toleration(reader, item)).collect()
-    });
-    let node_selector = fields.take(reader, "node_selector").map_or_else(Vec::new, |node| node_labels(reader, node));
-    let limits = fields.take(reader, "limits").and_then(|node| limits(reader, node)).unwrap_or_default();
-    let enforced = fields.take(reader, "enforced").map_or_else(Vec::new, |node| enforced(reader, node, &written));
+    let tolerations = fields
+        .take(reader, "tolerations")
+        .map_or_else(Vec::new, |node| {
+            let items = reader.list(node, "tolerations");
+            items
+                .into_iter()
+                .filter_map(|item| toleration(reader, item))
+                .collect()
+        });
+    let node_selector = fields
+        .take(reader, "node_selector")
+        .map_or_else(Vec::new, |node| node_labels(reader, node));
+    let limits = fields
+        .take(reader, "limits")
+        .and_then(|node| limits(reader, node))
+        .unwrap_or_default();
+    let enforced = fields
+        .take(reader, "enforced")
+        .map_or_else(Vec::new, |node| enforced(reader, node, &written));
     fields.finish(reader);
     let priority = priority.map(|text| Priority::of(&text));
     let max_runtime = max_runtime.filter(|time| !time.is_zero());
@@ -151,9 +256,17 @@ fn secret_free(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     let env = environment::variables(reader, node);
     for variable in &env {
         if matches!(variable.value, EnvValue::Text(_)) && is_secret_name(&variable.name) {
-            let message = format!("every user may read `{}` in the site's defaults", variable.name);
-            let note = format!("keep it in a Secret: {{name: {}, secret: NAME}}", variable.name);
-            reader.problems.push(Problem::warning(node.at, message, note));
+            let message = format!(
+                "every user may read `{}` in the site's defaults",
+                variable.name
+            );
+            let note = format!(
+                "keep it in a Secret: {{name: {}, secret: NAME}}",
+                variable.name
+            );
+            reader
+                .problems
+                .push(Problem::warning(node.at, message, note));
         }
     }
     env
@@ -161,26 +274,44 @@ fn secret_free(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
 
 /// Returns the fields that are set, by their canonical names and in the order of the table.
 fn written(node: &YamlNode) -> Vec<(&'static str, serde_json::Value)> {
-    let YamlValue::Map(entries) = &node.value else { return Vec::new() };
+    let YamlValue::Map(entries) = &node.value else {
+        return Vec::new();
+    };
     let set = |names: &[&str]| {
         entries
             .iter()
-            .find(|entry| names.contains(&entry.key.as_str()) && !matches!(entry.value.value, YamlValue::Null))
+            .find(|entry| {
+                names.contains(&entry.key.as_str()) && !matches!(entry.value.value, YamlValue::Null)
+            })
             .map(|entry| entry.value.to_json())
     };
-    let fields = reference::SCOPE.iter().filter(|field| field.name() != "enforced");
-    fields.filter_map(|field| Some((field.name(), set(field.names)?))).collect()
+    let fields = reference::SCOPE
+        .iter()
+        .filter(|field| field.name() != "enforced");
+    fields
+        .filter_map(|field| Some((field.name(), set(field.names)?)))
+        .collect()
 }
 
-fn enforced(reader: &mut Reader, node: &YamlNode, written: &[(&'static str, serde_json::Value)]) -> Vec<&'static str> {
+fn enforced(
+    reader: &mut Reader,
+    node: &YamlNode,
+    written: &[(&'static str, serde_json::Value)],
+) -> Vec<&'static str> {
     let mut found = Vec::new();
     for item in reader.list_or_one(node) {
-        let Some(field) = reader.word(item, "enforced", &ENFORCEABLE) else { continue };
+        let Some(field) = reader.word(item, "enforced", &ENFORCEABLE) else {
+            continue;
+        };
         if written.iter().any(|(name, _)| *name == field) {
             found.push(field);
         } else {
             let note = format!("set `{field}` beside it, or take it out of `enforced`");
-            reader.problems.push(Problem::error(item.at, format!("`{field}` is enforced and not set"), note));
+            reader.problems.push(Problem::error(
+                item.at,
+                format!("`{field}` is enforced and not set"),
+                note,
+            ));
         }
     }
     found
@@ -188,40 +319,88 @@ fn enforced(reader: &mut Reader, node: &YamlNode, written: &[(&'static str, serd
 
 fn limits(reader: &mut Reader, node: &YamlNode) -> Option<SiteLimits> {
     let mut fields = reader.map(node, "limits", reference::SITE_LIMITS)?;
-    let mut whole =
-        |reader: &mut Reader, name, least| fields.take(reader, name).and_then(|node| reader.whole(node, name, least..=u32::MAX));
-    let (gpu, node_count, replicas) = (whole(reader, "gpu", 0), whole(reader, "node_count", 1), whole(reader, "replicas", 0));
-    let cpu = fields.take(reader, "cpu").and_then(|node| reader.cpu(node, "cpu")).map(|text| text.value);
-    let memory = fields.take(reader, "memory").and_then(|node| reader.bytes(node, "memory")).map(|text| text.value);
-    let max_runtime = fields.take(reader, "max_runtime").and_then(|node| reader.duration(node, "max_runtime"));
+    let mut whole = |reader: &mut Reader, name, least| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.whole(node, name, least..=u32::MAX))
+    };
+    let (gpu, node_count, replicas) = (
+        whole(reader, "gpu", 0),
+        whole(reader, "node_count", 1),
+        whole(reader, "replicas", 0),
+    );
+    let cpu = fields
+        .take(reader, "cpu")
+        .and_then(|node| reader.cpu(node, "cpu"))
+        .map(|text| text.value);
+    let memory = fields
+        .take(reader, "memory")
+        .and_then(|node| reader.bytes(node, "memory"))
+        .map(|text| text.value);
+    let max_runtime = fields
+        .take(reader, "max_runtime")
+        .and_then(|node| reader.duration(node, "max_runtime"));
     fields.finish(reader);
     let max_runtime = max_runtime.filter(|time| !time.is_zero());
-    Some(SiteLimits { gpu, node_count, replicas, cpu, memory, max_runtime })
+    Some(SiteLimits {
+        gpu,
+        node_count,
+        replicas,
+        cpu,
+        memory,
+        max_runtime,
+    })
 }
 
 fn toleration(reader: &mut Reader, node: &YamlNode) -> Option<SiteToleration> {
     let mut fields: Fields<'_> = reader.map(node, "tolerations", reference::TOLERATION)?;
-    let key = fields.need(reader, "key", "the key of the taint").and_then(|node| label_key(reader, node, "key"));
-    let operator =
-        fields.take(reader, "operator").and_then(|node| Some((reader.word(node, "operator", &["Exists", "Equal"])?, node.at)));
-    let value = fields.take(reader, "value").and_then(|node| reader.text(node, "value"));
+    let key = fields
+        .need(reader, "key", "the key of the taint")
+        .and_then(|node| label_key(reader, node, "key"));
+    let operator = fields.take(reader, "operator").and_then(|node| {
+        Some((
+            reader.word(node, "operator", &["Exists", "Equal"])?,
+            node.at,
+        ))
+    });
+    let value = fields
+        .take(reader, "value")
+        .and_then(|node| reader.text(node, "value"));
     let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-    let effect = fields.take(reader, "effect").and_then(|node| reader.word(node, "effect", &effects));
+    let effect = fields
+        .take(reader, "effect")
+        .and_then(|node| reader.word(node, "effect", &effects));
     fields.finish(reader);
     if let (Some(("Exists", _)), Some(value)) = (operator, &value) {
         let note = "remove `value`, or write `operator: Equal`";
-        reader.problems.push(Problem::error(value.at, "`Exists` tolerates every value", note));
+        reader.problems.push(Problem::error(
+            value.at,
+            "`Exists` tolerates every value",
+            note,
+        ));
     }
     let any = operator.is_none_or(|(word, _)| word == "Exists") && value.is_none();
-    let value = if any { None } else { Some(value.map_or_else(String::new, |text| text.value)) };
-    Some(SiteToleration { key: key?, value, effect: effect.unwrap_or("NoSchedule") })
+    let value = if any {
+        None
+    } else {
+        Some(value.map_or_else(String::new, |text| text.value))
+    };
+    Some(SiteToleration {
+        key: key?,
+        value,
+        effect: effect.unwrap_or("NoSchedule"),
+    })
 }
 
 fn label_key(reader: &mut Reader, node: &YamlNode, name: &str) -> Option<String> {
     let text = reader.text(node, name)?;
     if !job::is_label_key(&text.value) {
         let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
-        reader.problems.push(Problem::error(text.at, format!("`{}` is no label key", text.value), note));
+        reader.problems.push(Problem::error(
+            text.at,
+            format!("`{}` is no label key", text.value),
+            note,
+        ));
         return None;
     }
     Some(text.value)
@@ -232,10 +411,18 @@ fn node_labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
     for (key, value) in reader.text_map(node, "node_selector") {
         if !job::is_label_key(&key.value) {
             let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
-            reader.problems.push(Problem::error(key.at, format!("`{}` is no label key", key.value), note));
+            reader.problems.push(Problem::error(
+                key.at,
+                format!("`{}` is no label key", key.value),
+                note,
+            ));
         } else if !job::is_label_value(&value.value) {
             let note = "letters, digits, `-`, `_`, `.`, at most 63";
-            reader.problems.push(Problem::error(value.at, format!("`{}` is no label value", value.value), note));
+            reader.problems.push(Problem::error(
+                value.at,
+                format!("`{}` is no label value", value.value),
+                note,
+            ));
         } else {
             found.push((key.value, value.value));
         }

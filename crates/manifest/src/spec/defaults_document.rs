@@ -1,4 +1,5 @@
-//! What a site sets for everybody's jobs, as `kind: defaults` describes it. It knows no cluster and no job.
+//! What a site sets for everybody's jobs, as `kind: defaults` describes it. It knows no cluster and
+//! no job.
 
 use std::time::Duration;
 
@@ -109,15 +110,20 @@ impl SiteDefaults {
 
     /// The reason why jobs do not get a variable; `None` if they do.
     pub(super) fn withholds_variable(&self, name: &str) -> Option<String> {
-        let is_withheld = changes_what_runs(name) && !self.allow_env.iter().any(|pattern| allows(pattern, name));
+        let is_withheld =
+            changes_what_runs(name) && !self.allow_env.iter().any(|pattern| allows(pattern, name));
         is_withheld.then(|| {
             format!("`{name}` of the site's defaults is not set: it changes which programs run, and `allow_env` does not name it")
         })
     }
 
-    /// Returns what holds for a job of this kind in this pool, the nearest first, each with the name of its scope.
+    /// Returns what holds for a job of this kind in this pool, the nearest first, each with the
+    /// name of its scope.
     pub(super) fn scopes(&self, kind: JobKind, pool: Option<&str>) -> Vec<(String, &Defaults)> {
-        let of_pool = self.pools.iter().filter(|(name, _)| Some(name.as_str()) == pool);
+        let of_pool = self
+            .pools
+            .iter()
+            .filter(|(name, _)| Some(name.as_str()) == pool);
         let of_kind = self.kinds.iter().filter(|(own, _)| *own == kind);
         of_pool
             .map(|(name, set)| (format!("pool {name}"), set))
@@ -129,31 +135,58 @@ impl SiteDefaults {
     /// Returns what is set anywhere.
     pub(super) fn scopes_of_all(&self) -> impl Iterator<Item = &Defaults> {
         let kinds = self.kinds.iter().map(|(_, set)| set);
-        [&self.all].into_iter().chain(kinds).chain(self.pools.iter().map(|(_, set)| set))
+        [&self.all]
+            .into_iter()
+            .chain(kinds)
+            .chain(self.pools.iter().map(|(_, set)| set))
     }
 
-    /// Returns every field that is set, secrets masked, in the order of the file's form: all, kinds, pools.
+    /// Returns every field that is set, secrets masked, in the order of the file's form: all,
+    /// kinds, pools.
     pub fn rows(&self) -> Vec<DefaultRow> {
-        let kinds = self.kinds.iter().map(|(kind, set)| (format!("kind {kind}"), set));
-        let pools = self.pools.iter().map(|(name, set)| (format!("pool {name}"), set));
-        let scopes = [("all".to_owned(), &self.all)].into_iter().chain(kinds).chain(pools);
+        let kinds = self
+            .kinds
+            .iter()
+            .map(|(kind, set)| (format!("kind {kind}"), set));
+        let pools = self
+            .pools
+            .iter()
+            .map(|(name, set)| (format!("pool {name}"), set));
+        let scopes = [("all".to_owned(), &self.all)]
+            .into_iter()
+            .chain(kinds)
+            .chain(pools);
         let mut rows: Vec<DefaultRow> = scopes
             .flat_map(|(scope, set)| {
                 set.written.iter().map(move |(field, value)| DefaultRow {
                     scope: scope.clone(),
                     field,
-                    value: if *field == "env" { without_secrets(value) } else { value.clone() },
+                    value: if *field == "env" {
+                        without_secrets(value)
+                    } else {
+                        value.clone()
+                    },
                     enforced: set.enforced.contains(field),
                 })
             })
             .collect();
         if !self.allow_env.is_empty() {
             let value = self.allow_env.clone().into();
-            rows.push(DefaultRow { scope: "all".to_owned(), field: "allow_env", value, enforced: false });
+            rows.push(DefaultRow {
+                scope: "all".to_owned(),
+                field: "allow_env",
+                value,
+                enforced: false,
+            });
         }
         if !self.gpu_type_labels.is_empty() {
             let value = self.gpu_type_labels.clone().into();
-            rows.push(DefaultRow { scope: "nodes".to_owned(), field: "gpu_type_labels", value, enforced: false });
+            rows.push(DefaultRow {
+                scope: "nodes".to_owned(),
+                field: "gpu_type_labels",
+                value,
+                enforced: false,
+            });
         }
         rows
     }

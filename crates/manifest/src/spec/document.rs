@@ -378,9 +378,9 @@ impl Default for Training {
     }
 }
 
-/// Returns the longest name whose pods and objects Kubernetes accepts: an Indexed Job appends `-` and the highest index to a
-/// name of 63, a StatefulSet beyond 52 is accepted and never gets a pod. A LeaderWorkerSet makes StatefulSets whose names have a
-/// number as well.
+/// Returns the longest name whose pods and objects Kubernetes accepts: an Indexed Job appends `-`
+/// and the highest index to a name of 63, a StatefulSet beyond 52 is accepted and never gets a pod.
+/// A LeaderWorkerSet makes StatefulSets whose names have a number as well.
 pub fn longest_name(kind: JobKind, node_count: u32) -> usize {
     match kind {
         JobKind::Training => 62 - node_count.saturating_sub(1).to_string().len(),

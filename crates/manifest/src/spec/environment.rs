@@ -20,19 +20,38 @@ pub(super) struct ContainerEnvironment {
     pub working_dir: Option<String>,
 }
 
-pub(super) fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<ContainerEnvironment> {
+pub(super) fn environment(
+    reader: &mut Reader,
+    document: &mut Fields<'_>,
+) -> Option<ContainerEnvironment> {
     let node = document.need(reader, "environment", "it needs at least `image:`")?;
     let mut fields = reader.map(node, "environment", reference::ENVIRONMENT)?;
-    let image = fields.need(reader, "image", "the container image to run").and_then(|node| reader.text(node, "image"));
-    if let Some(image) = image.as_ref().filter(|image| image.value.is_empty() || image.value.contains(char::is_whitespace)) {
-        reader.problems.push(Problem::error(image.at, format!("`{}` is no image", image.value), "such as pytorch/pytorch:2.9.0"));
+    let image = fields
+        .need(reader, "image", "the container image to run")
+        .and_then(|node| reader.text(node, "image"));
+    if let Some(image) = image
+        .as_ref()
+        .filter(|image| image.value.is_empty() || image.value.contains(char::is_whitespace))
+    {
+        reader.problems.push(Problem::error(
+            image.at,
+            format!("`{}` is no image", image.value),
+            "such as pytorch/pytorch:2.9.0",
+        ));
     }
     let (image_pull_secrets, image_pull_policy) = pulling(reader, &mut fields);
-    let mut command =
-        |reader: &mut Reader, name| fields.take(reader, name).map_or(Command::Image, |node| read_command(reader, node, name));
+    let mut command = |reader: &mut Reader, name| {
+        fields
+            .take(reader, name)
+            .map_or(Command::Image, |node| read_command(reader, node, name))
+    };
     let (command, args) = (command(reader, "command"), command(reader, "args"));
-    let env = fields.take(reader, "env").map_or_else(Vec::new, |node| variables(reader, node));
-    let working_dir = fields.take(reader, "workingDir").and_then(|node| reader.text(node, "workingDir"));
+    let env = fields
+        .take(reader, "env")
+        .map_or_else(Vec::new, |node| variables(reader, node));
+    let working_dir = fields
+        .take(reader, "workingDir")
+        .and_then(|node| reader.text(node, "workingDir"));
     fields.finish(reader);
     Some(ContainerEnvironment {
         image: image?.value,
@@ -46,24 +65,40 @@ pub(super) fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
 }
 
 /// Returns the Secrets with which an image is pulled, and when it is.
-pub(super) fn pulling(reader: &mut Reader, fields: &mut Fields<'_>) -> (Vec<String>, Option<&'static str>) {
-    let secrets = fields.take(reader, "imagePullSecret").map_or_else(Vec::new, |node| {
-        let items = reader.list_or_one(node);
-        items.into_iter().filter_map(|item| Some(reader.object_name(item, "imagePullSecret")?.value)).collect()
+pub(super) fn pulling(
+    reader: &mut Reader,
+    fields: &mut Fields<'_>,
+) -> (Vec<String>, Option<&'static str>) {
+    let secrets = fields
+        .take(reader, "imagePullSecret")
+        .map_or_else(Vec::new, |node| {
+            let items = reader.list_or_one(node);
+            items
+                .into_iter()
+                .filter_map(|item| Some(reader.object_name(item, "imagePullSecret")?.value))
+                .collect()
+        });
+    let policy = fields.take(reader, "imagePullPolicy").and_then(|node| {
+        reader.word(
+            node,
+            "imagePullPolicy",
+            &["Always", "IfNotPresent", "Never"],
+        )
     });
-    let policy = fields
-        .take(reader, "imagePullPolicy")
-        .and_then(|node| reader.word(node, "imagePullPolicy", &["Always", "IfNotPresent", "Never"]));
     (secrets, policy)
 }
 
 fn read_command(reader: &mut Reader, node: &YamlNode, name: &str) -> Command {
     let command = match &node.value {
         YamlValue::Scalar { text, .. } => Command::Shell(text.clone()),
-        _ => Some(reader.texts(node, name)).filter(|words| !words.is_empty()).map_or(Command::Image, Command::Exec),
+        _ => Some(reader.texts(node, name))
+            .filter(|words| !words.is_empty())
+            .map_or(Command::Image, Command::Exec),
     };
     if secrets::has_mask(&command) {
-        let message = format!("a secret in `{name}` was masked when this file was printed, and its value is lost");
+        let message = format!(
+            "a secret in `{name}` was masked when this file was printed, and its value is lost"
+        );
         let note = "write the value, or read it from a variable with `secret:` and `key:` in `env`";
         reader.problems.push(Problem::error(node.at, message, note));
     }
@@ -74,13 +109,24 @@ pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable
     let mut variables: Vec<EnvVariable> = Vec::new();
     let mut add = |reader: &mut Reader, at, name: String, value| {
         if matches!(&value, EnvValue::Text(text) if secrets::is_mask(text)) {
-            let message = format!("the value of `{name}` was masked when this file was printed, and is lost");
-            let note = format!("`--set environment.env.{name}=VALUE`, or `secret:` and `key:` instead of `value:`");
+            let message =
+                format!("the value of `{name}` was masked when this file was printed, and is lost");
+            let note = format!(
+                "`--set environment.env.{name}=VALUE`, or `secret:` and `key:` instead of `value:`"
+            );
             reader.problems.push(Problem::error(at, message, note));
         } else if name.is_empty() || name.contains('=') || name.contains(char::is_control) {
-            reader.problems.push(Problem::error(at, format!("`{name}` is no name of a variable"), ""));
+            reader.problems.push(Problem::error(
+                at,
+                format!("`{name}` is no name of a variable"),
+                "",
+            ));
         } else if variables.iter().any(|other| other.name == name) {
-            reader.problems.push(Problem::error(at, format!("the variable `{name}` is set twice"), "keep one of them"));
+            reader.problems.push(Problem::error(
+                at,
+                format!("the variable `{name}` is set twice"),
+                "keep one of them",
+            ));
         } else {
             variables.push(EnvVariable { name, value });
         }
@@ -92,11 +138,20 @@ pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable
         return variables;
     }
     for item in reader.list(node, "env") {
-        let Some(mut fields) = reader.map(item, "env", reference::VARIABLE) else { continue };
-        let name = fields.need(reader, "name", "each entry is `name:` with `value:`, `secret:` or `configmap:`");
+        let Some(mut fields) = reader.map(item, "env", reference::VARIABLE) else {
+            continue;
+        };
+        let name = fields.need(
+            reader,
+            "name",
+            "each entry is `name:` with `value:`, `secret:` or `configmap:`",
+        );
         let name = name.and_then(|node| reader.text(node, "name"));
         let mut text = |reader: &mut Reader, name: &'static str| {
-            fields.take(reader, name).and_then(|node| reader.text(node, name)).map(|text| text.value)
+            fields
+                .take(reader, name)
+                .and_then(|node| reader.text(node, name))
+                .map(|text| text.value)
         };
         let value = text(reader, "value");
         let (secret, configmap) = (text(reader, "secret"), text(reader, "configmap"));
@@ -107,12 +162,23 @@ pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable
         let key = || key.clone().unwrap_or_else(|| name.value.clone());
         let value = match (value, secret, configmap) {
             (Some(value), None, None) => EnvValue::Text(value),
-            (None, Some(secret), None) => EnvValue::Secret { name: secret, key: key() },
-            (None, None, Some(map)) => EnvValue::ConfigMap { name: map, key: key() },
+            (None, Some(secret), None) => EnvValue::Secret {
+                name: secret,
+                key: key(),
+            },
+            (None, None, Some(map)) => EnvValue::ConfigMap {
+                name: map,
+                key: key(),
+            },
             (None, None, None) => EnvValue::Text(String::new()),
             _ => {
-                let message = format!("`{}` has more than one of `value`, `secret` and `configmap`", name.value);
-                reader.problems.push(Problem::error(at, message, "keep one of them"));
+                let message = format!(
+                    "`{}` has more than one of `value`, `secret` and `configmap`",
+                    name.value
+                );
+                reader
+                    .problems
+                    .push(Problem::error(at, message, "keep one of them"));
                 continue;
             }
         };
@@ -124,19 +190,40 @@ pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable
 pub(super) fn model(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Model> {
     let node = document.take(reader, "model")?;
     let mut fields = reader.map(node, "model", reference::MODEL)?;
-    let mut text =
-        |reader: &mut Reader, name| fields.take(reader, name).and_then(|node| reader.text(node, name)).map(|text| text.value);
-    let (source, name, version) = (text(reader, "source"), text(reader, "name"), text(reader, "version"));
+    let mut text = |reader: &mut Reader, name| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.text(node, name))
+            .map(|text| text.value)
+    };
+    let (source, name, version) = (
+        text(reader, "source"),
+        text(reader, "name"),
+        text(reader, "version"),
+    );
     let format = text(reader, "format");
     // A path is mounted; the name of a model on a hub is only told to the program.
-    let path = fields.take(reader, "path").and_then(|node| reader.text(node, "path")).and_then(|path| {
-        if !path.value.starts_with('/') {
-            return Some(path.value);
-        }
-        let absolute = storage::absolute(reader, &path.value, path.at)?;
-        storage::host_path(reader, &absolute, path.at).map(|()| absolute)
-    });
-    let cache = fields.take(reader, "cache").and_then(|node| reader.boolean(node, "cache")).unwrap_or(false);
+    let path = fields
+        .take(reader, "path")
+        .and_then(|node| reader.text(node, "path"))
+        .and_then(|path| {
+            if !path.value.starts_with('/') {
+                return Some(path.value);
+            }
+            let absolute = storage::absolute(reader, &path.value, path.at)?;
+            storage::host_path(reader, &absolute, path.at).map(|()| absolute)
+        });
+    let cache = fields
+        .take(reader, "cache")
+        .and_then(|node| reader.boolean(node, "cache"))
+        .unwrap_or(false);
     fields.finish(reader);
-    Some(Model { source, name, version, format, cache, path })
+    Some(Model {
+        source,
+        name,
+        version,
+        format,
+        cache,
+        path,
+    })
 }

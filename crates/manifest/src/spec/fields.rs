@@ -1,5 +1,5 @@
-//! Reads a YAML tree field by field: an unknown key gets the nearest known one, a wrong type names what was expected, and
-//! reading continues after each problem.
+//! Reads a YAML tree field by field: an unknown key gets the nearest known one, a wrong type names
+//! what was expected, and reading continues after each problem.
 
 use std::time::Duration;
 
@@ -50,7 +50,11 @@ impl<'t> Fields<'t> {
     /// Takes a field by its canonical name, in whatever spelling it stands there.
     pub(super) fn take(&mut self, reader: &mut Reader, name: &'static str) -> Option<&'t YamlNode> {
         let names = spellings(self.table, name);
-        debug_assert!(name == "kind" || !names.is_empty(), "the table of `{}` has no `{name}`", self.path);
+        debug_assert!(
+            name == "kind" || !names.is_empty(),
+            "the table of `{}` has no `{name}`",
+            self.path
+        );
         self.known.push(name);
         let mut found: Option<&Entry> = None;
         self.entries.retain(|entry| {
@@ -60,7 +64,10 @@ impl<'t> Fields<'t> {
             if let Some(first) = found {
                 reader.problems.push(Problem::error(
                     entry.key_at,
-                    format!("`{}` and `{}` (line {}) are the same field", entry.key, first.key, first.key_at.line),
+                    format!(
+                        "`{}` and `{}` (line {}) are the same field",
+                        entry.key, first.key, first.key_at.line
+                    ),
                     "keep one of them",
                 ));
             } else {
@@ -68,23 +75,42 @@ impl<'t> Fields<'t> {
             }
             false
         });
-        found.map(|entry| &entry.value).filter(|node| !matches!(node.value, YamlValue::Null))
+        found
+            .map(|entry| &entry.value)
+            .filter(|node| !matches!(node.value, YamlValue::Null))
     }
 
     /// Takes a field that must be there.
-    pub(super) fn need(&mut self, reader: &mut Reader, name: &'static str, note: &str) -> Option<&'t YamlNode> {
+    pub(super) fn need(
+        &mut self,
+        reader: &mut Reader,
+        name: &'static str,
+        note: &str,
+    ) -> Option<&'t YamlNode> {
         let found = self.take(reader, name);
         if found.is_none() {
-            reader.problems.push(Problem::error(self.at, format!("`{}` is missing", self.full(name)), note));
+            reader.problems.push(Problem::error(
+                self.at,
+                format!("`{}` is missing", self.full(name)),
+                note,
+            ));
         }
         found
     }
 
     /// Takes a field that does not belong here, and says so.
-    pub(super) fn refuse(&mut self, reader: &mut Reader, name: &'static str, message: &str, note: &str) {
+    pub(super) fn refuse(
+        &mut self,
+        reader: &mut Reader,
+        name: &'static str,
+        message: &str,
+        note: &str,
+    ) {
         self.entries.retain(|entry| {
             if entry.key == name {
-                reader.problems.push(Problem::error(entry.key_at, message, note));
+                reader
+                    .problems
+                    .push(Problem::error(entry.key_at, message, note));
             }
             entry.key != name
         });
@@ -92,7 +118,10 @@ impl<'t> Fields<'t> {
 
     /// Returns where a field stands that has not been taken yet.
     pub(super) fn place_of(&self, name: &str) -> Option<FilePosition> {
-        self.entries.iter().find(|entry| entry.key == name).map(|entry| entry.key_at)
+        self.entries
+            .iter()
+            .find(|entry| entry.key == name)
+            .map(|entry| entry.key_at)
     }
 
     /// Everything not taken is unknown.
@@ -103,12 +132,20 @@ impl<'t> Fields<'t> {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!("known values: {}", self.known.join(", ")),
             };
-            reader.problems.push(Problem::error(entry.key_at, format!("unknown field `{}`", self.full(&entry.key)), note));
+            reader.problems.push(Problem::error(
+                entry.key_at,
+                format!("unknown field `{}`", self.full(&entry.key)),
+                note,
+            ));
         }
     }
 
     fn full(&self, name: &str) -> String {
-        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+        if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        }
     }
 }
 
@@ -116,7 +153,9 @@ impl<'t> Fields<'t> {
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let word = plain(word);
-    let scored = known.iter().map(|name| (strsim::damerau_levenshtein(&word, &plain(name)), *name));
+    let scored = known
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(&word, &plain(name)), *name));
     scored
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, name)| *distance <= (name.len() / 3).max(1))
@@ -129,17 +168,34 @@ impl Reader {
             YamlValue::Scalar { text, .. } if text.len() <= 40 => format!("`{text}`"),
             _ => node.what().to_owned(),
         };
-        self.problems.push(Problem::error(node.at, format!("`{name}` must be {wanted}, not {found}"), ""));
+        self.problems.push(Problem::error(
+            node.at,
+            format!("`{name}` must be {wanted}, not {found}"),
+            "",
+        ));
     }
 
     /// Returns the entries of a map with these fields.
-    pub(super) fn map<'t>(&mut self, node: &'t YamlNode, path: &'static str, table: &'static [Field]) -> Option<Fields<'t>> {
+    pub(super) fn map<'t>(
+        &mut self,
+        node: &'t YamlNode,
+        path: &'static str,
+        table: &'static [Field],
+    ) -> Option<Fields<'t>> {
         match &node.value {
-            YamlValue::Map(entries) => {
-                Some(Fields { path, table, entries: entries.iter().collect(), known: Vec::new(), at: node.at })
-            }
+            YamlValue::Map(entries) => Some(Fields {
+                path,
+                table,
+                entries: entries.iter().collect(),
+                known: Vec::new(),
+                at: node.at,
+            }),
             _ => {
-                let name = if path.is_empty() { "the document" } else { path };
+                let name = if path.is_empty() {
+                    "the document"
+                } else {
+                    path
+                };
                 self.wrong(node, name, "a map of fields");
                 None
             }
@@ -150,10 +206,17 @@ impl Reader {
     pub(super) fn gpu_type(&mut self, node: &YamlNode) -> Option<Located<WrittenGpuType>> {
         let Located { value: text, at } = self.text(node, "gpu-type")?;
         let Some(kind) = GpuType::parse(&text) else {
-            self.problems.push(Problem::error(at, format!("`{text}` is not a known GPU type"), "such as a100-80g"));
+            self.problems.push(Problem::error(
+                at,
+                format!("`{text}` is not a known GPU type"),
+                "such as a100-80g",
+            ));
             return None;
         };
-        Some(Located { value: WrittenGpuType { text, kind }, at })
+        Some(Located {
+            value: WrittenGpuType { text, kind },
+            at,
+        })
     }
 
     pub(super) fn list<'t>(&mut self, node: &'t YamlNode, name: &str) -> Vec<&'t YamlNode> {
@@ -184,16 +247,34 @@ impl Reader {
     }
 
     pub(super) fn texts(&mut self, node: &YamlNode, name: &str) -> Vec<String> {
-        self.list(node, name).into_iter().filter_map(|item| Some(self.text(item, name)?.value)).collect()
+        self.list(node, name)
+            .into_iter()
+            .filter_map(|item| Some(self.text(item, name)?.value))
+            .collect()
     }
 
     /// Returns a map of text to text.
-    pub(super) fn text_map(&mut self, node: &YamlNode, name: &'static str) -> Vec<(Located<String>, Located<String>)> {
-        let Some(fields) = self.map(node, name, &[]) else { return Vec::new() };
+    pub(super) fn text_map(
+        &mut self,
+        node: &YamlNode,
+        name: &'static str,
+    ) -> Vec<(Located<String>, Located<String>)> {
+        let Some(fields) = self.map(node, name, &[]) else {
+            return Vec::new();
+        };
         let pair = |entry: &&Entry| {
-            let key = Located { value: entry.key.clone(), at: entry.key_at };
+            let key = Located {
+                value: entry.key.clone(),
+                at: entry.key_at,
+            };
             match &entry.value.value {
-                YamlValue::Null => Some((key, Located { value: String::new(), at: entry.value.at })),
+                YamlValue::Null => Some((
+                    key,
+                    Located {
+                        value: String::new(),
+                        at: entry.value.at,
+                    },
+                )),
                 _ => Some((key, self.text(&entry.value, name)?)),
             }
         };
@@ -212,9 +293,17 @@ impl Reader {
     }
 
     /// Returns a whole number in `range`.
-    pub(super) fn whole(&mut self, node: &YamlNode, name: &str, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
+    pub(super) fn whole(
+        &mut self,
+        node: &YamlNode,
+        name: &str,
+        range: std::ops::RangeInclusive<u32>,
+    ) -> Option<u32> {
         let found = match &node.value {
-            YamlValue::Scalar { text, .. } => text.parse::<u32>().ok().filter(|number| range.contains(number)),
+            YamlValue::Scalar { text, .. } => text
+                .parse::<u32>()
+                .ok()
+                .filter(|number| range.contains(number)),
             _ => None,
         };
         if found.is_none() {
@@ -228,14 +317,26 @@ impl Reader {
     }
 
     /// Returns one of a few words.
-    pub(super) fn word(&mut self, node: &YamlNode, name: &str, words: &[&'static str]) -> Option<&'static str> {
+    pub(super) fn word(
+        &mut self,
+        node: &YamlNode,
+        name: &str,
+        words: &[&'static str],
+    ) -> Option<&'static str> {
         let text = match &node.value {
             YamlValue::Scalar { text, .. } => text.as_str(),
             _ => "",
         };
-        let found = words.iter().find(|word| word.eq_ignore_ascii_case(text)).copied();
+        let found = words
+            .iter()
+            .find(|word| word.eq_ignore_ascii_case(text))
+            .copied();
         if found.is_none() {
-            let wanted = if words.len() == 1 { words[0].to_owned() } else { format!("one of {}", words.join(", ")) };
+            let wanted = if words.len() == 1 {
+                words[0].to_owned()
+            } else {
+                format!("one of {}", words.join(", "))
+            };
             self.wrong(node, name, &wanted);
         }
         found
@@ -243,8 +344,13 @@ impl Reader {
 
     /// Returns an amount of CPU, as written.
     pub(super) fn cpu(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
-        let cpus = |text: &str| text.strip_suffix('m').unwrap_or(text).ends_with(|c: char| c.is_ascii_digit() || c == '.');
-        let text = scalar(node).filter(|text| cpus(&text.value) && quantity::milli(&text.value).is_some());
+        let cpus = |text: &str| {
+            text.strip_suffix('m')
+                .unwrap_or(text)
+                .ends_with(|c: char| c.is_ascii_digit() || c == '.')
+        };
+        let text =
+            scalar(node).filter(|text| cpus(&text.value) && quantity::milli(&text.value).is_some());
         if text.is_none() {
             self.wrong(node, name, "a number of CPUs such as 32, 0.5 or 500m");
         }
@@ -258,21 +364,37 @@ impl Reader {
             return None;
         };
         if quantity::milli(&text.value).is_none() {
-            let short = ["GB", "MB", "TB", "GiB", "MiB"].iter().any(|unit| text.value.ends_with(unit));
-            let unit = text.value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-            let note = if short { format!("write {unit}Gi for gibibytes, {unit}G for gigabytes") } else { String::new() };
-            let message = format!("`{name}` must be an amount such as 128Gi, not `{}`", text.value);
+            let short = ["GB", "MB", "TB", "GiB", "MiB"]
+                .iter()
+                .any(|unit| text.value.ends_with(unit));
+            let unit = text
+                .value
+                .trim_end_matches(|c: char| c.is_ascii_alphabetic());
+            let note = if short {
+                format!("write {unit}Gi for gibibytes, {unit}G for gigabytes")
+            } else {
+                String::new()
+            };
+            let message = format!(
+                "`{name}` must be an amount such as 128Gi, not `{}`",
+                text.value
+            );
             self.problems.push(Problem::error(node.at, message, note));
             return None;
         }
         if let Some(number) = text.value.strip_suffix('m') {
             let message = format!("`{name}` {} is thousandths of a byte", text.value);
-            self.problems.push(Problem::error(node.at, message, format!("did you mean {number}Mi?")));
+            self.problems.push(Problem::error(
+                node.at,
+                message,
+                format!("did you mean {number}Mi?"),
+            ));
             return None;
         }
         if !quantity::has_unit(&text.value) {
             let note = format!("write {}Gi for gibibytes", text.value);
-            self.problems.push(Problem::error(node.at, format!("`{name}` needs a unit"), note).of("unit"));
+            self.problems
+                .push(Problem::error(node.at, format!("`{name}` needs a unit"), note).of("unit"));
             return None;
         }
         Some(text)
@@ -292,31 +414,47 @@ impl Reader {
         let boolean = matches!(text.value.to_ascii_lowercase().as_str(), "true" | "false");
         if boolean && matches!(node.value, YamlValue::Scalar { plain: true, .. }) {
             let message = format!("`{name}` must be a name, and `{}` is a boolean", text.value);
-            self.problems.push(Problem::error(node.at, message, format!("write '{}'", text.value)));
+            self.problems.push(Problem::error(
+                node.at,
+                message,
+                format!("write '{}'", text.value),
+            ));
             return None;
         }
         Some(text)
     }
 
-    /// Returns the name of something that is there already: labels joined by dots, which may begin with a digit.
+    /// Returns the name of something that is there already: labels joined by dots, which may begin
+    /// with a digit.
     pub(super) fn object_name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = self.name(node, name)?;
         let label = |part: &str| {
             !part.is_empty()
-                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+                && part
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
                 && !part.starts_with('-')
                 && !part.ends_with('-')
         };
         if text.value.len() > 253 || !text.value.split('.').all(label) {
             let note = "lower-case letters, digits, `-` and `.`";
-            self.problems.push(Problem::error(node.at, format!("`{}` is no name of a Kubernetes object", text.value), note));
+            self.problems.push(Problem::error(
+                node.at,
+                format!("`{}` is no name of a Kubernetes object", text.value),
+                note,
+            ));
             return None;
         }
         Some(text)
     }
 
     /// Returns a DNS label: what Kubernetes names may be, at most `longest` characters.
-    pub(super) fn dns_label(&mut self, node: &YamlNode, name: &str, longest: usize) -> Option<Located<String>> {
+    pub(super) fn dns_label(
+        &mut self,
+        node: &YamlNode,
+        name: &str,
+        longest: usize,
+    ) -> Option<Located<String>> {
         let text = self.name(node, name)?;
         if let Some((message, suggestion)) = not_a_label(&text.value, longest) {
             let note = suggestion.map_or_else(String::new, |word| format!("{word} would do"));
@@ -329,7 +467,10 @@ impl Reader {
 
 fn scalar(node: &YamlNode) -> Option<Located<String>> {
     match &node.value {
-        YamlValue::Scalar { text, .. } => Some(Located { value: text.clone(), at: node.at }),
+        YamlValue::Scalar { text, .. } => Some(Located {
+            value: text.clone(),
+            at: node.at,
+        }),
         _ => None,
     }
 }
@@ -340,9 +481,16 @@ fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
     let message = if text.is_empty() {
         "a name may not be empty".to_owned()
     } else if text.chars().count() > longest {
-        format!("`{text}` has {} characters; at most {longest} fit with what is appended to it", text.chars().count())
+        format!(
+            "`{text}` has {} characters; at most {longest} fit with what is appended to it",
+            text.chars().count()
+        )
     } else if let Some(bad) = text.chars().find(|c| !plain(*c) && !c.is_ascii_uppercase()) {
-        let capitals = if text.chars().any(|c| c.is_ascii_uppercase()) { " and capitals are" } else { " is" };
+        let capitals = if text.chars().any(|c| c.is_ascii_uppercase()) {
+            " and capitals are"
+        } else {
+            " is"
+        };
         format!("`{text}` is not a DNS label: `{bad}`{capitals} not allowed")
     } else if text.chars().any(|c| c.is_ascii_uppercase()) {
         format!("`{text}` is not a DNS label: capitals are not allowed")
@@ -353,8 +501,16 @@ fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
     } else {
         return None;
     };
-    let mut suggestion: String = text.to_ascii_lowercase().chars().map(|c| if plain(c) { c } else { '-' }).collect();
-    suggestion = suggestion.trim_start_matches(|c: char| !c.is_ascii_lowercase()).chars().take(longest).collect();
+    let mut suggestion: String = text
+        .to_ascii_lowercase()
+        .chars()
+        .map(|c| if plain(c) { c } else { '-' })
+        .collect();
+    suggestion = suggestion
+        .trim_start_matches(|c: char| !c.is_ascii_lowercase())
+        .chars()
+        .take(longest)
+        .collect();
     let suggestion = suggestion.trim_end_matches('-').to_owned();
     Some((message, Some(suggestion).filter(|word| !word.is_empty())))
 }

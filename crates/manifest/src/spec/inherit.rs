@@ -1,5 +1,5 @@
-//! Gives a job what its site's defaults say and its file does not, the nearest scope first: pool, kind, all. It knows no cluster;
-//! every value that it sets is noted with where it came from.
+//! Gives a job what its site's defaults say and its file does not, the nearest scope first: pool,
+//! kind, all. It knows no cluster; every value that it sets is noted with where it came from.
 
 use std::time::Duration;
 
@@ -18,45 +18,113 @@ use gpuctl_core::model::values::quantity;
 
 /// Fills `job` with what `site` says.
 pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
-    let mut filling = Filling { site, scopes: site.scopes(job.kind, None), found: Vec::new(), withheld: Vec::new() };
+    let mut filling = Filling {
+        site,
+        scopes: site.scopes(job.kind, None),
+        found: Vec::new(),
+        withheld: Vec::new(),
+    };
     if !job.resources.no_pool || filling.is_enforced("pool") {
         let mut pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
-        filling.value("pool", "resources.pool", &mut pool, |set| set.pool.as_ref().map(|pool| pool.value.clone()));
-        let at = job.resources.pool.as_ref().map_or(job.name.at, |pool| pool.at);
+        filling.value("pool", "resources.pool", &mut pool, |set| {
+            set.pool.as_ref().map(|pool| pool.value.clone())
+        });
+        let at = job
+            .resources
+            .pool
+            .as_ref()
+            .map_or(job.name.at, |pool| pool.at);
         job.resources.pool = pool.map(|value| Located { value, at });
     }
-    filling.scopes = site.scopes(job.kind, job.resources.pool.as_ref().map(|pool| pool.value.as_str()));
-    filling.value("queue", "job.queue", &mut job.queue, |set| set.queue.clone());
-    filling.value("priority", "job.priority", &mut job.priority, |set| set.priority.clone());
-    filling.value("grace_period", "job.grace_period", &mut job.grace_period, |set| set.grace_period);
+    filling.scopes = site.scopes(
+        job.kind,
+        job.resources.pool.as_ref().map(|pool| pool.value.as_str()),
+    );
+    filling.value("queue", "job.queue", &mut job.queue, |set| {
+        set.queue.clone()
+    });
+    filling.value("priority", "job.priority", &mut job.priority, |set| {
+        set.priority.clone()
+    });
+    filling.value(
+        "grace_period",
+        "job.grace_period",
+        &mut job.grace_period,
+        |set| set.grace_period,
+    );
     if job.kind == JobKind::Training {
-        filling.value("max_runtime", "job.max_runtime", &mut job.training.max_runtime, |set| set.max_runtime);
-        filling.value("keep_for", "job.keep_for", &mut job.training.keep_for, |set| set.keep_for);
+        filling.value(
+            "max_runtime",
+            "job.max_runtime",
+            &mut job.training.max_runtime,
+            |set| set.max_runtime,
+        );
+        filling.value(
+            "keep_for",
+            "job.keep_for",
+            &mut job.training.keep_for,
+            |set| set.keep_for,
+        );
         filling.longest_run(&mut job.training.max_runtime);
     }
     filling.pairs("labels", "job.labels", &mut job.labels, |set| &set.labels);
-    filling.pairs("annotations", "job.annotations", &mut job.annotations, |set| &set.annotations);
+    filling.pairs(
+        "annotations",
+        "job.annotations",
+        &mut job.annotations,
+        |set| &set.annotations,
+    );
     let policy = |set: &Defaults| set.image_pull_policy;
-    filling.value("imagePullPolicy", "environment.imagePullPolicy", &mut job.image_pull_policy, policy);
-    let mut secrets = Some(std::mem::take(&mut job.image_pull_secrets)).filter(|list| !list.is_empty());
-    let of_site = |set: &Defaults| Some(set.image_pull_secrets.clone()).filter(|list| !list.is_empty());
-    filling.value("imagePullSecret", "environment.imagePullSecret", &mut secrets, of_site);
+    filling.value(
+        "imagePullPolicy",
+        "environment.imagePullPolicy",
+        &mut job.image_pull_policy,
+        policy,
+    );
+    let mut secrets =
+        Some(std::mem::take(&mut job.image_pull_secrets)).filter(|list| !list.is_empty());
+    let of_site =
+        |set: &Defaults| Some(set.image_pull_secrets.clone()).filter(|list| !list.is_empty());
+    filling.value(
+        "imagePullSecret",
+        "environment.imagePullSecret",
+        &mut secrets,
+        of_site,
+    );
     job.image_pull_secrets = secrets.unwrap_or_default();
     filling.variables(job);
     if job.resources.gpu > 0 || job.kind == JobKind::Notebook {
         let memory = job.resources.memory.as_deref().and_then(quantity::milli);
-        let fits = |size: &String| memory.is_none_or(|memory| quantity::milli(size).is_some_and(|size| size <= memory));
-        filling.value("shm", "resources.shm", &mut job.resources.shm, |set| set.shm.clone().filter(fits));
+        let fits = |size: &String| {
+            memory.is_none_or(|memory| quantity::milli(size).is_some_and(|size| size <= memory))
+        };
+        filling.value("shm", "resources.shm", &mut job.resources.shm, |set| {
+            set.shm.clone().filter(fits)
+        });
     }
-    filling.value("security", "security.run_as", &mut job.security.run_as, |set| set.security.run_as);
-    filling.value("security", "security.fs_group", &mut job.security.fs_group, |set| set.security.fs_group);
+    filling.value(
+        "security",
+        "security.run_as",
+        &mut job.security.run_as,
+        |set| set.security.run_as,
+    );
+    filling.value(
+        "security",
+        "security.fs_group",
+        &mut job.security.fs_group,
+        |set| set.security.fs_group,
+    );
     let mut restricted = job.security.restricted.then_some(true);
-    filling.value("security", "security.level", &mut restricted, |set| set.security.restricted.then_some(true));
+    filling.value("security", "security.level", &mut restricted, |set| {
+        set.security.restricted.then_some(true)
+    });
     job.security.restricted = restricted.is_some();
     for workdir in &mut job.workdirs {
         if let WorkdirSource::Size { storage_class, .. } = &mut workdir.source {
             let path = format!("storage.workdirs[{}].storageClass", workdir.path);
-            filling.value("storage_class", &path, storage_class, |set| set.storage_class.clone());
+            filling.value("storage_class", &path, storage_class, |set| {
+                set.storage_class.clone()
+            });
         }
     }
     filling.placement(job);
@@ -76,12 +144,12 @@ struct Filling<'s> {
 /// The reason why the site cannot set a key of a map for all users.
 fn withholds(field: &str, key: &str) -> Option<String> {
     match field {
-        "labels" if is_selector(key) => {
-            Some(format!("label `{key}` of the site's defaults is not set: Services select pods by it"))
-        }
-        "annotations" if weakens(key) => {
-            Some(format!("annotation `{key}` of the site's defaults is not set: it weakens the isolation of containers"))
-        }
+        "labels" if is_selector(key) => Some(format!(
+            "label `{key}` of the site's defaults is not set: Services select pods by it"
+        )),
+        "annotations" if weakens(key) => Some(format!(
+            "annotation `{key}` of the site's defaults is not set: it weakens the isolation of containers"
+        )),
         _ => None,
     }
 }
@@ -89,21 +157,44 @@ fn withholds(field: &str, key: &str) -> Option<String> {
 impl<'s> Filling<'s> {
     /// Returns true when any scope that holds for the job fixes the field.
     fn is_enforced(&self, field: &str) -> bool {
-        self.scopes.iter().any(|(_, set)| set.enforced.contains(&field))
+        self.scopes
+            .iter()
+            .any(|(_, set)| set.enforced.contains(&field))
     }
 
     fn note(&mut self, scope: &str, path: impl Into<String>, value: String, replaced: bool) {
         let mark = value.clone();
-        self.found.push(Inherited { field: path.into(), value, mark, scope: scope.to_owned(), replaced });
+        self.found.push(Inherited {
+            field: path.into(),
+            value,
+            mark,
+            scope: scope.to_owned(),
+            replaced,
+        });
     }
 
     /// Sets a single value where the file has none, or another than the site enforces.
-    fn value<T: PartialEq>(&mut self, field: &str, path: &str, slot: &mut Option<T>, of: impl Fn(&Defaults) -> Option<T>) {
-        let nearest = self.scopes.iter().find_map(|(scope, set)| Some((scope.clone(), *set, of(set)?)));
-        let Some((scope, set, value)) = nearest else { return };
+    fn value<T: PartialEq>(
+        &mut self,
+        field: &str,
+        path: &str,
+        slot: &mut Option<T>,
+        of: impl Fn(&Defaults) -> Option<T>,
+    ) {
+        let nearest = self
+            .scopes
+            .iter()
+            .find_map(|(scope, set)| Some((scope.clone(), *set, of(set)?)));
+        let Some((scope, set, value)) = nearest else {
+            return;
+        };
         let replaced = slot.as_ref().is_some_and(|own| *own != value);
         if slot.is_none() || replaced && self.is_enforced(field) {
-            let written = set.written.iter().find(|(name, _)| *name == field).map(|(_, value)| plain(value));
+            let written = set
+                .written
+                .iter()
+                .find(|(name, _)| *name == field)
+                .map(|(_, value)| plain(value));
             *slot = Some(value);
             self.note(&scope, path, written.unwrap_or_default(), replaced);
         }
@@ -111,10 +202,20 @@ impl<'s> Filling<'s> {
 
     /// A training that names no end gets the longest that is allowed.
     fn longest_run(&mut self, slot: &mut Option<Duration>) {
-        let nearest = self.scopes.iter().find_map(|(scope, set)| Some((scope.clone(), set.limits.max_runtime?)));
-        let Some((scope, time)) = nearest.filter(|_| slot.is_none()) else { return };
+        let nearest = self
+            .scopes
+            .iter()
+            .find_map(|(scope, set)| Some((scope.clone(), set.limits.max_runtime?)));
+        let Some((scope, time)) = nearest.filter(|_| slot.is_none()) else {
+            return;
+        };
         *slot = Some(time);
-        self.note(&scope, "job.max_runtime", format!("{}, the site's limit", duration_text(time)), false);
+        self.note(
+            &scope,
+            "job.max_runtime",
+            format!("{}, the site's limit", duration_text(time)),
+            false,
+        );
     }
 
     /// Sets entries of a map one by one.
@@ -163,7 +264,9 @@ impl<'s> Filling<'s> {
                     continue;
                 }
                 let there = job.env.iter_mut().find(|own| own.name == variable.name);
-                let replaced = there.as_ref().is_some_and(|own| own.value != variable.value);
+                let replaced = there
+                    .as_ref()
+                    .is_some_and(|own| own.value != variable.value);
                 match there {
                     None => job.env.push(variable.clone()),
                     Some(own) if replaced && enforced => *own = variable.clone(),
@@ -175,15 +278,27 @@ impl<'s> Filling<'s> {
                     EnvValue::Secret { name, key } => format!("{key} of Secret {name}"),
                     EnvValue::ConfigMap { name, key } => format!("{key} of ConfigMap {name}"),
                 };
-                self.note(&scope, format!("environment.env.{}", variable.name), value, replaced);
-                if let (EnvValue::Text(text), Some(noted)) = (&variable.value, self.found.last_mut()) {
-                    noted.mark = if is_secret_name(&variable.name) { format!("{:016x}", fnv(text)) } else { text.clone() };
+                self.note(
+                    &scope,
+                    format!("environment.env.{}", variable.name),
+                    value,
+                    replaced,
+                );
+                if let (EnvValue::Text(text), Some(noted)) =
+                    (&variable.value, self.found.last_mut())
+                {
+                    noted.mark = if is_secret_name(&variable.name) {
+                        format!("{:016x}", fnv(text))
+                    } else {
+                        text.clone()
+                    };
                 }
             }
         }
     }
 
-    /// Collects what no field of a job's document says: taints that are tolerated, and labels that a node must have.
+    /// Collects what no field of a job's document says: taints that are tolerated, and labels that
+    /// a node must have.
     fn placement(&mut self, job: &mut JobDocument) {
         job.site.tolerations_enforced = self.is_enforced("tolerations");
         job.site.node_selector_enforced = self.is_enforced("node_selector");
@@ -191,13 +306,23 @@ impl<'s> Filling<'s> {
             for toleration in &set.tolerations {
                 if !job.site.tolerations.contains(toleration) {
                     job.site.tolerations.push(toleration.clone());
-                    let value = toleration.value.as_ref().map_or_else(String::new, |value| format!("={value}"));
-                    self.note(&scope, format!("tolerations.{}{value}", toleration.key), toleration.effect.to_owned(), false);
+                    let value = toleration
+                        .value
+                        .as_ref()
+                        .map_or_else(String::new, |value| format!("={value}"));
+                    self.note(
+                        &scope,
+                        format!("tolerations.{}{value}", toleration.key),
+                        toleration.effect.to_owned(),
+                        false,
+                    );
                 }
             }
         }
         let mut selector = std::mem::take(&mut job.site.node_selector);
-        self.pairs("node_selector", "node_selector", &mut selector, |set| &set.node_selector);
+        self.pairs("node_selector", "node_selector", &mut selector, |set| {
+            &set.node_selector
+        });
         job.site.node_selector = selector;
     }
 }
@@ -205,13 +330,20 @@ impl<'s> Filling<'s> {
 /// Writes a duration in the largest unit of which it is a whole number.
 pub(super) fn duration_text(time: Duration) -> String {
     let seconds = time.as_secs();
-    let unit = [(86_400, "d"), (3600, "h"), (60, "m")].into_iter().find(|(size, _)| seconds > 0 && seconds.is_multiple_of(*size));
-    unit.map_or_else(|| format!("{seconds}s"), |(size, name)| format!("{}{name}", seconds / size))
+    let unit = [(86_400, "d"), (3600, "h"), (60, "m")]
+        .into_iter()
+        .find(|(size, _)| seconds > 0 && seconds.is_multiple_of(*size));
+    unit.map_or_else(
+        || format!("{seconds}s"),
+        |(size, name)| format!("{}{name}", seconds / size),
+    )
 }
 
 /// Returns a value in one line, text without quotes.
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
 #[cfg(test)]
@@ -221,7 +353,11 @@ mod tests {
 
     fn job(more: &str) -> JobDocument {
         let text = format!("version: v1\nenvironment: {{image: a}}\n{more}");
-        match parse("job", &text).unwrap_or_else(|problems| panic!("{:?}", problems.list)).documents.remove(0) {
+        match parse("job", &text)
+            .unwrap_or_else(|problems| panic!("{:?}", problems.list))
+            .documents
+            .remove(0)
+        {
             Document::Job(job) => *job,
             other => panic!("{other:?}"),
         }
@@ -229,7 +365,11 @@ mod tests {
 
     fn site(text: &str) -> SiteDefaults {
         let text = format!("kind: defaults\nversion: v1\n{text}");
-        match parse("site", &text).unwrap_or_else(|problems| panic!("{:?}", problems.list)).documents.remove(0) {
+        match parse("site", &text)
+            .unwrap_or_else(|problems| panic!("{:?}", problems.list))
+            .documents
+            .remove(0)
+        {
             Document::Defaults(site) => *site,
             other => panic!("{other:?}"),
         }
@@ -237,7 +377,11 @@ mod tests {
 
     fn told(job: &JobDocument) -> Vec<String> {
         let mark = |one: &Inherited| if one.replaced { " instead" } else { "" };
-        job.site.inherited.iter().map(|one| format!("{}={} ({}){}", one.field, one.value, one.scope, mark(one))).collect()
+        job.site
+            .inherited
+            .iter()
+            .map(|one| format!("{}={} ({}){}", one.field, one.value, one.scope, mark(one)))
+            .collect()
     }
 
     const SITE: &str = "
@@ -268,19 +412,29 @@ pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z
             ]
         );
         assert_eq!(one.training.keep_for, Some(Duration::from_secs(7 * 86_400)));
-        let mut book =
-            job("kind: notebook\njob: {name: n}\nenvironment: {image: b}\n".replace("environment: {image: b}\n", "").as_str());
+        let mut book = job("kind: notebook\njob: {name: n}\nenvironment: {image: b}\n"
+            .replace("environment: {image: b}\n", "")
+            .as_str());
         inherit(&mut book, &site(SITE));
         assert_eq!(book.queue.as_deref(), Some("books"));
-        assert_eq!(book.resources.pool.map(|pool| pool.value).as_deref(), Some("shared"));
+        assert_eq!(
+            book.resources.pool.map(|pool| pool.value).as_deref(),
+            Some("shared")
+        );
         assert!(book.training.keep_for.is_none());
     }
 
     #[test]
     fn a_job_that_wants_no_pool_gets_none_and_shared_memory_stays_within_the_memory() {
-        let mut one = job("kind: training\njob: {name: t}\nresources: {gpu: 1, pool: default, memory: 4Gi}\n");
+        let mut one = job(
+            "kind: training\njob: {name: t}\nresources: {gpu: 1, pool: default, memory: 4Gi}\n",
+        );
         inherit(&mut one, &site(SITE));
-        assert!(one.resources.pool.is_none() && one.resources.shm.is_none(), "{:?}", told(&one));
+        assert!(
+            one.resources.pool.is_none() && one.resources.shm.is_none(),
+            "{:?}",
+            told(&one)
+        );
         let mut without = job("kind: compute\njob: {name: c}\nservice: {port: 80}\n");
         inherit(&mut without, &site(SITE));
         assert!(without.resources.shm.is_none());
@@ -291,9 +445,13 @@ pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z
         let rules = site(
             "all: {queue: common, env: {HTTP_PROXY: 'http://p', API_TOKEN: abcdef}, labels: {site: b}, enforced: [queue, env, labels]}\npools: {big: {queue: large}}\n",
         );
-        let mut one =
-            job("kind: training\njob: {name: t, queue: mine, labels: {site: a, mine: x}}\nresources: {gpu: 1, pool: big}\n");
-        one.env.push(super::super::EnvVariable { name: "HTTP_PROXY".to_owned(), value: EnvValue::Text(String::new()) });
+        let mut one = job(
+            "kind: training\njob: {name: t, queue: mine, labels: {site: a, mine: x}}\nresources: {gpu: 1, pool: big}\n",
+        );
+        one.env.push(super::super::EnvVariable {
+            name: "HTTP_PROXY".to_owned(),
+            value: EnvValue::Text(String::new()),
+        });
         inherit(&mut one, &rules);
         assert_eq!(
             told(&one),
@@ -304,7 +462,13 @@ pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z
                 "environment.env.API_TOKEN=••• (all)",
             ]
         );
-        assert_eq!(one.labels, [("site".to_owned(), "b".to_owned()), ("mine".to_owned(), "x".to_owned())]);
+        assert_eq!(
+            one.labels,
+            [
+                ("site".to_owned(), "b".to_owned()),
+                ("mine".to_owned(), "x".to_owned())
+            ]
+        );
     }
 
     #[test]
@@ -312,11 +476,22 @@ pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z
         let text = "all: {env: {LD_PRELOAD: /x.so, PYTHONPATH: /p, TZ: UTC}, labels: {app: web, site: b}, annotations: {gpuctl/source: x}, enforced: [env]}\n";
         let mut one = job("kind: training\njob: {name: t}\n");
         inherit(&mut one, &site(text));
-        assert_eq!(told(&one), ["job.labels.site=b (all)", "environment.env.TZ=UTC (all)"]);
+        assert_eq!(
+            told(&one),
+            ["job.labels.site=b (all)", "environment.env.TZ=UTC (all)"]
+        );
         assert_eq!(one.site.withheld.len(), 4, "{:?}", one.site.withheld);
-        assert!(one.site.withheld.iter().any(|why| why.contains("`LD_PRELOAD`") && why.contains("allow_env")));
+        assert!(
+            one.site
+                .withheld
+                .iter()
+                .any(|why| why.contains("`LD_PRELOAD`") && why.contains("allow_env"))
+        );
         let mut other = job("kind: training\njob: {name: t}\n");
-        inherit(&mut other, &site(&format!("allow_env: [LD_PRELOAD, 'PYTHON*']\n{text}")));
+        inherit(
+            &mut other,
+            &site(&format!("allow_env: [LD_PRELOAD, 'PYTHON*']\n{text}")),
+        );
         assert_eq!(other.env.len(), 3, "{:?}", told(&other));
         let mut none = job("kind: training\njob: {name: t}\n");
         inherit(&mut none, &site(&format!("allow_env: ['*', '']\n{text}")));
@@ -328,7 +503,10 @@ pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z
         let rules = site("all: {limits: {max_runtime: 2d}}\n");
         let mut open = job("kind: training\njob: {name: t}\n");
         inherit(&mut open, &rules);
-        assert_eq!(open.training.max_runtime, Some(Duration::from_secs(172_800)));
+        assert_eq!(
+            open.training.max_runtime,
+            Some(Duration::from_secs(172_800))
+        );
         assert_eq!(told(&open), ["job.max_runtime=2d, the site's limit (all)"]);
         let mut own = job("kind: training\njob: {name: t, max_runtime: 1h}\n");
         inherit(&mut own, &rules);

@@ -9,7 +9,9 @@ use super::fields::{Fields, Located, Reader};
 use super::site_share::SiteShare;
 use super::tree::YamlNode;
 use super::values::{Priority, Restart};
-use super::{environment, overlay, reference, restart, schema, secrets, security, service, storage};
+use super::{
+    environment, overlay, reference, restart, schema, secrets, security, service, storage,
+};
 use gpuctl_core::error::{FilePosition, Problem};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::values::quantity;
@@ -29,7 +31,13 @@ struct Head {
     training: Training,
 }
 
-pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: String, source: String) -> Option<JobDocument> {
+pub(super) fn job(
+    reader: &mut Reader,
+    root: &YamlNode,
+    kind: JobKind,
+    version: String,
+    source: String,
+) -> Option<JobDocument> {
     let mut document = reader.map(root, "", reference::DOCUMENT)?;
     document.take(reader, "kind");
     document.take(reader, "version");
@@ -48,12 +56,22 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
     let (service, autoscaling) = if kind == JobKind::Training {
         let note = "remove it; a training has no port. `kind: inference` serves";
         document.refuse(reader, "service", "a training has no `service`", note);
-        document.refuse(reader, "autoscaling", "a training has no `autoscaling`", "set `resources.node_count` instead");
+        document.refuse(
+            reader,
+            "autoscaling",
+            "a training has no `autoscaling`",
+            "set `resources.node_count` instead",
+        );
         (None, None)
     } else {
         let service = service::service(reader, &mut document, kind != JobKind::Notebook);
         if kind == JobKind::Notebook {
-            document.refuse(reader, "autoscaling", "a notebook has no `autoscaling`", "it is one pod; `kind: inference` scales");
+            document.refuse(
+                reader,
+                "autoscaling",
+                "a notebook has no `autoscaling`",
+                "it is one pod; `kind: inference` scales",
+            );
         }
         let at = document.place_of("autoscaling");
         let autoscaling = service::autoscaling(reader, &mut document);
@@ -65,7 +83,10 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
     let checkpoint = restart::checkpoint(reader, &mut document, kind);
     document.finish(reader);
     let (head, environment) = (head?, environment?);
-    let training = Training { checkpoint, ..head.training };
+    let training = Training {
+        checkpoint,
+        ..head.training
+    };
     let name = head.name?;
     fits_names(reader, &name, kind, resources.node_count);
     Some(JobDocument {
@@ -105,62 +126,141 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
 fn fits_names(reader: &mut Reader, name: &Located<String>, kind: JobKind, node_count: u32) {
     let longest = longest_name(kind, node_count);
     if name.value.len() > longest {
-        let message = format!("`{}` has {} characters; a {kind}'s name may have {longest}", name.value, name.value.len());
-        reader.problems.push(Problem::error(name.at, message, "its pods' names get a suffix; shorten it").of("name-length"));
+        let message = format!(
+            "`{}` has {} characters; a {kind}'s name may have {longest}",
+            name.value,
+            name.value.len()
+        );
+        reader.problems.push(
+            Problem::error(name.at, message, "its pods' names get a suffix; shorten it")
+                .of("name-length"),
+        );
     }
 }
 
 fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option<Head> {
     let node = document.need(reader, "job", "it needs at least `name:`")?;
     let mut fields = reader.map(node, "job", reference::JOB)?;
-    let name =
-        fields.need(reader, "name", "the name of everything that is made").and_then(|node| reader.dns_label(node, "name", 63));
-    let namespace = fields.take(reader, "namespace").and_then(|node| reader.object_name(node, "namespace"));
-    let description = fields.take(reader, "description").and_then(|node| reader.text(node, "description")).map(|text| text.value);
-    let priority =
-        fields.take(reader, "priority").and_then(|node| reader.text(node, "priority")).map(|text| Priority::of(&text.value));
-    let labels = fields.take(reader, "labels").map_or_else(Vec::new, |node| labels(reader, node));
-    let annotations = fields.take(reader, "annotations").map_or_else(Vec::new, |node| {
-        let pairs = reader.text_map(node, "job.annotations");
-        for (key, value) in pairs.iter().filter(|(_, value)| secrets::is_mask(&value.value)) {
-            let message = format!("the value of `{}` was masked when this file was printed, and is lost", key.value);
-            reader.problems.push(Problem::error(value.at, message, "write the value, or remove the annotation"));
-        }
-        pairs.into_iter().map(|(key, value)| (key.value, value.value)).collect()
+    let name = fields
+        .need(reader, "name", "the name of everything that is made")
+        .and_then(|node| reader.dns_label(node, "name", 63));
+    let namespace = fields
+        .take(reader, "namespace")
+        .and_then(|node| reader.object_name(node, "namespace"));
+    let description = fields
+        .take(reader, "description")
+        .and_then(|node| reader.text(node, "description"))
+        .map(|text| text.value);
+    let priority = fields
+        .take(reader, "priority")
+        .and_then(|node| reader.text(node, "priority"))
+        .map(|text| Priority::of(&text.value));
+    let labels = fields
+        .take(reader, "labels")
+        .map_or_else(Vec::new, |node| labels(reader, node));
+    let annotations = fields
+        .take(reader, "annotations")
+        .map_or_else(Vec::new, |node| {
+            let pairs = reader.text_map(node, "job.annotations");
+            for (key, value) in pairs
+                .iter()
+                .filter(|(_, value)| secrets::is_mask(&value.value))
+            {
+                let message = format!(
+                    "the value of `{}` was masked when this file was printed, and is lost",
+                    key.value
+                );
+                reader.problems.push(Problem::error(
+                    value.at,
+                    message,
+                    "write the value, or remove the annotation",
+                ));
+            }
+            pairs
+                .into_iter()
+                .map(|(key, value)| (key.value, value.value))
+                .collect()
+        });
+    let queue = fields
+        .take(reader, "queue")
+        .and_then(|node| reader.text(node, "queue"))
+        .map(|text| text.value);
+    let system = fields
+        .take(reader, "queue_system")
+        .and_then(|node| reader.word(node, "queue_system", &QueueSystem::WORDS));
+    let queue_system = system.and_then(|word| {
+        QueueSystem::ALL
+            .into_iter()
+            .find(|system| system.word() == word)
     });
-    let queue = fields.take(reader, "queue").and_then(|node| reader.text(node, "queue")).map(|text| text.value);
-    let system = fields.take(reader, "queue_system").and_then(|node| reader.word(node, "queue_system", &QueueSystem::WORDS));
-    let queue_system = system.and_then(|word| QueueSystem::ALL.into_iter().find(|system| system.word() == word));
-    let grace_period = fields.take(reader, "grace_period").and_then(|node| reader.duration(node, "grace_period"));
-    let training = if kind == JobKind::Training { training(reader, &mut fields) } else { Training::default() };
+    let grace_period = fields
+        .take(reader, "grace_period")
+        .and_then(|node| reader.duration(node, "grace_period"));
+    let training = if kind == JobKind::Training {
+        training(reader, &mut fields)
+    } else {
+        Training::default()
+    };
     fields.finish(reader);
-    Some(Head { name, namespace, description, priority, labels, annotations, queue, queue_system, grace_period, training })
+    Some(Head {
+        name,
+        namespace,
+        description,
+        priority,
+        labels,
+        annotations,
+        queue,
+        queue_system,
+        grace_period,
+        training,
+    })
 }
 
 fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     let mut number = |reader: &mut Reader, name: &'static str, range| {
-        fields.take(reader, name).and_then(|node| reader.whole(node, name, range))
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.whole(node, name, range))
     };
     let epochs = number(reader, "epochs", 1..=u32::MAX);
     let batch_size = number(reader, "batch_size", 1..=u32::MAX);
     let retries = number(reader, "retries", 0..=100);
     let restart = restart::restart(reader, fields, retries);
-    let gang = fields.take(reader, "gang").and_then(|node| reader.word(node, "gang", &GangWish::WORDS));
+    let gang = fields
+        .take(reader, "gang")
+        .and_then(|node| reader.word(node, "gang", &GangWish::WORDS));
     let gang = gang.map_or_else(GangWish::default, GangWish::of);
-    let topology = fields.take(reader, "topology").and_then(|node| reader.text(node, "topology")).filter(|text| {
-        let is_label = is_label_key(&text.value);
-        if !is_label {
-            let message = format!("`topology` must be `rack`, `block` or a label of nodes, not `{}`", text.value);
-            reader.problems.push(Problem::error(text.at, message, "such as topology.kubernetes.io/rack"));
-        }
-        is_label
-    });
-    let mut duration =
-        |reader: &mut Reader, name: &'static str| fields.take(reader, name).and_then(|node| reader.duration(node, name));
+    let topology = fields
+        .take(reader, "topology")
+        .and_then(|node| reader.text(node, "topology"))
+        .filter(|text| {
+            let is_label = is_label_key(&text.value);
+            if !is_label {
+                let message = format!(
+                    "`topology` must be `rack`, `block` or a label of nodes, not `{}`",
+                    text.value
+                );
+                reader.problems.push(Problem::error(
+                    text.at,
+                    message,
+                    "such as topology.kubernetes.io/rack",
+                ));
+            }
+            is_label
+        });
+    let mut duration = |reader: &mut Reader, name: &'static str| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.duration(node, name))
+    };
     Training {
         epochs,
         batch_size,
-        retries: if restart == Some(Restart::Never) { 0 } else { retries.unwrap_or(3) },
+        retries: if restart == Some(Restart::Never) {
+            0
+        } else {
+            retries.unwrap_or(3)
+        },
         restart,
         hang_timeout: duration(reader, "hang_timeout").filter(|time| !time.is_zero()),
         checkpoint: None,
@@ -178,8 +278,11 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
     for (key, value) in reader.text_map(node, "job.labels") {
         let prefix = key.value.split_once('/').map(|(prefix, _)| prefix);
         let reserved = key.value == POOL_LABEL
-            || prefix
-                .is_some_and(|prefix| prefix == "gpuctl" || prefix == "app.kubernetes.io" || prefix.ends_with("kubernetes.io"));
+            || prefix.is_some_and(|prefix| {
+                prefix == "gpuctl"
+                    || prefix == "app.kubernetes.io"
+                    || prefix.ends_with("kubernetes.io")
+            });
         if reserved {
             reader.problems.push(Problem::error(
                 key.at,
@@ -194,7 +297,11 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
             ));
         } else if !is_label_value(&value.value) {
             let note = "letters, digits, `-`, `_`, `.`, at most 63; longer text belongs into `annotations`";
-            reader.problems.push(Problem::error(value.at, format!("`{}` is no label value", value.value), note));
+            reader.problems.push(Problem::error(
+                value.at,
+                format!("`{}` is no label value", value.value),
+                note,
+            ));
         } else {
             found.push((key.value, value.value));
         }
@@ -204,9 +311,12 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
 
 /// Returns true for what Kubernetes accepts as the key of a label, with or without a prefix.
 pub fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let (prefix, name) = key
+        .split_once('/')
+        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let host = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    prefix.is_none_or(|prefix| !prefix.is_empty() && prefix.len() <= 253 && prefix.chars().all(host))
+    prefix
+        .is_none_or(|prefix| !prefix.is_empty() && prefix.len() <= 253 && prefix.chars().all(host))
         && !name.is_empty()
         && is_label_value(name)
 }
@@ -217,53 +327,99 @@ pub fn is_label_value(value: &str) -> bool {
 }
 
 fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> JobResources {
-    let Some(node) = document.take(reader, "resources") else { return JobResources::default() };
-    let Some(mut fields) = reader.map(node, "resources", reference::RESOURCES) else { return JobResources::default() };
-    let pool = fields.take(reader, "pool").and_then(|node| reader.object_name(node, "pool"));
+    let Some(node) = document.take(reader, "resources") else {
+        return JobResources::default();
+    };
+    let Some(mut fields) = reader.map(node, "resources", reference::RESOURCES) else {
+        return JobResources::default();
+    };
+    let pool = fields
+        .take(reader, "pool")
+        .and_then(|node| reader.object_name(node, "pool"));
     let no_pool = pool.as_ref().is_some_and(|pool| pool.value == "default");
     let gpu_node = fields.take(reader, "gpu");
     let gpu = gpu_node.and_then(|node| reader.whole(node, "gpu", 0..=1024));
-    let gpu_type = fields.take(reader, "gpu-type").and_then(|node| reader.gpu_type(node));
-    let gpu_share = fields.take(reader, "gpu_share").and_then(|node| share(reader, node));
-    let cpu = fields.take(reader, "cpu").and_then(|node| reader.cpu(node, "cpu"));
-    let memory = fields.take(reader, "memory").and_then(|node| reader.bytes(node, "memory"));
-    let shm = fields.take(reader, "shm").and_then(|node| reader.bytes(node, "shm"));
+    let gpu_type = fields
+        .take(reader, "gpu-type")
+        .and_then(|node| reader.gpu_type(node));
+    let gpu_share = fields
+        .take(reader, "gpu_share")
+        .and_then(|node| share(reader, node));
+    let cpu = fields
+        .take(reader, "cpu")
+        .and_then(|node| reader.cpu(node, "cpu"));
+    let memory = fields
+        .take(reader, "memory")
+        .and_then(|node| reader.bytes(node, "memory"));
+    let shm = fields
+        .take(reader, "shm")
+        .and_then(|node| reader.bytes(node, "shm"));
     shm_within_memory(reader, shm.as_ref(), memory.as_ref());
     let qos = fields.take(reader, "qos");
-    let guaranteed = qos.and_then(|node| reader.word(node, "qos", &["guaranteed"])).is_some();
+    let guaranteed = qos
+        .and_then(|node| reader.word(node, "qos", &["guaranteed"]))
+        .is_some();
     if let Some(node) = qos.filter(|_| guaranteed) {
         guarantee(reader, node.at, cpu.as_ref(), memory.as_ref());
     }
     // A share is of one GPU unless more are asked for.
-    let gpu = if gpu_node.is_none() && gpu_share.is_some() { Some(1) } else { gpu };
+    let gpu = if gpu_node.is_none() && gpu_share.is_some() {
+        Some(1)
+    } else {
+        gpu
+    };
     if gpu.unwrap_or(0) == 0 && gpu_node.is_none_or(|_| gpu.is_some()) {
-        let wanted =
-            gpu_type.as_ref().map(|text| ("gpu-type", text.at)).or(gpu_share.as_ref().map(|share| ("gpu_share", share.at)));
+        let wanted = gpu_type
+            .as_ref()
+            .map(|text| ("gpu-type", text.at))
+            .or(gpu_share.as_ref().map(|share| ("gpu_share", share.at)));
         if let Some((name, at)) = wanted {
-            reader.problems.push(Problem::error(at, format!("`{name}` without GPUs"), "say how many: `gpu: 1`"));
+            reader.problems.push(Problem::error(
+                at,
+                format!("`{name}` without GPUs"),
+                "say how many: `gpu: 1`",
+            ));
         }
     }
     let node_count = if matches!(kind, JobKind::Training | JobKind::Inference) {
-        fields.take(reader, "node_count").and_then(|node| reader.whole(node, "node_count", 1..=10_000))
+        fields
+            .take(reader, "node_count")
+            .and_then(|node| reader.whole(node, "node_count", 1..=10_000))
     } else {
         fields.refuse(
             reader,
             "node_count",
             &format!("`node_count` is for trainings and inference, not for a {kind}"),
-            if kind == JobKind::Compute { "use `service.replicas`" } else { "remove it; a notebook is one pod" },
+            if kind == JobKind::Compute {
+                "use `service.replicas`"
+            } else {
+                "remove it; a notebook is one pod"
+            },
         );
         None
     };
     let rdma = if kind == JobKind::Training {
-        fields.take(reader, "rdma").and_then(|node| rdma(reader, node))
+        fields
+            .take(reader, "rdma")
+            .and_then(|node| rdma(reader, node))
     } else {
-        fields.refuse(reader, "rdma", &format!("`rdma` is for trainings, not for a {kind}"), "write `pod:` for other pods");
+        fields.refuse(
+            reader,
+            "rdma",
+            &format!("`rdma` is for trainings, not for a {kind}"),
+            "write `pod:` for other pods",
+        );
         None
     };
-    let exclude_nodes = fields.take(reader, "exclude_nodes").map_or_else(Vec::new, |node| {
-        let items = reader.list_or_one(node);
-        items.into_iter().filter_map(|item| Some(reader.object_name(item, "exclude_nodes")?.value)).collect()
-    });
+    let exclude_nodes = fields
+        .take(reader, "exclude_nodes")
+        .map_or_else(Vec::new, |node| {
+            let items = reader.list_or_one(node);
+            items
+                .into_iter()
+                .filter_map(|item| Some(reader.object_name(item, "exclude_nodes")?.value))
+                .collect()
+        });
     fields.finish(reader);
     JobResources {
         pool: pool.filter(|_| !no_pool),
@@ -282,52 +438,89 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> J
     }
 }
 
-static RDMA_FORM: LazyLock<Regex> = LazyLock::new(|| Regex::new(schema::RDMA).expect("the pattern is tested"));
+static RDMA_FORM: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(schema::RDMA).expect("the pattern is tested"));
 
 /// Reads `auto`, `NAME` or `NAME:COUNT`.
 fn rdma(reader: &mut Reader, node: &YamlNode) -> Option<Rdma> {
     let text = reader.text(node, "rdma")?;
     if !RDMA_FORM.is_match(&text.value) {
-        let message = format!("`rdma` must be `auto` or NAME:COUNT of a node's resource, not `{}`", text.value);
-        reader.problems.push(Problem::error(text.at, message, "such as rdma/hca_shared_devices_a:1"));
+        let message = format!(
+            "`rdma` must be `auto` or NAME:COUNT of a node's resource, not `{}`",
+            text.value
+        );
+        reader.problems.push(Problem::error(
+            text.at,
+            message,
+            "such as rdma/hca_shared_devices_a:1",
+        ));
         return None;
     }
     if text.value == "auto" {
         return Some(Rdma::Auto);
     }
     let (name, count) = text.value.split_once(':').unwrap_or((&text.value, "1"));
-    Some(Rdma::Named { name: name.to_owned(), count: count.parse().ok()? })
+    Some(Rdma::Named {
+        name: name.to_owned(),
+        count: count.parse().ok()?,
+    })
 }
 
 /// Kubernetes guarantees what is requested and limited alike; kubelets pin whole CPUs only.
-fn guarantee(reader: &mut Reader, at: FilePosition, cpu: Option<&Located<String>>, memory: Option<&Located<String>>) {
-    let whole = cpu.and_then(|cpu| quantity::milli(&cpu.value)).is_some_and(|milli| milli > 0 && milli % 1000 == 0);
+fn guarantee(
+    reader: &mut Reader,
+    at: FilePosition,
+    cpu: Option<&Located<String>>,
+    memory: Option<&Located<String>>,
+) {
+    let whole = cpu
+        .and_then(|cpu| quantity::milli(&cpu.value))
+        .is_some_and(|milli| milli > 0 && milli % 1000 == 0);
     if !whole || memory.is_none() {
         let message = "`qos: guaranteed` needs whole CPUs and memory";
-        reader.problems.push(Problem::error(at, message, "write both: `cpu: 8`, `memory: 64Gi`"));
+        reader.problems.push(Problem::error(
+            at,
+            message,
+            "write both: `cpu: 8`, `memory: 64Gi`",
+        ));
     }
 }
 
 /// `/dev/shm` counts against the container's memory.
-fn shm_within_memory(reader: &mut Reader, shm: Option<&Located<String>>, memory: Option<&Located<String>>) {
-    let (Some(shm), Some(memory)) = (shm, memory) else { return };
+fn shm_within_memory(
+    reader: &mut Reader,
+    shm: Option<&Located<String>>,
+    memory: Option<&Located<String>>,
+) {
+    let (Some(shm), Some(memory)) = (shm, memory) else {
+        return;
+    };
     if quantity::milli(&shm.value) > quantity::milli(&memory.value) {
         let message = format!("`shm` {} is more than `memory` {}", shm.value, memory.value);
-        reader.problems.push(Problem::error(shm.at, message, "/dev/shm counts against the memory"));
+        reader.problems.push(Problem::error(
+            shm.at,
+            message,
+            "/dev/shm counts against the memory",
+        ));
     }
 }
 
 fn share(reader: &mut Reader, node: &YamlNode) -> Option<Located<Share>> {
     let text = reader.text(node, "gpu_share")?;
     let fraction = text.value.parse::<f64>().ok();
-    let memory = quantity::has_unit(&text.value) && quantity::whole(&text.value).is_some_and(|bytes| bytes > 0);
+    let memory = quantity::has_unit(&text.value)
+        && quantity::whole(&text.value).is_some_and(|bytes| bytes > 0);
     let value = match fraction {
         Some(fraction) if fraction > 0.0 && fraction <= 1.0 => Share::Fraction(fraction),
         None if memory => Share::Memory(text.value),
         _ => {
-            let message =
-                format!("`gpu_share` must be a fraction above 0 and up to 1, or an amount of GPU memory, not `{}`", text.value);
-            reader.problems.push(Problem::error(text.at, message, "such as 0.5 or 10Gi"));
+            let message = format!(
+                "`gpu_share` must be a fraction above 0 and up to 1, or an amount of GPU memory, not `{}`",
+                text.value
+            );
+            reader
+                .problems
+                .push(Problem::error(text.at, message, "such as 0.5 or 10Gi"));
             return None;
         }
     };

@@ -13,45 +13,83 @@ pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut over = |at: Option<FilePosition>, scope: &str, has: String, most: String| {
         let message = format!("{has}; the site allows {most} (defaults, {scope})");
-        problems.push(Problem::error(at.unwrap_or(job.name.at), message, "ask for less; `gpuctl get defaults` lists the limits"));
+        problems.push(Problem::error(
+            at.unwrap_or(job.name.at),
+            message,
+            "ask for less; `gpuctl get defaults` lists the limits",
+        ));
     };
     let pods = pods(job);
     let resources = &job.resources;
     if let Some((scope, most)) = nearest(&scopes, |set| set.limits.gpu) {
         let all = u64::from(resources.gpu) * u64::from(pods);
         if all > u64::from(most) {
-            let each =
-                if pods > 1 { format!("{} GPUs × {pods} pods are {all} GPUs", resources.gpu) } else { format!("{all} GPUs") };
+            let each = if pods > 1 {
+                format!("{} GPUs × {pods} pods are {all} GPUs", resources.gpu)
+            } else {
+                format!("{all} GPUs")
+            };
             over(resources.gpu_at, scope, each, format!("{most} GPUs a job"));
         }
     }
     let counted = [
-        (replicas(job), "replicas", nearest(&scopes, |set| set.limits.replicas).filter(|_| job.kind.serves())),
-        (resources.node_count, "nodes", nearest(&scopes, |set| set.limits.node_count)),
+        (
+            replicas(job),
+            "replicas",
+            nearest(&scopes, |set| set.limits.replicas).filter(|_| job.kind.serves()),
+        ),
+        (
+            resources.node_count,
+            "nodes",
+            nearest(&scopes, |set| set.limits.node_count),
+        ),
     ];
     for (count, what, limit) in counted {
-        let Some((scope, most)) = limit.filter(|(_, most)| count > *most) else { continue };
-        let what = if count == 1 { what.trim_end_matches('s') } else { what };
+        let Some((scope, most)) = limit.filter(|(_, most)| count > *most) else {
+            continue;
+        };
+        let what = if count == 1 {
+            what.trim_end_matches('s')
+        } else {
+            what
+        };
         over(None, scope, format!("{count} {what}"), most.to_string());
     }
     let cpu = nearest(&scopes, |set| set.limits.cpu.clone());
     let memory = nearest(&scopes, |set| set.limits.memory.clone());
-    for (field, own, limit) in [("cpu", &resources.cpu, cpu), ("memory", &resources.memory, memory)] {
-        let (Some(own), Some((scope, most))) = (own, limit) else { continue };
+    for (field, own, limit) in [
+        ("cpu", &resources.cpu, cpu),
+        ("memory", &resources.memory, memory),
+    ] {
+        let (Some(own), Some((scope, most))) = (own, limit) else {
+            continue;
+        };
         if quantity::milli(own) > quantity::milli(&most) {
             over(None, scope, format!("`{field}` {own} of each pod"), most);
         }
     }
-    if let (Some(own), Some((scope, most))) = (job.training.max_runtime, nearest(&scopes, |set| set.limits.max_runtime))
-        && own > most
+    if let (Some(own), Some((scope, most))) = (
+        job.training.max_runtime,
+        nearest(&scopes, |set| set.limits.max_runtime),
+    ) && own > most
     {
-        over(None, scope, format!("`max_runtime` of {}", duration_text(own)), duration_text(most));
+        over(
+            None,
+            scope,
+            format!("`max_runtime` of {}", duration_text(own)),
+            duration_text(most),
+        );
     }
     problems
 }
 
-fn nearest<'s, T>(scopes: &'s [(String, &Defaults)], of: impl Fn(&Defaults) -> Option<T>) -> Option<(&'s str, T)> {
-    scopes.iter().find_map(|(scope, set)| Some((scope.as_str(), of(set)?)))
+fn nearest<'s, T>(
+    scopes: &'s [(String, &Defaults)],
+    of: impl Fn(&Defaults) -> Option<T>,
+) -> Option<(&'s str, T)> {
+    scopes
+        .iter()
+        .find_map(|(scope, set)| Some((scope.as_str(), of(set)?)))
 }
 
 /// Returns the most pods that the job may have.
@@ -63,8 +101,16 @@ fn replicas(job: &JobDocument) -> u32 {
     if !job.kind.serves() {
         return 1;
     }
-    let scaled = job.autoscaling.as_ref().filter(|scaling| scaling.enabled).map(|scaling| scaling.max_replicas);
-    scaled.into_iter().chain(job.service.as_ref().map(|service| service.replicas)).max().unwrap_or(1)
+    let scaled = job
+        .autoscaling
+        .as_ref()
+        .filter(|scaling| scaling.enabled)
+        .map(|scaling| scaling.max_replicas);
+    scaled
+        .into_iter()
+        .chain(job.service.as_ref().map(|service| service.replicas))
+        .max()
+        .unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -74,20 +120,26 @@ mod tests {
 
     fn told(job: &str, site: &str) -> Vec<String> {
         let read = |text: &str| {
-            parse("", &format!("version: v1\n{text}")).unwrap_or_else(|all| panic!("{:?}", all.list)).documents.remove(0)
+            parse("", &format!("version: v1\n{text}"))
+                .unwrap_or_else(|all| panic!("{:?}", all.list))
+                .documents
+                .remove(0)
         };
-        match (read(&format!("environment: {{image: a}}\n{job}")), read(&format!("kind: defaults\n{site}"))) {
-            (Document::Job(job), Document::Defaults(site)) => {
-                over_limits(&job, &site).into_iter().map(|problem| format!("{}: {}", problem.at.line, problem.message)).collect()
-            }
+        match (
+            read(&format!("environment: {{image: a}}\n{job}")),
+            read(&format!("kind: defaults\n{site}")),
+        ) {
+            (Document::Job(job), Document::Defaults(site)) => over_limits(&job, &site)
+                .into_iter()
+                .map(|problem| format!("{}: {}", problem.at.line, problem.message))
+                .collect(),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn every_limit_that_is_exceeded_is_told_with_its_scope() {
-        let site =
-            "all: {limits: {gpu: 8, node_count: 2, cpu: 16, memory: 64Gi, max_runtime: 1d}}\npools: {big: {limits: {gpu: 32}}}\n";
+        let site = "all: {limits: {gpu: 8, node_count: 2, cpu: 16, memory: 64Gi, max_runtime: 1d}}\npools: {big: {limits: {gpu: 32}}}\n";
         let job = |pool: &str| {
             format!(
                 "kind: training\njob: {{name: t, max_runtime: 25h}}\nresources:\n  gpu: 8\n  node_count: 3\n  cpu: 16500m\n  memory: 65Gi\n{pool}"
@@ -103,7 +155,11 @@ mod tests {
                 "4: `max_runtime` of 25h; the site allows 1d (defaults, all)",
             ]
         );
-        assert!(told(&job("  pool: big\n"), site).iter().all(|line| !line.contains("GPUs")));
+        assert!(
+            told(&job("  pool: big\n"), site)
+                .iter()
+                .all(|line| !line.contains("GPUs"))
+        );
     }
 
     #[test]

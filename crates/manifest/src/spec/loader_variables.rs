@@ -176,7 +176,11 @@ pub(super) fn changes_what_runs(name: &str) -> bool {
 
 /// Whether a pattern of `allow_env` matches a variable: an exact name, or a prefix followed by `*`.
 pub(super) fn allows(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |beginning| !beginning.is_empty() && name.starts_with(beginning))
+    pattern
+        .strip_suffix('*')
+        .map_or(pattern == name, |beginning| {
+            !beginning.is_empty() && name.starts_with(beginning)
+        })
 }
 
 /// Label keys that Services, policies and monitors often select pods by.
@@ -209,7 +213,10 @@ const SELECTORS: [&str; 23] = [
 /// Whether a label of the defaults could make a Service or a policy select the pods of all users.
 pub(super) fn is_selector(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
-    let is_reserved = prefix == "gpuctl" || ["kubernetes.io", "k8s.io"].iter().any(|domain| prefix.ends_with(domain));
+    let is_reserved = prefix == "gpuctl"
+        || ["kubernetes.io", "k8s.io"]
+            .iter()
+            .any(|domain| prefix.ends_with(domain));
     let key = key.to_ascii_lowercase();
     is_reserved || acts(&key) || SELECTORS.contains(&key.as_str())
 }
@@ -233,9 +240,11 @@ fn acts(key: &str) -> bool {
         "amazonaws.com",
     ];
     let prefix = key.split_once('/').map_or(key, |(prefix, _)| prefix);
-    DOMAINS
-        .iter()
-        .any(|domain| prefix == *domain || prefix.ends_with(&format!(".{domain}")) || prefix.starts_with(&format!("{domain}.")))
+    DOMAINS.iter().any(|domain| {
+        prefix == *domain
+            || prefix.ends_with(&format!(".{domain}"))
+            || prefix.starts_with(&format!("{domain}."))
+    })
 }
 
 /// Whether an annotation of the defaults disables a protection of the container, makes a webhook or
@@ -283,17 +292,34 @@ mod tests {
         ] {
             assert!(changes_what_runs(name), "{name}");
         }
-        for name in
-            ["NCCL_IB_HCA", "HTTPS_PROXY", "NO_PROXY", "HF_HOME", "TORCH_HOME", "TZ", "OMP_NUM_THREADS", "MY_PATH", "ENVIRONMENT"]
-        {
+        for name in [
+            "NCCL_IB_HCA",
+            "HTTPS_PROXY",
+            "NO_PROXY",
+            "HF_HOME",
+            "TORCH_HOME",
+            "TZ",
+            "OMP_NUM_THREADS",
+            "MY_PATH",
+            "ENVIRONMENT",
+        ] {
             assert!(!changes_what_runs(name), "{name}");
         }
     }
 
     #[test]
     fn a_pattern_is_a_name_or_a_beginning() {
-        assert!(allows("LD_PRELOAD", "LD_PRELOAD") && allows("PYTHON*", "PYTHONPATH") && allows("LD_*", "LD_"));
-        assert!(!allows("LD_PRELOAD", "LD_PRELOADX") && !allows("*", "PATH") && !allows("*PATH", "PATH") && !allows("", "PATH"));
+        assert!(
+            allows("LD_PRELOAD", "LD_PRELOAD")
+                && allows("PYTHON*", "PYTHONPATH")
+                && allows("LD_*", "LD_")
+        );
+        assert!(
+            !allows("LD_PRELOAD", "LD_PRELOADX")
+                && !allows("*", "PATH")
+                && !allows("*PATH", "PATH")
+                && !allows("", "PATH")
+        );
     }
 
     #[test]
@@ -312,8 +338,15 @@ mod tests {
             assert!(is_selector(key), "{key}");
         }
         assert!(!is_selector("site") && !is_selector("example.com/team"));
-        assert!(weakens("container.apparmor.security.beta.kubernetes.io/main") && weakens("gpuctl/source"));
-        assert!(weakens("cdi.k8s.io/gpu") && weakens("k8s.v1.cni.cncf.io/networks") && weakens("io.kubernetes.cri-o.Devices"));
+        assert!(
+            weakens("container.apparmor.security.beta.kubernetes.io/main")
+                && weakens("gpuctl/source")
+        );
+        assert!(
+            weakens("cdi.k8s.io/gpu")
+                && weakens("k8s.v1.cni.cncf.io/networks")
+                && weakens("io.kubernetes.cri-o.Devices")
+        );
         assert!(!weakens("cost-center") && !weakens("prometheus.io/scrape"));
     }
 }

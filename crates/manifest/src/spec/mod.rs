@@ -34,8 +34,8 @@ mod variables;
 
 pub use defaults_document::{DefaultRow, Defaults, SiteDefaults, SiteLimits};
 pub use document::{
-    AttachedFile, Checkpoint, Command, Document, JobDocument, JobResources, Model, Parsed, Rdma, Share, Training, VolumeAccess,
-    Workdir, WorkdirSource,
+    AttachedFile, Checkpoint, Command, Document, JobDocument, JobResources, Model, Parsed, Rdma,
+    Share, Training, VolumeAccess, Workdir, WorkdirSource,
 };
 pub use fields::{Located, WrittenGpuType, nearest};
 pub use gpuctl_core::error::{FilePosition, Problem, Problems, Severity};
@@ -60,9 +60,19 @@ use tree::{YamlDocument, YamlNode, YamlValue};
 /// Files larger than this are refused before they are read.
 pub const FILE_BYTES: u64 = 1 << 20;
 
-const KINDS: [&str; 8] = ["training", "inference", "notebook", "compute", "resource", "pool", "quota", "defaults"];
+const KINDS: [&str; 8] = [
+    "training",
+    "inference",
+    "notebook",
+    "compute",
+    "resource",
+    "pool",
+    "quota",
+    "defaults",
+];
 
-/// Reads every document of one file. Warnings come with the documents; one error refuses the whole file.
+/// Reads every document of one file. Warnings come with the documents; one error refuses the whole
+/// file.
 pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
     parse_with(file, text, &[])
 }
@@ -70,7 +80,14 @@ pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
 /// Returns the same with fields of every document changed beforehand.
 pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Parsed, Problems> {
     let (documents, problems) = read(file, text, overrides);
-    if problems.are_fatal() { Err(problems) } else { Ok(Parsed { documents, warnings: problems }) }
+    if problems.are_fatal() {
+        Err(problems)
+    } else {
+        Ok(Parsed {
+            documents,
+            warnings: problems,
+        })
+    }
 }
 
 /// Reads all valid documents, and collects every problem of the file. A file with an error is
@@ -79,44 +96,96 @@ pub fn read(file: &str, text: &str, overrides: &[Override]) -> (Vec<Document>, P
     let mut reader = Reader::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let trees = tree::read(text, &mut reader.problems);
-    let broken = reader.problems.iter().any(|problem| problem.severity == Severity::Error);
+    let broken = reader
+        .problems
+        .iter()
+        .any(|problem| problem.severity == Severity::Error);
     if trees.is_empty() && !broken {
-        let at = FilePosition { line: 1, column: 1, width: 1 };
-        reader.problems.push(Problem::error(at, "the file has no document", "begin with `kind: training`"));
+        let at = FilePosition {
+            line: 1,
+            column: 1,
+            width: 1,
+        };
+        reader.problems.push(Problem::error(
+            at,
+            "the file has no document",
+            "begin with `kind: training`",
+        ));
     }
-    let documents: Vec<Document> = trees.into_iter().filter_map(|tree| document(&mut reader, tree, overrides)).collect();
+    let documents: Vec<Document> = trees
+        .into_iter()
+        .filter_map(|tree| document(&mut reader, tree, overrides))
+        .collect();
     pool::nodes_in_two_pools(&mut reader, &documents);
-    reader.problems.sort_by_key(|problem| (problem.at, problem.message.clone()));
+    reader
+        .problems
+        .sort_by_key(|problem| (problem.at, problem.message.clone()));
     reader.problems.dedup();
-    (documents, Problems { file: file.to_owned(), text: text.to_owned(), list: reader.problems })
+    (
+        documents,
+        Problems {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            list: reader.problems,
+        },
+    )
 }
 
 fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> Option<Document> {
-    let YamlDocument { mut root, mut source } = tree;
+    let YamlDocument {
+        mut root,
+        mut source,
+    } = tree;
     if !overrides.is_empty() {
         overrides::apply(&mut root, overrides, &mut reader.problems);
         source = overrides::write(&root);
     }
     let YamlValue::Map(entries) = &root.value else {
-        let message = format!("a document is a map of fields that begins with `kind:`, not {}", root.what());
-        reader.problems.push(Problem::error(root.at, message, "see the files in examples/"));
+        let message = format!(
+            "a document is a map of fields that begins with `kind:`, not {}",
+            root.what()
+        );
+        reader.problems.push(Problem::error(
+            root.at,
+            message,
+            "see the files in examples/",
+        ));
         return None;
     };
-    let kind = entries.iter().find(|entry| entry.key == "kind").map(|entry| entry.value.clone());
+    let kind = entries
+        .iter()
+        .find(|entry| entry.key == "kind")
+        .map(|entry| entry.value.clone());
     let Some(kind) = kind else {
-        let at = FilePosition { width: 1, ..root.at };
-        reader.problems.push(Problem::error(at, "`kind` is missing", format!("one of {}", KINDS.join(", "))));
+        let at = FilePosition {
+            width: 1,
+            ..root.at
+        };
+        reader.problems.push(Problem::error(
+            at,
+            "`kind` is missing",
+            format!("one of {}", KINDS.join(", ")),
+        ));
         return None;
     };
     let word = reader.text(&kind, "kind")?.value;
     if !KINDS.contains(&word.as_str()) {
         // Of another system: what is converted, and what that says it cannot.
         let foreign = entries.iter().any(|entry| entry.key == "apiVersion");
-        let note = nearest(&word, &KINDS)
-            .filter(|_| !foreign)
-            .map_or_else(|| format!("one of {}", KINDS.join(", ")), |near| format!("did you mean `{near}`?"));
-        let note = if foreign { "a file of Kubernetes; `gpuctl convert FILE` translates it".to_owned() } else { note };
-        reader.problems.push(Problem::error(kind.at, format!("unknown kind `{word}`"), note));
+        let note = nearest(&word, &KINDS).filter(|_| !foreign).map_or_else(
+            || format!("one of {}", KINDS.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        let note = if foreign {
+            "a file of Kubernetes; `gpuctl convert FILE` translates it".to_owned()
+        } else {
+            note
+        };
+        reader.problems.push(Problem::error(
+            kind.at,
+            format!("unknown kind `{word}`"),
+            note,
+        ));
         return None;
     }
     placeholder::resolve(&mut root, &mut reader.problems);
@@ -124,7 +193,8 @@ fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> 
     match word.as_str() {
         "resource" | "pool" => pool::pool(reader, &root).map(|pool| Document::Pool(Box::new(pool))),
         "quota" => pool::quota(reader, &root).map(|quota| Document::Quota(Box::new(quota))),
-        "defaults" => defaults::defaults(reader, &root, source).map(|defaults| Document::Defaults(Box::new(defaults))),
+        "defaults" => defaults::defaults(reader, &root, source)
+            .map(|defaults| Document::Defaults(Box::new(defaults))),
         word => {
             let kind: JobKind = word.parse().expect("the other kinds are jobs");
             job::job(reader, &root, kind, version, source).map(|job| Document::Job(Box::new(job)))
@@ -134,13 +204,28 @@ fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> 
 
 /// `v0.1` unless the document says `v1`; the field itself is taken again by the kinds.
 fn version(reader: &mut Reader, root: &YamlNode) -> String {
-    let YamlValue::Map(entries) = &root.value else { return "v0.1".to_owned() };
-    let Some(entry) = entries.iter().find(|entry| entry.key == "version") else {
-        let at = FilePosition { width: 1, ..root.at };
-        reader.problems.push(Problem::warning(at, "`version` is missing; v0.1 is taken", "write `version: v0.1`").of("version"));
+    let YamlValue::Map(entries) = &root.value else {
         return "v0.1".to_owned();
     };
-    reader.word(&entry.value, "version", &["v0.1", "v1"]).unwrap_or("v0.1").to_owned()
+    let Some(entry) = entries.iter().find(|entry| entry.key == "version") else {
+        let at = FilePosition {
+            width: 1,
+            ..root.at
+        };
+        reader.problems.push(
+            Problem::warning(
+                at,
+                "`version` is missing; v0.1 is taken",
+                "write `version: v0.1`",
+            )
+            .of("version"),
+        );
+        return "v0.1".to_owned();
+    };
+    reader
+        .word(&entry.value, "version", &["v0.1", "v1"])
+        .unwrap_or("v0.1")
+        .to_owned()
 }
 
 #[cfg(test)]

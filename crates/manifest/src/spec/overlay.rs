@@ -8,7 +8,14 @@ use gpuctl_core::error::Problem;
 /// Fields that give a container access to the whole node, at any level of the block.
 const WHOLE_NODE: [&str; 3] = ["privileged", "hostPID", "hostIPC"];
 /// Capabilities with the same effect.
-const CAPABILITIES: [&str; 6] = ["ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE", "SYS_RAWIO", "DAC_READ_SEARCH"];
+const CAPABILITIES: [&str; 6] = [
+    "ALL",
+    "SYS_ADMIN",
+    "SYS_MODULE",
+    "SYS_PTRACE",
+    "SYS_RAWIO",
+    "DAC_READ_SEARCH",
+];
 
 /// Refuses node folders that `host_path` refuses, and fields that would bypass that check.
 pub(super) fn check(reader: &mut Reader, node: &YamlNode) {
@@ -31,7 +38,9 @@ fn check_entry(reader: &mut Reader, entry: &Entry) {
                 }
             }
         }
-        YamlValue::Scalar { text, .. } if WHOLE_NODE.contains(&entry.key.as_str()) && !text.eq_ignore_ascii_case("false") => {
+        YamlValue::Scalar { text, .. }
+            if WHOLE_NODE.contains(&entry.key.as_str()) && !text.eq_ignore_ascii_case("false") =>
+        {
             refuse(reader, *at, &format!("`pod` may not set `{}`", entry.key));
         }
         YamlValue::List(names) if entry.key == "add" => {
@@ -39,7 +48,11 @@ fn check_entry(reader: &mut Reader, entry: &Entry) {
                 if let YamlValue::Scalar { text, .. } = &name.value
                     && CAPABILITIES.contains(&text.trim_start_matches("CAP_"))
                 {
-                    refuse(reader, name.at, &format!("`pod` may not add the capability `{text}`"));
+                    refuse(
+                        reader,
+                        name.at,
+                        &format!("`pod` may not add the capability `{text}`"),
+                    );
                 }
             }
         }
@@ -48,5 +61,9 @@ fn check_entry(reader: &mut Reader, entry: &Entry) {
 }
 
 fn refuse(reader: &mut Reader, at: gpuctl_core::error::FilePosition, message: &str) {
-    reader.problems.push(Problem::error(at, message, "remove it: it gives the container the whole node"));
+    reader.problems.push(Problem::error(
+        at,
+        message,
+        "remove it: it gives the container the whole node",
+    ));
 }

@@ -1,4 +1,5 @@
-//! Applies `--set path=value` to a document before it is read, so that such a value is checked like a written one.
+//! Applies `--set path=value` to a document before it is read, so that such a value is checked like
+//! a written one.
 
 use super::tree::{self, Entry, YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
@@ -26,7 +27,10 @@ impl Override {
     pub fn parse(text: &str) -> Result<Self, InvalidOverride> {
         let (path, value) = text.split_once('=').ok_or(InvalidOverride::NoValue)?;
         let path: Vec<String> = path.trim().split('.').map(ToOwned::to_owned).collect();
-        if path.iter().any(|part| part.is_empty() || part.contains(char::is_whitespace)) {
+        if path
+            .iter()
+            .any(|part| part.is_empty() || part.contains(char::is_whitespace))
+        {
             return Err(InvalidOverride::Path);
         }
         let mut problems = Vec::new();
@@ -34,14 +38,23 @@ impl Override {
         if let Some(problem) = problems.first() {
             return Err(InvalidOverride::Value(problem.message.clone()));
         }
-        let value = trees.into_iter().next().map_or(YamlValue::Null, |tree| tree.root.value);
+        let value = trees
+            .into_iter()
+            .next()
+            .map_or(YamlValue::Null, |tree| tree.root.value);
         Ok(Self { path, value })
     }
 
     /// Returns the same for a value that is text whatever it looks like.
     pub fn text(path: &[&str], text: &str) -> Self {
         let path = path.iter().map(ToString::to_string).collect();
-        Self { path, value: YamlValue::Scalar { text: text.to_owned(), plain: false } }
+        Self {
+            path,
+            value: YamlValue::Scalar {
+                text: text.to_owned(),
+                plain: false,
+            },
+        }
     }
 }
 
@@ -49,16 +62,36 @@ impl Override {
 pub(super) fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut Vec<Problem>) {
     for change in overrides {
         if let Err(part) = put(root, &change.path, &change.value, true) {
-            let message = format!("`--set {}`: `{part}` is inside a value that has no fields", change.path.join("."));
-            problems.push(Problem::error(FilePosition::default(), message, "name a field of the document"));
+            let message = format!(
+                "`--set {}`: `{part}` is inside a value that has no fields",
+                change.path.join(".")
+            );
+            problems.push(Problem::error(
+                FilePosition::default(),
+                message,
+                "name a field of the document",
+            ));
         }
     }
 }
 
 /// Keys below these are the user's own, in which every letter counts.
-const THEIR_OWN: [&str; 7] = ["env", "labels", "annotations", "files", "pod", "nodes", "namespace"];
+const THEIR_OWN: [&str; 7] = [
+    "env",
+    "labels",
+    "annotations",
+    "files",
+    "pod",
+    "nodes",
+    "namespace",
+];
 
-fn put<'p>(node: &mut YamlNode, path: &'p [String], value: &YamlValue, ours: bool) -> Result<(), &'p str> {
+fn put<'p>(
+    node: &mut YamlNode,
+    path: &'p [String],
+    value: &YamlValue,
+    ours: bool,
+) -> Result<(), &'p str> {
     let Some((key, rest)) = path.split_first() else {
         *node = nowhere(value.clone());
         return Ok(());
@@ -69,27 +102,52 @@ fn put<'p>(node: &mut YamlNode, path: &'p [String], value: &YamlValue, ours: boo
     match &mut node.value {
         YamlValue::Map(entries) => {
             let exact = entries.iter().position(|entry| entry.key == *key);
-            let spelled = || entries.iter().position(|entry| ours && plain(&entry.key) == plain(key));
+            let spelled = || {
+                entries
+                    .iter()
+                    .position(|entry| ours && plain(&entry.key) == plain(key))
+            };
             let index = exact.or_else(spelled).unwrap_or_else(|| {
-                entries.push(Entry { key: key.clone(), key_at: FilePosition::default(), value: nowhere(YamlValue::Null) });
+                entries.push(Entry {
+                    key: key.clone(),
+                    key_at: FilePosition::default(),
+                    value: nowhere(YamlValue::Null),
+                });
                 entries.len() - 1
             });
-            put(&mut entries[index].value, rest, value, ours && !THEIR_OWN.contains(&key.as_str()))
+            put(
+                &mut entries[index].value,
+                rest,
+                value,
+                ours && !THEIR_OWN.contains(&key.as_str()),
+            )
         }
         YamlValue::List(items) => {
-            if let Some(item) = key.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
+            if let Some(item) = key
+                .parse::<usize>()
+                .ok()
+                .and_then(|index| items.get_mut(index))
+            {
                 return put(item, rest, value, ours);
             }
             // `environment.env.LR=0.1` where variables are a list.
             let named = |item: &YamlNode| matches!(field(item, "name"), Some(YamlValue::Scalar { text, .. }) if text == key);
             let index = items.iter().position(named).unwrap_or_else(|| {
-                let name = YamlValue::Scalar { text: key.clone(), plain: false };
-                let entry = Entry { key: "name".to_owned(), key_at: FilePosition::default(), value: nowhere(name) };
+                let name = YamlValue::Scalar {
+                    text: key.clone(),
+                    plain: false,
+                };
+                let entry = Entry {
+                    key: "name".to_owned(),
+                    key_at: FilePosition::default(),
+                    value: nowhere(name),
+                };
                 items.push(nowhere(YamlValue::Map(vec![entry])));
                 items.len() - 1
             });
             match rest {
-                [] => put(&mut items[index], &["value".to_owned()], value, ours).map_err(|_| key.as_str()),
+                [] => put(&mut items[index], &["value".to_owned()], value, ours)
+                    .map_err(|_| key.as_str()),
                 rest => put(&mut items[index], rest, value, ours),
             }
         }
@@ -98,17 +156,28 @@ fn put<'p>(node: &mut YamlNode, path: &'p [String], value: &YamlValue, ours: boo
 }
 
 fn nowhere(value: YamlValue) -> YamlNode {
-    YamlNode { at: FilePosition::default(), value }
+    YamlNode {
+        at: FilePosition::default(),
+        value,
+    }
 }
 
 /// `gpu_type`, `gpu-type` and `gpuType` are one field.
 fn plain(key: &str) -> String {
-    key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    key.chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect()
 }
 
 fn field<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlValue> {
-    let YamlValue::Map(entries) = &node.value else { return None };
-    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value.value)
+    let YamlValue::Map(entries) = &node.value else {
+        return None;
+    };
+    entries
+        .iter()
+        .find(|entry| entry.key == key)
+        .map(|entry| &entry.value.value)
 }
 
 /// Returns the document as YAML again: what was submitted, without the comments.
@@ -163,8 +232,13 @@ fn inline(node: &YamlNode) -> String {
 /// Text as YAML: as it was written where it needs no quotes, else as JSON, which YAML reads.
 fn quoted(text: &str, plain: bool) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-    let word = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && text.chars().all(bare);
-    if plain && word { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+    let word =
+        text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && text.chars().all(bare);
+    if plain && word {
+        text.to_owned()
+    } else {
+        serde_json::Value::from(text).to_string()
+    }
 }
 
 #[cfg(test)]
@@ -174,7 +248,10 @@ mod tests {
     fn changed(text: &str, sets: &[&str]) -> String {
         let mut problems = Vec::new();
         let mut root = tree::read(text, &mut problems).remove(0).root;
-        let overrides: Vec<Override> = sets.iter().map(|set| Override::parse(set).unwrap()).collect();
+        let overrides: Vec<Override> = sets
+            .iter()
+            .map(|set| Override::parse(set).unwrap())
+            .collect();
         apply(&mut root, &overrides, &mut problems);
         assert!(problems.is_empty(), "{problems:?}");
         write(&root)
@@ -183,11 +260,26 @@ mod tests {
     #[test]
     fn a_field_is_found_under_any_spelling_and_made_where_it_is_missing() {
         let text = "resources:\n  gpu: 1\n  gpuType: a10\n";
-        assert_eq!(changed(text, &["resources.gpu=4"]), "resources:\n  gpu: 4\n  gpuType: a10\n");
-        assert_eq!(changed(text, &["resources.gpu-type=h100"]), "resources:\n  gpu: 1\n  gpuType: h100\n");
-        assert_eq!(changed(text, &["job.name=x"]), "resources:\n  gpu: 1\n  gpuType: a10\njob:\n  name: x\n");
-        assert_eq!(changed("a: [1, 2]", &["a.1=3", "b=[x, \"5\"]"]), "a:\n  - 1\n  - 3\nb:\n  - x\n  - \"5\"\n");
-        assert_eq!(changed("env: {http_proxy: a}", &["env.HTTP_PROXY=b"]), "env:\n  http_proxy: a\n  HTTP_PROXY: b\n");
+        assert_eq!(
+            changed(text, &["resources.gpu=4"]),
+            "resources:\n  gpu: 4\n  gpuType: a10\n"
+        );
+        assert_eq!(
+            changed(text, &["resources.gpu-type=h100"]),
+            "resources:\n  gpu: 1\n  gpuType: h100\n"
+        );
+        assert_eq!(
+            changed(text, &["job.name=x"]),
+            "resources:\n  gpu: 1\n  gpuType: a10\njob:\n  name: x\n"
+        );
+        assert_eq!(
+            changed("a: [1, 2]", &["a.1=3", "b=[x, \"5\"]"]),
+            "a:\n  - 1\n  - 3\nb:\n  - x\n  - \"5\"\n"
+        );
+        assert_eq!(
+            changed("env: {http_proxy: a}", &["env.HTTP_PROXY=b"]),
+            "env:\n  http_proxy: a\n  HTTP_PROXY: b\n"
+        );
         let env = "env: [{name: A, value: \"1\"}]";
         assert_eq!(
             changed(env, &["env.A=2", "env.B=c d"]),
@@ -197,11 +289,22 @@ mod tests {
 
     #[test]
     fn what_cannot_be_set_says_so() {
-        assert!(Override::parse("gpu").is_err() && Override::parse("a..b=1").is_err() && Override::parse("a=[1").is_err());
+        assert!(
+            Override::parse("gpu").is_err()
+                && Override::parse("a..b=1").is_err()
+                && Override::parse("a=[1").is_err()
+        );
         let mut problems = Vec::new();
         let mut root = tree::read("a: 1", &mut problems).remove(0).root;
-        apply(&mut root, &[Override::parse("a.b=1").unwrap()], &mut problems);
-        assert_eq!(problems[0].message, "`--set a.b`: `b` is inside a value that has no fields");
+        apply(
+            &mut root,
+            &[Override::parse("a.b=1").unwrap()],
+            &mut problems,
+        );
+        assert_eq!(
+            problems[0].message,
+            "`--set a.b`: `b` is inside a value that has no fields"
+        );
     }
 
     #[test]

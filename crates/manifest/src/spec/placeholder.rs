@@ -1,4 +1,5 @@
-//! Resolves `{{model.name}}` in one pass. A placeholder within the value that it names is an error, not a loop.
+//! Resolves `{{model.name}}` in one pass. A placeholder within the value that it names is an error,
+//! not a loop.
 
 use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::Problem;
@@ -35,11 +36,15 @@ fn replace(text: &str, values: &YamlNode) -> Result<Option<String>, Unresolved> 
     let mut rest = text;
     let mut result = String::new();
     while let Some((before, after)) = rest.split_once("{{") {
-        let Some((inside, tail)) = after.split_once("}}") else { break };
+        let Some((inside, tail)) = after.split_once("}}") else {
+            break;
+        };
         let path = inside.trim();
         result.push_str(before);
         if is_path(path) {
-            let value = lookup(values, path).filter(|value| !value.contains("{{")).ok_or_else(|| Unresolved(path.to_owned()))?;
+            let value = lookup(values, path)
+                .filter(|value| !value.contains("{{"))
+                .ok_or_else(|| Unresolved(path.to_owned()))?;
             result.push_str(value);
         } else {
             result.push_str("{{");
@@ -57,13 +62,17 @@ fn is_path(text: &str) -> bool {
     text.contains('.')
         && text.split('.').all(|part| {
             part.starts_with(|c: char| c.is_ascii_alphabetic())
-                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+                && part
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
         })
 }
 
 fn lookup<'t>(mut node: &'t YamlNode, path: &str) -> Option<&'t str> {
     for part in path.split('.') {
-        let YamlValue::Map(entries) = &node.value else { return None };
+        let YamlValue::Map(entries) = &node.value else {
+            return None;
+        };
         node = &entries.iter().find(|entry| entry.key == part)?.value;
     }
     match &node.value {

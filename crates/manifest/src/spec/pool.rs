@@ -12,32 +12,64 @@ use gpuctl_core::model::GpuType;
 pub(super) fn pool(reader: &mut Reader, root: &YamlNode) -> Option<Pool> {
     let mut document = start(reader, root, reference::POOL)?;
     let node = document.need(reader, "pool", "it needs at least `name:`");
-    let nodes = document.take(reader, "nodes").map_or_else(Vec::new, |node| pool_nodes(reader, node));
+    let nodes = document
+        .take(reader, "nodes")
+        .map_or_else(Vec::new, |node| pool_nodes(reader, node));
     document.finish(reader);
     let mut fields = reader.map(node?, "pool", reference::OF_POOL)?;
-    let name = fields.need(reader, "name", "the name that jobs ask for").and_then(|node| reader.object_name(node, "name"));
-    let description = fields.take(reader, "description").and_then(|node| reader.text(node, "description"));
+    let name = fields
+        .need(reader, "name", "the name that jobs ask for")
+        .and_then(|node| reader.object_name(node, "name"));
+    let description = fields
+        .take(reader, "description")
+        .and_then(|node| reader.text(node, "description"));
     let types = fields.take(reader, "gpu-type");
     let gpu_types = types.map_or_else(Vec::new, |node| {
         let items = reader.list_or_one(node);
-        items.into_iter().filter_map(|item| gpu_type(reader, item)).collect()
+        items
+            .into_iter()
+            .filter_map(|item| gpu_type(reader, item))
+            .collect()
     });
-    let quota = fields.take(reader, "quota").map_or_else(PoolQuota::default, |node| {
-        let Some(mut quota) = reader.map(node, "pool.quota", reference::POOL_LIMITS) else { return PoolQuota::default() };
-        let mut number = |reader: &mut Reader, name: &'static str| {
-            quota.take(reader, name).and_then(|node| reader.whole(node, name, 0..=u32::MAX))
-        };
-        let max_jobs = number(reader, "maxJobs");
-        let max_gpu_per_job = number(reader, "maxGpuPerJob");
-        quota.finish(reader);
-        PoolQuota { max_jobs, max_gpu_per_job }
-    });
-    let exclusive = fields.take(reader, "exclusive").and_then(|node| reader.boolean(node, "exclusive")).unwrap_or(false);
+    let quota = fields
+        .take(reader, "quota")
+        .map_or_else(PoolQuota::default, |node| {
+            let Some(mut quota) = reader.map(node, "pool.quota", reference::POOL_LIMITS) else {
+                return PoolQuota::default();
+            };
+            let mut number = |reader: &mut Reader, name: &'static str| {
+                quota
+                    .take(reader, name)
+                    .and_then(|node| reader.whole(node, name, 0..=u32::MAX))
+            };
+            let max_jobs = number(reader, "maxJobs");
+            let max_gpu_per_job = number(reader, "maxGpuPerJob");
+            quota.finish(reader);
+            PoolQuota {
+                max_jobs,
+                max_gpu_per_job,
+            }
+        });
+    let exclusive = fields
+        .take(reader, "exclusive")
+        .and_then(|node| reader.boolean(node, "exclusive"))
+        .unwrap_or(false);
     fields.finish(reader);
-    Some(Pool { name: name?, description: description.map(|text| text.value), gpu_types, quota, exclusive, nodes })
+    Some(Pool {
+        name: name?,
+        description: description.map(|text| text.value),
+        gpu_types,
+        quota,
+        exclusive,
+        nodes,
+    })
 }
 
-fn start<'t>(reader: &mut Reader, root: &'t YamlNode, table: &'static [Field]) -> Option<Fields<'t>> {
+fn start<'t>(
+    reader: &mut Reader,
+    root: &'t YamlNode,
+    table: &'static [Field],
+) -> Option<Fields<'t>> {
     let mut document = reader.map(root, "", table)?;
     document.take(reader, "kind");
     document.take(reader, "version");
@@ -54,22 +86,35 @@ fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
     match &node.value {
         YamlValue::Map(entries) => {
             for entry in entries {
-                let name = YamlNode { at: entry.key_at, value: YamlValue::Scalar { text: entry.key.clone(), plain: false } };
+                let name = YamlNode {
+                    at: entry.key_at,
+                    value: YamlValue::Scalar {
+                        text: entry.key.clone(),
+                        plain: false,
+                    },
+                };
                 let name = reader.object_name(&name, "nodes");
                 let gpu_type = match &entry.value.value {
                     YamlValue::Null => None,
-                    _ => reader.map(&entry.value, "nodes", reference::POOL_NODE).and_then(|mut fields| {
-                        let found = fields.take(reader, "gpu-type").and_then(|node| gpu_type(reader, node));
-                        fields.finish(reader);
-                        found
-                    }),
+                    _ => reader
+                        .map(&entry.value, "nodes", reference::POOL_NODE)
+                        .and_then(|mut fields| {
+                            let found = fields
+                                .take(reader, "gpu-type")
+                                .and_then(|node| gpu_type(reader, node));
+                            fields.finish(reader);
+                            found
+                        }),
                 };
                 found.extend(name.map(|name| PoolNode { name, gpu_type }));
             }
         }
         _ => {
             for item in reader.list(node, "nodes") {
-                found.extend(reader.object_name(item, "nodes").map(|name| PoolNode { name, gpu_type: None }));
+                found.extend(reader.object_name(item, "nodes").map(|name| PoolNode {
+                    name,
+                    gpu_type: None,
+                }));
             }
         }
     }
@@ -80,14 +125,34 @@ fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
 pub(super) fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
     let mut seen: Vec<(&Pool, &PoolNode)> = Vec::new();
     for document in documents {
-        let Document::Pool(pool) = document else { continue };
+        let Document::Pool(pool) = document else {
+            continue;
+        };
         for node in &pool.nodes {
-            if let Some((other, first)) = seen.iter().find(|(_, first)| first.name.value == node.name.value) {
-                let message = |line| format!("node `{}` is in two pools; also in line {line}", node.name.value);
-                let note =
-                    format!("a node is in one pool at most: keep it in `{}` or in `{}`", other.name.value, pool.name.value);
-                reader.problems.push(Problem::error(first.name.at, message(node.name.at.line), note.clone()));
-                reader.problems.push(Problem::error(node.name.at, message(first.name.at.line), note));
+            if let Some((other, first)) = seen
+                .iter()
+                .find(|(_, first)| first.name.value == node.name.value)
+            {
+                let message = |line| {
+                    format!(
+                        "node `{}` is in two pools; also in line {line}",
+                        node.name.value
+                    )
+                };
+                let note = format!(
+                    "a node is in one pool at most: keep it in `{}` or in `{}`",
+                    other.name.value, pool.name.value
+                );
+                reader.problems.push(Problem::error(
+                    first.name.at,
+                    message(node.name.at.line),
+                    note.clone(),
+                ));
+                reader.problems.push(Problem::error(
+                    node.name.at,
+                    message(first.name.at.line),
+                    note,
+                ));
             }
             seen.push((pool, node));
         }
@@ -102,13 +167,23 @@ pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
     document.finish(reader);
     let at = node?.at;
     let mut fields = reader.map(node?, "quota", reference::OF_QUOTA)?;
-    let name = fields.need(reader, "name", "the name of the quota").and_then(|node| reader.dns_label(node, "name", 63));
-    let description = fields.take(reader, "description").and_then(|node| reader.text(node, "description"));
+    let name = fields
+        .need(reader, "name", "the name of the quota")
+        .and_then(|node| reader.dns_label(node, "name", 63));
+    let description = fields
+        .take(reader, "description")
+        .and_then(|node| reader.text(node, "description"));
     fields.finish(reader);
     let mut namespaces = Vec::new();
     if let Some(YamlValue::Map(entries)) = spaces.map(|node| &node.value) {
         for entry in entries {
-            let key = YamlNode { at: entry.key_at, value: YamlValue::Scalar { text: entry.key.clone(), plain: false } };
+            let key = YamlNode {
+                at: entry.key_at,
+                value: YamlValue::Scalar {
+                    text: entry.key.clone(),
+                    plain: false,
+                },
+            };
             let name = reader.object_name(&key, "namespace");
             let limits = limits(reader, &entry.value, "namespace");
             namespaces.extend(name.zip(limits).map(|(name, limits)| (name.value, limits)));
@@ -118,22 +193,45 @@ pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
     }
     if let Some(node) = default.filter(|_| namespaces.iter().any(|(name, _)| name == "default")) {
         let message = "`default` stands for the namespace of that name, which `namespace` has too";
-        reader.problems.push(Problem::error(node.at, message, "write it once"));
+        reader
+            .problems
+            .push(Problem::error(node.at, message, "write it once"));
     }
-    namespaces.extend(default.and_then(|node| limits(reader, node, "default")).map(|limits| ("default".to_owned(), limits)));
+    namespaces.extend(
+        default
+            .and_then(|node| limits(reader, node, "default"))
+            .map(|limits| ("default".to_owned(), limits)),
+    );
     if spaces.is_none() && default.is_none() {
-        reader.problems.push(Problem::error(at, "the quota is for no namespace", "namespace: {team-a: {gpu: 4}}"));
+        reader.problems.push(Problem::error(
+            at,
+            "the quota is for no namespace",
+            "namespace: {team-a: {gpu: 4}}",
+        ));
     }
-    Some(Quota { name: name?.value, description: description.map(|text| text.value), namespaces })
+    Some(Quota {
+        name: name?.value,
+        description: description.map(|text| text.value),
+        namespaces,
+    })
 }
 
 fn limits(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<QuotaLimits> {
     let mut fields = reader.map(node, path, reference::LIMITS)?;
-    let cpu = fields.take(reader, "cpu").and_then(|node| reader.cpu(node, "cpu"));
-    let memory = fields.take(reader, "memory").and_then(|node| reader.bytes(node, "memory"));
-    let storage = fields.take(reader, "storage").and_then(|node| reader.bytes(node, "storage"));
-    let mut number =
-        |reader: &mut Reader, name| fields.take(reader, name).and_then(|node| reader.whole(node, name, 0..=u32::MAX));
+    let cpu = fields
+        .take(reader, "cpu")
+        .and_then(|node| reader.cpu(node, "cpu"));
+    let memory = fields
+        .take(reader, "memory")
+        .and_then(|node| reader.bytes(node, "memory"));
+    let storage = fields
+        .take(reader, "storage")
+        .and_then(|node| reader.bytes(node, "storage"));
+    let mut number = |reader: &mut Reader, name| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.whole(node, name, 0..=u32::MAX))
+    };
     let (gpu, pods) = (number(reader, "gpu"), number(reader, "pods"));
     fields.finish(reader);
     Some(QuotaLimits {

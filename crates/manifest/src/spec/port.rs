@@ -1,4 +1,5 @@
-//! Finds the port that a command makes its program listen on: from a flag, or the program's default.
+//! Finds the port that a command makes its program listen on: from a flag, or the program's
+//! default.
 
 use std::sync::LazyLock;
 
@@ -6,11 +7,16 @@ use regex::Regex;
 
 use super::document::JobDocument;
 
-/// Flags that say a port, and those that say an address with one. `--master_port` and its like are for peers.
+/// Flags that say a port, and those that say an address with one. `--master_port` and its like are
+/// for peers.
 static FLAG: LazyLock<Regex> = LazyLock::new(|| {
-    let port = r"--(?:(?:server|http|listen|web|rest|serve|ServerApp|NotebookApp|LabApp)[._-])?port";
+    let port =
+        r"--(?:(?:server|http|listen|web|rest|serve|ServerApp|NotebookApp|LabApp)[._-])?port";
     let address = r#"--?(?:bind|bind[_-]addr|addr|address|listen|b)[= ]"?[\w.\[\]:*-]*:"#;
-    Regex::new(&format!(r#"(?:^|[\s"'])(?:{port}[= ]"?|{address})(\d{{1,5}})\b"#)).expect("the pattern is tested")
+    Regex::new(&format!(
+        r#"(?:^|[\s"'])(?:{port}[= ]"?|{address})(\d{{1,5}})\b"#
+    ))
+    .expect("the pattern is tested")
 });
 
 /// Programs and the port that they take when told none.
@@ -31,15 +37,29 @@ pub fn of_command(job: &JobDocument) -> Option<u16> {
 }
 
 fn of_text(words: &str) -> Option<u16> {
-    let flag = FLAG.captures_iter(words).last().and_then(|found| found[1].parse().ok()).filter(|port| *port > 0);
+    let flag = FLAG
+        .captures_iter(words)
+        .last()
+        .and_then(|found| found[1].parse().ok())
+        .filter(|port| *port > 0);
     flag.or_else(|| {
-        let positional = words.split_once("http.server ").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
+        let positional = words
+            .split_once("http.server ")
+            .and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
         positional.or_else(|| {
-            let program = |word: &str| word.trim_start_matches("exec ").rsplit('/').next().unwrap_or_default().to_owned();
-            words
-                .split_whitespace()
-                .map(program)
-                .find_map(|word| DEFAULTS.iter().find(|(name, _)| *name == word).map(|(_, port)| *port))
+            let program = |word: &str| {
+                word.trim_start_matches("exec ")
+                    .rsplit('/')
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            words.split_whitespace().map(program).find_map(|word| {
+                DEFAULTS
+                    .iter()
+                    .find(|(name, _)| *name == word)
+                    .map(|(_, port)| *port)
+            })
         })
     })
 }
@@ -47,8 +67,14 @@ fn of_text(words: &str) -> Option<u16> {
 /// Returns true when the command starts Jupyter without telling it to listen beyond the pod.
 pub fn only_inside(job: &JobDocument) -> bool {
     let words = job.line();
-    words.split_whitespace().any(|word| word.rsplit('/').next().unwrap_or_default().starts_with("jupyter"))
-        && !["--ip", "App.ip", "--config"].iter().any(|flag| words.contains(flag))
+    words.split_whitespace().any(|word| {
+        word.rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .starts_with("jupyter")
+    }) && !["--ip", "App.ip", "--config"]
+        .iter()
+        .any(|flag| words.contains(flag))
 }
 
 #[cfg(test)]
@@ -58,18 +84,30 @@ mod tests {
     #[test]
     fn a_port_is_where_the_program_was_told_to_listen() {
         for (words, port) in [
-            ("jupyter-lab --ip=0.0.0.0 --port=8888 --no-browser", Some(8888)),
+            (
+                "jupyter-lab --ip=0.0.0.0 --port=8888 --no-browser",
+                Some(8888),
+            ),
             ("jupyter lab --ServerApp.port 9999", Some(9999)),
             ("/opt/conda/bin/jupyter lab", Some(8888)),
-            ("code-server --bind-addr 0.0.0.0:8443 --auth none", Some(8443)),
+            (
+                "code-server --bind-addr 0.0.0.0:8443 --auth none",
+                Some(8443),
+            ),
             ("code-server", Some(8080)),
             ("streamlit run app.py --server.port=80", Some(80)),
             ("python -m http.server 9000", Some(9000)),
             ("gunicorn -b 0.0.0.0:7000 app", Some(7000)),
-            ("sh -c 'pip install x && jupyter lab --port 8890'", Some(8890)),
+            (
+                "sh -c 'pip install x && jupyter lab --port 8890'",
+                Some(8890),
+            ),
             ("torchrun --master_port 29500 serve.py", None),
             ("python serve.py --dist-init-addr a:5000", None),
-            ("python -m vllm.entrypoints.openai.api_server --model x --port 8001", Some(8001)),
+            (
+                "python -m vllm.entrypoints.openai.api_server --model x --port 8001",
+                Some(8001),
+            ),
             ("python train.py --export 5", None),
         ] {
             assert_eq!(of_text(words), port, "{words}");

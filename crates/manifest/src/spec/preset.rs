@@ -1,12 +1,28 @@
-//! Files that people begin with for well-known programs. They are the files of `examples/presets`, which the tests validate and run.
+//! Files that people begin with for well-known programs. They are the files of `examples/presets`,
+//! which the tests validate and run.
 
 /// Names of presets with their files, in the order of the help.
 const PRESETS: [(&str, &str); 5] = [
-    ("vllm", include_str!("../../../../examples/presets/vllm.yaml")),
-    ("sglang", include_str!("../../../../examples/presets/sglang.yaml")),
-    ("llama-factory", include_str!("../../../../examples/presets/llama-factory.yaml")),
-    ("accelerate", include_str!("../../../../examples/presets/accelerate.yaml")),
-    ("jupyter", include_str!("../../../../examples/presets/jupyter.yaml")),
+    (
+        "vllm",
+        include_str!("../../../../examples/presets/vllm.yaml"),
+    ),
+    (
+        "sglang",
+        include_str!("../../../../examples/presets/sglang.yaml"),
+    ),
+    (
+        "llama-factory",
+        include_str!("../../../../examples/presets/llama-factory.yaml"),
+    ),
+    (
+        "accelerate",
+        include_str!("../../../../examples/presets/accelerate.yaml"),
+    ),
+    (
+        "jupyter",
+        include_str!("../../../../examples/presets/jupyter.yaml"),
+    ),
 ];
 
 /// Returns the names of all presets.
@@ -16,5 +32,8 @@ pub fn names() -> Vec<&'static str> {
 
 /// Returns the file of a preset.
 pub fn file(name: &str) -> Option<&'static str> {
-    PRESETS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    PRESETS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| *text)
 }

@@ -1,13 +1,13 @@
-//! The table of all fields: spellings, accepted values, kinds and meaning. `explain`, `init` and the JSON Schema are made
-//! from it, and a test holds it against the readers.
+//! The table of all fields: spellings, accepted values, kinds and meaning. `explain`, `init` and
+//! the JSON Schema are made from it, and a test holds it against the readers.
 
 mod defaults;
 mod job;
 
 use super::shape::Shape::{
-    AbsolutePath, Block, Boolean, ByName, Bytes, Command, Cpu, Duration, Files, GpuType, HealthCheck, Image, Label, ModelPath,
-    ObjectName, OneOrMany, Overlay, PoolNodes, Rdma, Security, Share, ShortDuration, Text, UrlPath, Variables, Whole, Word,
-    Workdirs,
+    AbsolutePath, Block, Boolean, ByName, Bytes, Command, Cpu, Duration, Files, GpuType,
+    HealthCheck, Image, Label, ModelPath, ObjectName, OneOrMany, Overlay, PoolNodes, Rdma,
+    Security, Share, ShortDuration, Text, UrlPath, Variables, Whole, Word, Workdirs,
 };
 use super::shape::{Field, FieldScope, field};
 
@@ -19,15 +19,41 @@ pub(super) use job::{CHECKPOINT, JOB};
 pub(super) const VARIABLE: &[Field] = &[
     field(&["name"], Text, "Name of the variable.", "LOG_LEVEL"),
     field(&["value"], Text, "Its value.", "info"),
-    field(&["secret"], Text, "The Secret that holds its value.", "token"),
-    field(&["configmap", "configMap", "config_map"], Text, "The ConfigMap that holds its value.", "settings"),
-    field(&["key"], Text, "The key of the Secret or ConfigMap, where it is not the name.", "token"),
+    field(
+        &["secret"],
+        Text,
+        "The Secret that holds its value.",
+        "token",
+    ),
+    field(
+        &["configmap", "configMap", "config_map"],
+        Text,
+        "The ConfigMap that holds its value.",
+        "settings",
+    ),
+    field(
+        &["key"],
+        Text,
+        "The key of the Secret or ConfigMap, where it is not the name.",
+        "token",
+    ),
 ];
 
 pub(super) const ENVIRONMENT: &[Field] = &[
-    field(&["image"], Image, "Container image.", "pytorch/pytorch:2.9.0").needed(),
     field(
-        &["imagePullSecret", "image_pull_secret", "imagePullSecrets", "image_pull_secrets"],
+        &["image"],
+        Image,
+        "Container image.",
+        "pytorch/pytorch:2.9.0",
+    )
+    .needed(),
+    field(
+        &[
+            "imagePullSecret",
+            "image_pull_secret",
+            "imagePullSecrets",
+            "image_pull_secrets",
+        ],
         OneOrMany(&ObjectName),
         "Secret with the login to a private registry; `gpuctl create secret` makes one.",
         "registry",
@@ -44,19 +70,39 @@ pub(super) const ENVIRONMENT: &[Field] = &[
         "What runs: a list of words, or one string for a shell; the image's own without it.",
         "[python, main.py]",
     ),
-    field(&["args"], Command, "Arguments behind the command.", "[--verbose]"),
+    field(
+        &["args"],
+        Command,
+        "Arguments behind the command.",
+        "[--verbose]",
+    ),
     field(
         &["env"],
         Variables,
         "Variables: a map, or a list of {name, value}, {name, secret, key} or {name, configmap, key}.",
         "{LOG_LEVEL: info}",
     ),
-    field(&["workingDir", "working_dir"], Text, "Folder in which the command starts.", "/workspace"),
+    field(
+        &["workingDir", "working_dir"],
+        Text,
+        "Folder in which the command starts.",
+        "/workspace",
+    ),
 ];
 
 pub(super) const MODEL: &[Field] = &[
-    field(&["source"], Text, "Where the model comes from; set as MODEL_SOURCE.", "huggingface"),
-    field(&["name"], Text, "Set as MODEL_NAME; `{{model.name}}` stands for it elsewhere in the file.", "Qwen/Qwen2-7B"),
+    field(
+        &["source"],
+        Text,
+        "Where the model comes from; set as MODEL_SOURCE.",
+        "huggingface",
+    ),
+    field(
+        &["name"],
+        Text,
+        "Set as MODEL_NAME; `{{model.name}}` stands for it elsewhere in the file.",
+        "Qwen/Qwen2-7B",
+    ),
     field(&["version"], Text, "Set as MODEL_VERSION.", "main"),
     field(&["format"], Text, "Set as MODEL_FORMAT.", "safetensors"),
     field(
@@ -65,7 +111,12 @@ pub(super) const MODEL: &[Field] = &[
         "A folder of the node with the model, mounted read-only; or any other text for the program.",
         "/models/qwen2-7b",
     ),
-    field(&["cache"], Boolean, "Keep downloads at /cache/models on the node.", "true"),
+    field(
+        &["cache"],
+        Boolean,
+        "Keep downloads at /cache/models on the node.",
+        "true",
+    ),
 ];
 
 pub(super) const RESOURCES: &[Field] = &[
@@ -120,24 +171,74 @@ pub(super) const RESOURCES: &[Field] = &[
 ];
 
 pub(super) const WORKDIR: &[Field] = &[
-    field(&["path"], AbsolutePath, "Where it appears in the container; without a source also the folder of the node.", "/data")
-        .needed(),
-    field(&["host_path", "hostPath", "host-path"], AbsolutePath, "Folder or file of the node.", "/mnt/data"),
+    field(
+        &["path"],
+        AbsolutePath,
+        "Where it appears in the container; without a source also the folder of the node.",
+        "/data",
+    )
+    .needed(),
+    field(
+        &["host_path", "hostPath", "host-path"],
+        AbsolutePath,
+        "Folder or file of the node.",
+        "/mnt/data",
+    ),
     field(&["pvc", "claim"], Text, "An existing claim.", "datasets"),
-    field(&["sub_path", "subPath"], Text, "Folder inside the claim.", "imagenet"),
-    field(&["size"], Bytes, "A claim of this size is made; it is kept when the job is deleted.", "100Gi"),
-    field(&["storageClass", "storage_class", "storageClassName"], Text, "Storage class of a claim that is made.", "fast"),
+    field(
+        &["sub_path", "subPath"],
+        Text,
+        "Folder inside the claim.",
+        "imagenet",
+    ),
+    field(
+        &["size"],
+        Bytes,
+        "A claim of this size is made; it is kept when the job is deleted.",
+        "100Gi",
+    ),
+    field(
+        &["storageClass", "storage_class", "storageClassName"],
+        Text,
+        "Storage class of a claim that is made.",
+        "fast",
+    ),
     field(
         &["access_mode", "accessMode"],
-        Word(&["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod"]),
+        Word(&[
+            "ReadWriteOnce",
+            "ReadWriteMany",
+            "ReadOnlyMany",
+            "ReadWriteOncePod",
+        ]),
         "Access mode of a claim that is made.",
         "ReadWriteMany",
     ),
-    field(&["emptyDir", "empty_dir"], Boolean, "An empty folder that goes with the pod.", "true"),
-    field(&["configmap", "configMap"], Text, "An existing ConfigMap.", "settings"),
+    field(
+        &["emptyDir", "empty_dir"],
+        Boolean,
+        "An empty folder that goes with the pod.",
+        "true",
+    ),
+    field(
+        &["configmap", "configMap"],
+        Text,
+        "An existing ConfigMap.",
+        "settings",
+    ),
     field(&["secret"], Text, "An existing Secret.", "credentials"),
-    field(&["read_only", "readOnly"], Boolean, "Mounted for reading only.", "true"),
-    field(&["type"], Word(&["file", "directory"]), "What the path is, where its ending does not tell.", "directory"),
+    field(
+        &["read_only", "readOnly"],
+        Boolean,
+        "Mounted for reading only.",
+        "true",
+    ),
+    field(
+        &["type"],
+        Word(&["file", "directory"]),
+        "What the path is, where its ending does not tell.",
+        "directory",
+    ),
 ];
 
 pub(super) const STORAGE: &[Field] = &[field(
@@ -149,20 +250,66 @@ pub(super) const STORAGE: &[Field] = &[field(
 
 /// The block form of a health check.
 pub const HEALTH_CHECK: &[Field] = &[
-    field(&["path"], UrlPath, "Path that answers when the service is up.", "/health").needed(),
-    field(&["port"], Whole(1, 65_535), "Port of the check, where it is another.", "9090"),
-    field(&["initial_delay", "initialDelay"], Duration, "Time before the first try.", "30s"),
+    field(
+        &["path"],
+        UrlPath,
+        "Path that answers when the service is up.",
+        "/health",
+    )
+    .needed(),
+    field(
+        &["port"],
+        Whole(1, 65_535),
+        "Port of the check, where it is another.",
+        "9090",
+    ),
+    field(
+        &["initial_delay", "initialDelay"],
+        Duration,
+        "Time before the first try.",
+        "30s",
+    ),
     field(&["period"], Duration, "Time between two tries.", "10s"),
 ];
 
 pub(super) const SERVICE: &[Field] = &[
-    field(&["replicas"], Whole(0, 10_000), "Pods that serve; 0 makes it paused. A notebook is one.", "1"),
-    field(&["port"], Whole(1, 65_535), "Port of the service, and of the program unless targetPort says otherwise.", "8000")
-        .needed_to_serve(),
-    field(&["targetPort", "target_port"], Whole(1, 65_535), "Port on which the program listens, where it is another.", "8080"),
-    field(&["protocol"], Word(&["TCP", "UDP", "SCTP"]), "Protocol of the port.", "TCP"),
-    field(&["type"], Word(&["ClusterIP", "NodePort", "LoadBalancer"]), "How it is reached from outside.", "ClusterIP"),
-    field(&["host"], Text, "Host name of an Ingress.", "model.example.com"),
+    field(
+        &["replicas"],
+        Whole(0, 10_000),
+        "Pods that serve; 0 makes it paused. A notebook is one.",
+        "1",
+    ),
+    field(
+        &["port"],
+        Whole(1, 65_535),
+        "Port of the service, and of the program unless targetPort says otherwise.",
+        "8000",
+    )
+    .needed_to_serve(),
+    field(
+        &["targetPort", "target_port"],
+        Whole(1, 65_535),
+        "Port on which the program listens, where it is another.",
+        "8080",
+    ),
+    field(
+        &["protocol"],
+        Word(&["TCP", "UDP", "SCTP"]),
+        "Protocol of the port.",
+        "TCP",
+    ),
+    field(
+        &["type"],
+        Word(&["ClusterIP", "NodePort", "LoadBalancer"]),
+        "How it is reached from outside.",
+        "ClusterIP",
+    ),
+    field(
+        &["host"],
+        Text,
+        "Host name of an Ingress.",
+        "model.example.com",
+    ),
     field(
         &["health_check", "healthCheck", "health-check"],
         HealthCheck,
@@ -178,12 +325,18 @@ pub(super) const SERVICE: &[Field] = &[
     ),
 ];
 
-/// The only level that asks something of a pod; every pod of ours without folders of the node fits the others.
+/// The only level that asks something of a pod; every pod of ours without folders of the node fits
+/// the others.
 pub(super) const SECURITY_LEVELS: [&str; 1] = ["restricted"];
 
 /// The map form of `security`.
 pub const SECURITY: &[Field] = &[
-    field(&["level"], Word(&SECURITY_LEVELS), "Pod Security level that the pods must fit.", "restricted"),
+    field(
+        &["level"],
+        Word(&SECURITY_LEVELS),
+        "Pod Security level that the pods must fit.",
+        "restricted",
+    ),
     field(
         &["run_as", "runAs", "run-as"],
         Whole(0, u32::MAX),
@@ -199,11 +352,30 @@ pub const SECURITY: &[Field] = &[
 ];
 
 pub(super) const AUTOSCALING: &[Field] = &[
-    field(&["enabled"], Boolean, "Whether it scales; true without it.", "true"),
-    field(&["minReplicas", "min_replicas"], Whole(1, 10_000), "Fewest pods; 1 without it.", "1"),
-    field(&["maxReplicas", "max_replicas"], Whole(1, 10_000), "Most pods.", "4"),
     field(
-        &["targetGPUUtilization", "target_gpu_utilization", "targetGpuUtilization"],
+        &["enabled"],
+        Boolean,
+        "Whether it scales; true without it.",
+        "true",
+    ),
+    field(
+        &["minReplicas", "min_replicas"],
+        Whole(1, 10_000),
+        "Fewest pods; 1 without it.",
+        "1",
+    ),
+    field(
+        &["maxReplicas", "max_replicas"],
+        Whole(1, 10_000),
+        "Most pods.",
+        "4",
+    ),
+    field(
+        &[
+            "targetGPUUtilization",
+            "target_gpu_utilization",
+            "targetGpuUtilization",
+        ],
         Whole(1, 100),
         "Percent of GPU utilization that is aimed at.",
         "70",
@@ -215,7 +387,11 @@ pub(super) const AUTOSCALING: &[Field] = &[
         "80",
     ),
     field(
-        &["targetCPUUtilization", "target_cpu_utilization", "targetCpuUtilization"],
+        &[
+            "targetCPUUtilization",
+            "target_cpu_utilization",
+            "targetCpuUtilization",
+        ],
         Whole(1, 100),
         "Percent of the requested CPU that is aimed at.",
         "60",
@@ -226,23 +402,74 @@ pub(super) const AUTOSCALING: &[Field] = &[
         "Requests that wait at each pod of an inference server (vLLM, SGLang, text-generation-inference) that is aimed at.",
         "4",
     ),
-    field(&["scaleUpDelay", "scale_up_delay"], ShortDuration, "Time that load must last before pods are added.", "1m"),
-    field(&["scaleDownDelay", "scale_down_delay"], ShortDuration, "Time that quiet must last before pods are taken away.", "5m"),
+    field(
+        &["scaleUpDelay", "scale_up_delay"],
+        ShortDuration,
+        "Time that load must last before pods are added.",
+        "1m",
+    ),
+    field(
+        &["scaleDownDelay", "scale_down_delay"],
+        ShortDuration,
+        "Time that quiet must last before pods are taken away.",
+        "5m",
+    ),
 ];
 
-const VERSION: Field = field(&["version"], Word(&["v0.1", "v1"]), "Version of the file's form.", "v0.1");
+const VERSION: Field = field(
+    &["version"],
+    Word(&["v0.1", "v1"]),
+    "Version of the file's form.",
+    "v0.1",
+);
 
 /// Fields of a job document.
 pub const DOCUMENT: &[Field] = &[
     VERSION,
-    field(&["job"], Block(JOB), "The job as a whole: its name, whom it belongs to, how it is tried.", "").needed(),
-    field(&["environment"], Block(ENVIRONMENT), "What runs: image, command, variables.", "").needed(),
-    field(&["model"], Block(MODEL), "The model, for the program and for placeholders.", ""),
-    field(&["resources"], Block(RESOURCES), "What each pod gets, and where.", ""),
+    field(
+        &["job"],
+        Block(JOB),
+        "The job as a whole: its name, whom it belongs to, how it is tried.",
+        "",
+    )
+    .needed(),
+    field(
+        &["environment"],
+        Block(ENVIRONMENT),
+        "What runs: image, command, variables.",
+        "",
+    )
+    .needed(),
+    field(
+        &["model"],
+        Block(MODEL),
+        "The model, for the program and for placeholders.",
+        "",
+    ),
+    field(
+        &["resources"],
+        Block(RESOURCES),
+        "What each pod gets, and where.",
+        "",
+    ),
     field(&["storage"], Block(STORAGE), "What is mounted.", ""),
-    field(&["checkpoint"], Block(CHECKPOINT), "Where checkpoints lie, and how to go on from them.", "").of(FieldScope::Training),
-    field(&["service"], Block(SERVICE), "How it is reached.", "").of(FieldScope::Serving).needed_to_serve(),
-    field(&["autoscaling"], Block(AUTOSCALING), "How many pods, by what they do.", "").of(FieldScope::Service),
+    field(
+        &["checkpoint"],
+        Block(CHECKPOINT),
+        "Where checkpoints lie, and how to go on from them.",
+        "",
+    )
+    .of(FieldScope::Training),
+    field(&["service"], Block(SERVICE), "How it is reached.", "")
+        .of(FieldScope::Serving)
+        .needed_to_serve(),
+    field(
+        &["autoscaling"],
+        Block(AUTOSCALING),
+        "How many pods, by what they do.",
+        "",
+    )
+    .of(FieldScope::Service),
     field(
         &["security"],
         Security,
@@ -267,15 +494,40 @@ pub const DOCUMENT: &[Field] = &[
 const GPU_TYPE: [&str; 3] = ["gpu-type", "gpu_type", "gpuType"];
 
 pub(super) const POOL_LIMITS: &[Field] = &[
-    field(&["maxJobs", "max_jobs"], Whole(0, u32::MAX), "Jobs that may be in it at the same time.", "100"),
-    field(&["maxGpuPerJob", "max_gpu_per_job"], Whole(0, u32::MAX), "GPUs that one job may have in all.", "8"),
+    field(
+        &["maxJobs", "max_jobs"],
+        Whole(0, u32::MAX),
+        "Jobs that may be in it at the same time.",
+        "100",
+    ),
+    field(
+        &["maxGpuPerJob", "max_gpu_per_job"],
+        Whole(0, u32::MAX),
+        "GPUs that one job may have in all.",
+        "8",
+    ),
 ];
 
 pub(super) const OF_POOL: &[Field] = &[
     field(&["name"], ObjectName, "Name that jobs ask for.", "NAME").needed(),
-    field(&["description"], Text, "A sentence for people.", "what it is for"),
-    field(&GPU_TYPE, OneOrMany(&GpuType), "Allowed types; any without it.", "[a100-80g]"),
-    field(&["quota"], Block(POOL_LIMITS), "What one job and all jobs may take.", ""),
+    field(
+        &["description"],
+        Text,
+        "A sentence for people.",
+        "what it is for",
+    ),
+    field(
+        &GPU_TYPE,
+        OneOrMany(&GpuType),
+        "Allowed types; any without it.",
+        "[a100-80g]",
+    ),
+    field(
+        &["quota"],
+        Block(POOL_LIMITS),
+        "What one job and all jobs may take.",
+        "",
+    ),
     field(
         &["exclusive"],
         Boolean,
@@ -285,13 +537,19 @@ pub(super) const OF_POOL: &[Field] = &[
 ];
 
 /// Fields of a node in a pool's map of nodes.
-pub(super) const POOL_NODE: &[Field] = &[field(&GPU_TYPE, GpuType, "Type of its GPUs.", "a100-80g")];
+pub(super) const POOL_NODE: &[Field] =
+    &[field(&GPU_TYPE, GpuType, "Type of its GPUs.", "a100-80g")];
 
 /// Fields of `kind: pool`.
 pub const POOL: &[Field] = &[
     VERSION,
     field(&["pool"], Block(OF_POOL), "The pool.", "").needed(),
-    field(&["nodes"], PoolNodes, "Its nodes: a list of names, or a map name: {gpu-type: …}.", "[gpu-node-1]"),
+    field(
+        &["nodes"],
+        PoolNodes,
+        "Its nodes: a list of names, or a map name: {gpu-type: …}.",
+        "[gpu-node-1]",
+    ),
 ];
 
 pub(super) const LIMITS: &[Field] = &[
@@ -303,8 +561,19 @@ pub(super) const LIMITS: &[Field] = &[
 ];
 
 pub(super) const OF_QUOTA: &[Field] = &[
-    field(&["name"], Label, "Name of the quota in each namespace.", "NAME").needed(),
-    field(&["description"], Text, "A sentence for people.", "what it is for"),
+    field(
+        &["name"],
+        Label,
+        "Name of the quota in each namespace.",
+        "NAME",
+    )
+    .needed(),
+    field(
+        &["description"],
+        Text,
+        "A sentence for people.",
+        "what it is for",
+    ),
 ];
 
 /// Fields of `kind: quota`.
@@ -317,7 +586,12 @@ pub const QUOTA: &[Field] = &[
         "What each namespace may request; one that is missing is made.",
         "{team-a: {gpu: 4}}",
     ),
-    field(&["default"], Block(LIMITS), "What the namespace called default may request.", "{gpu: 2}"),
+    field(
+        &["default"],
+        Block(LIMITS),
+        "What the namespace called default may request.",
+        "{gpu: 2}",
+    ),
 ];
 
 /// Kinds as they are written, with what they are.

@@ -8,23 +8,39 @@ use gpuctl_core::error::Problem;
 use gpuctl_core::model::JobKind;
 
 /// Returns what a failed rank restarts.
-pub(super) fn restart(reader: &mut Reader, job: &mut Fields<'_>, retries: Option<u32>) -> Option<Restart> {
+pub(super) fn restart(
+    reader: &mut Reader,
+    job: &mut Fields<'_>,
+    retries: Option<u32>,
+) -> Option<Restart> {
     let node = job.take(reader, "restart")?;
     let restart = Restart::of(reader.word(node, "restart", &Restart::WORDS)?);
-    let hangs = job.place_of("hang_timeout").or(job.place_of("hangTimeout")).or(job.place_of("hang-timeout"));
+    let hangs = job
+        .place_of("hang_timeout")
+        .or(job.place_of("hangTimeout"))
+        .or(job.place_of("hang-timeout"));
     if restart == Restart::Never && retries.is_some_and(|retries| retries > 0) {
         let message = "`restart: never` and `retries` contradict each other";
-        reader.problems.push(Problem::error(node.at, message, "keep one of them"));
+        reader
+            .problems
+            .push(Problem::error(node.at, message, "keep one of them"));
     }
     if let (Restart::Rank, Some(at)) = (restart, hangs) {
-        let message = "`hang_timeout` needs `restart: all`: only all ranks together are known to hang";
-        reader.problems.push(Problem::error(at, message, "remove one of them"));
+        let message =
+            "`hang_timeout` needs `restart: all`: only all ranks together are known to hang";
+        reader
+            .problems
+            .push(Problem::error(at, message, "remove one of them"));
     }
     Some(restart)
 }
 
 /// Returns where the checkpoints of a training lie.
-pub(super) fn checkpoint(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option<Checkpoint> {
+pub(super) fn checkpoint(
+    reader: &mut Reader,
+    document: &mut Fields<'_>,
+    kind: JobKind,
+) -> Option<Checkpoint> {
     if kind != JobKind::Training {
         let message = format!("`checkpoint` is for trainings, not for a {kind}");
         document.refuse(reader, "checkpoint", &message, "mount a workdir instead");
@@ -32,13 +48,21 @@ pub(super) fn checkpoint(reader: &mut Reader, document: &mut Fields<'_>, kind: J
     }
     let node = document.take(reader, "checkpoint")?;
     let mut fields = reader.map(node, "checkpoint", reference::CHECKPOINT)?;
-    let path = fields.need(reader, "path", "the folder where the program saves").and_then(|node| reader.text(node, "path"));
+    let path = fields
+        .need(reader, "path", "the folder where the program saves")
+        .and_then(|node| reader.text(node, "path"));
     let resume = fields.take(reader, "resume").map_or_else(Vec::new, |node| {
         let items = reader.list_or_one(node);
-        items.into_iter().filter_map(|item| Some(reader.text(item, "resume")?.value)).collect()
+        items
+            .into_iter()
+            .filter_map(|item| Some(reader.text(item, "resume")?.value))
+            .collect()
     });
     fields.finish(reader);
     let path = path?;
     let value = storage::absolute(reader, &path.value, path.at)?;
-    Some(Checkpoint { path: Located { value, at: path.at }, resume })
+    Some(Checkpoint {
+        path: Located { value, at: path.at },
+        resume,
+    })
 }

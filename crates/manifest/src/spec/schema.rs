@@ -1,14 +1,15 @@
 //! Makes the JSON Schema (draft 2020-12) of the specification file from the table of fields.
 //!
-//! Note: it accepts what the readers accept, except for rules that compare two values, which no schema can express; they are
-//! listed in `BEYOND`.
+//! Note: it accepts what the readers accept, except for rules that compare two values, which no
+//! schema can express; they are listed in `BEYOND`.
 
 use serde_json::{Map, Value, json};
 
 use gpuctl_core::model::facts::gpu;
 
 use super::reference::{
-    AUTOSCALING, HEALTH_CHECK, KINDS, POOL_NODE, QUOTA, RESOURCES, SECURITY, SECURITY_LEVELS, VARIABLE, of_kind,
+    AUTOSCALING, HEALTH_CHECK, KINDS, POOL_NODE, QUOTA, RESOURCES, SECURITY, SECURITY_LEVELS,
+    VARIABLE, of_kind,
 };
 use super::shape::{Field, Shape, spellings};
 
@@ -44,7 +45,11 @@ pub fn schema(kind: Option<&str>) -> Value {
 fn without_empty_rules(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            if map.get("allOf").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+            if map
+                .get("allOf")
+                .and_then(Value::as_array)
+                .is_some_and(Vec::is_empty)
+            {
                 map.remove("allOf");
             }
             map.values_mut().for_each(without_empty_rules);
@@ -56,9 +61,17 @@ fn without_empty_rules(value: &mut Value) {
 
 fn of(kind: &str) -> Value {
     let mut schema = block(of_kind(kind), kind);
-    let words = if matches!(kind, "pool" | "resource") { json!(["pool", "resource"]) } else { json!([kind]) };
-    schema["properties"]["kind"] = json!({"enum": words, "description": "What the document describes."});
-    schema["required"].as_array_mut().expect("a block has a list").insert(0, "kind".into());
+    let words = if matches!(kind, "pool" | "resource") {
+        json!(["pool", "resource"])
+    } else {
+        json!([kind])
+    };
+    schema["properties"]["kind"] =
+        json!({"enum": words, "description": "What the document describes."});
+    schema["required"]
+        .as_array_mut()
+        .expect("a block has a list")
+        .insert(0, "kind".into());
     let rules = schema["allOf"].as_array_mut().expect("a block has a list");
     rules.extend(match kind {
         "quota" => quota_rules(),
@@ -86,7 +99,11 @@ fn block(fields: &[Field], kind: &str) -> Value {
             required.push(Value::from(field.name()));
         }
         for (index, one) in field.names.iter().enumerate() {
-            rules.extend(field.names[index + 1..].iter().map(|other| json!({"not": {"required": [one, other]}})));
+            rules.extend(
+                field.names[index + 1..]
+                    .iter()
+                    .map(|other| json!({"not": {"required": [one, other]}})),
+            );
         }
     }
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false, "allOf": rules})
@@ -112,7 +129,8 @@ fn also_number(pattern: &str) -> Value {
 const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
 const AMOUNT: &str = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][0-9]{1,2})?";
 const UNITS: &str = "(?:[KMGTP]i|[kMGTPE])";
-const OBJECT: &str = r"^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$";
+const OBJECT: &str =
+    r"^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$";
 const LABEL_VALUE: &str = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
 
 fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
@@ -141,7 +159,9 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
             json!({"anyOf": [{"type": "boolean"}, pattern(&format!("^(?:{}|{})$", any_case("true"), any_case("false")))]})
         }
         Shape::Bytes => pattern(&format!("^{AMOUNT}{UNITS}$")),
-        Shape::Cpu => json!({"anyOf": [{"type": "number", "minimum": 0}, pattern(&format!("^{AMOUNT}m?$"))]}),
+        Shape::Cpu => {
+            json!({"anyOf": [{"type": "number", "minimum": 0}, pattern(&format!("^{AMOUNT}m?$"))]})
+        }
         Shape::Duration => pattern("^(?:[0-9]+[smhd])+$"),
         Shape::ShortDuration => {
             let single = format!("0*(?:{}s|{}m|[01]h|0d)", up_to(3600), up_to(60));
@@ -149,7 +169,9 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
         }
         Shape::AbsolutePath if name == "host_path" => pattern(&host_path()),
         Shape::AbsolutePath => pattern(&absolute()),
-        Shape::ModelPath => json!({"anyOf": [{"type": ["number", "boolean"]}, pattern("^(?!/)"), pattern(&host_path())]}),
+        Shape::ModelPath => {
+            json!({"anyOf": [{"type": ["number", "boolean"]}, pattern("^(?!/)"), pattern(&host_path())]})
+        }
         Shape::UrlPath => pattern("^/"),
         Shape::Share => {
             let fraction = json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1});
@@ -169,12 +191,16 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
             let one = self::shape(one, name, kind);
             json!({"anyOf": [one, {"type": "array", "items": one}]})
         }
-        Shape::Workdirs(fields) => json!({"type": "array", "items": {"anyOf": [pattern(&host_path()), workdir(fields, kind)]}}),
+        Shape::Workdirs(fields) => {
+            json!({"type": "array", "items": {"anyOf": [pattern(&host_path()), workdir(fields, kind)]}})
+        }
         Shape::Block(fields) => block(fields, kind),
         Shape::Overlay => json!({"type": "object"}),
         Shape::PoolNodes => {
             let names = POOL_NODE.iter().flat_map(|field| field.names);
-            let properties: Map<String, Value> = names.map(|name| ((*name).to_owned(), nullable(gpu_type()))).collect();
+            let properties: Map<String, Value> = names
+                .map(|name| ((*name).to_owned(), nullable(gpu_type())))
+                .collect();
             let one = json!({"type": "object", "additionalProperties": false, "properties": properties, "maxProperties": 1});
             let map = json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": nullable(one)});
             json!({"anyOf": [map, {"type": "array", "items": also_number(OBJECT), "uniqueItems": true}]})
@@ -183,7 +209,9 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
             json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": block(fields, kind)})
         }
         Shape::ListOf(fields) => json!({"type": "array", "items": item(fields, kind)}),
-        Shape::LabelKey => json!({"anyOf": [pattern(&label_key()), {"type": "number", "minimum": 0}, {"type": "boolean"}]}),
+        Shape::LabelKey => {
+            json!({"anyOf": [pattern(&label_key()), {"type": "number", "minimum": 0}, {"type": "boolean"}]})
+        }
         Shape::NodeLabels => {
             json!({"type": "object", "propertyNames": {"pattern": label_key()}, "additionalProperties": label_text()})
         }
@@ -191,14 +219,15 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
 }
 
 /// `auto`, or the name of an extended resource and how many.
-pub(super) const RDMA: &str =
-    "^(?:auto|[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(?::[1-9][0-9]{0,3})?)$";
+pub(super) const RDMA: &str = "^(?:auto|[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(?::[1-9][0-9]{0,3})?)$";
 
 /// Returns a word in whatever case: a schema has no flag for that.
 fn any_case(word: &str) -> String {
     let one = |c: char| match c {
         '.' => r"\.".to_owned(),
-        c if c.is_ascii_alphabetic() => format!("[{}{}]", c.to_ascii_lowercase(), c.to_ascii_uppercase()),
+        c if c.is_ascii_alphabetic() => {
+            format!("[{}{}]", c.to_ascii_lowercase(), c.to_ascii_uppercase())
+        }
         c => c.to_string(),
     };
     word.chars().map(one).collect()
@@ -206,7 +235,11 @@ fn any_case(word: &str) -> String {
 
 /// Returns a whole number, or its digits in quotes.
 fn whole(low: u32, high: u32) -> Value {
-    let below = if low == 0 { String::new() } else { format!("(?!0*{}$)", up_to(low - 1)) };
+    let below = if low == 0 {
+        String::new()
+    } else {
+        format!("(?!0*{}$)", up_to(low - 1))
+    };
     json!({"anyOf": [{"type": "integer", "minimum": low, "maximum": high}, pattern(&format!(r"^\+?{below}0*{}$", up_to(high)))]})
 }
 
@@ -240,8 +273,13 @@ fn host_path() -> String {
     let own = "etc|proc|sys|dev|root|boot|run";
     let of_var = format!("run|lib{SEP}(?:kubelet|containerd|docker|crio|etcd)");
     let end = r"(?:/|$)";
-    let whole = format!(r"{SEP}(?:\.$|$|(?:{own}|var{SEP}(?:{of_var})){end}|var(?:{SEP}lib)?(?:/(?:\.?/)*)?\.?$)");
-    format!(r"^(?!{whole})(?!.*\.sock(?:/(?:\.?/)*)?\.?$){}", absolute().trim_start_matches('^'))
+    let whole = format!(
+        r"{SEP}(?:\.$|$|(?:{own}|var{SEP}(?:{of_var})){end}|var(?:{SEP}lib)?(?:/(?:\.?/)*)?\.?$)"
+    );
+    format!(
+        r"^(?!{whole})(?!.*\.sock(?:/(?:\.?/)*)?\.?$){}",
+        absolute().trim_start_matches('^')
+    )
 }
 
 /// Some word must be left that is neither a vendor nor noise.
@@ -255,11 +293,21 @@ fn gpu_type() -> Value {
 fn variables() -> Value {
     let name = format!("^[^={CONTROL}]+$");
     let value = nullable(text());
-    let spelled = VARIABLE.iter().flat_map(|field| field.names).map(|name| ((*name).to_owned(), value.clone()));
+    let spelled = VARIABLE
+        .iter()
+        .flat_map(|field| field.names)
+        .map(|name| ((*name).to_owned(), value.clone()));
     let mut properties: Map<String, Value> = spelled.collect();
-    properties.insert("name".to_owned(), json!({"anyOf": [{"type": ["number", "boolean"]}, pattern(&name)]}));
+    properties.insert(
+        "name".to_owned(),
+        json!({"anyOf": [{"type": ["number", "boolean"]}, pattern(&name)]}),
+    );
     let maps = spellings(VARIABLE, "configmap");
-    let rules = [one_spelling(maps), at_most_one(&[&["value"], &["secret"], maps])].concat();
+    let rules = [
+        one_spelling(maps),
+        at_most_one(&[&["value"], &["secret"], maps]),
+    ]
+    .concat();
     let item = json!({"type": "object", "properties": properties, "required": ["name"], "additionalProperties": false,
         "allOf": rules});
     let map = json!({"type": "object", "propertyNames": {"pattern": name}, "additionalProperties": value});
@@ -267,20 +315,31 @@ fn variables() -> Value {
 }
 
 fn one_spelling(names: &[&str]) -> Vec<Value> {
-    let pairs = names.iter().enumerate().flat_map(|(index, one)| names[index + 1..].iter().map(move |other| (*one, *other)));
-    pairs.map(|(one, other)| json!({"not": {"required": [one, other]}})).collect()
+    let pairs = names
+        .iter()
+        .enumerate()
+        .flat_map(|(index, one)| names[index + 1..].iter().map(move |other| (*one, *other)));
+    pairs
+        .map(|(one, other)| json!({"not": {"required": [one, other]}}))
+        .collect()
 }
 
 /// Requires that one of these spellings is there and is not empty.
 fn says(names: &[&str]) -> Value {
-    let one = |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
+    let one =
+        |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
     json!({"anyOf": names.iter().map(one).collect::<Vec<_>>()})
 }
 
 /// Allows one of these fields at most.
 fn at_most_one(fields: &[&[&str]]) -> Vec<Value> {
-    let pairs = fields.iter().enumerate().flat_map(|(index, one)| fields[index + 1..].iter().map(move |other| (*one, *other)));
-    pairs.map(|(one, other)| json!({"not": {"allOf": [says(one), says(other)]}})).collect()
+    let pairs = fields
+        .iter()
+        .enumerate()
+        .flat_map(|(index, one)| fields[index + 1..].iter().map(move |other| (*one, *other)));
+    pairs
+        .map(|(one, other)| json!({"not": {"allOf": [says(one), says(other)]}}))
+        .collect()
 }
 
 fn workdir(fields: &[Field], kind: &str) -> Value {
@@ -289,14 +348,25 @@ fn workdir(fields: &[Field], kind: &str) -> Value {
     let empty = names("emptyDir");
     // `emptyDir: false` is none.
     let is_empty = {
-        let truth = json!({"anyOf": [{"const": true}, pattern(&format!("^{}$", any_case("true")))]});
+        let truth =
+            json!({"anyOf": [{"const": true}, pattern(&format!("^{}$", any_case("true")))]});
         let one = |name: &&str| json!({"required": [name], "properties": {*name: truth}});
         json!({"anyOf": empty.iter().map(one).collect::<Vec<_>>()})
     };
-    let sources = [names("host_path"), names("pvc"), names("size"), names("configmap"), names("secret")];
+    let sources = [
+        names("host_path"),
+        names("pvc"),
+        names("size"),
+        names("configmap"),
+        names("secret"),
+    ];
     let rules = schema["allOf"].as_array_mut().expect("a block has a list");
     rules.extend(at_most_one(&sources));
-    rules.extend(sources.iter().map(|source| json!({"not": {"allOf": [says(source), is_empty]}})));
+    rules.extend(
+        sources
+            .iter()
+            .map(|source| json!({"not": {"allOf": [says(source), is_empty]}})),
+    );
     // Without a source the path is the node's.
     let mut any: Vec<Value> = sources.iter().map(|source| says(source)).collect();
     any.push(is_empty);
@@ -312,7 +382,10 @@ fn files() -> Value {
 }
 
 fn labels() -> Value {
-    let key = format!(r"^(?!(?:gpuctl|[^/]*kubernetes\.io)/){}", label_key().trim_start_matches('^'));
+    let key = format!(
+        r"^(?!(?:gpuctl|[^/]*kubernetes\.io)/){}",
+        label_key().trim_start_matches('^')
+    );
     json!({"type": "object", "propertyNames": {"pattern": key}, "additionalProperties": label_text()})
 }
 
@@ -341,10 +414,12 @@ fn below(field: &str, what: &Value) -> Value {
 fn job_rules(kind: &str) -> Vec<Value> {
     let some_gpu = json!({"required": ["gpu"], "properties": {"gpu": {"not": {"anyOf": [{"type": "null"}, {"const": 0}, pattern(r"^\+?0+$")]}}}});
     // A share without a number of GPUs is of one.
-    let no_number = json!({"not": {"required": ["gpu"], "properties": {"gpu": {"not": {"type": "null"}}}}});
+    let no_number =
+        json!({"not": {"required": ["gpu"], "properties": {"gpu": {"not": {"type": "null"}}}}});
     let some_or_one = json!({"anyOf": [no_number, &some_gpu]});
     let shares = spellings(RESOURCES, "gpu_share");
-    let type_alone = json!({"allOf": [says(spellings(RESOURCES, "gpu-type")), {"not": says(shares)}]});
+    let type_alone =
+        json!({"allOf": [says(spellings(RESOURCES, "gpu-type")), {"not": says(shares)}]});
     let mut rules = vec![
         json!({"if": below("resources", &type_alone), "then": below("resources", &some_gpu)}),
         json!({"if": below("resources", &says(shares)), "then": below("resources", &some_or_one)}),
@@ -359,14 +434,16 @@ fn job_rules(kind: &str) -> Vec<Value> {
         }
     }
     if kind == "inference" {
-        let many = |name: &&str| json!({"required": [name], "properties": {*name: whole(2, 10_000)}});
+        let many =
+            |name: &&str| json!({"required": [name], "properties": {*name: whole(2, 10_000)}});
         let many = json!({"anyOf": spellings(RESOURCES, "node_count").iter().map(many).collect::<Vec<_>>()});
         rules.push(
             json!({"if": below("resources", &many), "then": below("job", &json!({"properties": {"name": {"maxLength": 46}}}))}),
         );
     }
     if matches!(kind, "inference" | "compute") {
-        let off = json!({"anyOf": [{"const": false}, pattern(&format!("^{}$", any_case("false")))]});
+        let off =
+            json!({"anyOf": [{"const": false}, pattern(&format!("^{}$", any_case("false")))]});
         let on = json!({"not": {"required": ["enabled"], "properties": {"enabled": off}}});
         let target = |name: &'static str| says(spellings(AUTOSCALING, name));
         let gpu = target("targetGPUUtilization");
@@ -375,7 +452,10 @@ fn job_rules(kind: &str) -> Vec<Value> {
         let queue = target("targetQueueLength");
         let whole = json!({"allOf": [target("maxReplicas"), {"anyOf": [gpu, memory, cpu, queue]}]});
         rules.push(json!({"if": below("autoscaling", &on), "then": below("autoscaling", &whole)}));
-        let on_gpus = below("autoscaling", &json!({"allOf": [on, {"anyOf": [gpu, memory]}]}));
+        let on_gpus = below(
+            "autoscaling",
+            &json!({"allOf": [on, {"anyOf": [gpu, memory]}]}),
+        );
         rules.push(json!({"if": on_gpus, "then": below("resources", &some_gpu)}));
         let on_cpu = below("autoscaling", &json!({"allOf": [on, cpu]}));
         rules.push(json!({"if": on_cpu, "then": below("resources", &says(&["cpu"]))}));

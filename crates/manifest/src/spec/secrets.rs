@@ -1,11 +1,14 @@
-//! Finds secrets in a document that must not be printed: tokens in commands, passwords in variables.
+//! Finds secrets in a document that must not be printed: tokens in commands, passwords in
+//! variables.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use gpuctl_core::model::JobKind;
-use gpuctl_core::model::secrets::{argument_secrets, is_secret_name, is_secret_value, secret_spans, strength_of};
+use gpuctl_core::model::secrets::{
+    argument_secrets, is_secret_name, is_secret_value, secret_spans, strength_of,
+};
 
 use super::document::{Command, Document, JobDocument};
 use super::tree::{YamlNode, YamlValue};
@@ -16,22 +19,36 @@ const MASK: &str = "***";
 
 /// Secret values of `job`, the longest first.
 pub(super) fn secrets(job: &JobDocument) -> Vec<String> {
-    longest_first(secret_fields(job).into_iter().map(|(_, value)| value).collect())
+    longest_first(
+        secret_fields(job)
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect(),
+    )
 }
 
 /// Secrets of `job` and the fields that contain them.
 pub(super) fn secret_fields(job: &JobDocument) -> Vec<(&'static str, String)> {
     let mut found: Vec<(&'static str, String)> = Vec::new();
-    found.extend(named_secrets(&job.env).into_iter().map(|value| ("environment.env", value)));
+    found.extend(
+        named_secrets(&job.env)
+            .into_iter()
+            .map(|value| ("environment.env", value)),
+    );
     for (name, value) in &job.annotations {
         let field = "job.annotations";
-        let name = name.rsplit_once('/').map_or(name.as_str(), |(_, name)| name);
+        let name = name
+            .rsplit_once('/')
+            .map_or(name.as_str(), |(_, name)| name);
         if is_secret_value(strength_of(name), value) {
             found.push((field, value.clone()));
         }
         found.extend(in_text(value).map(|value| (field, value)));
     }
-    for (field, command) in [("environment.command", &job.command), ("environment.args", &job.args)] {
+    for (field, command) in [
+        ("environment.command", &job.command),
+        ("environment.args", &job.args),
+    ] {
         found.extend(of_command(command).into_iter().map(|value| (field, value)));
     }
     // Anything shorter would blot out half of the file.
@@ -51,15 +68,21 @@ fn of_command(command: &Command) -> Vec<String> {
         Command::Shell(line) => in_text(line).collect(),
         Command::Exec(words) => {
             let all: Vec<&str> = words.iter().map(String::as_str).collect();
-            let whole = argument_secrets(&all).into_iter().map(|index| words[index].clone());
-            whole.chain(words.iter().flat_map(|word| in_text(word))).collect()
+            let whole = argument_secrets(&all)
+                .into_iter()
+                .map(|index| words[index].clone());
+            whole
+                .chain(words.iter().flat_map(|word| in_text(word)))
+                .collect()
         }
     }
 }
 
 /// `--token=x`, `--token x`, logins in URLs, and texts that resemble a credential.
 fn in_text(text: &str) -> impl Iterator<Item = String> {
-    secret_spans(text).into_iter().map(|span| text[span].to_owned())
+    secret_spans(text)
+        .into_iter()
+        .map(|span| text[span].to_owned())
 }
 
 /// Whether a value is the mask of a secret instead of the secret.
@@ -77,15 +100,23 @@ pub(super) fn has_mask(command: &Command) -> bool {
         Command::Shell(line) => Command::Shell(filled(line)),
         Command::Exec(words) => Command::Exec(words.iter().map(filled).collect()),
     };
-    of_command(&filled).iter().any(|value| value.contains(STAND_IN))
+    of_command(&filled)
+        .iter()
+        .any(|value| value.contains(STAND_IN))
 }
 
-/// Values of the jobs of a document that are not for eyes; none of text that is no document of ours.
+/// Values of the jobs of a document that are not for eyes; none of text that is no document of
+/// ours.
 pub fn of_source(source: &str) -> Vec<String> {
-    let documents = super::parse("", source).map(|parsed| parsed.documents).unwrap_or_default();
+    let documents = super::parse("", source)
+        .map(|parsed| parsed.documents)
+        .unwrap_or_default();
     let of = |document: &Document| match document {
         Document::Job(job) => secrets(job),
-        Document::Defaults(site) => site.scopes_of_all().flat_map(|set| named_secrets(&set.env)).collect(),
+        Document::Defaults(site) => site
+            .scopes_of_all()
+            .flat_map(|set| named_secrets(&set.env))
+            .collect(),
         Document::Pool(_) | Document::Quota(_) => Vec::new(),
     };
     longest_first(documents.iter().flat_map(of).collect())
@@ -96,7 +127,9 @@ pub fn of_source(source: &str) -> Vec<String> {
 fn named_secrets(env: &[EnvVariable]) -> Vec<String> {
     let mut found = Vec::new();
     for variable in env {
-        let EnvValue::Text(text) = &variable.value else { continue };
+        let EnvValue::Text(text) = &variable.value else {
+            continue;
+        };
         if is_secret_name(&variable.name) && is_secret_value(strength_of(&variable.name), text) {
             found.push(text.clone());
         }
@@ -105,14 +138,20 @@ fn named_secrets(env: &[EnvVariable]) -> Vec<String> {
     found
 }
 
-/// Returns the text of a document with its secrets masked; text that is no document of ours stays as it is.
+/// Returns the text of a document with its secrets masked; text that is no document of ours stays
+/// as it is.
 pub fn masked(source: &str) -> String {
     let secrets = of_source(source);
-    let hide = |text: &str| secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASK));
+    let hide = |text: &str| {
+        secrets
+            .iter()
+            .fold(text.to_owned(), |text, secret| text.replace(secret, MASK))
+    };
     if secrets.iter().all(|secret| source.contains(secret)) {
         return hide(source);
     }
-    // Quotes and folds write a value in another way than it reads: the values themselves are masked then.
+    // Quotes and folds write a value in another way than it reads: the values themselves are masked
+    // then.
     let trees = super::tree::read(source, &mut Vec::new());
     let masked = trees.into_iter().map(|mut tree| {
         hide_in(&mut tree.root, &hide);
@@ -126,14 +165,17 @@ fn hide_in(node: &mut YamlNode, hide: &impl Fn(&str) -> String) {
         YamlValue::Null => {}
         YamlValue::Scalar { text, .. } => *text = hide(text),
         YamlValue::List(items) => items.iter_mut().for_each(|item| hide_in(item, hide)),
-        YamlValue::Map(entries) => entries.iter_mut().for_each(|entry| hide_in(&mut entry.value, hide)),
+        YamlValue::Map(entries) => entries
+            .iter_mut()
+            .for_each(|entry| hide_in(&mut entry.value, hide)),
     }
 }
 
 /// Returns what opens a notebook: Jupyter's token from its flag or from the variable that it reads.
 pub fn notebook_token(job: &JobDocument) -> Option<String> {
-    static FLAG: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r#"--(?:\w+\.)?token[= ]["']?([^\s"',]+)"#).expect("the pattern is tested"));
+    static FLAG: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"--(?:\w+\.)?token[= ]["']?([^\s"',]+)"#).expect("the pattern is tested")
+    });
     if job.kind != JobKind::Notebook {
         return None;
     }
@@ -141,7 +183,9 @@ pub fn notebook_token(job: &JobDocument) -> Option<String> {
         EnvValue::Text(text) if variable.name == "JUPYTER_TOKEN" => Some(text.clone()),
         _ => None,
     });
-    FLAG.captures(&job.line()).map(|found| found[1].to_owned()).or(variable)
+    FLAG.captures(&job.line())
+        .map(|found| found[1].to_owned())
+        .or(variable)
 }
 
 #[cfg(test)]
@@ -160,8 +204,14 @@ environment:
     #[test]
     fn tokens_are_masked_wherever_they_stand() {
         let shown = masked(NOTEBOOK);
-        assert!(!shown.contains("ai-gpuctl-2025") && !shown.contains("hf_abcdef"), "{shown}");
-        assert!(shown.contains("--NotebookApp.token=***") && shown.contains("MAX_TOKENS: 4096"), "{shown}");
+        assert!(
+            !shown.contains("ai-gpuctl-2025") && !shown.contains("hf_abcdef"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("--NotebookApp.token=***") && shown.contains("MAX_TOKENS: 4096"),
+            "{shown}"
+        );
         assert_eq!(masked("not: ours"), "not: ours");
     }
 
@@ -175,7 +225,9 @@ environment:
             "command: [sh, -c, 'API_KEY=s3cret-key serve']",
             "command: |\n    serve \\\n      --auth-token s3cret-token",
         ] {
-            let text = format!("kind: notebook\nversion: v0.1\njob: {{name: a}}\nenvironment:\n  image: i\n  {environment}\n");
+            let text = format!(
+                "kind: notebook\nversion: v0.1\njob: {{name: a}}\nenvironment:\n  image: i\n  {environment}\n"
+            );
             assert!(super::super::parse("", &text).is_ok(), "{text}");
             assert!(!masked(&text).contains("s3cret"), "{}", masked(&text));
         }

@@ -16,21 +16,41 @@ pub struct Security {
 }
 
 pub(super) fn security(reader: &mut Reader, document: &mut Fields<'_>) -> Security {
-    let Some(node) = document.take(reader, "security") else { return Security::default() };
+    let Some(node) = document.take(reader, "security") else {
+        return Security::default();
+    };
     if let YamlValue::Scalar { .. } = node.value {
-        let restricted = reader.word(node, "security", &reference::SECURITY_LEVELS).is_some();
-        return Security { restricted, ..Security::default() };
+        let restricted = reader
+            .word(node, "security", &reference::SECURITY_LEVELS)
+            .is_some();
+        return Security {
+            restricted,
+            ..Security::default()
+        };
     }
-    let Some(mut fields) = reader.map(node, "security", reference::SECURITY) else { return Security::default() };
-    let level = fields.take(reader, "level").and_then(|node| reader.word(node, "level", &reference::SECURITY_LEVELS));
+    let Some(mut fields) = reader.map(node, "security", reference::SECURITY) else {
+        return Security::default();
+    };
+    let level = fields
+        .take(reader, "level")
+        .and_then(|node| reader.word(node, "level", &reference::SECURITY_LEVELS));
     let user = fields.take(reader, "run_as");
     let run_as = user.and_then(|node| reader.whole(node, "run_as", 0..=u32::MAX));
-    let fs_group = fields.take(reader, "fs_group").and_then(|node| reader.whole(node, "fs_group", 0..=u32::MAX));
+    let fs_group = fields
+        .take(reader, "fs_group")
+        .and_then(|node| reader.whole(node, "fs_group", 0..=u32::MAX));
     fields.finish(reader);
     if let (Some(_), Some(0), Some(node)) = (level, run_as, user) {
-        let problem =
-            super::Problem::error(node.at, "the restricted level admits no root", "write another `run_as`, such as 1000");
+        let problem = super::Problem::error(
+            node.at,
+            "the restricted level admits no root",
+            "write another `run_as`, such as 1000",
+        );
         reader.problems.push(problem);
     }
-    Security { restricted: level.is_some(), run_as, fs_group }
+    Security {
+        restricted: level.is_some(),
+        run_as,
+        fs_group,
+    }
 }

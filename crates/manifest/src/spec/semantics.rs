@@ -17,21 +17,34 @@ pub(super) struct Finding {
 }
 
 fn finding(field: &'static str, message: String, note: impl Into<String>) -> Finding {
-    Finding { field, message, note: note.into() }
+    Finding {
+        field,
+        message,
+        note: note.into(),
+    }
 }
 
 /// Returns the field that says what runs.
 fn words_at(job: &JobDocument) -> &'static str {
-    if job.command == Command::Image { "environment.args" } else { "environment.command" }
+    if job.command == Command::Image {
+        "environment.args"
+    } else {
+        "environment.command"
+    }
 }
 
 fn gpus_of(count: u64) -> String {
-    if count == 1 { "1 GPU".to_owned() } else { format!("{count} GPUs") }
+    if count == 1 {
+        "1 GPU".to_owned()
+    } else {
+        format!("{count} GPUs")
+    }
 }
 
 /// Returns the number behind a flag.
 fn number(line: &str, flags: &str) -> Option<u64> {
-    let pattern = Regex::new(&format!(r#"(?:^|[\s"'])(?:{flags})[= ]"?(\d+)\b"#)).expect("the pattern is tested");
+    let pattern = Regex::new(&format!(r#"(?:^|[\s"'])(?:{flags})[= ]"?(\d+)\b"#))
+        .expect("the pattern is tested");
     pattern.captures(line)?[1].parse().ok()
 }
 
@@ -39,8 +52,15 @@ pub(super) fn nproc(job: &JobDocument) -> Option<Finding> {
     let (line, gpus) = (job.line(), u64::from(job.resources.gpu));
     let processes = number(&line, "--nproc[_-]per[_-]node")?;
     (gpus > 0 && processes != gpus).then(|| {
-        let message = format!("the command starts {processes} processes per node, and a pod has {}", gpus_of(gpus));
-        finding(words_at(job), message, format!("write `--nproc_per_node={gpus}`, or leave it out"))
+        let message = format!(
+            "the command starts {processes} processes per node, and a pod has {}",
+            gpus_of(gpus)
+        );
+        finding(
+            words_at(job),
+            message,
+            format!("write `--nproc_per_node={gpus}`, or leave it out"),
+        )
     })
 }
 
@@ -49,94 +69,172 @@ pub(super) fn num_processes(job: &JobDocument) -> Option<Finding> {
     let processes = number(&line, "--num[_-]processes").filter(|_| line.contains("accelerate"))?;
     let gpus = u64::from(job.resources.gpu) * u64::from(job.resources.node_count);
     (gpus > 0 && processes != gpus).then(|| {
-        let message = format!("the command starts {processes} processes in all, and the job has {}", gpus_of(gpus));
-        finding(words_at(job), message, format!("write `--num_processes={gpus}`, or leave it out"))
+        let message = format!(
+            "the command starts {processes} processes in all, and the job has {}",
+            gpus_of(gpus)
+        );
+        finding(
+            words_at(job),
+            message,
+            format!("write `--num_processes={gpus}`, or leave it out"),
+        )
     })
 }
 
 pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
     let (line, gpus) = (job.line(), u64::from(job.resources.gpu));
-    let tensor = number(&line, "--tensor[_-]parallel[_-]size|-tp|--tp|--tp-size|--num-shard")?;
+    let tensor = number(
+        &line,
+        "--tensor[_-]parallel[_-]size|-tp|--tp|--tp-size|--num-shard",
+    )?;
     let stages = number(&line, "--pipeline[_-]parallel[_-]size|-pp|--pp-size").unwrap_or(1);
     // Data-parallel copies use the rest.
     let copies = number(&line, "--data[_-]parallel[_-]size|-dp|--dp-size|--dp").unwrap_or(1);
     let wanted = tensor * stages * copies;
     (gpus > 0 && wanted != gpus && job.resources.node_count == 1).then(|| {
-        let message = format!("the command splits the model over {}, and a pod has {gpus}", gpus_of(wanted));
-        finding(words_at(job), message, format!("write `gpu: {wanted}`, or a tensor-parallel size of {gpus}"))
+        let message = format!(
+            "the command splits the model over {}, and a pod has {gpus}",
+            gpus_of(wanted)
+        );
+        finding(
+            words_at(job),
+            message,
+            format!("write `gpu: {wanted}`, or a tensor-parallel size of {gpus}"),
+        )
     })
 }
 
 pub(super) fn port(job: &JobDocument) -> Option<Finding> {
-    let service = job.service.as_ref().filter(|service| service.target_port.is_none())?;
+    let service = job
+        .service
+        .as_ref()
+        .filter(|service| service.target_port.is_none())?;
     let (said, named) = (service.port?, super::port::of_command(job)?);
     (said != named).then(|| {
         let message = format!("the command names port {named} and `service.port` is {said}");
-        finding("service.port", message, format!("say `targetPort: {named}` if it listens there"))
+        finding(
+            "service.port",
+            message,
+            format!("say `targetPort: {named}` if it listens there"),
+        )
     })
 }
 
 pub(super) fn file_as_directory(job: &JobDocument) -> Option<Finding> {
-    static ENDING: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"/[^/]*\.([a-zA-Z][a-zA-Z0-9]{0,5})$").expect("the pattern is tested"));
+    static ENDING: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"/[^/]*\.([a-zA-Z][a-zA-Z0-9]{0,5})$").expect("the pattern is tested")
+    });
     let folder = |path: &str| ENDING.captures(path).map(|found| found[1].to_owned());
-    job.workdirs.iter().filter(|workdir| !workdir.file).find_map(|workdir| {
-        let ending = folder(&workdir.path)?;
-        let message = format!("`{}` looks like a file and is mounted as a folder", workdir.path);
-        Some(finding(
-            "storage.workdirs",
-            message,
-            format!("`.{ending}` is no ending of data: say `type: file` or `type: directory`"),
-        ))
-    })
+    job.workdirs
+        .iter()
+        .filter(|workdir| !workdir.file)
+        .find_map(|workdir| {
+            let ending = folder(&workdir.path)?;
+            let message = format!(
+                "`{}` looks like a file and is mounted as a folder",
+                workdir.path
+            );
+            Some(finding(
+                "storage.workdirs",
+                message,
+                format!("`.{ending}` is no ending of data: say `type: file` or `type: directory`"),
+            ))
+        })
 }
 
 pub(super) fn request_limit(job: &JobDocument) -> Option<Finding> {
-    let service = job.service.as_ref().filter(|service| service.request_limit.is_some() && service.host.is_none())?;
-    let message = format!("nothing enforces `request_limit: {}`", service.request_limit?);
-    Some(finding("service.request_limit", message, "say `service.host` to get an ingress, or leave it out"))
+    let service = job
+        .service
+        .as_ref()
+        .filter(|service| service.request_limit.is_some() && service.host.is_none())?;
+    let message = format!(
+        "nothing enforces `request_limit: {}`",
+        service.request_limit?
+    );
+    Some(finding(
+        "service.request_limit",
+        message,
+        "say `service.host` to get an ingress, or leave it out",
+    ))
 }
 
 pub(super) fn image_tag(job: &JobDocument) -> Option<Finding> {
     let replicas = job.service.as_ref().map_or(1, |service| service.replicas);
-    let replicas = job.autoscaling.as_ref().map_or(replicas, |autoscaling| replicas.max(autoscaling.max_replicas));
+    let replicas = job.autoscaling.as_ref().map_or(replicas, |autoscaling| {
+        replicas.max(autoscaling.max_replicas)
+    });
     let pods = replicas * job.resources.node_count;
     let last = job.image.rsplit('/').next().unwrap_or_default();
     let fixed = last.contains('@') || last.split_once(':').is_some_and(|(_, tag)| tag != "latest");
     (pods > 1 && !fixed).then(|| {
         let message = format!("`{}` has no fixed tag, and {pods} pods run it", job.image);
-        finding("environment.image", message, "name a version, such as `image:1.2.3`, or a digest")
+        finding(
+            "environment.image",
+            message,
+            "name a version, such as `image:1.2.3`, or a digest",
+        )
     })
 }
 
 pub(super) fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
     let line = job.line();
-    line.contains("torch.distributed.launch")
-        .then(|| finding(words_at(job), "`torch.distributed.launch` is no longer developed".to_owned(), "write `torchrun`"))
+    line.contains("torch.distributed.launch").then(|| {
+        finding(
+            words_at(job),
+            "`torch.distributed.launch` is no longer developed".to_owned(),
+            "write `torchrun`",
+        )
+    })
 }
 
 pub(super) fn plain_secret(job: &JobDocument) -> Option<Finding> {
     // A notebook's own token is made to be typed by its user.
     let own = super::notebook_token(job);
-    let (field, _) = secret_fields(job).into_iter().find(|(_, secret)| Some(secret) != own.as_ref())?;
+    let (field, _) = secret_fields(job)
+        .into_iter()
+        .find(|(_, secret)| Some(secret) != own.as_ref())?;
     let message = "a value that looks like a token or password stands in the file".to_owned();
-    Some(finding(field, message, "`gpuctl create secret` keeps it apart: `{name, secret, key}` in `env`"))
+    Some(finding(
+        field,
+        message,
+        "`gpuctl create secret` keeps it apart: `{name, secret, key}` in `env`",
+    ))
 }
 
 pub(super) fn memory_target(job: &JobDocument) -> Option<Finding> {
-    let autoscaling = job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled)?;
+    let autoscaling = job
+        .autoscaling
+        .as_ref()
+        .filter(|autoscaling| autoscaling.enabled)?;
     autoscaling.memory_utilization?;
     let all = format!("{} {}", job.image, job.line()).to_ascii_lowercase();
-    let greedy =
-        ["vllm", "sglang", "text-generation-inference", "tensorrt_llm", "lmdeploy"].iter().find(|name| all.contains(**name))?;
-    let message = format!("{greedy} takes nearly all GPU memory at once, so `targetMemoryUtilization` never falls");
-    Some(finding("autoscaling.targetMemoryUtilization", message, "scale on `targetGPUUtilization` or `targetQueueLength`"))
+    let greedy = [
+        "vllm",
+        "sglang",
+        "text-generation-inference",
+        "tensorrt_llm",
+        "lmdeploy",
+    ]
+    .iter()
+    .find(|name| all.contains(**name))?;
+    let message = format!(
+        "{greedy} takes nearly all GPU memory at once, so `targetMemoryUtilization` never falls"
+    );
+    Some(finding(
+        "autoscaling.targetMemoryUtilization",
+        message,
+        "scale on `targetGPUUtilization` or `targetQueueLength`",
+    ))
 }
 
 pub(super) fn health_check(job: &JobDocument) -> Option<Finding> {
-    let service = job.service.as_ref().filter(|service| job.kind == JobKind::Inference && service.health_check.is_none())?;
+    let service = job
+        .service
+        .as_ref()
+        .filter(|service| job.kind == JobKind::Inference && service.health_check.is_none())?;
     (service.protocol.unwrap_or("TCP") == "TCP").then(|| {
-        let message = "without `health_check` requests arrive before the model is loaded".to_owned();
+        let message =
+            "without `health_check` requests arrive before the model is loaded".to_owned();
         finding("service", message, "such as `health_check: /health`")
     })
 }

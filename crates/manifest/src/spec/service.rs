@@ -12,30 +12,59 @@ use gpuctl_core::error::{FilePosition, Problem};
 /// What Kubernetes accepts as a stabilization window.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
-pub(super) fn service(reader: &mut Reader, document: &mut Fields<'_>, port_needed: bool) -> Option<Service> {
+pub(super) fn service(
+    reader: &mut Reader,
+    document: &mut Fields<'_>,
+    port_needed: bool,
+) -> Option<Service> {
     let node = if port_needed {
-        document.need(reader, "service", "it needs at least `port:`, where the program listens")?
+        document.need(
+            reader,
+            "service",
+            "it needs at least `port:`, where the program listens",
+        )?
     } else {
         document.take(reader, "service")?
     };
     let mut fields = reader.map(node, "service", reference::SERVICE)?;
-    let replicas = fields.take(reader, "replicas").and_then(|node| reader.whole(node, "replicas", 0..=10_000));
-    let port = if port_needed { fields.need(reader, "port", "where the program listens") } else { fields.take(reader, "port") };
+    let replicas = fields
+        .take(reader, "replicas")
+        .and_then(|node| reader.whole(node, "replicas", 0..=10_000));
+    let port = if port_needed {
+        fields.need(reader, "port", "where the program listens")
+    } else {
+        fields.take(reader, "port")
+    };
     let port = port.and_then(|node| self::port(reader, node, "port"));
-    let target = fields.take(reader, "targetPort").and_then(|node| self::port(reader, node, "targetPort"));
-    let protocol = fields.take(reader, "protocol").and_then(|node| reader.word(node, "protocol", &["TCP", "UDP", "SCTP"]));
+    let target = fields
+        .take(reader, "targetPort")
+        .and_then(|node| self::port(reader, node, "targetPort"));
+    let protocol = fields
+        .take(reader, "protocol")
+        .and_then(|node| reader.word(node, "protocol", &["TCP", "UDP", "SCTP"]));
     let exposure = fields
         .take(reader, "type")
         .and_then(|node| reader.word(node, "type", &["ClusterIP", "NodePort", "LoadBalancer"]))
         .unwrap_or("ClusterIP");
-    let host = fields.take(reader, "host").and_then(|node| reader.text(node, "host")).map(|host| host.value);
-    let health_check = fields.take(reader, "health_check").and_then(|node| health_check(reader, node));
-    let timeout = fields.take(reader, "timeout").and_then(|node| reader.duration(node, "timeout"));
-    let request_limit = fields.take(reader, "request_limit").and_then(|node| reader.whole(node, "request_limit", 1..=u32::MAX));
+    let host = fields
+        .take(reader, "host")
+        .and_then(|node| reader.text(node, "host"))
+        .map(|host| host.value);
+    let health_check = fields
+        .take(reader, "health_check")
+        .and_then(|node| health_check(reader, node));
+    let timeout = fields
+        .take(reader, "timeout")
+        .and_then(|node| reader.duration(node, "timeout"));
+    let request_limit = fields
+        .take(reader, "request_limit")
+        .and_then(|node| reader.whole(node, "request_limit", 1..=u32::MAX));
     fields.finish(reader);
     if !port_needed && replicas.is_some_and(|replicas| replicas != 1) {
         let note = "remove `replicas`; `gpuctl pause job NAME` frees its GPU";
-        reader.problems.push(Problem::error(node.at, "a notebook is one pod", note));
+        reader
+            .problems
+            .push(Problem::error(node.at, "a notebook is one pod", note));
     }
     Some(Service {
         replicas: replicas.unwrap_or(1),
@@ -51,27 +80,51 @@ pub(super) fn service(reader: &mut Reader, document: &mut Fields<'_>, port_neede
 }
 
 fn port(reader: &mut Reader, node: &YamlNode, name: &str) -> Option<u16> {
-    reader.whole(node, name, 1..=65_535).and_then(|port| u16::try_from(port).ok())
+    reader
+        .whole(node, name, 1..=65_535)
+        .and_then(|port| u16::try_from(port).ok())
 }
 
 fn health_check(reader: &mut Reader, node: &YamlNode) -> Option<HealthCheck> {
     if let YamlValue::Scalar { .. } = node.value {
         let path = path(reader, node)?;
-        return Some(HealthCheck { path, port: None, initial_delay: None, period: None });
+        return Some(HealthCheck {
+            path,
+            port: None,
+            initial_delay: None,
+            period: None,
+        });
     }
     let mut fields = reader.map(node, "service.health_check", reference::HEALTH_CHECK)?;
-    let path = fields.need(reader, "path", "such as /health").and_then(|node| path(reader, node));
-    let port = fields.take(reader, "port").and_then(|node| port(reader, node, "port"));
-    let initial_delay = fields.take(reader, "initial_delay").and_then(|node| reader.duration(node, "initial_delay"));
-    let period = fields.take(reader, "period").and_then(|node| reader.duration(node, "period"));
+    let path = fields
+        .need(reader, "path", "such as /health")
+        .and_then(|node| path(reader, node));
+    let port = fields
+        .take(reader, "port")
+        .and_then(|node| port(reader, node, "port"));
+    let initial_delay = fields
+        .take(reader, "initial_delay")
+        .and_then(|node| reader.duration(node, "initial_delay"));
+    let period = fields
+        .take(reader, "period")
+        .and_then(|node| reader.duration(node, "period"));
     fields.finish(reader);
-    Some(HealthCheck { path: path?, port, initial_delay, period })
+    Some(HealthCheck {
+        path: path?,
+        port,
+        initial_delay,
+        period,
+    })
 }
 
 fn path(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     let text = reader.text(node, "health_check")?;
     if !text.value.starts_with('/') {
-        reader.problems.push(Problem::error(text.at, format!("`{}` is no path", text.value), "begin it with `/`"));
+        reader.problems.push(Problem::error(
+            text.at,
+            format!("`{}` is no path", text.value),
+            "begin it with `/`",
+        ));
         return None;
     }
     Some(text.value)
@@ -81,16 +134,23 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
     let node = document.take(reader, "autoscaling")?;
     let mut fields = reader.map(node, "autoscaling", reference::AUTOSCALING)?;
     let at = fields.at;
-    let enabled = fields.take(reader, "enabled").and_then(|node| reader.boolean(node, "enabled")).unwrap_or(true);
+    let enabled = fields
+        .take(reader, "enabled")
+        .and_then(|node| reader.boolean(node, "enabled"))
+        .unwrap_or(true);
     let mut number = |reader: &mut Reader, name: &'static str, range| {
-        fields.take(reader, name).and_then(|node| reader.whole(node, name, range))
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.whole(node, name, range))
     };
     // Kubernetes scales to zero on no metric of pods: without a pod there is none.
     let min = number(reader, "minReplicas", 1..=10_000).unwrap_or(1);
     let max_node = fields.take(reader, "maxReplicas");
     let max = max_node.and_then(|node| reader.whole(node, "maxReplicas", 1..=10_000));
     let mut number = |reader: &mut Reader, name: &'static str, range| {
-        fields.take(reader, name).and_then(|node| reader.whole(node, name, range))
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.whole(node, name, range))
     };
     let gpu = number(reader, "targetGPUUtilization", 1..=100);
     let memory = number(reader, "targetMemoryUtilization", 1..=100);
@@ -100,7 +160,11 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         let node = fields.take(reader, name)?;
         let delay = reader.duration(node, name)?;
         if delay > LONGEST_DELAY {
-            reader.problems.push(Problem::error(node.at, format!("`{name}` may be an hour at most"), "such as 5m"));
+            reader.problems.push(Problem::error(
+                node.at,
+                format!("`{name}` may be an hour at most"),
+                "such as 5m",
+            ));
         }
         Some(delay)
     };
@@ -116,14 +180,21 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
     }
     let max = max.unwrap_or(min);
     if min > max {
-        reader
-            .problems
-            .push(Problem::error(at, format!("minReplicas {min} is more than maxReplicas {max}"), "").of("replica-range"));
+        reader.problems.push(
+            Problem::error(
+                at,
+                format!("minReplicas {min} is more than maxReplicas {max}"),
+                "",
+            )
+            .of("replica-range"),
+        );
         return None;
     }
     if enabled && gpu.or(memory).or(cpu).or(queue).is_none() {
         let note = "set targetGPUUtilization, targetMemoryUtilization, targetCPUUtilization or targetQueueLength";
-        reader.problems.push(Problem::error(at, "autoscaling has no target", note));
+        reader
+            .problems
+            .push(Problem::error(at, "autoscaling has no target", note));
         return None;
     }
     Some(Autoscaling {
@@ -140,14 +211,28 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
 }
 
 /// A target needs what it is measured on.
-pub(super) fn can_measure(reader: &mut Reader, autoscaling: &Autoscaling, resources: &JobResources, at: FilePosition) {
-    let gpus = autoscaling.gpu_utilization.or(autoscaling.memory_utilization).is_some();
+pub(super) fn can_measure(
+    reader: &mut Reader,
+    autoscaling: &Autoscaling,
+    resources: &JobResources,
+    at: FilePosition,
+) {
+    let gpus = autoscaling
+        .gpu_utilization
+        .or(autoscaling.memory_utilization)
+        .is_some();
     if autoscaling.enabled && gpus && resources.gpu == 0 {
         let note = "use targetCPUUtilization, or `resources.gpu`";
-        reader.problems.push(Problem::error(at, "autoscaling on GPUs without GPUs", note));
+        reader
+            .problems
+            .push(Problem::error(at, "autoscaling on GPUs without GPUs", note));
     }
     if autoscaling.enabled && autoscaling.cpu_utilization.is_some() && resources.cpu.is_none() {
         let note = "set `resources.cpu`: utilization is counted against it";
-        reader.problems.push(Problem::error(at, "targetCPUUtilization without `resources.cpu`", note));
+        reader.problems.push(Problem::error(
+            at,
+            "targetCPUUtilization without `resources.cpu`",
+            note,
+        ));
     }
 }

@@ -103,18 +103,38 @@ pub struct Field {
     pub sample: &'static str,
 }
 
-/// Returns the spellings of the field with this canonical name; none for one that the table does not have.
+/// Returns the spellings of the field with this canonical name; none for one that the table does
+/// not have.
 pub(super) fn spellings(table: &[Field], name: &str) -> &'static [&'static str] {
-    table.iter().find(|field| field.name() == name).map_or(&[], |field| field.names)
+    table
+        .iter()
+        .find(|field| field.name() == name)
+        .map_or(&[], |field| field.names)
 }
 
-pub(super) const fn field(names: &'static [&'static str], shape: Shape, about: &'static str, sample: &'static str) -> Field {
-    Field { names, shape, needed: false, needed_to_serve: false, of: FieldScope::All, about, sample }
+pub(super) const fn field(
+    names: &'static [&'static str],
+    shape: Shape,
+    about: &'static str,
+    sample: &'static str,
+) -> Field {
+    Field {
+        names,
+        shape,
+        needed: false,
+        needed_to_serve: false,
+        of: FieldScope::All,
+        about,
+        sample,
+    }
 }
 
 impl Field {
     pub(super) const fn needed(self) -> Self {
-        Self { needed: true, ..self }
+        Self {
+            needed: true,
+            ..self
+        }
     }
 
     pub(super) const fn of(self, of: FieldScope) -> Self {
@@ -123,7 +143,10 @@ impl Field {
 
     /// Needed where a port is: in services, not in notebooks.
     pub(super) const fn needed_to_serve(self) -> Self {
-        Self { needed_to_serve: true, ..self }
+        Self {
+            needed_to_serve: true,
+            ..self
+        }
     }
 
     /// Returns true when a document of this kind must have it.

@@ -1,4 +1,5 @@
-//! What a job has from its site: values with where they came from, and what no field of a file can say.
+//! What a job has from its site: values with where they came from, and what no field of a file can
+//! say.
 
 /// What a job has from the site's defaults and no field of a file can say.
 #[derive(Clone, Debug, Default)]

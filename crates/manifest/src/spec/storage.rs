@@ -51,17 +51,28 @@ const FORBIDDEN: [&str; 13] = [
 ];
 
 pub(super) fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Workdir> {
-    let Some(node) = document.take(reader, "storage") else { return Vec::new() };
-    let Some(mut fields) = reader.map(node, "storage", reference::STORAGE) else { return Vec::new() };
+    let Some(node) = document.take(reader, "storage") else {
+        return Vec::new();
+    };
+    let Some(mut fields) = reader.map(node, "storage", reference::STORAGE) else {
+        return Vec::new();
+    };
     let list = fields.take(reader, "workdirs");
     fields.finish(reader);
     let items = list.map_or_else(Vec::new, |list| reader.list(list, "workdirs"));
     let mut found: Vec<(FilePosition, Workdir)> = Vec::new();
     for item in items {
-        let Some(workdir) = workdir(reader, item) else { continue };
+        let Some(workdir) = workdir(reader, item) else {
+            continue;
+        };
         if found.iter().any(|(_, other)| other.path == workdir.path) {
             reader.problems.push(
-                Problem::error(item.at, format!("`{}` is mounted twice", workdir.path), "keep one of them").of("duplicate-mount"),
+                Problem::error(
+                    item.at,
+                    format!("`{}` is mounted twice", workdir.path),
+                    "keep one of them",
+                )
+                .of("duplicate-mount"),
             );
         }
         found.push((item.at, workdir));
@@ -73,41 +84,72 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
     if let YamlValue::Scalar { text, .. } = &node.value {
         let path = absolute(reader, text, node.at)?;
         host_path(reader, &path, node.at)?;
-        return Some(Workdir { file: is_data_file(&path), source: WorkdirSource::Host(path.clone()), path, read_only: false });
+        return Some(Workdir {
+            file: is_data_file(&path),
+            source: WorkdirSource::Host(path.clone()),
+            path,
+            read_only: false,
+        });
     }
     let mut fields = reader.map(node, "storage.workdirs", reference::WORKDIR)?;
     let at = fields.at;
     let path_node = fields.need(reader, "path", "where it appears in the container");
     let mut text = |reader: &mut Reader, name: &'static str| {
-        fields.take(reader, name).and_then(|node| reader.text(node, name)).map(|text| text.value)
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.text(node, name))
+            .map(|text| text.value)
     };
     let host = text(reader, "host_path");
     let claim = text(reader, "pvc");
     let sub_path = text(reader, "sub_path");
     let storage_class = text(reader, "storageClass");
     let (configmap, secret) = (text(reader, "configmap"), text(reader, "secret"));
-    let size = fields.take(reader, "size").and_then(|node| reader.bytes(node, "size")).map(|size| size.value);
-    let access = fields.take(reader, "access_mode").and_then(|node| access(reader, node));
-    let empty = fields.take(reader, "emptyDir").and_then(|node| reader.boolean(node, "emptyDir")).unwrap_or(false);
-    let read_only = fields.take(reader, "read_only").and_then(|node| reader.boolean(node, "read_only")).unwrap_or(false);
-    let kind = fields.take(reader, "type").and_then(|node| reader.word(node, "type", &["file", "directory"]));
+    let size = fields
+        .take(reader, "size")
+        .and_then(|node| reader.bytes(node, "size"))
+        .map(|size| size.value);
+    let access = fields
+        .take(reader, "access_mode")
+        .and_then(|node| access(reader, node));
+    let empty = fields
+        .take(reader, "emptyDir")
+        .and_then(|node| reader.boolean(node, "emptyDir"))
+        .unwrap_or(false);
+    let read_only = fields
+        .take(reader, "read_only")
+        .and_then(|node| reader.boolean(node, "read_only"))
+        .unwrap_or(false);
+    let kind = fields
+        .take(reader, "type")
+        .and_then(|node| reader.word(node, "type", &["file", "directory"]));
     fields.finish(reader);
     let path_node = path_node?;
     let path = reader.text(path_node, "path")?;
     let path = absolute(reader, &path.value, path.at)?;
     let mut sources = Vec::new();
     sources.extend(claim.map(|name| WorkdirSource::Claim { name, sub_path }));
-    sources.extend(size.map(|size| WorkdirSource::Size { size, storage_class, access }));
+    sources.extend(size.map(|size| WorkdirSource::Size {
+        size,
+        storage_class,
+        access,
+    }));
     sources.extend(configmap.map(WorkdirSource::ConfigMap));
     sources.extend(secret.map(WorkdirSource::Secret));
     sources.extend(empty.then_some(WorkdirSource::Empty));
     sources.extend(host.map(WorkdirSource::Host));
     if sources.len() > 1 {
-        let message = format!("`{path}` has more than one of host_path, pvc, size, emptyDir, configmap and secret");
-        reader.problems.push(Problem::error(at, message, "keep one of them"));
+        let message = format!(
+            "`{path}` has more than one of host_path, pvc, size, emptyDir, configmap and secret"
+        );
+        reader
+            .problems
+            .push(Problem::error(at, message, "keep one of them"));
         return None;
     }
-    let mut source = sources.pop().unwrap_or_else(|| WorkdirSource::Host(path.clone()));
+    let mut source = sources
+        .pop()
+        .unwrap_or_else(|| WorkdirSource::Host(path.clone()));
     if let WorkdirSource::Host(host) = &mut source {
         *host = absolute(reader, host, at)?;
         host_path(reader, host, path_node.at)?;
@@ -117,12 +159,21 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
         (WorkdirSource::Host(host), None) => is_data_file(host),
         _ => false,
     };
-    Some(Workdir { path, source, read_only, file })
+    Some(Workdir {
+        path,
+        source,
+        read_only,
+        file,
+    })
 }
 
 fn access(reader: &mut Reader, node: &YamlNode) -> Option<VolumeAccess> {
-    let all =
-        [VolumeAccess::ReadWriteOnce, VolumeAccess::ReadWriteMany, VolumeAccess::ReadOnlyMany, VolumeAccess::ReadWriteOncePod];
+    let all = [
+        VolumeAccess::ReadWriteOnce,
+        VolumeAccess::ReadWriteMany,
+        VolumeAccess::ReadOnlyMany,
+        VolumeAccess::ReadWriteOncePod,
+    ];
     let word = reader.word(node, "access_mode", &all.map(VolumeAccess::word))?;
     all.into_iter().find(|access| access.word() == word)
 }
@@ -138,22 +189,39 @@ pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Opt
         None
     };
     if let Some(bad) = bad {
-        reader.problems.push(Problem::error(at, format!("`{path}` {bad}"), "write it from the root, such as /data"));
+        reader.problems.push(Problem::error(
+            at,
+            format!("`{path}` {bad}"),
+            "write it from the root, such as /data",
+        ));
         return None;
     }
     // One spelling for each path: `//etc` and `/./etc` are `/etc`.
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
     Some(format!("/{}", parts.join("/")))
 }
 
 pub(super) fn host_path(reader: &mut Reader, path: &str, at: FilePosition) -> Option<()> {
-    let inside = |path: &str, folder: &str| path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    let inside = |path: &str, folder: &str| {
+        path == folder
+            || path
+                .strip_prefix(folder)
+                .is_some_and(|rest| rest.starts_with('/'))
+    };
     // A folder above a forbidden one holds it.
     let touches = |folder: &&str| inside(path, folder) || inside(folder, path);
     let forbidden = path == "/" || FORBIDDEN.iter().any(touches) || path.ends_with(".sock");
     if forbidden {
-        let note = "mount a claim there instead (`pvc:` or `size:`), or another folder with `host_path:`";
-        reader.problems.push(Problem::error(at, format!("the node's `{path}` may not be mounted"), note));
+        let note =
+            "mount a claim there instead (`pvc:` or `size:`), or another folder with `host_path:`";
+        reader.problems.push(Problem::error(
+            at,
+            format!("the node's `{path}` may not be mounted"),
+            note,
+        ));
         return None;
     }
     Some(())
@@ -161,30 +229,58 @@ pub(super) fn host_path(reader: &mut Reader, path: &str, at: FilePosition) -> Op
 
 fn is_data_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    name.rsplit_once('.')
-        .is_some_and(|(stem, ending)| !stem.is_empty() && DATA_FILES.contains(&ending.to_ascii_lowercase().as_str()))
+    name.rsplit_once('.').is_some_and(|(stem, ending)| {
+        !stem.is_empty() && DATA_FILES.contains(&ending.to_ascii_lowercase().as_str())
+    })
 }
 
 /// Parses `files:`; a plain local path is copied to `/workspace`.
 pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<AttachedFile> {
-    let Some(node) = document.take(reader, "files") else { return Vec::new() };
-    let named: Vec<(Located<String>, Located<String>)> = if matches!(node.value, YamlValue::Map(_)) {
+    let Some(node) = document.take(reader, "files") else {
+        return Vec::new();
+    };
+    let named: Vec<(Located<String>, Located<String>)> = if matches!(node.value, YamlValue::Map(_))
+    {
         reader.text_map(node, "files")
     } else {
         let items = reader.list_or_one(node);
         let own_name = |local: Located<String>| {
-            let name = local.value.rsplit('/').next().unwrap_or(&local.value).to_owned();
-            (Located { value: name, at: local.at }, local)
+            let name = local
+                .value
+                .rsplit('/')
+                .next()
+                .unwrap_or(&local.value)
+                .to_owned();
+            (
+                Located {
+                    value: name,
+                    at: local.at,
+                },
+                local,
+            )
         };
-        items.into_iter().filter_map(|item| reader.text(item, "files").map(own_name)).collect()
+        items
+            .into_iter()
+            .filter_map(|item| reader.text(item, "files").map(own_name))
+            .collect()
     };
     let mut found: Vec<AttachedFile> = Vec::new();
     for (target, local) in named {
-        let path = if target.value.starts_with('/') { target.value } else { format!("/workspace/{}", target.value) };
-        let Some(path) = absolute(reader, &path, target.at) else { continue };
+        let path = if target.value.starts_with('/') {
+            target.value
+        } else {
+            format!("/workspace/{}", target.value)
+        };
+        let Some(path) = absolute(reader, &path, target.at) else {
+            continue;
+        };
         if found.iter().any(|other| other.path == path) {
             let note = "name one of them otherwise: `files: {other-name: local/path}`";
-            reader.problems.push(Problem::error(target.at, format!("two files would be `{path}`"), note));
+            reader.problems.push(Problem::error(
+                target.at,
+                format!("two files would be `{path}`"),
+                note,
+            ));
         }
         found.push(AttachedFile { path, local });
     }

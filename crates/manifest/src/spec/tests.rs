@@ -1,4 +1,5 @@
-//! Tests what files mean and how they fail, message by message. Every expected text was written by hand.
+//! Tests what files mean and how they fail, message by message. Every expected text was written by
+//! hand.
 
 use proptest::prelude::*;
 
@@ -6,18 +7,38 @@ use super::*;
 use gpuctl_core::model::GpuType;
 
 const CONTRACT: [(&str, &str); 4] = [
-    ("training", include_str!("../../../../tests/spec/contract/training.yaml")),
-    ("inference", include_str!("../../../../tests/spec/contract/inference.yaml")),
-    ("notebook", include_str!("../../../../tests/spec/contract/notebook.yaml")),
-    ("pools", include_str!("../../../../tests/spec/contract/pools.yaml")),
+    (
+        "training",
+        include_str!("../../../../tests/spec/contract/training.yaml"),
+    ),
+    (
+        "inference",
+        include_str!("../../../../tests/spec/contract/inference.yaml"),
+    ),
+    (
+        "notebook",
+        include_str!("../../../../tests/spec/contract/notebook.yaml"),
+    ),
+    (
+        "pools",
+        include_str!("../../../../tests/spec/contract/pools.yaml"),
+    ),
 ];
 
 fn contract(name: &str) -> &'static str {
-    CONTRACT.iter().find(|(other, _)| *other == name).expect("a contract example").1
+    CONTRACT
+        .iter()
+        .find(|(other, _)| *other == name)
+        .expect("a contract example")
+        .1
 }
 
 fn job(text: &str) -> JobDocument {
-    match parse("t.yaml", text).unwrap_or_else(|problems| panic!("{problems}: {:#?}", problems.list)).documents.remove(0) {
+    match parse("t.yaml", text)
+        .unwrap_or_else(|problems| panic!("{problems}: {:#?}", problems.list))
+        .documents
+        .remove(0)
+    {
         Document::Job(job) => *job,
         other => panic!("{other:?}"),
     }
@@ -30,7 +51,12 @@ fn problems(text: &str) -> Vec<String> {
         Err(problems) => problems.list,
     };
     list.iter()
-        .map(|problem| format!("{}:{}: {} | {}", problem.at.line, problem.at.column, problem.message, problem.note))
+        .map(|problem| {
+            format!(
+                "{}:{}: {} | {}",
+                problem.at.line, problem.at.column, problem.message, problem.note
+            )
+        })
         .collect()
 }
 
@@ -42,23 +68,48 @@ fn training(more: &str) -> String {
 #[test]
 fn the_contract_s_training_is_read_as_written() {
     let job = job(contract("training"));
-    assert_eq!((job.kind, job.name.value.as_str()), (JobKind::Training, "qwen2-7b-llamafactory-sft"));
-    assert_eq!((job.training.epochs, job.training.batch_size), (Some(3), Some(8)));
+    assert_eq!(
+        (job.kind, job.name.value.as_str()),
+        (JobKind::Training, "qwen2-7b-llamafactory-sft")
+    );
+    assert_eq!(
+        (job.training.epochs, job.training.batch_size),
+        (Some(3), Some(8))
+    );
     assert_eq!(job.priority, Some(Priority::High));
     assert_eq!(job.description.as_deref(), Some("llama3推理任务"));
     assert_eq!(job.image_pull_secrets, ["my-secret"]);
-    assert!(matches!(&job.command, Command::Exec(words) if words.len() == 20 && words[0] == "llama-factory-cli"));
+    assert!(
+        matches!(&job.command, Command::Exec(words) if words.len() == 20 && words[0] == "llama-factory-cli")
+    );
     assert_eq!(
         job.env[1],
-        EnvVariable { name: "LLAMA_FACTORY_CACHE".into(), value: EnvValue::Text("/cache/llama-factory".into()) }
+        EnvVariable {
+            name: "LLAMA_FACTORY_CACHE".into(),
+            value: EnvValue::Text("/cache/llama-factory".into())
+        }
     );
-    assert_eq!(job.resources.pool.as_ref().map(|pool| pool.value.as_str()), Some("training-pool"));
     assert_eq!(
-        (job.resources.gpu, job.resources.cpu.as_deref(), job.resources.memory.as_deref()),
+        job.resources.pool.as_ref().map(|pool| pool.value.as_str()),
+        Some("training-pool")
+    );
+    assert_eq!(
+        (
+            job.resources.gpu,
+            job.resources.cpu.as_deref(),
+            job.resources.memory.as_deref()
+        ),
         (4, Some("32"), Some("128Gi"))
     );
-    assert_eq!(job.resources.gpu_share.as_ref().map(|share| &share.value), Some(&Share::Memory("2Gi".into())));
-    let files: Vec<(&str, bool)> = job.workdirs.iter().map(|workdir| (workdir.path.as_str(), workdir.file)).collect();
+    assert_eq!(
+        job.resources.gpu_share.as_ref().map(|share| &share.value),
+        Some(&Share::Memory("2Gi".into()))
+    );
+    let files: Vec<(&str, bool)> = job
+        .workdirs
+        .iter()
+        .map(|workdir| (workdir.path.as_str(), workdir.file))
+        .collect();
     assert_eq!(
         files,
         [
@@ -86,20 +137,32 @@ fn the_contract_s_inference_is_read_with_its_placeholder() {
     assert_eq!(job.kind, JobKind::Inference);
     assert!(matches!(&job.args, Command::Exec(words) if words[1] == "llama3-8b"));
     let service = job.service.unwrap();
-    assert_eq!((service.replicas, service.port, service.request_limit), (2, Some(8000), Some(1000)));
+    assert_eq!(
+        (service.replicas, service.port, service.request_limit),
+        (2, Some(8000), Some(1000))
+    );
     assert_eq!(service.health_check.unwrap().path, "/health");
     assert_eq!(service.timeout, Some(std::time::Duration::from_secs(30)));
     let scaling = job.autoscaling.unwrap();
     assert_eq!((scaling.min_replicas, scaling.max_replicas), (1, 10));
-    assert_eq!((scaling.gpu_utilization, scaling.memory_utilization), (Some(70), Some(85)));
-    assert_eq!(scaling.scale_down_delay, Some(std::time::Duration::from_secs(300)));
+    assert_eq!(
+        (scaling.gpu_utilization, scaling.memory_utilization),
+        (Some(70), Some(85))
+    );
+    assert_eq!(
+        scaling.scale_down_delay,
+        Some(std::time::Duration::from_secs(300))
+    );
     assert_eq!(job.resources.gpu_share.unwrap().value, Share::Fraction(1.0));
     assert!(job.model.unwrap().cache);
 }
 
 #[test]
 fn the_contract_s_broken_examples_say_what_to_change() {
-    assert_eq!(problems(contract("notebook")), ["9:155: a stray back-tick: no value may begin or end with one | remove the `",]);
+    assert_eq!(
+        problems(contract("notebook")),
+        ["9:155: a stray back-tick: no value may begin or end with one | remove the `",]
+    );
     let mended = contract("notebook").replace("]`", "]");
     assert_eq!(job(&mended).service.unwrap().port, Some(8000));
     let note = "a node is in one pool at most: keep it in `train-pool` or in `inference-pool`";
@@ -113,9 +176,17 @@ fn the_contract_s_broken_examples_say_what_to_change() {
             format!("24:3: node `node2` is in two pools; also in line 11 | {note}"),
         ]
     );
-    let mended = contract("pools").replace('\t', "").replacen("node1", "node3", 1).replacen("node2", "node4", 1);
-    let Document::Pool(pool) = &parse("t", &mended).unwrap().documents[0] else { panic!("a pool") };
-    assert_eq!((pool.nodes.len(), pool.nodes[0].gpu_type.clone()), (2, GpuType::parse("A100-100G")));
+    let mended = contract("pools")
+        .replace('\t', "")
+        .replacen("node1", "node3", 1)
+        .replacen("node2", "node4", 1);
+    let Document::Pool(pool) = &parse("t", &mended).unwrap().documents[0] else {
+        panic!("a pool")
+    };
+    assert_eq!(
+        (pool.nodes.len(), pool.nodes[0].gpu_type.clone()),
+        (2, GpuType::parse("A100-100G"))
+    );
 }
 
 #[test]
@@ -149,7 +220,10 @@ resources:
 #[test]
 fn each_mistake_has_its_message() {
     for (more, expected) in [
-        ("resources: {gpu: 1, gpu: 2}", "5:21: `gpu` stands twice; first in line 5 | keep one of them"),
+        (
+            "resources: {gpu: 1, gpu: 2}",
+            "5:21: `gpu` stands twice; first in line 5 | keep one of them",
+        ),
         (
             "resources: {gpu: 1, gpu-type: a100, gpuType: h100}",
             "5:37: `gpuType` and `gpu-type` (line 5) are the same field | keep one of them",
@@ -174,12 +248,30 @@ fn each_mistake_has_its_message() {
             "security: {level: restricted, run_as: 0}",
             "5:39: the restricted level admits no root | write another `run_as`, such as 1000",
         ),
-        ("security: privileged", "5:11: `security` must be restricted, not `privileged` | "),
-        ("resources: {memory: 1Gi, shm: 2Gi}", "5:31: `shm` 2Gi is more than `memory` 1Gi | /dev/shm counts against the memory"),
-        ("service: {port: 80}", "5:1: a training has no `service` | remove it; a training has no port. `kind: inference` serves"),
-        ("storage: {workdirs: [data]}", "5:22: `data` is no absolute path | write it from the root, such as /data"),
-        ("storage: {workdirs: [/data/../etc]}", "5:22: `/data/../etc` goes up with `..` | write it from the root, such as /data"),
-        ("storage: {workdirs: [/a, /a]}", "5:26: `/a` is mounted twice | keep one of them"),
+        (
+            "security: privileged",
+            "5:11: `security` must be restricted, not `privileged` | ",
+        ),
+        (
+            "resources: {memory: 1Gi, shm: 2Gi}",
+            "5:31: `shm` 2Gi is more than `memory` 1Gi | /dev/shm counts against the memory",
+        ),
+        (
+            "service: {port: 80}",
+            "5:1: a training has no `service` | remove it; a training has no port. `kind: inference` serves",
+        ),
+        (
+            "storage: {workdirs: [data]}",
+            "5:22: `data` is no absolute path | write it from the root, such as /data",
+        ),
+        (
+            "storage: {workdirs: [/data/../etc]}",
+            "5:22: `/data/../etc` goes up with `..` | write it from the root, such as /data",
+        ),
+        (
+            "storage: {workdirs: [/a, /a]}",
+            "5:26: `/a` is mounted twice | keep one of them",
+        ),
         (
             "storage: {workdirs: [{path: /a, pvc: x, emptyDir: true}]}",
             "5:22: `/a` has more than one of host_path, pvc, size, emptyDir, configmap and secret | keep one of them",
@@ -188,10 +280,22 @@ fn each_mistake_has_its_message() {
             "files: [a/x.py, b/x.py]",
             "5:17: two files would be `/workspace/x.py` | name one of them otherwise: `files: {other-name: local/path}`",
         ),
-        ("resources: {memory: 512m}", "5:21: `memory` 512m is thousandths of a byte | did you mean 512Mi?"),
-        ("resources: {cpu: 128Gi}", "5:18: `cpu` must be a number of CPUs such as 32, 0.5 or 500m, not `128Gi` | "),
-        ("resources: {gpu-type: a100}", "5:23: `gpu-type` without GPUs | say how many: `gpu: 1`"),
-        ("files: [*x]", "5:9: aliases (`*name`) are not read | write the value out"),
+        (
+            "resources: {memory: 512m}",
+            "5:21: `memory` 512m is thousandths of a byte | did you mean 512Mi?",
+        ),
+        (
+            "resources: {cpu: 128Gi}",
+            "5:18: `cpu` must be a number of CPUs such as 32, 0.5 or 500m, not `128Gi` | ",
+        ),
+        (
+            "resources: {gpu-type: a100}",
+            "5:23: `gpu-type` without GPUs | say how many: `gpu: 1`",
+        ),
+        (
+            "files: [*x]",
+            "5:9: aliases (`*name`) are not read | write the value out",
+        ),
         (
             "zzz: 1",
             "5:1: unknown field `zzz` | known values: kind, version, job, environment, model, resources, storage, security, files, pod, checkpoint",
@@ -205,7 +309,11 @@ fn each_mistake_has_its_message() {
             "5:3: this is not YAML: while parsing a block mapping, did not find expected key | compare the indentation and brackets with the lines above",
         ),
     ] {
-        assert_eq!(problems(&training(more)).first().map(String::as_str), Some(expected), "{more}");
+        assert_eq!(
+            problems(&training(more)).first().map(String::as_str),
+            Some(expected),
+            "{more}"
+        );
     }
 }
 
@@ -225,9 +333,14 @@ fn the_node_s_own_folders_are_not_mounted() {
         "/x/docker.sock",
     ] {
         let found = problems(&training(&format!("storage: {{workdirs: [{path}]}}")));
-        assert!(found.len() == 1 && found[0].contains("may not be mounted"), "{path}: {found:?}");
+        assert!(
+            found.len() == 1 && found[0].contains("may not be mounted"),
+            "{path}: {found:?}"
+        );
         // Inside the container the path is the user's own business.
-        let other = training(&format!("storage: {{workdirs: [{{path: {path}, emptyDir: true}}]}}"));
+        let other = training(&format!(
+            "storage: {{workdirs: [{{path: {path}, emptyDir: true}}]}}"
+        ));
         assert!(problems(&other).is_empty(), "{path}");
         let model = training(&format!("model: {{path: {path}}}"));
         assert_eq!(problems(&model).len(), 1, "{path}");
@@ -247,9 +360,14 @@ fn names_leave_room_for_what_is_appended() {
     assert!(problems(&named(61, 1)).is_empty());
     assert_eq!(problems(&named(62, 1)).len(), 1);
     assert!(problems(&named(60, 11)).is_empty());
-    assert!(problems(&named(61, 11))[0].contains("has 61 characters; a training's name may have 60"));
+    assert!(
+        problems(&named(61, 11))[0].contains("has 61 characters; a training's name may have 60")
+    );
     let notebook = |length: usize| {
-        format!("kind: notebook\nversion: v0.1\njob: {{name: {}}}\nenvironment: {{image: i}}", "a".repeat(length))
+        format!(
+            "kind: notebook\nversion: v0.1\njob: {{name: {}}}\nenvironment: {{image: i}}",
+            "a".repeat(length)
+        )
     };
     assert!(problems(&notebook(52)).is_empty());
     assert_eq!(problems(&notebook(53)).len(), 1);
@@ -259,33 +377,71 @@ fn names_leave_room_for_what_is_appended() {
 
 #[test]
 fn spellings_are_the_same_field() {
-    let canonical = job(&training("resources: {gpu: 1, gpu-type: a10, gpu_share: 0.5, shm: 1Gi, node_count: 2}"));
-    let other = job(&training("resources: {gpu: 1, gpuType: a10, gpuShare: 0.5, shm_size: 1Gi, nodeCount: 2}"));
-    assert_eq!(canonical.resources.gpu_type.unwrap().value, other.resources.gpu_type.unwrap().value);
-    assert_eq!(canonical.resources.gpu_share.unwrap().value, other.resources.gpu_share.unwrap().value);
-    assert_eq!((canonical.resources.shm, canonical.resources.node_count), (other.resources.shm, other.resources.node_count));
-    assert_eq!(job(&training("resources: {pool: default}")).resources.pool, None);
+    let canonical = job(&training(
+        "resources: {gpu: 1, gpu-type: a10, gpu_share: 0.5, shm: 1Gi, node_count: 2}",
+    ));
+    let other = job(&training(
+        "resources: {gpu: 1, gpuType: a10, gpuShare: 0.5, shm_size: 1Gi, nodeCount: 2}",
+    ));
+    assert_eq!(
+        canonical.resources.gpu_type.unwrap().value,
+        other.resources.gpu_type.unwrap().value
+    );
+    assert_eq!(
+        canonical.resources.gpu_share.unwrap().value,
+        other.resources.gpu_share.unwrap().value
+    );
+    assert_eq!(
+        (canonical.resources.shm, canonical.resources.node_count),
+        (other.resources.shm, other.resources.node_count)
+    );
+    assert_eq!(
+        job(&training("resources: {pool: default}")).resources.pool,
+        None
+    );
 }
 
 #[test]
 fn variables_come_as_a_list_or_a_map() {
-    let with =
-        |env: &str| job(&format!("kind: training\nversion: v1\njob: {{name: a}}\nenvironment: {{image: i, env: {env}}}")).env;
-    let text = |name: &str, value: &str| EnvVariable { name: name.into(), value: EnvValue::Text(value.into()) };
-    assert_eq!(with("{A: 1, B: true, C: x}"), [text("A", "1"), text("B", "true"), text("C", "x")]);
+    let with = |env: &str| {
+        job(&format!(
+            "kind: training\nversion: v1\njob: {{name: a}}\nenvironment: {{image: i, env: {env}}}"
+        ))
+        .env
+    };
+    let text = |name: &str, value: &str| EnvVariable {
+        name: name.into(),
+        value: EnvValue::Text(value.into()),
+    };
+    assert_eq!(
+        with("{A: 1, B: true, C: x}"),
+        [text("A", "1"), text("B", "true"), text("C", "x")]
+    );
     assert_eq!(
         with("[{name: A, value: '1'}, {name: T, secret: s, key: k}]")[1].value,
-        EnvValue::Secret { name: "s".into(), key: "k".into() }
+        EnvValue::Secret {
+            name: "s".into(),
+            key: "k".into()
+        }
     );
-    let twice =
-        "kind: training\nversion: v1\njob: {name: a}\nenvironment: {image: i, env: [{name: A, value: 1}, {name: A, value: 2}]}";
-    assert_eq!(problems(twice), ["4:59: the variable `A` is set twice | keep one of them"]);
+    let twice = "kind: training\nversion: v1\njob: {name: a}\nenvironment: {image: i, env: [{name: A, value: 1}, {name: A, value: 2}]}";
+    assert_eq!(
+        problems(twice),
+        ["4:59: the variable `A` is set twice | keep one of them"]
+    );
 }
 
 #[test]
 fn other_templates_stay_and_own_ones_are_filled_once() {
     let text = "kind: training\nversion: v1\njob: {name: a}\nmodel: {name: m, path: /models/m}\nenvironment: {image: i, command: ['{{model.name}}-{{ job.name }}', '{{#if x}}', '{{ x | upper }}']}";
-    assert_eq!(job(text).command, Command::Exec(vec!["m-a".into(), "{{#if x}}".into(), "{{ x | upper }}".into()]));
+    assert_eq!(
+        job(text).command,
+        Command::Exec(vec![
+            "m-a".into(),
+            "{{#if x}}".into(),
+            "{{ x | upper }}".into()
+        ])
+    );
     let looped = "kind: training\nversion: v1\njob: {name: a}\nmodel: {name: '{{model.name}}'}\nenvironment: {image: i}";
     assert!(problems(looped)[0].contains("`{{model.name}}` cannot be resolved"));
 }
@@ -294,21 +450,47 @@ fn other_templates_stay_and_own_ones_are_filled_once() {
 fn a_quota_is_for_namespaces_each_once() {
     let wrong = |rest: &str| {
         let text = format!("kind: quota\nversion: v0.1\nquota: {{name: q}}\n{rest}");
-        parse("t", &text).unwrap_err().list.into_iter().map(|problem| problem.message).collect::<Vec<_>>()
+        parse("t", &text)
+            .unwrap_err()
+            .list
+            .into_iter()
+            .map(|problem| problem.message)
+            .collect::<Vec<_>>()
     };
     assert_eq!(wrong(""), ["the quota is for no namespace"]);
     let twice = wrong("namespace: {default: {gpu: 1}}\ndefault: {gpu: 2}\n");
-    assert_eq!(twice, ["`default` stands for the namespace of that name, which `namespace` has too"]);
+    assert_eq!(
+        twice,
+        ["`default` stands for the namespace of that name, which `namespace` has too"]
+    );
 }
 
 #[test]
 fn a_quota_and_an_empty_pool_are_read() {
     let text = "kind: quota\nversion: v0.1\nquota: {name: q}\nnamespace: {team-a: {cpu: 10, memory: 20Gi, gpu: 4}}\ndefault: {gpu: 2}\n---\nkind: pool\nversion: v0.1\npool: {name: p, gpu-type: [a100-80g], quota: {maxJobs: 100, maxGpuPerJob: 8}}\n";
     let documents = parse("t", text).unwrap().documents;
-    let Document::Quota(quota) = &documents[0] else { panic!("a quota") };
-    assert_eq!((quota.namespaces.len(), quota.namespaces[0].1.gpu, quota.namespaces[1].0.as_str()), (2, Some(4), "default"));
-    let Document::Pool(pool) = &documents[1] else { panic!("a pool") };
-    assert_eq!((pool.quota.max_jobs, pool.quota.max_gpu_per_job, pool.nodes.len()), (Some(100), Some(8), 0));
+    let Document::Quota(quota) = &documents[0] else {
+        panic!("a quota")
+    };
+    assert_eq!(
+        (
+            quota.namespaces.len(),
+            quota.namespaces[0].1.gpu,
+            quota.namespaces[1].0.as_str()
+        ),
+        (2, Some(4), "default")
+    );
+    let Document::Pool(pool) = &documents[1] else {
+        panic!("a pool")
+    };
+    assert_eq!(
+        (
+            pool.quota.max_jobs,
+            pool.quota.max_gpu_per_job,
+            pool.nodes.len()
+        ),
+        (Some(100), Some(8), 0)
+    );
 }
 
 #[test]
@@ -319,8 +501,14 @@ fn a_document_keeps_its_own_text() {
         Document::Job(job) => job.source.clone(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(source(0), "# first\nkind: training\nversion: v1\njob: {name: a}\nenvironment: {image: i}\n");
-    assert_eq!(source(1), "# second\nkind: training\nversion: v1\njob: {name: b}\nenvironment: {image: i}\n");
+    assert_eq!(
+        source(0),
+        "# first\nkind: training\nversion: v1\njob: {name: a}\nenvironment: {image: i}\n"
+    );
+    assert_eq!(
+        source(1),
+        "# second\nkind: training\nversion: v1\njob: {name: b}\nenvironment: {image: i}\n"
+    );
 }
 
 #[test]
@@ -328,29 +516,62 @@ fn bombs_and_garbage_are_one_sentence_each() {
     for (text, expected) in [
         ("[".repeat(100_000), "nested more than 32 deep"),
         ("- ".repeat(40), "nested more than 32 deep"),
-        ("a: &a [x]\nb: [*a, *a]\n".to_owned(), "aliases (`*name`) are not read"),
-        (format!("a: [{}]", "1,".repeat(20_000)), "more than 10000 values in one file"),
-        ("x".repeat(300 * 1024), "the document has 300 KiB; at most 200 are kept"),
+        (
+            "a: &a [x]\nb: [*a, *a]\n".to_owned(),
+            "aliases (`*name`) are not read",
+        ),
+        (
+            format!("a: [{}]", "1,".repeat(20_000)),
+            "more than 10000 values in one file",
+        ),
+        (
+            "x".repeat(300 * 1024),
+            "the document has 300 KiB; at most 200 are kept",
+        ),
         (String::new(), "the file has no document"),
         ("# only a comment\n".to_owned(), "the file has no document"),
-        ("- a\n".to_owned(), "a document is a map of fields that begins with `kind:`, not a list"),
+        (
+            "- a\n".to_owned(),
+            "a document is a map of fields that begins with `kind:`, not a list",
+        ),
         ("kind: trianing\n".to_owned(), "unknown kind `trianing`"),
     ] {
         let found = problems(&text);
-        assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
+        assert!(
+            found.len() == 1 && found[0].contains(expected),
+            "{expected}: {found:?}"
+        );
     }
 }
 
 #[test]
 fn what_a_service_cannot_do_is_refused_at_its_place() {
     let text = |kind: &str, rest: &str| {
-        let service = if kind == "notebook" { "" } else { "service: {port: 80}\n" };
-        format!("kind: {kind}\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{service}{rest}\n")
+        let service = if kind == "notebook" {
+            ""
+        } else {
+            "service: {port: 80}\n"
+        };
+        format!(
+            "kind: {kind}\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{service}{rest}\n"
+        )
     };
     for (kind, rest, expected) in [
-        ("inference", "autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}", "autoscaling on GPUs without GPUs"),
-        ("compute", "autoscaling: {maxReplicas: 3, targetCPUUtilization: 70}", "targetCPUUtilization without `resources.cpu`"),
-        ("compute", "resources: {cpu: 1}\nautoscaling: {targetCPUUtilization: 70}", "`autoscaling.maxReplicas` is missing"),
+        (
+            "inference",
+            "autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}",
+            "autoscaling on GPUs without GPUs",
+        ),
+        (
+            "compute",
+            "autoscaling: {maxReplicas: 3, targetCPUUtilization: 70}",
+            "targetCPUUtilization without `resources.cpu`",
+        ),
+        (
+            "compute",
+            "resources: {cpu: 1}\nautoscaling: {targetCPUUtilization: 70}",
+            "`autoscaling.maxReplicas` is missing",
+        ),
         (
             "compute",
             "resources: {cpu: 1}\nautoscaling: {maxReplicas: 3, minReplicas: 0, targetCPUUtilization: 70}",
@@ -361,14 +582,27 @@ fn what_a_service_cannot_do_is_refused_at_its_place() {
             "resources: {cpu: 1}\nautoscaling: {maxReplicas: 3, targetCPUUtilization: 70, scaleDownDelay: 2h}",
             "`scaleDownDelay` may be an hour at most",
         ),
-        ("notebook", "autoscaling: {maxReplicas: 3, targetCPUUtilization: 70}", "a notebook has no `autoscaling`"),
-        ("notebook", "service: {replicas: 2}", "a notebook is one pod"),
+        (
+            "notebook",
+            "autoscaling: {maxReplicas: 3, targetCPUUtilization: 70}",
+            "a notebook has no `autoscaling`",
+        ),
+        (
+            "notebook",
+            "service: {replicas: 2}",
+            "a notebook is one pod",
+        ),
     ] {
         let found = problems(&text(kind, rest));
-        assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
+        assert!(
+            found.len() == 1 && found[0].contains(expected),
+            "{expected}: {found:?}"
+        );
     }
-    for fine in ["resources: {cpu: 1}\nautoscaling: {maxReplicas: 3, targetCPUUtilization: 70}", "autoscaling: {enabled: false}"]
-    {
+    for fine in [
+        "resources: {cpu: 1}\nautoscaling: {maxReplicas: 3, targetCPUUtilization: 70}",
+        "autoscaling: {enabled: false}",
+    ] {
         assert!(parse("t", &text("compute", fine)).is_ok(), "{fine}");
     }
 }

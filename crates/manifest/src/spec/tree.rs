@@ -2,7 +2,9 @@
 //!
 //! Note: aliases are refused, and size and depth are bounded, so that no file can exhaust memory.
 
-use serde_saphyr::granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan};
+use serde_saphyr::granit_parser::{
+    ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan,
+};
 
 use gpuctl_core::error::{FilePosition, Problem};
 
@@ -65,9 +67,11 @@ impl YamlNode {
             YamlValue::Scalar { text, plain: false } => text.clone().into(),
             YamlValue::Scalar { text, plain: true } => plain_json(text),
             YamlValue::List(items) => items.iter().map(Self::to_json).collect(),
-            YamlValue::Map(entries) => {
-                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect::<serde_json::Map<_, _>>().into()
-            }
+            YamlValue::Map(entries) => entries
+                .iter()
+                .map(|entry| (entry.key.clone(), entry.value.to_json()))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
         }
     }
 }
@@ -82,22 +86,38 @@ fn plain_json(text: &str) -> serde_json::Value {
     if let Some(number) = numeric.then(|| text.parse::<i64>().ok()).flatten() {
         return number.into();
     }
-    let float = numeric.then(|| text.parse::<f64>().ok()).flatten().filter(|number| number.is_finite());
+    let float = numeric
+        .then(|| text.parse::<f64>().ok())
+        .flatten()
+        .filter(|number| number.is_finite());
     float.map_or_else(|| text.into(), Into::into)
 }
 
 /// Reads the documents of `text`. Empty documents are left out. What is wrong goes into `problems`.
 pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument> {
     let tabs = indenting_tabs(text);
-    let mut builder = Builder { parser: None, text, nodes: 0, depth: 0, blocks: Vec::new(), problems };
+    let mut builder = Builder {
+        parser: None,
+        text,
+        nodes: 0,
+        depth: 0,
+        blocks: Vec::new(),
+        problems,
+    };
     let (trees, failed) = builder.documents();
     let blocks = std::mem::take(&mut builder.blocks);
     for (line, column) in tabs {
-        let inside_text = blocks.iter().any(|(first, last)| *first < line && line <= *last);
+        let inside_text = blocks
+            .iter()
+            .any(|(first, last)| *first < line && line <= *last);
         if !inside_text && failed.is_none_or(|place: FilePosition| line <= place.line) {
             problems.retain(|problem| failed.is_none_or(|place| problem.at != place));
             problems.push(Problem::error(
-                FilePosition { line, column, width: 1 },
+                FilePosition {
+                    line,
+                    column,
+                    width: 1,
+                },
                 "a tab indents this line; YAML knows only spaces",
                 "replace the tab by spaces, or empty the line",
             ));
@@ -108,8 +128,15 @@ pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument>
 
 /// Lines whose indentation holds a tab, as (line, column).
 fn indenting_tabs(text: &str) -> Vec<(usize, usize)> {
-    let leading = |line: &str| line.chars().take_while(|c| c.is_whitespace()).position(|c| c == '\t');
-    text.lines().enumerate().filter_map(|(index, line)| Some((index + 1, leading(line)? + 1))).collect()
+    let leading = |line: &str| {
+        line.chars()
+            .take_while(|c| c.is_whitespace())
+            .position(|c| c == '\t')
+    };
+    text.lines()
+        .enumerate()
+        .filter_map(|(index, line)| Some((index + 1, leading(line)? + 1)))
+        .collect()
 }
 
 struct Builder<'t, 'p> {
@@ -122,7 +149,8 @@ struct Builder<'t, 'p> {
     problems: &'p mut Vec<Problem>,
 }
 
-type YamlEvents<'t> = std::iter::Peekable<Box<dyn Iterator<Item = Result<(Event<'t>, RawSpan), ScanError>> + 't>>;
+type YamlEvents<'t> =
+    std::iter::Peekable<Box<dyn Iterator<Item = Result<(Event<'t>, RawSpan), ScanError>> + 't>>;
 
 /// Reading stopped; the problem is already noted.
 struct StopReading(FilePosition);
@@ -148,9 +176,17 @@ impl<'t> Builder<'t, '_> {
     /// Returns the next document that is not empty.
     fn document(&mut self) -> Result<Option<YamlDocument>, StopReading> {
         loop {
-            let Some((event, span)) = self.next()? else { return Ok(None) };
-            let Event::DocumentStart(explicit, _) = event else { continue };
-            let start = if explicit { byte(span.end.byte_offset()) } else { 0 };
+            let Some((event, span)) = self.next()? else {
+                return Ok(None);
+            };
+            let Event::DocumentStart(explicit, _) = event else {
+                continue;
+            };
+            let start = if explicit {
+                byte(span.end.byte_offset())
+            } else {
+                0
+            };
             let root = self.node()?;
             let mut end = self.text.len();
             while let Some((event, _)) = self.next()? {
@@ -158,12 +194,23 @@ impl<'t> Builder<'t, '_> {
                     break;
                 }
             }
-            if let Some(Ok((Event::DocumentStart(true, _), span))) = self.parser.as_mut().and_then(|events| events.peek()) {
+            if let Some(Ok((Event::DocumentStart(true, _), span))) =
+                self.parser.as_mut().and_then(|events| events.peek())
+            {
                 end = byte(span.start.byte_offset());
             }
-            let source = self.text.get(start..end).unwrap_or_default().trim_start_matches(['\n', '\r', ' ']).to_owned();
+            let source = self
+                .text
+                .get(start..end)
+                .unwrap_or_default()
+                .trim_start_matches(['\n', '\r', ' '])
+                .to_owned();
             if source.len() > DOCUMENT_BYTES {
-                let message = format!("the document has {} KiB; at most {} are kept", source.len() / 1024, DOCUMENT_BYTES / 1024);
+                let message = format!(
+                    "the document has {} KiB; at most {} are kept",
+                    source.len() / 1024,
+                    DOCUMENT_BYTES / 1024
+                );
                 return Err(self.stop(root.at, message, "move large text into `files:`"));
             }
             if !matches!(root.value, YamlValue::Null) {
@@ -182,12 +229,19 @@ impl<'t> Builder<'t, '_> {
 
     fn node(&mut self) -> Result<YamlNode, StopReading> {
         let Some((event, span)) = self.next()? else {
-            return Ok(YamlNode { at: FilePosition::default(), value: YamlValue::Null });
+            return Ok(YamlNode {
+                at: FilePosition::default(),
+                value: YamlValue::Null,
+            });
         };
         let at = place(&span);
         self.nodes += 1;
         if self.nodes > NODES {
-            return Err(self.stop(at, format!("more than {NODES} values in one file"), "split the file"));
+            return Err(self.stop(
+                at,
+                format!("more than {NODES} values in one file"),
+                "split the file",
+            ));
         }
         let value = match event {
             Event::Scalar(text, style, _, _) => {
@@ -198,7 +252,10 @@ impl<'t> Builder<'t, '_> {
                 if plain && matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL") {
                     YamlValue::Null
                 } else {
-                    YamlValue::Scalar { text: text.into_owned(), plain }
+                    YamlValue::Scalar {
+                        text: text.into_owned(),
+                        plain,
+                    }
                 }
             }
             Event::SequenceStart(..) => {
@@ -217,7 +274,10 @@ impl<'t> Builder<'t, '_> {
                     if let Some(first) = entries.iter().find(|other| other.key == entry.key) {
                         self.problems.push(Problem::error(
                             entry.key_at,
-                            format!("`{}` stands twice; first in line {}", entry.key, first.key_at.line),
+                            format!(
+                                "`{}` stands twice; first in line {}",
+                                entry.key, first.key_at.line
+                            ),
                             "keep one of them",
                         ));
                     } else {
@@ -228,7 +288,10 @@ impl<'t> Builder<'t, '_> {
             }
             // Output masks secrets as `***`, which YAML parses as an alias. The field's parser
             // explains the mask.
-            Event::UnresolvedAlias(name) if name == "**" => YamlValue::Scalar { text: "***".to_owned(), plain: true },
+            Event::UnresolvedAlias(name) if name == "**" => YamlValue::Scalar {
+                text: "***".to_owned(),
+                plain: true,
+            },
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
                 return Err(self.stop(at, "aliases (`*name`) are not read", "write the value out"));
             }
@@ -242,9 +305,15 @@ impl<'t> Builder<'t, '_> {
         let text = match key.value {
             YamlValue::Scalar { text, .. } => text,
             YamlValue::Null => "null".to_owned(),
-            YamlValue::List(_) | YamlValue::Map(_) => return Err(self.stop(key.at, "a key must be one word", "quote it")),
+            YamlValue::List(_) | YamlValue::Map(_) => {
+                return Err(self.stop(key.at, "a key must be one word", "quote it"));
+            }
         };
-        Ok(Entry { key: text, key_at: key.at, value: self.node()? })
+        Ok(Entry {
+            key: text,
+            key_at: key.at,
+            value: self.node()?,
+        })
     }
 
     fn deeper(&mut self, at: FilePosition) -> Result<(), StopReading> {
@@ -256,7 +325,11 @@ impl<'t> Builder<'t, '_> {
     }
 
     fn too_deep(&mut self, at: FilePosition) -> StopReading {
-        self.stop(at, format!("nested more than {DEPTH} deep"), "close the brackets that were opened")
+        self.stop(
+            at,
+            format!("nested more than {DEPTH} deep"),
+            "close the brackets that were opened",
+        )
     }
 
     /// Consumes the event if it ends the collection.
@@ -280,20 +353,38 @@ impl<'t> Builder<'t, '_> {
 
     fn syntax(&mut self, error: &ScanError) -> StopReading {
         let marker = error.marker();
-        let at = FilePosition { line: marker.line().max(1), column: marker.col() + 1, width: 1 };
+        let at = FilePosition {
+            line: marker.line().max(1),
+            column: marker.col() + 1,
+            width: 1,
+        };
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
         let found = line.chars().nth(at.column - 1);
-        let tick = line.chars().position(|c| c == '`').filter(|_| found != Some('\t'));
+        let tick = line
+            .chars()
+            .position(|c| c == '`')
+            .filter(|_| found != Some('\t'));
         if let Some(tick) = tick {
-            let at = FilePosition { column: tick + 1, ..at };
-            return self.stop(at, "a stray back-tick: no value may begin or end with one", "remove the `");
+            let at = FilePosition {
+                column: tick + 1,
+                ..at
+            };
+            return self.stop(
+                at,
+                "a stray back-tick: no value may begin or end with one",
+                "remove the `",
+            );
         }
         if *error.kind() == ErrorKind::RecursionLimitExceeded {
             return self.too_deep(at);
         }
         let text = error.info().replace('\n', " ");
         let text = text.strip_suffix('.').unwrap_or(&text).to_owned();
-        self.stop(at, format!("this is not YAML: {text}"), "compare the indentation and brackets with the lines above")
+        self.stop(
+            at,
+            format!("this is not YAML: {text}"),
+            "compare the indentation and brackets with the lines above",
+        )
     }
 }
 
@@ -302,6 +393,14 @@ fn byte(offset: Option<usize>) -> usize {
 }
 
 fn place(span: &RawSpan) -> FilePosition {
-    let width = if span.end.line() == span.start.line() { span.end.col().saturating_sub(span.start.col()) } else { 1 };
-    FilePosition { line: span.start.line(), column: span.start.col() + 1, width: width.max(1) }
+    let width = if span.end.line() == span.start.line() {
+        span.end.col().saturating_sub(span.start.col())
+    } else {
+        1
+    };
+    FilePosition {
+        line: span.start.line(),
+        column: span.start.col() + 1,
+        width: width.max(1),
+    }
 }

@@ -1,4 +1,5 @@
-//! Values with words of their own: a priority, what a failed rank restarts, a variable of the container.
+//! Values with words of their own: a priority, what a failed rank restarts, a variable of the
+//! container.
 
 /// `job.priority`: one of the three PriorityClasses of gpuctl.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,14 @@ const HIDDEN: &str = "[redacted]";
 /// and Ray.
 const ENVIRONMENTS: [&str; 4] = ["env", "envvars", "runtimeenv", "runtimeenvyaml"];
 /// Fields that name a Secret and hold nothing of it, and the key of a Secret, a label or a taint.
-const NAMES: [&str; 6] = ["secret", "secretname", "imagepullsecret", "imagepullsecrets", "key", "keys"];
+const NAMES: [&str; 6] = [
+    "secret",
+    "secretname",
+    "imagepullsecret",
+    "imagepullsecrets",
+    "key",
+    "keys",
+];
 
 /// Removes the values of variables and the comments from a document, and passes every other text
 /// through `mask`. Returns `None` for text that cannot be parsed, because its variables cannot be
@@ -19,7 +26,11 @@ const NAMES: [&str; 6] = ["secret", "secretname", "imagepullsecret", "imagepulls
 pub fn without_variables(source: &str, mask: &dyn Fn(&str) -> String) -> Option<String> {
     let mut problems: Vec<Problem> = Vec::new();
     let trees = read(source, &mut problems);
-    if trees.is_empty() || problems.iter().any(|problem| problem.severity == Severity::Error) {
+    if trees.is_empty()
+        || problems
+            .iter()
+            .any(|problem| problem.severity == Severity::Error)
+    {
         return None;
     }
     let written = trees.into_iter().map(|mut tree| {
@@ -36,8 +47,14 @@ fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
         YamlValue::List(items) => {
             let secrets: Vec<bool> = items.iter().map(announces_a_secret).collect();
             items.iter_mut().for_each(|item| hide(item, mask));
-            let after = items.iter_mut().skip(1).zip(secrets).filter(|(_, is_secret)| *is_secret);
-            after.filter(|(item, _)| !is_flag(item)).for_each(|(item, _)| blank(item));
+            let after = items
+                .iter_mut()
+                .skip(1)
+                .zip(secrets)
+                .filter(|(_, is_secret)| *is_secret);
+            after
+                .filter(|(item, _)| !is_flag(item))
+                .for_each(|(item, _)| blank(item));
         }
         YamlValue::Map(entries) => {
             for entry in entries {
@@ -45,7 +62,8 @@ fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
                 match &entry.value.value {
                     _ if ENVIRONMENTS.contains(&name.as_str()) => variables(&mut entry.value, mask),
                     YamlValue::Scalar { .. }
-                        if !NAMES.contains(&name.as_str()) && is_secret_name(&entry.key.replace('-', "_")) =>
+                        if !NAMES.contains(&name.as_str())
+                            && is_secret_name(&entry.key.replace('-', "_")) =>
                     {
                         blank(&mut entry.value);
                     }
@@ -60,7 +78,9 @@ fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
 /// one text.
 fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     match &mut node.value {
-        YamlValue::Map(entries) => entries.iter_mut().for_each(|entry| variable(&mut entry.value, mask)),
+        YamlValue::Map(entries) => entries
+            .iter_mut()
+            .for_each(|entry| variable(&mut entry.value, mask)),
         YamlValue::List(items) => {
             for item in items {
                 match &mut item.value {
@@ -84,7 +104,11 @@ const SOURCES: [&str; 5] = ["name", "secret", "key", "valuefrom", "value"];
 fn variable(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     match &mut node.value {
         // Ray nests one environment in another.
-        YamlValue::Map(entries) if !entries.iter().any(|one| SOURCES.contains(&plain_name(&one.key).as_str())) => {
+        YamlValue::Map(entries)
+            if !entries
+                .iter()
+                .any(|one| SOURCES.contains(&plain_name(&one.key).as_str())) =>
+        {
             variables(node, mask);
         }
         YamlValue::Map(entries) => {
@@ -101,11 +125,17 @@ fn variable(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
 }
 
 fn blank(node: &mut YamlNode) {
-    node.value = YamlValue::Scalar { text: HIDDEN.to_owned(), plain: false };
+    node.value = YamlValue::Scalar {
+        text: HIDDEN.to_owned(),
+        plain: false,
+    };
 }
 
 fn plain_name(key: &str) -> String {
-    key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    key.chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect()
 }
 
 fn is_flag(node: &YamlNode) -> bool {
@@ -114,9 +144,14 @@ fn is_flag(node: &YamlNode) -> bool {
 
 /// For `--token` or `login`, the next word of the command is the secret.
 fn announces_a_secret(node: &YamlNode) -> bool {
-    let YamlValue::Scalar { text, .. } = &node.value else { return false };
-    let flag = text.strip_prefix('-').map(|flag| flag.trim_start_matches('-'));
-    text == "login" || flag.is_some_and(|flag| !flag.contains('=') && is_secret_name(&flag.replace('-', "_")))
+    let YamlValue::Scalar { text, .. } = &node.value else {
+        return false;
+    };
+    let flag = text
+        .strip_prefix('-')
+        .map(|flag| flag.trim_start_matches('-'));
+    text == "login"
+        || flag.is_some_and(|flag| !flag.contains('=') && is_secret_name(&flag.replace('-', "_")))
 }
 
 #[cfg(test)]
@@ -148,21 +183,32 @@ mod tests {
             "pod: {containers: [{name: main, env: [{name: A, value: CANARY}]}]}",
         ] {
             let shown = shown(environment);
-            assert!(!shown.contains("CANARY") && shown.contains("image: i"), "{environment}: {shown}");
-            assert_eq!(shown.contains("secret: hub"), environment.contains("hub"), "{shown}");
+            assert!(
+                !shown.contains("CANARY") && shown.contains("image: i"),
+                "{environment}: {shown}"
+            );
+            assert_eq!(
+                shown.contains("secret: hub"),
+                environment.contains("hub"),
+                "{shown}"
+            );
         }
     }
 
     #[test]
     fn other_values_stay_as_they_are_written() {
-        let shown =
-            shown("version: 1.10\n  name: N\n  on: 010\n  imagePullSecret: registry\n  key: nvidia.com/gpu\n  text: 'yes'");
+        let shown = shown(
+            "version: 1.10\n  name: N\n  on: 010\n  imagePullSecret: registry\n  key: nvidia.com/gpu\n  text: 'yes'",
+        );
         assert_eq!(
             shown,
             "kind: training\nenvironment:\n  image: i\n  version: 1.10\n  name: N\n  on: 010\n  imagePullSecret: registry\n  \
              key: nvidia.com/gpu\n  text: \"yes\"\n"
         );
-        assert_eq!(without_variables("env: {A: b", &|text| text.to_owned()), None);
+        assert_eq!(
+            without_variables("env: {A: b", &|text| text.to_owned()),
+            None
+        );
         assert_eq!(without_variables("", &|text| text.to_owned()), None);
     }
 }

@@ -2,7 +2,8 @@
 
 use super::rows::Tab;
 
-/// A column: its title, whether numbers stand right, and in which order columns give way on narrow screens; 0 never does.
+/// A column: its title, whether numbers stand right, and in which order columns give way on narrow
+/// screens; 0 never does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub title: &'static str,
@@ -11,11 +12,19 @@ pub(crate) struct Column {
 }
 
 const fn left(title: &'static str, yields: u8) -> Column {
-    Column { title, right: false, yields }
+    Column {
+        title,
+        right: false,
+        yields,
+    }
 }
 
 const fn right(title: &'static str, yields: u8) -> Column {
-    Column { title, right: true, yields }
+    Column {
+        title,
+        right: true,
+        yields,
+    }
 }
 
 const CURVE: Column = left("LAST 30 MIN", 3);
@@ -71,7 +80,14 @@ pub(crate) fn columns(tab: Tab) -> Vec<Column> {
             right("WAITING", 0),
         ],
         Tab::Overview => {
-            vec![left("GPU TYPE", 0), right("NODES", 0), right("GPUS", 0), right("HELD", 0), right("FREE", 0), right("UTIL", 0)]
+            vec![
+                left("GPU TYPE", 0),
+                right("NODES", 0),
+                right("GPUS", 0),
+                right("HELD", 0),
+                right("FREE", 0),
+                right("UTIL", 0),
+            ]
         }
     }
 }

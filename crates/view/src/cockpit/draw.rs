@@ -1,4 +1,5 @@
-//! Draws the cockpit: a line of sums, the lists' names, one list or a command's answer, and the keys.
+//! Draws the cockpit: a line of sums, the lists' names, one list or a command's answer, and the
+//! keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -20,11 +21,18 @@ const KEYS: &str = "? keys  q back  Enter step into  w why  l logs  d describe  
 
 /// Draws everything, and notes what is where.
 pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
-    let [head, tabs, body, keys] =
-        Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)])
-            .areas(frame.area());
+    let [head, tabs, body, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
     cockpit.width = usize::from(body.width);
-    frame.render_widget(Paragraph::new(head_line(cockpit, usize::from(head.width))), head);
+    frame.render_widget(
+        Paragraph::new(head_line(cockpit, usize::from(head.width))),
+        head,
+    );
     frame.render_widget(Paragraph::new(tab_line(cockpit)), tabs);
     let color = cockpit.look.color;
     if let Some(pane) = &mut cockpit.pane {
@@ -45,32 +53,60 @@ fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
     let mut parts = vec![
         clean(&cockpit.title).into_owned(),
         count(snapshot.nodes.len() as u64, "node"),
-        format!("{} of {} GPUs held", or_dash(snapshot.count.used), snapshot.count.total),
+        format!(
+            "{} of {} GPUs held",
+            or_dash(snapshot.count.used),
+            snapshot.count.total
+        ),
         match snapshot.utilization {
             Some(_) if snapshot.sampled < snapshot.count.total => {
-                format!("{} used of {} measured", percent(snapshot.utilization), snapshot.sampled)
+                format!(
+                    "{} used of {} measured",
+                    percent(snapshot.utilization),
+                    snapshot.sampled
+                )
             }
             Some(_) => format!("{} used", percent(snapshot.utilization)),
             None => "no metrics".to_owned(),
         },
     ];
     if waiting > 0 {
-        let (verb, noun) = if waiting == 1 { ("waits", "job") } else { ("wait", "jobs") };
+        let (verb, noun) = if waiting == 1 {
+            ("waits", "job")
+        } else {
+            ("wait", "jobs")
+        };
         parts.push(format!("{waiting} {noun} {verb} for {lacking}"));
     }
-    parts.extend(snapshot.narrowed_to.iter().map(|namespace| format!("jobs of {} only", clean(namespace))));
-    let time = snapshot.at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string();
+    parts.extend(
+        snapshot
+            .narrowed_to
+            .iter()
+            .map(|namespace| format!("jobs of {} only", clean(namespace))),
+    );
+    let time = snapshot
+        .at
+        .to_zoned(jiff::tz::TimeZone::system())
+        .strftime("%H:%M:%S")
+        .to_string();
     let left = format!(" {}", parts.join("   "));
-    let left: String = left.chars().take(width.saturating_sub(time.len() + 2)).collect();
+    let left: String = left
+        .chars()
+        .take(width.saturating_sub(time.len() + 2))
+        .collect();
     let gap = width.saturating_sub(left.width() + time.len() + 1);
-    Line::from(format!("{left}{}{time} ", " ".repeat(gap))).style(Style::new().add_modifier(Modifier::REVERSED))
+    Line::from(format!("{left}{}{time} ", " ".repeat(gap)))
+        .style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
 fn tab_line(cockpit: &Cockpit) -> Line<'static> {
     let mut spans = vec![Span::raw(" ")];
     for (tab, text, ..) in cockpit.tabs() {
-        let style =
-            if tab == cockpit.tab { Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED) } else { Style::new() };
+        let style = if tab == cockpit.tab {
+            Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        } else {
+            Style::new()
+        };
         spans.extend([Span::styled(text, style), Span::raw("  ")]);
     }
     if let Some(scope) = &cockpit.scope {
@@ -82,14 +118,28 @@ fn tab_line(cockpit: &Cockpit) -> Line<'static> {
 fn last_line(cockpit: &Cockpit) -> Line<'static> {
     let cursor = if cockpit.is_typing { "▏" } else { "" };
     let text = match (&cockpit.trouble, &cockpit.remark) {
-        _ if cockpit.is_typing || (!cockpit.filter.is_empty() && cockpit.pane.is_none() && cockpit.remark.is_none()) => {
-            let trouble =
-                cockpit.trouble.as_ref().map_or_else(String::new, |trouble| format!("   as of the time above: {trouble}"));
-            format!(" /{}{cursor}   Esc takes the filter away{}", clean(&cockpit.filter), clean(&trouble))
+        _ if cockpit.is_typing
+            || (!cockpit.filter.is_empty()
+                && cockpit.pane.is_none()
+                && cockpit.remark.is_none()) =>
+        {
+            let trouble = cockpit
+                .trouble
+                .as_ref()
+                .map_or_else(String::new, |trouble| {
+                    format!("   as of the time above: {trouble}")
+                });
+            format!(
+                " /{}{cursor}   Esc takes the filter away{}",
+                clean(&cockpit.filter),
+                clean(&trouble)
+            )
         }
         (_, Some(remark)) => format!(" {}", clean(remark)),
         (Some(trouble), None) => format!(" as of the time above: {}", clean(trouble)),
-        (None, None) if cockpit.pane.is_some() => " ↑ ↓ PgUp PgDn scroll  End follow  q back".to_owned(),
+        (None, None) if cockpit.pane.is_some() => {
+            " ↑ ↓ PgUp PgDn scroll  End follow  q back".to_owned()
+        }
         (None, None) => format!(" {KEYS}"),
     };
     Line::from(text).style(Style::new().add_modifier(Modifier::DIM))
@@ -97,11 +147,20 @@ fn last_line(cockpit: &Cockpit) -> Line<'static> {
 
 fn draw_pane(pane: &mut Pane, frame: &mut Frame<'_>, area: Rect, color: bool) {
     let [title, text] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
-    let ended = pane.ended.as_ref().map_or_else(String::new, |ended| format!("   {ended}"));
+    let ended = pane
+        .ended
+        .as_ref()
+        .map_or_else(String::new, |ended| format!("   {ended}"));
     let heading = Line::from(format!(" $ {}{}", clean(&pane.title), clean(&ended)));
-    frame.render_widget(Paragraph::new(heading.style(style(Tint::Dim, color))), title);
-    let lines: Vec<Line<'_>> =
-        pane.in_sight(usize::from(text.width), usize::from(text.height)).iter().map(|line| Line::from(line.as_str())).collect();
+    frame.render_widget(
+        Paragraph::new(heading.style(style(Tint::Dim, color))),
+        title,
+    );
+    let lines: Vec<Line<'_>> = pane
+        .in_sight(usize::from(text.width), usize::from(text.height))
+        .iter()
+        .map(|line| Line::from(line.as_str()))
+        .collect();
     frame.render_widget(Paragraph::new(lines), text);
 }
 
@@ -110,17 +169,33 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
     let place = cockpit.place(&rows);
     let mut area = area;
     if cockpit.tab == Tab::Gpus && !rows.is_empty() {
-        let shown: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.key.as_str()).collect();
-        let gpus = cockpit.snapshot.gpus.iter().filter(|gpu| shown.contains(super::gpu_name(gpu).as_str()));
+        let shown: std::collections::BTreeSet<&str> =
+            rows.iter().map(|row| row.key.as_str()).collect();
+        let gpus = cockpit
+            .snapshot
+            .gpus
+            .iter()
+            .filter(|gpu| shown.contains(super::gpu_name(gpu).as_str()));
         let size = (usize::from(area.width), usize::from(area.height / 2));
-        let lines = map(gpus, rows.get(place).map(|row| row.key.as_str()), size, cockpit.look.color);
+        let lines = map(
+            gpus,
+            rows.get(place).map(|row| row.key.as_str()),
+            size,
+            cockpit.look.color,
+        );
         let height = u16::try_from(lines.len()).unwrap_or(0);
-        let [above, below] = Layout::vertical([Constraint::Length(height), Constraint::Min(0)]).areas(area);
+        let [above, below] =
+            Layout::vertical([Constraint::Length(height), Constraint::Min(0)]).areas(area);
         frame.render_widget(Paragraph::new(lines), above);
         area = below;
     }
     let height = usize::from(area.height.saturating_sub(1));
-    let first = cockpit.sight.0.min(place).max((place + 1).saturating_sub(height)).min(rows.len().saturating_sub(height));
+    let first = cockpit
+        .sight
+        .0
+        .min(place)
+        .max((place + 1).saturating_sub(height))
+        .min(rows.len().saturating_sub(height));
     cockpit.sight = (first, height.min(rows.len()));
     cockpit.list_row = area.y + 1;
     if rows.is_empty() {
@@ -129,10 +204,23 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
     }
     let (columns, widths) = fitted(cockpit.tab, &rows, usize::from(area.width));
     let title = |column: &Column| (column.title.to_owned(), Tint::Dim);
-    let titles = line(&columns, &widths, |index, _| title(&columns[index].1), cockpit.look.color, false);
+    let titles = line(
+        &columns,
+        &widths,
+        |index, _| title(&columns[index].1),
+        cockpit.look.color,
+        false,
+    );
     let shown = rows.iter().enumerate().skip(first).take(height);
-    let lines =
-        shown.map(|(at, row)| line(&columns, &widths, |_, column| row.cells[column].clone(), cockpit.look.color, at == place));
+    let lines = shown.map(|(at, row)| {
+        line(
+            &columns,
+            &widths,
+            |_, column| row.cells[column].clone(),
+            cockpit.look.color,
+            at == place,
+        )
+    });
     let lines: Vec<Line<'_>> = std::iter::once(titles).chain(lines).collect();
     frame.render_widget(Paragraph::new(lines), area);
 }
@@ -144,9 +232,13 @@ fn nothing(cockpit: &Cockpit) -> &'static str {
         Tab::Jobs => "no workload holds GPUs or waits for them",
         Tab::Waiting => "no job waits",
         Tab::Nodes | Tab::Overview => "no node has GPUs that may be seen",
-        Tab::Gpus if cockpit.snapshot.gpus.is_empty() => "no metrics of GPUs; `gpuctl doctor` says what is missing",
+        Tab::Gpus if cockpit.snapshot.gpus.is_empty() => {
+            "no metrics of GPUs; `gpuctl doctor` says what is missing"
+        }
         Tab::Gpus => "no GPU is known of it",
-        Tab::Queues if cockpit.snapshot.queues.is_none() => "no queueing system that may be seen (Kueue, Volcano)",
+        Tab::Queues if cockpit.snapshot.queues.is_none() => {
+            "no queueing system that may be seen (Kueue, Volcano)"
+        }
         Tab::Queues => "no queue",
     }
 }
@@ -158,24 +250,39 @@ type Fitted = (Vec<(usize, Column)>, Vec<usize>);
 fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
     let mut columns: Vec<(usize, Column)> = columns(tab).into_iter().enumerate().collect();
     let natural = |(place, column): &(usize, Column)| {
-        let widest = rows.iter().map(|row| row.cells[*place].0.width()).max().unwrap_or(0);
+        let widest = rows
+            .iter()
+            .map(|row| row.cells[*place].0.width())
+            .max()
+            .unwrap_or(0);
         widest.max(column.title.width())
     };
     loop {
         let widths: Vec<usize> = columns.iter().map(natural).collect();
         // A mark before them, and a space after each.
-        let surplus = (1 + widths.iter().map(|width| width + 1).sum::<usize>()).saturating_sub(width);
+        let surplus =
+            (1 + widths.iter().map(|width| width + 1).sum::<usize>()).saturating_sub(width);
         if surplus == 0 {
             return (columns, widths);
         }
-        let first = columns.iter().enumerate().filter(|(_, (_, column))| column.yields > 0);
-        match first.max_by_key(|(_, (_, column))| column.yields).map(|(at, _)| at) {
+        let first = columns
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, column))| column.yields > 0);
+        match first
+            .max_by_key(|(_, (_, column))| column.yields)
+            .map(|(at, _)| at)
+        {
             Some(at) => drop(columns.remove(at)),
             None => {
                 let mut widths = widths;
                 // The widest texts on the left give the rest.
-                for at in (0..columns.len()).filter(|at| !columns[*at].1.right).collect::<Vec<_>>() {
-                    let lack = (1 + widths.iter().map(|width| width + 1).sum::<usize>()).saturating_sub(width);
+                for at in (0..columns.len())
+                    .filter(|at| !columns[*at].1.right)
+                    .collect::<Vec<_>>()
+                {
+                    let lack = (1 + widths.iter().map(|width| width + 1).sum::<usize>())
+                        .saturating_sub(width);
                     widths[at] = widths[at].saturating_sub(lack).max(widths[at].min(12));
                 }
                 return (columns, widths);
@@ -196,11 +303,19 @@ fn line(
         let (text, tint) = cell(index, *place);
         let text = shortened(&text, *width);
         let pad = " ".repeat(width.saturating_sub(text.width()));
-        let text = if column.right { format!("{pad}{text}") } else { format!("{text}{pad}") };
+        let text = if column.right {
+            format!("{pad}{text}")
+        } else {
+            format!("{text}{pad}")
+        };
         spans.extend([Span::styled(text, style(tint, color)), Span::raw(" ")]);
     }
     let line = Line::from(spans);
-    if selected { line.style(Style::new().add_modifier(Modifier::BOLD)) } else { line }
+    if selected {
+        line.style(Style::new().add_modifier(Modifier::BOLD))
+    } else {
+        line
+    }
 }
 
 /// Cuts a text that has no room, and says so.
@@ -220,11 +335,29 @@ fn shortened(text: &str, width: usize) -> String {
 }
 
 fn draw_help(frame: &mut Frame<'_>) {
-    let lines: Vec<Line<'_>> = HELP.iter().map(|(key, what)| Line::from(format!(" {key:<12} {what}"))).collect();
-    let widest = HELP.iter().map(|(_, what)| what.width() + 16).max().unwrap_or(40);
+    let lines: Vec<Line<'_>> = HELP
+        .iter()
+        .map(|(key, what)| Line::from(format!(" {key:<12} {what}")))
+        .collect();
+    let widest = HELP
+        .iter()
+        .map(|(_, what)| what.width() + 16)
+        .max()
+        .unwrap_or(40);
     let area = frame.area();
-    let (width, height) = (widest.min(usize::from(area.width)) as u16, (HELP.len() as u16 + 2).min(area.height));
-    let place = Rect::new((area.width - width) / 2, (area.height - height) / 2, width, height);
+    let (width, height) = (
+        widest.min(usize::from(area.width)) as u16,
+        (HELP.len() as u16 + 2).min(area.height),
+    );
+    let place = Rect::new(
+        (area.width - width) / 2,
+        (area.height - height) / 2,
+        width,
+        height,
+    );
     frame.render_widget(Clear, place);
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), place);
+    frame.render_widget(
+        Paragraph::new(lines).block(Block::bordered().title(" keys ")),
+        place,
+    );
 }

@@ -1,4 +1,5 @@
-//! The heat map of the cockpit: every GPU as one cell, its node's name before it. Height and color are its utilization.
+//! The heat map of the cockpit: every GPU as one cell, its node's name before it. Height and color
+//! are its utilization.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use super::snapshot::gpu_name;
 use crate::format::text::clean;
 use gpuctl_core::model::{Percent, Reading};
 
-/// Returns what stands for a GPU: `▁` to `█` by its utilization, `·` where nobody holds it, `!` where it is broken, `?` unknown.
+/// Returns what stands for a GPU: `▁` to `█` by its utilization, `·` where nobody holds it, `!`
+/// where it is broken, `?` unknown.
 fn cell(gpu: &Reading, color: bool) -> (char, Style) {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let (letter, tint) = match (&gpu.fault, gpu.held, gpu.utilization) {
@@ -34,7 +36,12 @@ pub(super) fn map<'g>(
 ) -> Vec<Line<'static>> {
     let mut nodes: BTreeMap<&str, Vec<&Reading>> = BTreeMap::new();
     gpus.for_each(|gpu| nodes.entry(&gpu.node).or_default().push(gpu));
-    let name_width = nodes.keys().map(|name| clean(name).chars().count()).max().unwrap_or(0).min(32);
+    let name_width = nodes
+        .keys()
+        .map(|name| clean(name).chars().count())
+        .max()
+        .unwrap_or(0)
+        .min(32);
     let cells = nodes.values().map(Vec::len).max().unwrap_or(0);
     let block = name_width + 1 + cells + 2;
     let beside = (width.saturating_sub(1) / block.max(1)).max(1);
@@ -57,6 +64,8 @@ pub(super) fn map<'g>(
         }
         lines.push(Line::from(spans));
     }
-    let first = of_selected.saturating_sub(height / 2).min(lines.len().saturating_sub(height));
+    let first = of_selected
+        .saturating_sub(height / 2)
+        .min(lines.len().saturating_sub(height));
     lines.into_iter().skip(first).take(height).collect()
 }

@@ -1,6 +1,8 @@
 //! What each key and each click does.
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 
 use super::rows::Tab;
 use super::{Cockpit, Wish};
@@ -12,14 +14,29 @@ pub(super) const HELP: [(&str, &str); 15] = [
     ("Enter", "step into it: type → nodes → GPUs → job → logs"),
     ("Esc, q", "go back; at the beginning q ends the program"),
     ("/", "filter: rows that have these letters in a cell"),
-    ("s", "sort by the next key: utilization, GPUs, memory, power, age, name"),
+    (
+        "s",
+        "sort by the next key: utilization, GPUs, memory, power, age, name",
+    ),
     ("w", "why the job waits, died or is slow"),
     ("d", "describe what is selected"),
-    ("l", "logs of the job, followed; of jobs that gpuctl made, as are e and o"),
+    (
+        "l",
+        "logs of the job, followed; of jobs that gpuctl made, as are e and o",
+    ),
     ("g", "GPUs of the node or the job"),
-    ("e", "a shell in the job (exec); the cockpit comes back when it ends"),
-    ("o", "open the notebook or the service of the job; Ctrl-C ends it"),
-    ("mouse", "a click selects or chooses a list, the wheel scrolls"),
+    (
+        "e",
+        "a shell in the job (exec); the cockpit comes back when it ends",
+    ),
+    (
+        "o",
+        "open the notebook or the service of the job; Ctrl-C ends it",
+    ),
+    (
+        "mouse",
+        "a click selects or chooses a list, the wheel scrolls",
+    ),
     ("?", "this page"),
     ("Ctrl-C", "end the program"),
 ];
@@ -100,7 +117,10 @@ impl Cockpit {
     }
 
     fn turn(&mut self, by: usize) {
-        let place = Tab::ALL.iter().position(|tab| *tab == self.tab).unwrap_or(0);
+        let place = Tab::ALL
+            .iter()
+            .position(|tab| *tab == self.tab)
+            .unwrap_or(0);
         self.show(Tab::ALL[(place + by) % Tab::ALL.len()]);
     }
 
@@ -160,11 +180,18 @@ impl Cockpit {
             return;
         }
         if row == 1 {
-            let chosen = self.tabs().into_iter().find(|(_, _, from, to)| (*from..*to).contains(&column));
+            let chosen = self
+                .tabs()
+                .into_iter()
+                .find(|(_, _, from, to)| (*from..*to).contains(&column));
             if let Some((tab, ..)) = chosen {
                 self.show(tab);
             }
-        } else if let Some(below) = row.checked_sub(self.list_row).map(usize::from).filter(|below| *below < self.sight.1) {
+        } else if let Some(below) = row
+            .checked_sub(self.list_row)
+            .map(usize::from)
+            .filter(|below| *below < self.sight.1)
+        {
             let rows = self.rows();
             self.select(self.sight.0 + below, &rows);
         }
@@ -191,8 +218,14 @@ impl Cockpit {
         use super::rows::{Place, Scope};
         let rows = self.rows();
         match rows.get(self.place(&rows)).map(|row| row.place.clone()) {
-            Some(Place::Node(name) | Place::Gpu { node: name, .. }) => self.step(Tab::Gpus, Scope::Node(name)),
-            Some(Place::Job { namespace, kind, name }) => {
+            Some(Place::Node(name) | Place::Gpu { node: name, .. }) => {
+                self.step(Tab::Gpus, Scope::Node(name));
+            }
+            Some(Place::Job {
+                namespace,
+                kind,
+                name,
+            }) => {
                 self.step(Tab::Gpus, Scope::Job(format!("{namespace}/{kind}/{name}")));
             }
             _ => self.remark = Some("`g` shows the GPUs of a node or a job".to_owned()),

@@ -1,6 +1,6 @@
-//! What `gpuctl top` shows on a terminal, and what keys do to it: lists of jobs, nodes, GPUs and queues, steps from one into
-//! the other, and answers of other commands beside them. Snapshots and keys go in, screens and wishes come out; it knows no
-//! cluster, no stream and no clock.
+//! What `gpuctl top` shows on a terminal, and what keys do to it: lists of jobs, nodes, GPUs and
+//! queues, steps from one into the other, and answers of other commands beside them. Snapshots and
+//! keys go in, screens and wishes come out; it knows no cluster, no stream and no clock.
 
 mod columns;
 mod draw;
@@ -79,7 +79,13 @@ pub struct Cockpit {
 }
 
 impl Cockpit {
-    pub fn new(title: String, look: TextStyle, (tab, order): (Tab, TopOrder), is_read_only: bool, snapshot: Snapshot) -> Self {
+    pub fn new(
+        title: String,
+        look: TextStyle,
+        (tab, order): (Tab, TopOrder),
+        is_read_only: bool,
+        snapshot: Snapshot,
+    ) -> Self {
         let mut curves = Curves::default();
         snapshot.note(&mut curves);
         Self {
@@ -113,13 +119,22 @@ impl Cockpit {
     }
 
     fn rows(&self) -> Vec<Row> {
-        rows::rows(self.tab, &self.snapshot, &self.curves, self.scope.as_ref(), &self.filter, self.order, self.look)
+        rows::rows(
+            self.tab,
+            &self.snapshot,
+            &self.curves,
+            self.scope.as_ref(),
+            &self.filter,
+            self.order,
+            self.look,
+        )
     }
 
     /// Returns the place of the selected row. A row that is gone gives way to the first.
     fn place(&self, rows: &[Row]) -> usize {
         let key = self.selected.get(&self.tab);
-        key.and_then(|key| rows.iter().position(|row| row.key == *key)).unwrap_or(0)
+        key.and_then(|key| rows.iter().position(|row| row.key == *key))
+            .unwrap_or(0)
     }
 
     fn select(&mut self, place: usize, rows: &[Row]) {
@@ -142,28 +157,45 @@ impl Cockpit {
 
     /// Steps into something; `back` leads out again.
     fn step(&mut self, tab: Tab, scope: Scope) {
-        self.back.push(Step { tab: self.tab, scope: self.scope.take(), filter: std::mem::take(&mut self.filter) });
+        self.back.push(Step {
+            tab: self.tab,
+            scope: self.scope.take(),
+            filter: std::mem::take(&mut self.filter),
+        });
         (self.tab, self.scope) = (tab, Some(scope));
     }
 
     /// Goes back where somebody came from; false when this is the beginning.
     fn step_back(&mut self) -> bool {
-        let Some(step) = self.back.pop() else { return false };
+        let Some(step) = self.back.pop() else {
+            return false;
+        };
         (self.tab, self.scope, self.filter) = (step.tab, step.scope, step.filter);
         true
     }
 
-    /// Opens what the selected row stands for: a type's nodes, a node's GPUs, a GPU's job, a job's logs.
+    /// Opens what the selected row stands for: a type's nodes, a node's GPUs, a GPU's job, a job's
+    /// logs.
     fn enter(&mut self) -> Option<Wish> {
         let rows = self.rows();
         let place = rows.get(self.place(&rows))?.place.clone();
         match place {
             Place::GpuType(kind) => self.step(Tab::Nodes, Scope::GpuType(kind)),
             Place::Node(name) => self.step(Tab::Gpus, Scope::Node(name)),
-            Place::Queue { namespace: Some(namespace), .. } => self.step(Tab::Jobs, Scope::Namespace(namespace)),
-            Place::Queue { namespace: None, name } => return self.answer(&["describe", "queue", &name], false),
+            Place::Queue {
+                namespace: Some(namespace),
+                ..
+            } => self.step(Tab::Jobs, Scope::Namespace(namespace)),
+            Place::Queue {
+                namespace: None,
+                name,
+            } => return self.answer(&["describe", "queue", &name], false),
             Place::Gpu { holder, .. } => {
-                let job = holder.and_then(|(namespace, pod)| self.snapshot.job_of(&namespace, &pod).map(JobLine::full_name));
+                let job = holder.and_then(|(namespace, pod)| {
+                    self.snapshot
+                        .job_of(&namespace, &pod)
+                        .map(JobLine::full_name)
+                });
                 match job {
                     Some(job) => self.step(Tab::Jobs, Scope::Job(job)),
                     None => self.remark = Some("nobody that may be seen holds this GPU".to_owned()),
@@ -179,12 +211,26 @@ impl Cockpit {
         let rows = self.rows();
         let place = rows.get(self.place(&rows))?.place.clone();
         match place {
-            Place::Job { namespace, kind, name } => {
-                self.answer(&["describe", "workload", "-n", &namespace, &format!("{namespace}/{kind}/{name}")], false)
+            Place::Job {
+                namespace,
+                kind,
+                name,
+            } => self.answer(
+                &[
+                    "describe",
+                    "workload",
+                    "-n",
+                    &namespace,
+                    &format!("{namespace}/{kind}/{name}"),
+                ],
+                false,
+            ),
+            Place::Node(name) | Place::Gpu { node: name, .. } => {
+                self.answer(&["describe", "node", &name], false)
             }
-            Place::Node(name) | Place::Gpu { node: name, .. } => self.answer(&["describe", "node", &name], false),
             Place::Queue { namespace, name } => {
-                let name = namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
+                let name = namespace
+                    .map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
                 self.answer(&["describe", "queue", &name], false)
             }
             Place::GpuType(kind) if kind.is_empty() || kind.contains(',') => {
@@ -199,8 +245,15 @@ impl Cockpit {
     fn job(&self) -> Option<(String, String, String)> {
         let rows = self.rows();
         match rows.get(self.place(&rows))?.place.clone() {
-            Place::Job { namespace, kind, name } => Some((namespace, kind, name)),
-            Place::Gpu { holder: Some((namespace, pod)), .. } => {
+            Place::Job {
+                namespace,
+                kind,
+                name,
+            } => Some((namespace, kind, name)),
+            Place::Gpu {
+                holder: Some((namespace, pod)),
+                ..
+            } => {
                 let job = self.snapshot.job_of(&namespace, &pod)?;
                 Some((namespace, job.kind.clone(), job.name.clone()))
             }
@@ -211,30 +264,54 @@ impl Cockpit {
     /// Runs a verb that takes a job.
     fn of_job(&mut self, verb: &str) -> Option<Wish> {
         let Some((namespace, kind, name)) = self.job() else {
-            self.remark = Some(format!("`{verb}` is for a job; Enter leads from a node to its GPUs and from a GPU to its job"));
+            self.remark = Some(format!(
+                "`{verb}` is for a job; Enter leads from a node to its GPUs and from a GPU to its job"
+            ));
             return None;
         };
         let full = format!("{namespace}/{kind}/{name}");
-        let is_ours = self.snapshot.jobs.iter().find(|job| job.full_name() == full).and_then(|job| job.is_ours);
+        let is_ours = self
+            .snapshot
+            .jobs
+            .iter()
+            .find(|job| job.full_name() == full)
+            .and_then(|job| job.is_ours);
         match verb {
             "why" => self.answer(&["why", "-n", &namespace, &full], false),
             _ if is_ours == Some(false) => {
-                self.remark = Some(format!("`{verb}` is for jobs that gpuctl made; `w` and `d` tell of every workload"));
+                self.remark = Some(format!(
+                    "`{verb}` is for jobs that gpuctl made; `w` and `d` tell of every workload"
+                ));
                 None
             }
-            "logs" => self.answer(&["logs", "-n", &namespace, &name, "-f", "--tail", "500"], true),
+            "logs" => self.answer(
+                &["logs", "-n", &namespace, &name, "-f", "--tail", "500"],
+                true,
+            ),
             "exec" if self.is_read_only => {
                 self.remark = Some("read-only mode: `exec` is refused".to_owned());
                 None
             }
-            "exec" => Some(Wish::Hand(["exec", "-n", &namespace, &name, "-it"].map(ToOwned::to_owned).to_vec())),
-            _ => Some(Wish::Hand([verb, "-n", &namespace, &name].map(ToOwned::to_owned).to_vec())),
+            "exec" => Some(Wish::Hand(
+                ["exec", "-n", &namespace, &name, "-it"]
+                    .map(ToOwned::to_owned)
+                    .to_vec(),
+            )),
+            _ => Some(Wish::Hand(
+                [verb, "-n", &namespace, &name]
+                    .map(ToOwned::to_owned)
+                    .to_vec(),
+            )),
         }
     }
 
     /// Asks gpuctl itself. `follows` stays at the end of what comes.
     fn answer(&mut self, words: &[&str], follows: bool) -> Option<Wish> {
-        self.pane = Some(Pane::new(format!("gpuctl {}", words.join(" ")), self.width, follows));
+        self.pane = Some(Pane::new(
+            format!("gpuctl {}", words.join(" ")),
+            self.width,
+            follows,
+        ));
         Some(Wish::Show(words.iter().map(ToString::to_string).collect()))
     }
 }

@@ -25,14 +25,28 @@ pub struct Pane {
 impl Pane {
     /// Begins one. `follows` stays at the end, as for logs.
     pub fn new(title: String, width: usize, follows: bool) -> Self {
-        Self { title, width, top: (!follows).then_some(0), ..Self::default() }
+        Self {
+            title,
+            width,
+            top: (!follows).then_some(0),
+            ..Self::default()
+        }
     }
 
     /// Adds a line, in pieces where it is too long.
     pub fn push(&mut self, line: &str) {
-        let indent = " ".repeat(line.chars().take_while(|letter| *letter == ' ').count().min(self.width / 2));
+        let indent = " ".repeat(
+            line.chars()
+                .take_while(|letter| *letter == ' ')
+                .count()
+                .min(self.width / 2),
+        );
         let options = textwrap::Options::new(self.width.max(20)).subsequent_indent(&indent);
-        self.lines.extend(textwrap::wrap(&clean(line), options).into_iter().map(Cow::into_owned));
+        self.lines.extend(
+            textwrap::wrap(&clean(line), options)
+                .into_iter()
+                .map(Cow::into_owned),
+        );
         let surplus = self.lines.len().saturating_sub(MOST);
         if surplus > 0 {
             self.lines.drain(..surplus);
@@ -84,13 +98,20 @@ mod tests {
         pane.scroll(-2);
         assert_eq!(pane.in_sight(40, 3), ["5", "6", "7"]);
         pane.push("10");
-        assert_eq!(pane.in_sight(40, 3), ["5", "6", "7"], "it stays where it was put");
+        assert_eq!(
+            pane.in_sight(40, 3),
+            ["5", "6", "7"],
+            "it stays where it was put"
+        );
         pane.scroll(100);
         pane.push("11");
         assert_eq!(pane.in_sight(40, 3), ["9", "10", "11"]);
         pane.show_start();
         assert_eq!(pane.in_sight(40, 3), ["0", "1", "2"]);
         (0..MOST).for_each(|_| pane.push("x"));
-        assert_eq!((pane.lines.len(), pane.in_sight(40, 2)), (MOST, &["x".to_owned(), "x".to_owned()][..]));
+        assert_eq!(
+            (pane.lines.len(), pane.in_sight(40, 2)),
+            (MOST, &["x".to_owned(), "x".to_owned()][..])
+        );
     }
 }

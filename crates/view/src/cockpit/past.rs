@@ -8,8 +8,8 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::history::curves::{History, Trace};
 
 impl Snapshot {
-    /// Returns the utilization of each GPU, and its mean in percent over the GPUs of each node and of each job. A GPU counts for a job
-    /// from the time on at which the job began.
+    /// Returns the utilization of each GPU, and its mean in percent over the GPUs of each node and
+    /// of each job. A GPU counts for a job from the time on at which the job began.
     pub fn curves(&self, history: &History) -> Curves {
         let mut sums: BTreeMap<String, BTreeMap<i64, (f64, f64)>> = BTreeMap::new();
         let mut add = |line: String, points: &[Point], since: i64| {
@@ -19,21 +19,39 @@ impl Snapshot {
                 (*sum, *number) = (*sum + point.value, *number + 1.0);
             }
         };
-        let traces: BTreeMap<String, &Trace> =
-            history.traces.iter().map(|trace| (format!("{}/{}", trace.node, trace.id()), trace)).collect();
+        let traces: BTreeMap<String, &Trace> = history
+            .traces
+            .iter()
+            .map(|trace| (format!("{}/{}", trace.node, trace.id()), trace))
+            .collect();
         for gpu in &self.gpus {
-            let Some(trace) = traces.get(&gpu_name(gpu)) else { continue };
+            let Some(trace) = traces.get(&gpu_name(gpu)) else {
+                continue;
+            };
             let points = trace.curve(Quantity::Utilization);
             add(gpu_name(gpu), points, 0);
             add(gpu.node.clone(), points, 0);
-            let jobs = gpu.holders.iter().filter_map(|(namespace, pod)| self.job_of(namespace, pod));
-            let jobs: BTreeMap<String, i64> =
-                jobs.map(|job| (job.full_name(), job.since.map_or(i64::MAX, jiff::Timestamp::as_millisecond))).collect();
-            jobs.into_iter().for_each(|(name, since)| add(name, points, since));
+            let jobs = gpu
+                .holders
+                .iter()
+                .filter_map(|(namespace, pod)| self.job_of(namespace, pod));
+            let jobs: BTreeMap<String, i64> = jobs
+                .map(|job| {
+                    (
+                        job.full_name(),
+                        job.since.map_or(i64::MAX, jiff::Timestamp::as_millisecond),
+                    )
+                })
+                .collect();
+            jobs.into_iter()
+                .for_each(|(name, since)| add(name, points, since));
         }
         let mut curves = Curves::default();
         for (line, points) in sums {
-            let mean = |(at, (sum, number)): (i64, (f64, f64))| Point { at, value: sum / number };
+            let mean = |(at, (sum, number)): (i64, (f64, f64))| Point {
+                at,
+                value: sum / number,
+            };
             curves.prepend(line, points.into_iter().map(mean).collect());
         }
         curves

@@ -28,7 +28,14 @@ pub enum Tab {
 }
 
 impl Tab {
-    pub const ALL: [Self; 6] = [Self::Jobs, Self::Nodes, Self::Gpus, Self::Queues, Self::Waiting, Self::Overview];
+    pub const ALL: [Self; 6] = [
+        Self::Jobs,
+        Self::Nodes,
+        Self::Gpus,
+        Self::Queues,
+        Self::Waiting,
+        Self::Overview,
+    ];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -67,10 +74,20 @@ impl From<TopOrder> for Order {
 }
 
 impl Order {
-    const ALL: [Self; 6] = [Self::Utilization, Self::Gpus, Self::Memory, Self::Power, Self::Age, Self::Name];
+    const ALL: [Self; 6] = [
+        Self::Utilization,
+        Self::Gpus,
+        Self::Memory,
+        Self::Power,
+        Self::Age,
+        Self::Name,
+    ];
 
     pub(crate) fn next(self) -> Self {
-        let place = Self::ALL.iter().position(|order| *order == self).unwrap_or(0);
+        let place = Self::ALL
+            .iter()
+            .position(|order| *order == self)
+            .unwrap_or(0);
         Self::ALL[(place + 1) % Self::ALL.len()]
     }
 
@@ -111,7 +128,9 @@ pub(crate) enum Scope {
 impl Scope {
     pub(crate) fn name(&self) -> &str {
         match self {
-            Self::Node(name) | Self::Job(name) | Self::Namespace(name) | Self::GpuType(name) => name,
+            Self::Node(name) | Self::Job(name) | Self::Namespace(name) | Self::GpuType(name) => {
+                name
+            }
         }
     }
 }
@@ -119,10 +138,20 @@ impl Scope {
 /// What a row stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    Job { namespace: String, kind: String, name: String },
+    Job {
+        namespace: String,
+        kind: String,
+        name: String,
+    },
     Node(String),
-    Gpu { node: String, holder: Option<(String, String)> },
-    Queue { namespace: Option<String>, name: String },
+    Gpu {
+        node: String,
+        holder: Option<(String, String)>,
+    },
+    Queue {
+        namespace: Option<String>,
+        name: String,
+    },
     GpuType(String),
 }
 
@@ -173,13 +202,24 @@ pub(crate) fn rows(
 ) -> Vec<Row> {
     let curve = |line: &str| {
         let to = snapshot.at.as_millisecond();
-        let frame = ChartFrame { from: to - PAST, to, top: 100.0, height: 2, width: CURVE_WIDTH };
+        let frame = ChartFrame {
+            from: to - PAST,
+            to,
+            top: 100.0,
+            height: 2,
+            width: CURVE_WIDTH,
+        };
         (spark(curves.of(line), frame, look), Tint::Usual)
     };
     let mut rows: Vec<Row> = match tab {
         Tab::Jobs | Tab::Waiting => {
-            let meant = snapshot.jobs.iter().filter(|job| (tab == Tab::Jobs || job.waits()) && in_scope(job, scope));
-            meant.map(|job| of_job(tab, job, snapshot, order, &curve)).collect()
+            let meant = snapshot
+                .jobs
+                .iter()
+                .filter(|job| (tab == Tab::Jobs || job.waits()) && in_scope(job, scope));
+            meant
+                .map(|job| of_job(tab, job, snapshot, order, &curve))
+                .collect()
         }
         Tab::Nodes => {
             let meant = snapshot.nodes.iter().filter(|node| match scope {
@@ -196,7 +236,9 @@ pub(crate) fn rows(
             let meant = snapshot.gpus.iter().filter(|gpu| match scope {
                 Some(Scope::Node(name)) => gpu.node == *name,
                 Some(Scope::Job(_)) => job.is_some_and(|job| {
-                    gpu.holders.iter().any(|(namespace, pod)| *namespace == job.namespace && job.pods.contains(pod))
+                    gpu.holders.iter().any(|(namespace, pod)| {
+                        *namespace == job.namespace && job.pods.contains(pod)
+                    })
                 }),
                 _ => true,
             });
@@ -206,10 +248,18 @@ pub(crate) fn rows(
         Tab::Overview => of_types(snapshot),
     };
     let wanted = filter.to_lowercase();
-    rows.retain(|row| wanted.is_empty() || row.cells.iter().any(|(text, _)| text.to_lowercase().contains(&wanted)));
+    rows.retain(|row| {
+        wanted.is_empty()
+            || row
+                .cells
+                .iter()
+                .any(|(text, _)| text.to_lowercase().contains(&wanted))
+    });
     // Known ones first, whatever the order; equal ones by name.
     rows.sort_by(|a, b| match (a.number, b.number) {
-        (Some(a_number), Some(b_number)) => b_number.total_cmp(&a_number).then_with(|| a.key.cmp(&b.key)),
+        (Some(a_number), Some(b_number)) => b_number
+            .total_cmp(&a_number)
+            .then_with(|| a.key.cmp(&b.key)),
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
         (None, None) => a.key.cmp(&b.key),
@@ -240,21 +290,38 @@ fn utilization(figures: &Figures) -> (String, Tint) {
 }
 
 fn watts(figures: &Figures) -> (String, Tint) {
-    (figures.power_in_all.map_or_else(|| "-".to_owned(), |Watts(watts)| format!("{watts:.0}")), Tint::Usual)
+    (
+        figures
+            .power_in_all
+            .map_or_else(|| "-".to_owned(), |Watts(watts)| format!("{watts:.0}")),
+        Tint::Usual,
+    )
 }
 
 fn memory(figures: &Figures) -> (String, Tint) {
-    (memory_of(figures).unwrap_or_else(|| "-".to_owned()), Tint::Usual)
+    (
+        memory_of(figures).unwrap_or_else(|| "-".to_owned()),
+        Tint::Usual,
+    )
 }
 
 fn plain(text: impl Into<String>) -> (String, Tint) {
     (text.into(), Tint::Usual)
 }
 
-fn of_job(tab: Tab, job: &JobLine, snapshot: &Snapshot, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
+fn of_job(
+    tab: Tab,
+    job: &JobLine,
+    snapshot: &Snapshot,
+    order: Order,
+    curve: &dyn Fn(&str) -> (String, Tint),
+) -> Row {
     let key = job.full_name();
     let word = job.standing.word().to_lowercase();
-    let status = job.reason.as_ref().map_or_else(|| word.clone(), |reason| format!("{word} {}", clean(reason)));
+    let status = job.reason.as_ref().map_or_else(
+        || word.clone(),
+        |reason| format!("{word} {}", clean(reason)),
+    );
     let tint = match job.standing {
         _ if job.reason.is_some() && !job.waits() => Tint::Bad,
         Standing::Running => Tint::Good,
@@ -266,9 +333,20 @@ fn of_job(tab: Tab, job: &JobLine, snapshot: &Snapshot, order: Order, curve: &dy
     let kind = plain(clean(&job.kind));
     let since = plain(age(job.since, snapshot.at));
     let cells = if tab == Tab::Waiting {
-        vec![name, kind, (status, tint), plain(job.requested.to_string()), plain(job.held.to_string()), since]
+        vec![
+            name,
+            kind,
+            (status, tint),
+            plain(job.requested.to_string()),
+            plain(job.held.to_string()),
+            since,
+        ]
     } else {
-        let gpus = if job.held == job.requested { job.held.to_string() } else { format!("{}/{}", job.held, job.requested) };
+        let gpus = if job.held == job.requested {
+            job.held.to_string()
+        } else {
+            format!("{}/{}", job.held, job.requested)
+        };
         let curve = curve(&key);
         vec![
             name,
@@ -284,11 +362,19 @@ fn of_job(tab: Tab, job: &JobLine, snapshot: &Snapshot, order: Order, curve: &dy
         ]
     };
     // Whoever has waited longest comes first.
-    let order = if tab == Tab::Waiting && order == Order::Utilization { Order::Age } else { order };
+    let order = if tab == Tab::Waiting && order == Order::Utilization {
+        Order::Age
+    } else {
+        order
+    };
     let number = order.number(&job.figures, Some(job.requested.0), job.since);
     Row {
         key,
-        place: Place::Job { namespace: job.namespace.clone(), kind: job.kind.clone(), name: job.name.clone() },
+        place: Place::Job {
+            namespace: job.namespace.clone(),
+            kind: job.kind.clone(),
+            name: job.name.clone(),
+        },
         cells,
         number,
     }
@@ -302,10 +388,10 @@ fn of_node(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint
         NodeHealth::Faulty => Tint::Bad,
         NodeHealth::Unknown => Tint::Dim,
     };
-    let status = node
-        .reason
-        .as_ref()
-        .map_or_else(|| node.health.word().to_owned(), |reason| format!("{} {}", node.health.word(), clean(reason)));
+    let status = node.reason.as_ref().map_or_else(
+        || node.health.word().to_owned(),
+        |reason| format!("{} {}", node.health.word(), clean(reason)),
+    );
     let cells = vec![
         plain(clean(node.name())),
         (status, tint),
@@ -318,7 +404,12 @@ fn of_node(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint
         watts(&figures),
     ];
     let number = order.number(&figures, node.gpus.used, node.details.created_at);
-    Row { key: node.name().to_owned(), place: Place::Node(node.name().to_owned()), cells, number }
+    Row {
+        key: node.name().to_owned(),
+        place: Place::Node(node.name().to_owned()),
+        cells,
+        number,
+    }
 }
 
 /// The types of a node's GPUs.
@@ -337,7 +428,11 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
     };
     let key = gpu_name(gpu);
     // What nobody holds need not work.
-    let use_of = if gpu.held == Some(false) { (percent(gpu.utilization), Tint::Dim) } else { utilization(&figures) };
+    let use_of = if gpu.held == Some(false) {
+        (percent(gpu.utilization), Tint::Dim)
+    } else {
+        utilization(&figures)
+    };
     let cells = vec![
         plain(clean(&key)),
         told,
@@ -345,17 +440,38 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
         curve(&key),
         memory(&figures),
         watts(&figures),
-        plain(gpu.temperature.map_or_else(|| "-".to_owned(), |celsius| format!("{celsius:.0}℃"))),
+        plain(
+            gpu.temperature
+                .map_or_else(|| "-".to_owned(), |celsius| format!("{celsius:.0}℃")),
+        ),
     ];
     let number = order.number(&figures, gpu.held.map(u64::from), None);
-    Row { key, place: Place::Gpu { node: gpu.node.clone(), holder }, cells, number }
+    Row {
+        key,
+        place: Place::Gpu {
+            node: gpu.node.clone(),
+            holder,
+        },
+        cells,
+        number,
+    }
 }
 
 fn of_queue(queue: &Queue) -> Row {
-    let key = queue.namespace.as_ref().map_or_else(|| queue.name.clone(), |namespace| format!("{namespace}/{}", queue.name));
-    let tint = if queue.waiting > Some(0) { Tint::Waiting } else { Tint::Usual };
+    let key = queue.namespace.as_ref().map_or_else(
+        || queue.name.clone(),
+        |namespace| format!("{namespace}/{}", queue.name),
+    );
+    let tint = if queue.waiting > Some(0) {
+        Tint::Waiting
+    } else {
+        Tint::Usual
+    };
     let cells = vec![
-        (clean(&key).into_owned(), if queue.active { Tint::Usual } else { Tint::Bad }),
+        (
+            clean(&key).into_owned(),
+            if queue.active { Tint::Usual } else { Tint::Bad },
+        ),
         plain(queue.system.word()),
         plain(or_dash(queue.quota)),
         plain(or_dash(queue.used)),
@@ -364,7 +480,15 @@ fn of_queue(queue: &Queue) -> Row {
         (or_dash(queue.waiting), tint),
     ];
     let number = queue.waiting.map(|waiting| waiting as f64);
-    Row { key, place: Place::Queue { namespace: queue.namespace.clone(), name: queue.name.clone() }, cells, number }
+    Row {
+        key,
+        place: Place::Queue {
+            namespace: queue.namespace.clone(),
+            name: queue.name.clone(),
+        },
+        cells,
+        number,
+    }
 }
 
 fn of_types(snapshot: &Snapshot) -> Vec<Row> {
@@ -372,10 +496,21 @@ fn of_types(snapshot: &Snapshot) -> Vec<Row> {
     kinds.sort_unstable();
     kinds.dedup();
     let row = |kind: String| {
-        let nodes: Vec<&NodeUsage> = snapshot.nodes.iter().filter(|node| kind_of(node) == kind).collect();
-        let count = gpuctl_core::model::counting::inventory::total(nodes.iter().map(|node| node.gpus));
-        let names: std::collections::BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
-        let figures = Figures::of(snapshot.gpus.iter().filter(|gpu| names.contains(gpu.node.as_str())));
+        let nodes: Vec<&NodeUsage> = snapshot
+            .nodes
+            .iter()
+            .filter(|node| kind_of(node) == kind)
+            .collect();
+        let count =
+            gpuctl_core::model::counting::inventory::total(nodes.iter().map(|node| node.gpus));
+        let names: std::collections::BTreeSet<&str> =
+            nodes.iter().map(|node| node.name()).collect();
+        let figures = Figures::of(
+            snapshot
+                .gpus
+                .iter()
+                .filter(|gpu| names.contains(gpu.node.as_str())),
+        );
         let cells = vec![
             plain(clean(&kind)),
             plain(nodes.len().to_string()),
@@ -384,7 +519,12 @@ fn of_types(snapshot: &Snapshot) -> Vec<Row> {
             plain(or_dash(count.free())),
             utilization(&figures),
         ];
-        Row { key: kind.clone(), place: Place::GpuType(kind), cells, number: Some(count.total as f64) }
+        Row {
+            key: kind.clone(),
+            place: Place::GpuType(kind),
+            cells,
+            number: Some(count.total as f64),
+        }
     };
     kinds.into_iter().map(row).collect()
 }

@@ -1,4 +1,5 @@
-//! Everything that the cockpit shows of a cluster at one moment: jobs, nodes, GPUs and queues as lines, and sums over them.
+//! Everything that the cockpit shows of a cluster at one moment: jobs, nodes, GPUs and queues as
+//! lines, and sums over them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,7 +8,8 @@ use jiff::Timestamp;
 use crate::format::text::joined;
 use gpuctl_core::model::facts::workload::Standing;
 use gpuctl_core::model::{
-    Consumers, Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading, Readings, UnixSeconds, Workload,
+    Consumers, Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading,
+    Readings, UnixSeconds, Workload,
 };
 
 /// How far back curves go, in milliseconds.
@@ -31,7 +33,8 @@ pub struct JobLine {
     pub figures: Figures,
     /// Since when it runs, or waits.
     pub since: Option<Timestamp>,
-    /// Whether gpuctl made it, by its pods with devices; `None` where pods may not be seen, or none is left.
+    /// Whether gpuctl made it, by its pods with devices; `None` where pods may not be seen, or none
+    /// is left.
     pub is_ours: Option<bool>,
     /// Its pods that have not ended.
     pub pods: BTreeSet<String>,
@@ -55,7 +58,10 @@ pub struct Curves(BTreeMap<String, Vec<Point>>);
 impl Curves {
     /// Adds curves that are older than these.
     pub fn precede(&mut self, older: Self) {
-        older.0.into_iter().for_each(|(line, points)| self.prepend(line, points));
+        older
+            .0
+            .into_iter()
+            .for_each(|(line, points)| self.prepend(line, points));
     }
 
     /// Adds points that are older than those that are there.
@@ -67,7 +73,9 @@ impl Curves {
 
     /// Adds what is measured now, and forgets what is too old.
     fn extend(&mut self, line: String, at: i64, utilization: Option<Percent>) {
-        let Some(Percent(value)) = utilization else { return };
+        let Some(Percent(value)) = utilization else {
+            return;
+        };
         let points = self.0.entry(line).or_default();
         // The newest gives way until it is far enough from the one before.
         if points.len() > 1 && at - points[points.len() - 2].at < APART {
@@ -110,18 +118,34 @@ impl Snapshot {
         at: Timestamp,
     ) -> Self {
         let readings = readings.unwrap_or_default();
-        let kinds: BTreeMap<&str, String> = inventory.hosts.iter().map(|host| (host.name(), joined(&host.kinds()))).collect();
+        let kinds: BTreeMap<&str, String> = inventory
+            .hosts
+            .iter()
+            .map(|host| (host.name(), joined(&host.kinds())))
+            .collect();
         let all = Figures::of(readings.devices.iter());
-        let labels: Option<HashMap<(&str, &str), Option<&str>>> =
-            consumers.map(|all| all.with_devices.iter().map(|one| ((&*one.namespace, &*one.name), one.job.as_deref())).collect());
-        let jobs = workloads.iter().filter(|one| !one.has_ended() && one.requested > GpuCount::ZERO);
+        let labels: Option<HashMap<(&str, &str), Option<&str>>> = consumers.map(|all| {
+            all.with_devices
+                .iter()
+                .map(|one| ((&*one.namespace, &*one.name), one.job.as_deref()))
+                .collect()
+        });
+        let jobs = workloads
+            .iter()
+            .filter(|one| !one.has_ended() && one.requested > GpuCount::ZERO);
         Self {
             at,
             count: inventory.gpus(),
             utilization: all.utilization,
             sampled: all.sampled,
-            jobs: jobs.map(|one| line(one, &readings, &kinds, labels.as_ref())).collect(),
-            nodes: inventory.hosts.into_iter().filter(NodeUsage::has_gpus).collect(),
+            jobs: jobs
+                .map(|one| line(one, &readings, &kinds, labels.as_ref()))
+                .collect(),
+            nodes: inventory
+                .hosts
+                .into_iter()
+                .filter(NodeUsage::has_gpus)
+                .collect(),
             gpus: readings.devices,
             queues,
             narrowed_to: None,
@@ -131,23 +155,36 @@ impl Snapshot {
     /// Counts the jobs that wait, and the GPUs that these lack.
     pub fn waiting(&self) -> (u64, GpuCount) {
         let waiting = || self.jobs.iter().filter(|job| job.waits());
-        let lacking = waiting().map(|job| GpuCount(job.requested.0.saturating_sub(job.held.0))).sum();
+        let lacking = waiting()
+            .map(|job| GpuCount(job.requested.0.saturating_sub(job.held.0)))
+            .sum();
         (waiting().count() as u64, lacking)
     }
 
     /// Notes what is measured now beside what was measured before.
     pub fn note(&self, curves: &mut Curves) {
         let at = self.at.as_millisecond();
-        self.jobs.iter().for_each(|job| curves.extend(job.full_name(), at, job.figures.utilization));
-        self.nodes.iter().for_each(|node| curves.extend(node.name().to_owned(), at, node.figures().utilization));
-        self.gpus.iter().for_each(|gpu| curves.extend(gpu_name(gpu), at, gpu.utilization));
-        curves.0.values_mut().for_each(|points| points.retain(|point| point.at >= at - PAST));
+        self.jobs
+            .iter()
+            .for_each(|job| curves.extend(job.full_name(), at, job.figures.utilization));
+        self.nodes
+            .iter()
+            .for_each(|node| curves.extend(node.name().to_owned(), at, node.figures().utilization));
+        self.gpus
+            .iter()
+            .for_each(|gpu| curves.extend(gpu_name(gpu), at, gpu.utilization));
+        curves
+            .0
+            .values_mut()
+            .for_each(|points| points.retain(|point| point.at >= at - PAST));
         curves.0.retain(|_, points| !points.is_empty());
     }
 
     /// Returns the job whose pod this is.
     pub(crate) fn job_of(&self, namespace: &str, pod: &str) -> Option<&JobLine> {
-        self.jobs.iter().find(|job| job.namespace == namespace && job.pods.contains(pod))
+        self.jobs
+            .iter()
+            .find(|job| job.namespace == namespace && job.pods.contains(pod))
     }
 
     /// When the curves begin.
@@ -169,7 +206,10 @@ fn line(
 ) -> JobLine {
     let living = || one.pods.iter().filter(|pod| !pod.ended());
     let nodes = living().filter_map(|pod| pod.node.as_deref());
-    let types: BTreeSet<&str> = nodes.filter_map(|node| kinds.get(node)).map(String::as_str).collect();
+    let types: BTreeSet<&str> = nodes
+        .filter_map(|node| kinds.get(node))
+        .map(String::as_str)
+        .collect();
     let pods: Vec<&str> = living().map(|pod| &*pod.name).collect();
     JobLine {
         namespace: one.top.namespace.clone(),
@@ -181,10 +221,15 @@ fn line(
         requested: one.requested,
         types: types.into_iter().collect::<Vec<_>>().join(","),
         figures: readings.figures_of(&one.top.namespace, &pods),
-        since: one.started_at().or(one.top.created_at).or_else(|| one.pods.iter().filter_map(|pod| pod.created_at).min()),
+        since: one
+            .started_at()
+            .or(one.top.created_at)
+            .or_else(|| one.pods.iter().filter_map(|pod| pod.created_at).min()),
         pods: pods.into_iter().map(ToOwned::to_owned).collect(),
-        is_ours: labels
-            .filter(|_| living().next().is_some())
-            .map(|labels| living().any(|pod| labels.get(&(&*pod.namespace, &*pod.name)) == Some(&Some(one.top.name.as_str())))),
+        is_ours: labels.filter(|_| living().next().is_some()).map(|labels| {
+            living().any(|pod| {
+                labels.get(&(&*pod.namespace, &*pod.name)) == Some(&Some(one.top.name.as_str()))
+            })
+        }),
     }
 }

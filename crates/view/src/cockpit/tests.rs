@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 use jiff::Timestamp;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -13,15 +15,20 @@ use crate::TextStyle;
 use crate::workloads::top::TopOrder;
 use gpuctl_core::model::facts::workload::Standing;
 use gpuctl_core::model::{
-    Count, Figures, GpuCount, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, Point, Queue, QueueSystem, Reading,
-    Watts,
+    Count, Figures, GpuCount, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, Point,
+    Queue, QueueSystem, Reading, Watts,
 };
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::history::curves::{History, Trace};
 
 const NOW: i64 = 1_769_853_600;
 
-fn reading(node: &str, index: u32, utilization: Option<f64>, holder: Option<(&str, &str)>) -> Reading {
+fn reading(
+    node: &str,
+    index: u32,
+    utilization: Option<f64>,
+    holder: Option<(&str, &str)>,
+) -> Reading {
     Reading {
         node: node.into(),
         index,
@@ -29,14 +36,27 @@ fn reading(node: &str, index: u32, utilization: Option<f64>, holder: Option<(&st
         memory_used: Some(Mebibytes(53_248.0)),
         memory_total: Some(Mebibytes(81_920.0)),
         power: Some(Watts(400.0)),
-        holders: holder.iter().map(|(namespace, pod)| ((*namespace).to_owned(), (*pod).to_owned())).collect(),
+        holders: holder
+            .iter()
+            .map(|(namespace, pod)| ((*namespace).to_owned(), (*pod).to_owned()))
+            .collect(),
         held: Some(holder.is_some()),
         ..Reading::default()
     }
 }
 
-fn job(namespace: &str, name: &str, standing: Standing, (held, requested): (u64, u64), gpus: &[Reading], since: i64) -> JobLine {
-    let own: Vec<&Reading> = gpus.iter().filter(|gpu| gpu.holders.iter().any(|(_, pod)| pod.starts_with(name))).collect();
+fn job(
+    namespace: &str,
+    name: &str,
+    standing: Standing,
+    (held, requested): (u64, u64),
+    gpus: &[Reading],
+    since: i64,
+) -> JobLine {
+    let own: Vec<&Reading> = gpus
+        .iter()
+        .filter(|gpu| gpu.holders.iter().any(|(_, pod)| pod.starts_with(name)))
+        .collect();
     JobLine {
         namespace: namespace.into(),
         kind: "Job".into(),
@@ -45,37 +65,78 @@ fn job(namespace: &str, name: &str, standing: Standing, (held, requested): (u64,
         reason: (standing == Standing::Pending).then(|| "Queued".to_owned()),
         held: GpuCount(held),
         requested: GpuCount(requested),
-        types: if held > 0 { "a100-80g".into() } else { String::new() },
+        types: if held > 0 {
+            "a100-80g".into()
+        } else {
+            String::new()
+        },
         figures: Figures::of(own.iter().copied()),
         since: Timestamp::from_second(NOW - since).ok(),
         is_ours: (namespace != "lab").then_some(true).or(Some(false)),
-        pods: own.iter().flat_map(|gpu| &gpu.holders).map(|(_, pod)| pod.clone()).collect::<BTreeSet<_>>(),
+        pods: own
+            .iter()
+            .flat_map(|gpu| &gpu.holders)
+            .map(|(_, pod)| pod.clone())
+            .collect::<BTreeSet<_>>(),
     }
 }
 
 /// Two nodes of four GPUs: one busy job, one idle notebook, one job that waits.
 fn snapshot() -> Snapshot {
-    let mut gpus: Vec<Reading> =
-        (0..4).map(|index| reading("gpu-a-01", index, Some(90.0 + f64::from(index)), Some(("team-a", "bert-0-x")))).collect();
-    gpus.push(reading("gpu-a-02", 0, Some(1.0), Some(("lab", "notebook-0"))));
+    let mut gpus: Vec<Reading> = (0..4)
+        .map(|index| {
+            reading(
+                "gpu-a-01",
+                index,
+                Some(90.0 + f64::from(index)),
+                Some(("team-a", "bert-0-x")),
+            )
+        })
+        .collect();
+    gpus.push(reading(
+        "gpu-a-02",
+        0,
+        Some(1.0),
+        Some(("lab", "notebook-0")),
+    ));
     gpus.push(reading("gpu-a-02", 1, None, Some(("lab", "notebook-0"))));
-    gpus.extend([reading("gpu-a-02", 2, Some(0.0), None), reading("gpu-a-02", 3, Some(0.0), None)]);
+    gpus.extend([
+        reading("gpu-a-02", 2, Some(0.0), None),
+        reading("gpu-a-02", 3, Some(0.0), None),
+    ]);
     let node = |name: &str, used: u64| NodeUsage {
-        details: NodeDetails { node: Node { name: name.into(), ..Node::default() }, ..NodeDetails::default() },
+        details: NodeDetails {
+            node: Node {
+                name: name.into(),
+                ..Node::default()
+            },
+            ..NodeDetails::default()
+        },
         health: NodeHealth::Active,
         reason: None,
-        gpus: Count { total: 4, used: Some(used) },
+        gpus: Count {
+            total: 4,
+            used: Some(used),
+        },
         slices: BTreeMap::new(),
         types: BTreeMap::from([("a100-80g".to_owned(), 4)]),
         cpu_used_milli: None,
         memory_used_bytes: None,
         holders: Vec::new(),
-        devices: Some(gpus.iter().filter(|gpu| gpu.node == name).cloned().collect()),
+        devices: Some(
+            gpus.iter()
+                .filter(|gpu| gpu.node == name)
+                .cloned()
+                .collect(),
+        ),
     };
     let all = Figures::of(gpus.iter());
     Snapshot {
         at: Timestamp::from_second(NOW).unwrap(),
-        count: Count { total: 8, used: Some(6) },
+        count: Count {
+            total: 8,
+            used: Some(6),
+        },
         utilization: all.utilization,
         sampled: all.sampled,
         jobs: vec![
@@ -103,11 +164,26 @@ fn snapshot() -> Snapshot {
 }
 
 fn cockpit(tab: Tab, width: usize) -> Cockpit {
-    let look = TextStyle { width: Some(width), color: false, plain: false };
-    let mut cockpit = Cockpit::new("lab".into(), look, (tab, TopOrder::Utilization), false, snapshot());
+    let look = TextStyle {
+        width: Some(width),
+        color: false,
+        plain: false,
+    };
+    let mut cockpit = Cockpit::new(
+        "lab".into(),
+        look,
+        (tab, TopOrder::Utilization),
+        false,
+        snapshot(),
+    );
     let mut curves = Curves::default();
     // Half an hour in which it rose from nothing.
-    let points = (0..30).map(|minute| Point { at: (NOW - 60 * (30 - minute)) * 1000, value: minute as f64 * 3.0 }).collect();
+    let points = (0..30)
+        .map(|minute| Point {
+            at: (NOW - 60 * (30 - minute)) * 1000,
+            value: minute as f64 * 3.0,
+        })
+        .collect();
     curves.prepend("team-a/Job/bert".into(), points);
     cockpit.curves.precede(curves);
     cockpit
@@ -118,7 +194,11 @@ fn screen(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
     terminal.draw(|frame| draw(cockpit, frame)).unwrap();
     let text = terminal.backend().to_string();
     // The time of day is that of the machine's zone.
-    let lines = text.lines().map(|line| line.trim_start_matches('"').trim_end_matches('"').trim_end());
+    let lines = text.lines().map(|line| {
+        line.trim_start_matches('"')
+            .trim_end_matches('"')
+            .trim_end()
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -148,43 +228,83 @@ fn words(wish: Option<Wish>) -> String {
 
 /// A screen without its first line, whose clock is the machine's.
 fn body(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
-    screen(cockpit, width, height).split_once('\n').unwrap().1.to_owned()
+    screen(cockpit, width, height)
+        .split_once('\n')
+        .unwrap()
+        .1
+        .to_owned()
 }
 
 #[test]
 fn every_list_has_its_screen() {
     let mut all = String::new();
     for tab in Tab::ALL {
-        all.push_str(&format!("=== {}\n{}\n", tab.title(), body(&mut cockpit(tab, 100), 100, 9)));
+        all.push_str(&format!(
+            "=== {}\n{}\n",
+            tab.title(),
+            body(&mut cockpit(tab, 100), 100, 9)
+        ));
     }
     insta::assert_snapshot!(all);
 }
 
 #[test]
 fn the_first_line_has_sums_that_are_right() {
-    let head = screen(&mut cockpit(Tab::Jobs, 120), 120, 8).lines().next().unwrap().to_owned();
+    let head = screen(&mut cockpit(Tab::Jobs, 120), 120, 8)
+        .lines()
+        .next()
+        .unwrap()
+        .to_owned();
     // (90 + 91 + 92 + 93 + 1 + 0 + 0) ÷ 7 = 52.4, and one of eight does not tell.
-    assert!(head.starts_with(" lab   2 nodes   6 of 8 GPUs held   52% used of 7 measured   1 job waits for 16 "), "{head}");
+    assert!(
+        head.starts_with(
+            " lab   2 nodes   6 of 8 GPUs held   52% used of 7 measured   1 job waits for 16 "
+        ),
+        "{head}"
+    );
     let narrow = screen(&mut cockpit(Tab::Jobs, 40), 40, 8);
-    assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
-    assert!(narrow.contains(">team-a/bert") && narrow.contains("92%"), "{narrow}");
+    assert!(
+        narrow.lines().all(|line| line.chars().count() <= 40),
+        "{narrow}"
+    );
+    assert!(
+        narrow.contains(">team-a/bert") && narrow.contains("92%"),
+        "{narrow}"
+    );
 }
 
 #[test]
 fn steps_lead_from_a_type_to_a_log_and_back() {
     let mut cockpit = cockpit(Tab::Overview, 100);
     assert_eq!(press(&mut cockpit, "enter"), None);
-    assert!(body(&mut cockpit, 100, 9).contains("2 nodes  3 GPUs  4 queues  5 waiting 1  6 overview  › a100-80g"));
+    assert!(
+        body(&mut cockpit, 100, 9)
+            .contains("2 nodes  3 GPUs  4 queues  5 waiting 1  6 overview  › a100-80g")
+    );
     press(&mut cockpit, "enter");
     let gpus = body(&mut cockpit, 100, 14);
-    assert!(gpus.contains("› gpu-a-01") && gpus.contains("gpu-a-01/gpu-3") && !gpus.contains("gpu-a-02"), "{gpus}");
+    assert!(
+        gpus.contains("› gpu-a-01")
+            && gpus.contains("gpu-a-01/gpu-3")
+            && !gpus.contains("gpu-a-02"),
+        "{gpus}"
+    );
     press(&mut cockpit, "enter");
     let jobs = body(&mut cockpit, 100, 9);
-    assert!(jobs.contains("› team-a/Job/bert") && !jobs.contains("notebook"), "{jobs}");
-    assert_eq!(words(press(&mut cockpit, "enter")), "logs -n team-a bert -f --tail 500");
+    assert!(
+        jobs.contains("› team-a/Job/bert") && !jobs.contains("notebook"),
+        "{jobs}"
+    );
+    assert_eq!(
+        words(press(&mut cockpit, "enter")),
+        "logs -n team-a bert -f --tail 500"
+    );
     cockpit.pane.as_mut().unwrap().push("step 1 loss 2.5");
     let pane = body(&mut cockpit, 100, 9);
-    assert!(pane.contains("$ gpuctl logs -n team-a bert") && pane.contains("step 1 loss 2.5"), "{pane}");
+    assert!(
+        pane.contains("$ gpuctl logs -n team-a bert") && pane.contains("step 1 loss 2.5"),
+        "{pane}"
+    );
     assert_eq!(press(&mut cockpit, "q"), Some(Wish::Stop));
     assert!(cockpit.pane.is_none());
     assert_eq!(press(&mut cockpit, "q q q"), None);
@@ -198,7 +318,10 @@ fn keys_ask_other_verbs_about_what_is_selected() {
     assert_eq!(ask(Tab::Jobs, "w"), "why -n team-a team-a/Job/bert");
     assert_eq!(ask(Tab::Jobs, "down w"), "why -n lab lab/Job/notebook");
     assert_eq!(ask(Tab::Waiting, "w"), "why -n team-b team-b/Job/llama");
-    assert_eq!(ask(Tab::Jobs, "d"), "describe workload -n team-a team-a/Job/bert");
+    assert_eq!(
+        ask(Tab::Jobs, "d"),
+        "describe workload -n team-a team-a/Job/bert"
+    );
     assert_eq!(ask(Tab::Jobs, "e"), "exec -n team-a bert -it");
     assert_eq!(ask(Tab::Jobs, "o"), "open -n team-a bert");
     assert_eq!(ask(Tab::Nodes, "d"), "describe node gpu-a-01");
@@ -217,7 +340,10 @@ fn keys_ask_other_verbs_about_what_is_selected() {
     let mut foreign = cockpit(Tab::Jobs, 100);
     assert_eq!(press(&mut foreign, "down l"), None);
     assert!(body(&mut foreign, 100, 9).contains("`logs` is for jobs that gpuctl made"));
-    let mut careful = Cockpit { is_read_only: true, ..cockpit(Tab::Jobs, 100) };
+    let mut careful = Cockpit {
+        is_read_only: true,
+        ..cockpit(Tab::Jobs, 100)
+    };
     assert_eq!(press(&mut careful, "e"), None);
     assert!(body(&mut careful, 100, 9).contains("read-only mode"));
 }
@@ -225,17 +351,36 @@ fn keys_ask_other_verbs_about_what_is_selected() {
 #[test]
 fn filters_and_orders_change_what_comes_first() {
     let mut cockpit = cockpit(Tab::Jobs, 100);
-    let first =
-        |cockpit: &mut Cockpit| body(cockpit, 100, 9).lines().nth(2).unwrap().split_whitespace().next().unwrap().to_owned();
+    let first = |cockpit: &mut Cockpit| {
+        body(cockpit, 100, 9)
+            .lines()
+            .nth(2)
+            .unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .to_owned()
+    };
     assert_eq!(first(&mut cockpit), ">team-a/bert");
     // By GPUs: 16, 4, 2.
     press(&mut cockpit, "s");
-    assert_eq!(body(&mut cockpit, 100, 9).lines().nth(2).unwrap().split_whitespace().next(), Some(">team-b/llama"));
+    assert_eq!(
+        body(&mut cockpit, 100, 9)
+            .lines()
+            .nth(2)
+            .unwrap()
+            .split_whitespace()
+            .next(),
+        Some(">team-b/llama")
+    );
     press(&mut cockpit, "/ l a b");
     assert!(body(&mut cockpit, 100, 9).contains("/lab▏"));
     press(&mut cockpit, "enter");
     let screen = body(&mut cockpit, 100, 9);
-    assert!(screen.contains("lab/notebook") && !screen.contains("bert"), "{screen}");
+    assert!(
+        screen.contains("lab/notebook") && !screen.contains("bert"),
+        "{screen}"
+    );
     press(&mut cockpit, "/ z");
     assert!(body(&mut cockpit, 100, 9).contains("nothing matches the filter"));
     press(&mut cockpit, "esc");
@@ -250,7 +395,10 @@ fn the_selected_row_stays_selected_when_rows_move() {
     later.jobs[1].figures.utilization = Some(Percent(99.0));
     cockpit.update(later);
     let screen = body(&mut cockpit, 100, 9);
-    assert!(screen.lines().nth(2).unwrap().starts_with(">lab/notebook"), "{screen}");
+    assert!(
+        screen.lines().nth(2).unwrap().starts_with(">lab/notebook"),
+        "{screen}"
+    );
     // What is gone gives way to the first.
     let mut without = snapshot();
     without.jobs.remove(1);
@@ -270,28 +418,63 @@ fn curves_keep_a_point_each_half_minute_and_the_newest() {
     }
     let points = cockpit.curves.of("gpu-a-01/gpu-0");
     // Ten minutes.
-    assert!((before + 19..=before + 21).contains(&points.len()), "{}", points.len());
-    assert_eq!(points.last().map(|point| (point.at, point.value)), Some(((NOW + 600) * 1000, 0.0)));
+    assert!(
+        (before + 19..=before + 21).contains(&points.len()),
+        "{}",
+        points.len()
+    );
+    assert_eq!(
+        points.last().map(|point| (point.at, point.value)),
+        Some(((NOW + 600) * 1000, 0.0))
+    );
     assert!(points.windows(2).all(|two| two[0].at < two[1].at));
 }
 
 #[test]
 fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
     let trace = |node: &str, index: u32, values: [f64; 3]| {
-        let points = [300, 200, 1].into_iter().zip(values).map(|(ago, value)| Point { at: (NOW - ago) * 1000, value }).collect();
-        Trace::made(node, index, "NVIDIA A100", BTreeMap::from([(Quantity::Utilization, points)]))
+        let points = [300, 200, 1]
+            .into_iter()
+            .zip(values)
+            .map(|(ago, value)| Point {
+                at: (NOW - ago) * 1000,
+                value,
+            })
+            .collect();
+        Trace::made(
+            node,
+            index,
+            "NVIDIA A100",
+            BTreeMap::from([(Quantity::Utilization, points)]),
+        )
     };
-    let traces = vec![trace("gpu-a-01", 0, [10.0, 20.0, 90.0]), trace("gpu-a-01", 1, [30.0, 80.0, 100.0])];
+    let traces = vec![
+        trace("gpu-a-01", 0, [10.0, 20.0, 90.0]),
+        trace("gpu-a-01", 1, [30.0, 80.0, 100.0]),
+    ];
     let mut snapshot = snapshot();
     // The job began 250 s ago: what its GPUs did before was the work of somebody else.
     snapshot.jobs[0].since = Timestamp::from_second(NOW - 250).ok();
-    let curves = snapshot.curves(&History { traces, ..History::default() });
-    let values = |line: &str| curves.of(line).iter().map(|point| point.value).collect::<Vec<_>>();
+    let curves = snapshot.curves(&History {
+        traces,
+        ..History::default()
+    });
+    let values = |line: &str| {
+        curves
+            .of(line)
+            .iter()
+            .map(|point| point.value)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(values("gpu-a-01/gpu-0"), [10.0, 20.0, 90.0]);
     // (10 + 30) ÷ 2, (20 + 80) ÷ 2, (90 + 100) ÷ 2.
     assert_eq!(values("gpu-a-01"), [20.0, 50.0, 95.0]);
     assert_eq!(values("team-a/Job/bert"), [50.0, 95.0]);
-    assert_eq!((values("gpu-a-02"), values("lab/Job/notebook")), (vec![], vec![]), "unknown is no curve, not zero");
+    assert_eq!(
+        (values("gpu-a-02"), values("lab/Job/notebook")),
+        (vec![], vec![]),
+        "unknown is no curve, not zero"
+    );
 }
 
 #[test]
@@ -299,7 +482,12 @@ fn the_mouse_selects_rows_and_lists() {
     let mut cockpit = cockpit(Tab::Jobs, 100);
     let click = |cockpit: &mut Cockpit, column: u16, row: u16| {
         let kind = MouseEventKind::Down(MouseButton::Left);
-        cockpit.take(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
+        cockpit.take(&Event::Mouse(MouseEvent {
+            kind,
+            column,
+            row,
+            modifiers: KeyModifiers::NONE,
+        }));
     };
     body(&mut cockpit, 100, 9);
     click(&mut cockpit, 5, 4);
@@ -317,7 +505,10 @@ fn help_covers_the_list_until_the_next_key() {
     let mut cockpit = cockpit(Tab::Jobs, 100);
     press(&mut cockpit, "?");
     let help = body(&mut cockpit, 100, 20);
-    assert!(help.contains("step into it: type → nodes → GPUs → job → logs"), "{help}");
+    assert!(
+        help.contains("step into it: type → nodes → GPUs → job → logs"),
+        "{help}"
+    );
     press(&mut cockpit, "x");
     assert!(!body(&mut cockpit, 100, 20).contains("step into it"));
 }
@@ -327,9 +518,16 @@ fn an_outage_is_told_and_the_last_answer_stays() {
     let mut cockpit = cockpit(Tab::Jobs, 100);
     cockpit.trouble = Some("cannot reach the cluster".into());
     let screen = body(&mut cockpit, 100, 9);
-    assert!(screen.contains("as of the time above: cannot reach the cluster") && screen.contains("bert"), "{screen}");
+    assert!(
+        screen.contains("as of the time above: cannot reach the cluster")
+            && screen.contains("bert"),
+        "{screen}"
+    );
     press(&mut cockpit, "/ b enter");
-    assert!(body(&mut cockpit, 100, 9).contains("as of the time above"), "a filter hides no outage");
+    assert!(
+        body(&mut cockpit, 100, 9).contains("as of the time above"),
+        "a filter hides no outage"
+    );
     cockpit.update(snapshot());
     assert!(!body(&mut cockpit, 100, 9).contains("as of the time"));
 }
@@ -339,14 +537,30 @@ fn texts_of_a_cluster_steer_nothing() {
     let mut hostile = snapshot();
     hostile.jobs[0].name = "a\u{1b}]0;x\u{7}\u{202e}b".into();
     hostile.jobs[0].reason = Some("\u{9b}2J".into());
-    let look = TextStyle { width: Some(100), color: true, plain: false };
-    let mut cockpit = Cockpit::new("\u{1b}[2J".into(), look, (Tab::Jobs, TopOrder::Utilization), false, hostile);
+    let look = TextStyle {
+        width: Some(100),
+        color: true,
+        plain: false,
+    };
+    let mut cockpit = Cockpit::new(
+        "\u{1b}[2J".into(),
+        look,
+        (Tab::Jobs, TopOrder::Utilization),
+        false,
+        hostile,
+    );
     let mut pane = Pane::new("gpuctl logs a".into(), 100, true);
     pane.push("\u{1b}[31mred\u{1b}[0m \u{7}");
     let list = screen(&mut cockpit, 100, 9);
     cockpit.pane = Some(pane);
     let shown = screen(&mut cockpit, 100, 9);
     // The library would leave them out silently; they are told instead.
-    assert!(list.contains("a\\u{1b}]0;x\\u{7}\\u{202e}b") && list.contains("\\u{9b}2J"), "{list}");
-    assert!(list.contains("\\u{1b}[2J") && shown.contains("\\u{7}"), "{list}{shown}");
+    assert!(
+        list.contains("a\\u{1b}]0;x\\u{7}\\u{202e}b") && list.contains("\\u{9b}2J"),
+        "{list}"
+    );
+    assert!(
+        list.contains("\\u{1b}[2J") && shown.contains("\\u{7}"),
+        "{list}{shown}"
+    );
 }

@@ -1,5 +1,5 @@
-//! Renders the difference between two objects, field by field or as a unified diff. Values that look like secrets are
-//! masked.
+//! Renders the difference between two objects, field by field or as a unified diff. Values that
+//! look like secrets are masked.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -43,12 +43,26 @@ pub struct DifferenceItem<'a> {
 impl Difference {
     /// Lists the fields of an object that does not exist yet.
     pub fn new(namespace: &str, object: &str, wanted: &Value) -> Self {
-        Self::between(namespace, object, "created", String::new(), yaml(&in_order(wanted)), Vec::new())
+        Self::between(
+            namespace,
+            object,
+            "created",
+            String::new(),
+            yaml(&in_order(wanted)),
+            Vec::new(),
+        )
     }
 
     /// Lists the fields of an object that the file no longer describes.
     pub fn gone(namespace: &str, object: &str) -> Self {
-        Self::between(namespace, object, "removed", format!("{object}\n"), String::new(), Vec::new())
+        Self::between(
+            namespace,
+            object,
+            "removed",
+            format!("{object}\n"),
+            String::new(),
+            Vec::new(),
+        )
     }
 
     /// Compares the file that was submitted with the one at hand; people look at that first.
@@ -65,43 +79,96 @@ impl Difference {
     pub fn changed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
         let mut fields = Vec::new();
         compare("", Some(live), Some(wanted), false, &mut fields);
-        Self::between(namespace, object, "updated", yaml(&in_order(live)), yaml(&in_order(wanted)), fields)
+        Self::between(
+            namespace,
+            object,
+            "updated",
+            yaml(&in_order(live)),
+            yaml(&in_order(wanted)),
+            fields,
+        )
     }
 
     /// Lists the fields that cannot be changed: `wanted` has only what was asked for.
     pub fn fixed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
         let mut fields = Vec::new();
         compare("", Some(live), Some(wanted), true, &mut fields);
-        Self::between(namespace, object, "replaced", yaml(&in_order(&asked(live, wanted))), yaml(&in_order(wanted)), fields)
+        Self::between(
+            namespace,
+            object,
+            "replaced",
+            yaml(&in_order(&asked(live, wanted))),
+            yaml(&in_order(wanted)),
+            fields,
+        )
     }
 
-    fn between(namespace: &str, object: &str, change: &'static str, before: String, after: String, fields: Vec<String>) -> Self {
-        Self { namespace: namespace.to_owned(), object: object.to_owned(), change, fields, before, after }
+    fn between(
+        namespace: &str,
+        object: &str,
+        change: &'static str,
+        before: String,
+        after: String,
+        fields: Vec<String>,
+    ) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            object: object.to_owned(),
+            change,
+            fields,
+            before,
+            after,
+        }
     }
 
     fn place(&self) -> String {
-        if self.namespace.is_empty() { self.object.clone() } else { format!("{}/{}", self.namespace, self.object) }
+        if self.namespace.is_empty() {
+            self.object.clone()
+        } else {
+            format!("{}/{}", self.namespace, self.object)
+        }
     }
 
     fn unified(&self) -> String {
         let (live, file) = match self.is_of_file() {
-            true => (format!("submitted/{}", self.place()), format!("file/{}", self.place())),
-            false => (format!("live/{}", self.place()), format!("file/{}", self.place())),
+            true => (
+                format!("submitted/{}", self.place()),
+                format!("file/{}", self.place()),
+            ),
+            false => (
+                format!("live/{}", self.place()),
+                format!("file/{}", self.place()),
+            ),
         };
-        TextDiff::from_lines(&self.before, &self.after).unified_diff().context_radius(3).header(&live, &file).to_string()
+        TextDiff::from_lines(&self.before, &self.after)
+            .unified_diff()
+            .context_radius(3)
+            .header(&live, &file)
+            .to_string()
     }
 
     /// Formats it for programs.
     pub fn document(&self) -> DifferenceItem<'_> {
         let namespace = Some(&*self.namespace).filter(|namespace| !namespace.is_empty());
-        DifferenceItem { object: &self.object, namespace, change: self.change, fields: &self.fields, diff: self.unified() }
+        DifferenceItem {
+            object: &self.object,
+            namespace,
+            change: self.change,
+            fields: &self.fields,
+            diff: self.unified(),
+        }
     }
 }
 
 /// Differences one after the other, as `diff -u` writes them.
 pub fn text(found: &[Difference], look: TextStyle) -> String {
     let mut text = String::new();
-    for line in found.iter().map(Difference::unified).collect::<String>().lines() {
+    for line in found
+        .iter()
+        .map(Difference::unified)
+        .collect::<String>()
+        .lines()
+    {
         let color = match line.as_bytes().first() {
             Some(b'+') => Some(Color::Green),
             Some(b'-') => Some(Color::Red),
@@ -118,9 +185,14 @@ pub fn text(found: &[Difference], look: TextStyle) -> String {
 fn in_order(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let sorted: std::collections::BTreeMap<&String, Value> =
-                map.iter().map(|(key, value)| (key, in_order(value))).collect();
-            sorted.into_iter().map(|(key, value)| (key.clone(), value)).collect()
+            let sorted: std::collections::BTreeMap<&String, Value> = map
+                .iter()
+                .map(|(key, value)| (key, in_order(value)))
+                .collect();
+            sorted
+                .into_iter()
+                .map(|(key, value)| (key.clone(), value))
+                .collect()
         }
         Value::Array(list) => list.iter().map(in_order).collect(),
         other => other.clone(),
@@ -130,12 +202,15 @@ fn in_order(value: &Value) -> Value {
 /// Returns what of `live` stands where `wanted` says something.
 fn asked(live: &Value, wanted: &Value) -> Value {
     match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => {
-            wanted.iter().filter_map(|(key, wanted)| Some((key.clone(), asked(live.get(key)?, wanted)))).collect()
-        }
+        (Value::Object(live), Value::Object(wanted)) => wanted
+            .iter()
+            .filter_map(|(key, wanted)| Some((key.clone(), asked(live.get(key)?, wanted))))
+            .collect(),
         (Value::Array(live), Value::Array(wanted)) => {
             let same = |item: &Value| {
-                let named = wanted.iter().find(|wanted| item["name"].is_string() && wanted["name"] == item["name"]);
+                let named = wanted
+                    .iter()
+                    .find(|wanted| item["name"].is_string() && wanted["name"] == item["name"]);
                 named.map_or_else(|| item.clone(), |wanted| asked(item, wanted))
             };
             live.iter().map(same).collect()
@@ -150,31 +225,68 @@ const LONGEST: usize = 60;
 /// Fields in which two objects differ, as `spec.replicas: 1 → 2`.
 pub fn of(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
     let mut found = Vec::new();
-    compare("", Some(&masks.live(live)), Some(&masks.wanted(wanted)), false, &mut found);
+    compare(
+        "",
+        Some(&masks.live(live)),
+        Some(&masks.wanted(wanted)),
+        false,
+        &mut found,
+    );
     found
 }
 
-/// Returns the same, where `wanted` says only what was asked for: what it leaves out is no difference.
+/// Returns the same, where `wanted` says only what was asked for: what it leaves out is no
+/// difference.
 pub fn of_wanted(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
     let mut found = Vec::new();
-    compare("", Some(&masks.live(live)), Some(&masks.wanted(wanted)), true, &mut found);
+    compare(
+        "",
+        Some(&masks.live(live)),
+        Some(&masks.wanted(wanted)),
+        true,
+        &mut found,
+    );
     found
 }
 
-fn compare(path: &str, live: Option<&Value>, wanted: Option<&Value>, asked_only: bool, found: &mut Vec<String>) {
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+fn compare(
+    path: &str,
+    live: Option<&Value>,
+    wanted: Option<&Value>,
+    asked_only: bool,
+    found: &mut Vec<String>,
+) {
+    let below = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
     match (live, wanted) {
         (live, wanted) if live == wanted => {}
         (Some(_), None) if asked_only => {}
         (Some(Value::Object(live)), Some(Value::Object(wanted))) => {
             for key in keys(live, wanted) {
-                compare(&below(key), live.get(key), wanted.get(key), asked_only, found);
+                compare(
+                    &below(key),
+                    live.get(key),
+                    wanted.get(key),
+                    asked_only,
+                    found,
+                );
             }
         }
         (Some(Value::Array(live)), Some(Value::Array(wanted))) if named(live) && named(wanted) => {
             let (live, wanted) = (by_name(live), by_name(wanted));
             for key in keys(&live, &wanted) {
-                compare(&below(key), live.get(key), wanted.get(key), asked_only, found);
+                compare(
+                    &below(key),
+                    live.get(key),
+                    wanted.get(key),
+                    asked_only,
+                    found,
+                );
             }
         }
         // The YAML itself is no field that anybody reads in a line.
@@ -199,7 +311,9 @@ fn named(list: &[Value]) -> bool {
 }
 
 fn by_name(list: &[Value]) -> Map<String, Value> {
-    list.iter().filter_map(|item| Some((item["name"].as_str()?.to_owned(), item.clone()))).collect()
+    list.iter()
+        .filter_map(|item| Some((item["name"].as_str()?.to_owned(), item.clone())))
+        .collect()
 }
 
 fn short(value: Option<&Value>) -> String {
@@ -208,11 +322,22 @@ fn short(value: Option<&Value>) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     };
-    let first: String = text.lines().next().unwrap_or_default().chars().take(LONGEST).collect();
-    if first == text { first } else { format!("{first}…") }
+    let first: String = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(LONGEST)
+        .collect();
+    if first == text {
+        first
+    } else {
+        format!("{first}…")
+    }
 }
 
-/// Secrets of a job as it is and as it is wanted. One that stays is the same text on both sides, one that changes is not.
+/// Secrets of a job as it is and as it is wanted. One that stays is the same text on both sides,
+/// one that changes is not.
 #[derive(Clone, Debug, Default)]
 pub struct Masks {
     before: Vec<String>,
@@ -222,7 +347,10 @@ pub struct Masks {
 impl Masks {
     /// From the YAML that is kept with a job, and the one that is to take its place.
     pub fn of(before: &str, after: &str) -> Self {
-        Self { before: secrets_in(before), after: secrets_in(after) }
+        Self {
+            before: secrets_in(before),
+            after: secrets_in(after),
+        }
     }
 
     /// Returns an object as it is, for eyes.
@@ -240,12 +368,18 @@ fn hidden(object: &Value, own: &[String], others: &[String], changed: &str) -> V
     let mut hidden = object.clone();
     if hidden["kind"] == "Secret" {
         for key in ["data", "stringData"] {
-            hidden[key].as_object_mut().into_iter().flatten().for_each(|(_, value)| *value = changed.into());
+            hidden[key]
+                .as_object_mut()
+                .into_iter()
+                .flatten()
+                .for_each(|(_, value)| *value = changed.into());
         }
     }
     // Values of others in variables with such names are no less secret.
     hide_named(&mut hidden, own, changed);
-    if let Some(Value::String(source)) = hidden.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut("gpuctl/source"))
+    if let Some(Value::String(source)) = hidden
+        .pointer_mut("/metadata/annotations")
+        .and_then(|all| all.get_mut("gpuctl/source"))
     {
         let plain = own.iter().all(|secret| source.contains(secret));
         if !plain {
@@ -253,25 +387,40 @@ fn hidden(object: &Value, own: &[String], others: &[String], changed: &str) -> V
         }
     }
     hide(&mut hidden, &|text| {
-        let with = |secret: &String| if others.contains(secret) { "***" } else { changed };
-        own.iter().fold(text.to_owned(), |text, secret| text.replace(secret, with(secret)))
+        let with = |secret: &String| {
+            if others.contains(secret) {
+                "***"
+            } else {
+                changed
+            }
+        };
+        own.iter().fold(text.to_owned(), |text, secret| {
+            text.replace(secret, with(secret))
+        })
     });
     hidden
 }
 
-/// Hides what stands under a name that tells a secret, unless it is known to be the same on both sides.
+/// Hides what stands under a name that tells a secret, unless it is known to be the same on both
+/// sides.
 fn hide_named(value: &mut Value, known: &[String], changed: &str) {
     match value {
         Value::Object(map) => {
-            let named = map.get("name").and_then(Value::as_str).is_some_and(is_secret_name);
+            let named = map
+                .get("name")
+                .and_then(Value::as_str)
+                .is_some_and(is_secret_name);
             if let Some(Value::String(text)) = map.get_mut("value").filter(|_| named)
                 && !known.contains(text)
             {
                 changed.clone_into(text);
             }
-            map.values_mut().for_each(|value| hide_named(value, known, changed));
+            map.values_mut()
+                .for_each(|value| hide_named(value, known, changed));
         }
-        Value::Array(list) => list.iter_mut().for_each(|value| hide_named(value, known, changed)),
+        Value::Array(list) => list
+            .iter_mut()
+            .for_each(|value| hide_named(value, known, changed)),
         _ => {}
     }
 }
@@ -307,7 +456,14 @@ mod tests {
         wanted["spec"]["containers"][0]["image"] = json!("a:2");
         let found = of(&live, &wanted, &Masks::of(&yaml("hf_old"), &yaml("hf_new")));
         let secret = "spec.containers.main.env.HF_TOKEN.value: *** (before) → *** (after)";
-        assert_eq!(found, [secret, "spec.containers.main.image: a:1 → a:2", "spec.replicas: 1 → 2"]);
+        assert_eq!(
+            found,
+            [
+                secret,
+                "spec.containers.main.image: a:1 → a:2",
+                "spec.replicas: 1 → 2"
+            ]
+        );
         let none = Masks::default();
         assert_eq!(of(&json!({"a": 1}), &json!({}), &none), ["a: 1 → -"]);
         assert!(of_wanted(&json!({"a": 1}), &json!({}), &none).is_empty());

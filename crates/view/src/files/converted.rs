@@ -1,4 +1,5 @@
-//! What `convert` answers programs: each document, and what of its original could not be carried over.
+//! What `convert` answers programs: each document, and what of its original could not be carried
+//! over.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -43,43 +43,66 @@ pub struct WholeDefaults<'a> {
 }
 
 fn item(row: &DefaultRow) -> DefaultsItem<'_> {
-    DefaultsItem { scope: &row.scope, field: row.field, value: &row.value, enforced: row.enforced }
+    DefaultsItem {
+        scope: &row.scope,
+        field: row.field,
+        value: &row.value,
+        enforced: row.enforced,
+    }
 }
 
 /// Returns a page of `total` rows.
 pub fn list(rows: &[DefaultRow], total: usize) -> DefaultsList<'_> {
-    DefaultsList { total, items: rows.iter().map(item).collect() }
+    DefaultsList {
+        total,
+        items: rows.iter().map(item).collect(),
+    }
 }
 
 pub fn names(rows: &[DefaultRow]) -> Vec<String> {
-    rows.iter().map(|row| format!("{}/{}", clean(&row.scope).replace(' ', "/"), row.field)).collect()
+    rows.iter()
+        .map(|row| format!("{}/{}", clean(&row.scope).replace(' ', "/"), row.field))
+        .collect()
 }
 
 /// Returns a value in one line; text without quotes.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => clean(text).into_owned(),
-        Value::Object(map) => {
-            map.iter().map(|(key, value)| format!("{}={}", clean(key), plain(value))).collect::<Vec<_>>().join(", ")
-        }
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| format!("{}={}", clean(key), plain(value)))
+            .collect::<Vec<_>>()
+            .join(", "),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("; "),
         other => other.to_string(),
     }
 }
 
 pub fn table(rows: &[DefaultRow], format: Format, headers: bool, look: TextStyle) -> String {
-    let mut table = Table::new([left("SCOPE"), left("FIELD"), left("VALUE"), left("ENFORCED").yielding()]);
+    let mut table = Table::new([
+        left("SCOPE"),
+        left("FIELD"),
+        left("VALUE"),
+        left("ENFORCED").yielding(),
+    ]);
     for row in rows {
         let enforced = if row.enforced { "yes" } else { "no" };
         // A line for each entry of a map, so that many variables fit a terminal.
         let entries: Vec<(String, String)> = match &row.value {
-            Value::Object(map) => {
-                map.iter().map(|(key, value)| (format!("{}.{}", row.field, clean(key)), plain(value))).collect()
-            }
+            Value::Object(map) => map
+                .iter()
+                .map(|(key, value)| (format!("{}.{}", row.field, clean(key)), plain(value)))
+                .collect(),
             value => vec![(row.field.to_owned(), plain(value))],
         };
         for (field, value) in entries {
-            table.row(vec![row.scope.clone().into(), field.into(), value.into(), enforced.into()]);
+            table.row(vec![
+                row.scope.clone().into(),
+                field.into(),
+                value.into(),
+                enforced.into(),
+            ]);
         }
     }
     table.show(format, headers, look)
@@ -89,10 +112,21 @@ pub fn table(rows: &[DefaultRow], format: Format, headers: bool, look: TextStyle
 pub fn below(rows: &[DefaultRow]) -> String {
     let line = |row: &DefaultRow| {
         let enforced = if row.enforced { ", enforced" } else { "" };
-        format!("  {} ({}{enforced})\n", plain(&row.value), clean(&row.scope))
+        format!(
+            "  {} ({}{enforced})\n",
+            plain(&row.value),
+            clean(&row.scope)
+        )
     };
     let lines: String = rows.iter().map(line).collect();
-    format!("\nHERE:\n{}", if lines.is_empty() { "  the site's defaults say nothing of it\n" } else { &lines })
+    format!(
+        "\nHERE:\n{}",
+        if lines.is_empty() {
+            "  the site's defaults say nothing of it\n"
+        } else {
+            &lines
+        }
+    )
 }
 
 /// Returns the defaults with their file.
@@ -108,8 +142,15 @@ pub fn whole<'a>(site: &'a SiteDefaults, origin: &Origin<'a>) -> WholeDefaults<'
 
 /// Returns the file for people, below who wrote it.
 pub fn text(site: &SiteDefaults, origin: &Origin<'_>) -> String {
-    let by = origin.user.map_or_else(String::new, |user| format!("# written by {}\n", clean(user)));
-    let made = origin.created_at.map_or_else(String::new, |at| format!("# there since {at:.0}\n"));
-    let source: String = masked(&site.source).lines().map(|line| format!("{}\n", clean(line))).collect();
+    let by = origin.user.map_or_else(String::new, |user| {
+        format!("# written by {}\n", clean(user))
+    });
+    let made = origin
+        .created_at
+        .map_or_else(String::new, |at| format!("# there since {at:.0}\n"));
+    let source: String = masked(&site.source)
+        .lines()
+        .map(|line| format!("{}\n", clean(line)))
+        .collect();
     format!("{by}{made}{source}")
 }

@@ -22,7 +22,11 @@ pub enum FieldLookup {
 pub fn paths() -> Vec<String> {
     fn walk(fields: &[Field], kind: &str, before: &str, found: &mut Vec<String>) {
         for field in fields.iter().filter(|field| field.is_of(kind)) {
-            let path = if before.is_empty() { field.name().to_owned() } else { format!("{before}.{}", field.name()) };
+            let path = if before.is_empty() {
+                field.name().to_owned()
+            } else {
+                format!("{before}.{}", field.name())
+            };
             if let Shape::Block(inner) = field.shape {
                 walk(inner, kind, &path, found);
             }
@@ -38,15 +42,23 @@ pub fn paths() -> Vec<String> {
     found
 }
 
-/// Looks a path up, with or without the kind before it: `training.resources.gpu`, `resources.gpu`. The error says which part
-/// is not known, and what is known there.
+/// Looks a path up, with or without the kind before it: `training.resources.gpu`, `resources.gpu`.
+/// The error says which part is not known, and what is known there.
 pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
     let mut parts: Vec<&str> = path.split('.').collect();
     let kinds = KINDS.map(|(kind, _)| kind);
-    let given = kinds.into_iter().find(|kind| *kind == parts[0]).or((parts[0] == "resource").then_some("pool"));
+    let given = kinds
+        .into_iter()
+        .find(|kind| *kind == parts[0])
+        .or((parts[0] == "resource").then_some("pool"));
     // `quota.name` and `pool.name` are fields of the kinds of these names.
-    let named_alike = |kind: &&str| below(of_kind(kind), kind, kind) && !below(of_kind(kind), parts.get(1).unwrap_or(kind), kind);
-    let nested = given.as_ref().is_some_and(|kind| parts.len() > 1 && named_alike(kind));
+    let named_alike = |kind: &&str| {
+        below(of_kind(kind), kind, kind)
+            && !below(of_kind(kind), parts.get(1).unwrap_or(kind), kind)
+    };
+    let nested = given
+        .as_ref()
+        .is_some_and(|kind| parts.len() > 1 && named_alike(kind));
     let kind = match given {
         Some(kind) => {
             if !nested {
@@ -54,12 +66,22 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
             }
             kind
         }
-        None => kinds.into_iter().find(|kind| below(of_kind(kind), parts[0], kind)).unwrap_or("training"),
+        None => kinds
+            .into_iter()
+            .find(|kind| below(of_kind(kind), parts[0], kind))
+            .unwrap_or("training"),
     };
     let (mut fields, mut found) = (of_kind(kind), FieldLookup::Document(kind));
     for part in parts {
-        let Some(field) = fields.iter().find(|field| field.is_of(kind) && field.names.contains(&part)) else {
-            let mut known: Vec<&str> = fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect();
+        let Some(field) = fields
+            .iter()
+            .find(|field| field.is_of(kind) && field.names.contains(&part))
+        else {
+            let mut known: Vec<&str> = fields
+                .iter()
+                .filter(|field| field.is_of(kind))
+                .map(Field::name)
+                .collect();
             if matches!(found, FieldLookup::Document(_)) && given.is_none() {
                 known.extend(kinds);
             }
@@ -72,12 +94,17 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
 }
 
 fn below(fields: &[Field], name: &str, kind: &str) -> bool {
-    fields.iter().any(|field| field.is_of(kind) && field.names.contains(&name))
+    fields
+        .iter()
+        .any(|field| field.is_of(kind) && field.names.contains(&name))
 }
 
 fn inner(field: &Field) -> &'static [Field] {
     match field.shape {
-        Shape::Block(fields) | Shape::Workdirs(fields) | Shape::ByName(fields) | Shape::ListOf(fields) => fields,
+        Shape::Block(fields)
+        | Shape::Workdirs(fields)
+        | Shape::ByName(fields)
+        | Shape::ListOf(fields) => fields,
         Shape::HealthCheck => HEALTH_CHECK,
         Shape::Security => SECURITY,
         _ => &[],
@@ -107,7 +134,9 @@ fn what(shape: &Shape) -> String {
         Shape::HealthCheck => "path, or map".to_owned(),
         Shape::Security => "restricted, or map".to_owned(),
         Shape::Files => "list of files, or map path: file".to_owned(),
-        Shape::Labels | Shape::NodeLabels | Shape::TextMap | Shape::Block(_) | Shape::Overlay => "map".to_owned(),
+        Shape::Labels | Shape::NodeLabels | Shape::TextMap | Shape::Block(_) | Shape::Overlay => {
+            "map".to_owned()
+        }
         Shape::OneOrMany(one) => format!("{}, or a list", what(one)),
         Shape::Workdirs(_) => "list of maps, or of paths".to_owned(),
         Shape::PoolNodes => "list of nodes, or map node: {gpu-type}".to_owned(),
@@ -121,8 +150,17 @@ fn what(shape: &Shape) -> String {
 fn list(fields: &[Field], kind: &str) -> String {
     let mut text = "\nFIELDS:\n".to_owned();
     for field in fields.iter().filter(|field| field.is_of(kind)) {
-        let needed = if field.is_needed(kind) { " -required-" } else { "" };
-        text.push_str(&format!("  {} <{}>{needed}\n    {}\n", field.name(), what(&field.shape), field.about));
+        let needed = if field.is_needed(kind) {
+            " -required-"
+        } else {
+            ""
+        };
+        text.push_str(&format!(
+            "  {} <{}>{needed}\n    {}\n",
+            field.name(),
+            what(&field.shape),
+            field.about
+        ));
     }
     text
 }
@@ -131,18 +169,38 @@ fn list(fields: &[Field], kind: &str) -> String {
 pub fn explained(path: &str, found: FieldLookup) -> String {
     match found {
         FieldLookup::Document(kind) => {
-            let about = KINDS.iter().find(|(own, _)| *own == kind).map_or("", |(_, about)| about);
-            format!("KIND:  {kind}\n\nDESCRIPTION:\n  {about}\n{}", list(of_kind(kind), kind))
+            let about = KINDS
+                .iter()
+                .find(|(own, _)| *own == kind)
+                .map_or("", |(_, about)| about);
+            format!(
+                "KIND:  {kind}\n\nDESCRIPTION:\n  {about}\n{}",
+                list(of_kind(kind), kind)
+            )
         }
         FieldLookup::Field(kind, field) => {
-            let needed = if field.is_needed(kind) { " -required-" } else { "" };
-            let mut text =
-                format!("KIND:  {kind}\nFIELD: {path} <{}>{needed}\n\nDESCRIPTION:\n  {}\n", what(&field.shape), field.about);
+            let needed = if field.is_needed(kind) {
+                " -required-"
+            } else {
+                ""
+            };
+            let mut text = format!(
+                "KIND:  {kind}\nFIELD: {path} <{}>{needed}\n\nDESCRIPTION:\n  {}\n",
+                what(&field.shape),
+                field.about
+            );
             if field.names.len() > 1 {
-                text.push_str(&format!("\nALSO WRITTEN: {}\n", field.names[1..].join(", ")));
+                text.push_str(&format!(
+                    "\nALSO WRITTEN: {}\n",
+                    field.names[1..].join(", ")
+                ));
             }
             if !field.sample.is_empty() {
-                text.push_str(&format!("\nEXAMPLE:\n  {}: {}\n", field.name(), sample(field, kind, path)));
+                text.push_str(&format!(
+                    "\nEXAMPLE:\n  {}: {}\n",
+                    field.name(),
+                    sample(field, kind, path)
+                ));
             }
             if !inner(field).is_empty() {
                 text.push_str(&list(inner(field), kind));
@@ -181,12 +239,20 @@ struct FieldItem<'a> {
 /// Returns the same for programs.
 pub fn document(path: &str, found: FieldLookup) -> Explanation<'_> {
     let names = |fields: &'static [Field], kind: &str| {
-        fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect::<Vec<_>>()
+        fields
+            .iter()
+            .filter(|field| field.is_of(kind))
+            .map(Field::name)
+            .collect::<Vec<_>>()
     };
     match found {
-        FieldLookup::Document(kind) => {
-            Explanation { kind, field: None, about: None, fields: names(of_kind(kind), kind), defaults: None }
-        }
+        FieldLookup::Document(kind) => Explanation {
+            kind,
+            field: None,
+            about: None,
+            fields: names(of_kind(kind), kind),
+            defaults: None,
+        },
         FieldLookup::Field(kind, field) => Explanation {
             kind,
             field: Some(path),
@@ -206,10 +272,14 @@ pub fn document(path: &str, found: FieldLookup) -> Explanation<'_> {
 fn sample(field: &Field, kind: &str, path: &str) -> String {
     // A starter file must run without changes.
     let own = match (kind, path) {
-        ("training", "environment.command") => "[python, -c, \"import torch; print(torch.cuda.get_device_name(0))\"]",
+        ("training", "environment.command") => {
+            "[python, -c, \"import torch; print(torch.cuda.get_device_name(0))\"]"
+        }
         ("training", "environment.image") => "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime",
         ("inference", "environment.image") => "vllm/vllm-openai:v0.11.0",
-        ("inference", "environment.command") => "[vllm, serve, Qwen/Qwen2.5-0.5B-Instruct, --port, \"8000\"]",
+        ("inference", "environment.command") => {
+            "[vllm, serve, Qwen/Qwen2.5-0.5B-Instruct, --port, \"8000\"]"
+        }
         ("notebook", "environment.image") => "quay.io/jupyter/pytorch-notebook:cuda12-python-3.12",
         ("compute", "environment.image") => "python:3.12-slim",
         ("compute", "environment.command") => "[python, -m, http.server, \"8000\"]",
@@ -234,7 +304,10 @@ fn begins_with(kind: &str, path: &str) -> bool {
 
 /// Returns a file to begin with: what is needed is set, everything else stands there as a comment.
 pub fn starter(kind: &str) -> String {
-    let about = KINDS.iter().find(|(own, _)| *own == kind).map_or("", |(_, about)| about);
+    let about = KINDS
+        .iter()
+        .find(|(own, _)| *own == kind)
+        .map_or("", |(_, about)| about);
     let mut text = format!(
         "# yaml-language-server: $schema=gpuctl.schema.json\n# {about}. Editors complete and check it: gpuctl schema > gpuctl.schema.json\nkind: {kind}\n"
     );
@@ -245,8 +318,15 @@ pub fn starter(kind: &str) -> String {
 fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: usize, on: bool) {
     let indent = "  ".repeat(depth);
     for field in fields.iter().filter(|field| field.is_of(kind)) {
-        let path = if before.is_empty() { field.name().to_owned() } else { format!("{before}.{}", field.name()) };
-        let on = on && (field.is_needed(kind) || field.name() == "version" && depth == 0 || begins_with(kind, &path));
+        let path = if before.is_empty() {
+            field.name().to_owned()
+        } else {
+            format!("{before}.{}", field.name())
+        };
+        let on = on
+            && (field.is_needed(kind)
+                || field.name() == "version" && depth == 0
+                || begins_with(kind, &path));
         let mark = if on { "" } else { "# " };
         if depth > 0 || field.name() != "version" {
             text.push_str(&format!("{indent}# {}\n", field.about));
@@ -256,7 +336,11 @@ fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: us
                 text.push_str(&format!("{indent}{mark}{}:\n", field.name()));
                 fill(text, inner, kind, &path, depth + 1, on);
             }
-            _ => text.push_str(&format!("{indent}{mark}{}: {}\n", field.name(), sample(field, kind, &path))),
+            _ => text.push_str(&format!(
+                "{indent}{mark}{}: {}\n",
+                field.name(),
+                sample(field, kind, &path)
+            )),
         }
     }
 }
@@ -269,9 +353,12 @@ pub fn markdown() -> String {
          schema`; `gpuctl explain FIELD` prints one of them with an example. Several documents may stand in a file, separated by \
          `---`.\n",
     );
-    for (title, kinds) in
-        [("Jobs", &JOBS[..]), ("Pools", &["pool"][..]), ("Quotas", &["quota"][..]), ("Site defaults", &["defaults"][..])]
-    {
+    for (title, kinds) in [
+        ("Jobs", &JOBS[..]),
+        ("Pools", &["pool"][..]),
+        ("Quotas", &["quota"][..]),
+        ("Site defaults", &["defaults"][..]),
+    ] {
         text.push_str(&format!("\n## {title}\n\n"));
         for (kind, about) in KINDS.iter().filter(|(kind, _)| kinds.contains(kind)) {
             text.push_str(&format!("- `kind: {kind}`: {about}\n"));
@@ -297,13 +384,28 @@ fn rows(
     for field in fields.iter().filter(|field| field.is_of(kind)) {
         let path = format!("{prefix}{}", field.name());
         if seen.insert(path.clone()) {
-            let only: Vec<&str> = kinds.iter().copied().filter(|kind| field.is_of(kind)).collect();
-            let only = if only.len() == kinds.len() { String::new() } else { format!(" Only {}.", only.join(", ")) };
+            let only: Vec<&str> = kinds
+                .iter()
+                .copied()
+                .filter(|kind| field.is_of(kind))
+                .collect();
+            let only = if only.len() == kinds.len() {
+                String::new()
+            } else {
+                format!(" Only {}.", only.join(", "))
+            };
             let others = &field.names[1..];
-            let also = if others.is_empty() { String::new() } else { format!(" (also `{}`)", others.join("`, `")) };
+            let also = if others.is_empty() {
+                String::new()
+            } else {
+                format!(" (also `{}`)", others.join("`, `"))
+            };
             let cell = |text: &str| text.replace('|', "\\|");
             let about = cell(field.about);
-            text.push_str(&format!("| `{path}`{also} | {} | {about}{only} |\n", cell(&what(&field.shape))));
+            text.push_str(&format!(
+                "| `{path}`{also} | {} | {about}{only} |\n",
+                cell(&what(&field.shape))
+            ));
         }
         rows(inner(field), &format!("{path}."), kind, kinds, seen, text);
     }
@@ -318,8 +420,13 @@ mod tests {
     fn a_starter_is_a_file_without_a_problem() {
         for (kind, _) in KINDS {
             let text = starter(kind);
-            let parsed = parse("", &text).unwrap_or_else(|problems| panic!("{kind}: {:?}\n{text}", problems.list));
-            assert!(parsed.warnings.list.is_empty() && checks::found(&text, &parsed.documents).is_empty(), "{kind}");
+            let parsed = parse("", &text)
+                .unwrap_or_else(|problems| panic!("{kind}: {:?}\n{text}", problems.list));
+            assert!(
+                parsed.warnings.list.is_empty()
+                    && checks::found(&text, &parsed.documents).is_empty(),
+                "{kind}"
+            );
             assert_eq!(parsed.documents[0].kind(), kind);
         }
     }

@@ -25,7 +25,11 @@ pub struct Validated {
 
 impl Validated {
     fn counted(&self, severity: Severity) -> u64 {
-        self.problems.list.iter().filter(|problem| problem.severity == severity).count() as u64
+        self.problems
+            .list
+            .iter()
+            .filter(|problem| problem.severity == severity)
+            .count() as u64
     }
 }
 
@@ -36,26 +40,50 @@ pub fn counted(files: &[Validated]) -> (u64, u64) {
 }
 
 fn word(severity: Severity) -> &'static str {
-    if severity == Severity::Error { "error" } else { "warning" }
+    if severity == Severity::Error {
+        "error"
+    } else {
+        "warning"
+    }
 }
 
 /// Formats it for people: each problem with its place, and a line for each valid file.
 pub fn text(files: &[Validated], look: TextStyle) -> String {
     let mut text = String::new();
     for file in files {
-        let (errors, warnings) = (file.counted(Severity::Error), file.counted(Severity::Warning));
+        let (errors, warnings) = (
+            file.counted(Severity::Error),
+            file.counted(Severity::Warning),
+        );
         let name = crate::format::text::clean(&file.problems.file);
         let (verdict, color) = match (errors, warnings) {
             (0, 0) => ("ok".to_owned(), Color::Green),
             (0, _) => (count(warnings, "warning"), Color::Yellow),
             (_, 0) => (count(errors, "error"), Color::Red),
-            _ => (format!("{}, {}", count(errors, "error"), count(warnings, "warning")), Color::Red),
+            _ => (
+                format!("{}, {}", count(errors, "error"), count(warnings, "warning")),
+                Color::Red,
+            ),
         };
-        let documents: Vec<String> = file.documents.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
-        let described = if documents.is_empty() { String::new() } else { format!(" ({})", documents.join(", ")) };
-        text.push_str(&format!("{name}: {}{described}\n", paint(&verdict, Some(color), look)));
+        let documents: Vec<String> = file
+            .documents
+            .iter()
+            .map(|(kind, name)| format!("{kind}/{name}"))
+            .collect();
+        let described = if documents.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", documents.join(", "))
+        };
+        text.push_str(&format!(
+            "{name}: {}{described}\n",
+            paint(&verdict, Some(color), look)
+        ));
         text.extend(lines(&file.files).iter().map(|line| format!("  {line}\n")));
-        file.problems.list.iter().for_each(|problem| text.push_str(&checked_text(&file.problems, problem, look)));
+        file.problems
+            .list
+            .iter()
+            .for_each(|problem| text.push_str(&checked_text(&file.problems, problem, look)));
     }
     text
 }
@@ -129,12 +157,21 @@ pub fn document(files: &[Validated], strict: bool) -> Validation<'_> {
     let (errors, warnings) = counted(files);
     let files = files.iter().map(|file| FileItem {
         file: &file.problems.file,
-        documents: file.documents.iter().map(|(kind, name)| DocumentItem { kind, name }).collect(),
-        valid: file.counted(Severity::Error) == 0 && (!strict || file.counted(Severity::Warning) == 0),
+        documents: file
+            .documents
+            .iter()
+            .map(|(kind, name)| DocumentItem { kind, name })
+            .collect(),
+        valid: file.counted(Severity::Error) == 0
+            && (!strict || file.counted(Severity::Warning) == 0),
         problems: file.problems.list.iter().map(problem).collect(),
         local_files: &file.files,
     });
-    Validation { errors, warnings, files: files.collect() }
+    Validation {
+        errors,
+        warnings,
+        files: files.collect(),
+    }
 }
 
 /// Returns one check for programs.
@@ -151,17 +188,31 @@ pub fn check_document(check: &Check) -> CheckItem<'_> {
 /// Returns one check in full.
 pub fn explained(check: &Check) -> String {
     let silence = match can_be_silenced(check) {
-        true => format!("\n\nSilence it in a file by the comment\n  # gpuctl: ignore {}", check.id),
+        true => format!(
+            "\n\nSilence it in a file by the comment\n  # gpuctl: ignore {}",
+            check.id
+        ),
         false => String::new(),
     };
-    format!("{} ({}): {}\n\n{}{silence}\n", check.id, word(check.severity), check.title, check.why)
+    format!(
+        "{} ({}): {}\n\n{}{silence}\n",
+        check.id,
+        word(check.severity),
+        check.title,
+        check.why
+    )
 }
 
 /// Returns the checks as a table in Markdown.
 pub fn reference() -> String {
     let mut text = "| Check | | Finds |\n|---|---|---|\n".to_owned();
     for check in &CHECKS {
-        text.push_str(&format!("| `{}` | {} | {} |\n", check.id, word(check.severity), check.title));
+        text.push_str(&format!(
+            "| `{}` | {} | {} |\n",
+            check.id,
+            word(check.severity),
+            check.title
+        ));
     }
     text
 }

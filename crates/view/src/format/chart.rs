@@ -37,16 +37,26 @@ pub fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -
         };
         let axis = if look.plain { '|' } else { '┤' };
         text.push_str(&format!("{label:>5} {axis}"));
-        let cells: String = (0..columns).map(|column| cell(&spans[column * 2..column * 2 + 2], row, look)).collect();
+        let cells: String = (0..columns)
+            .map(|column| cell(&spans[column * 2..column * 2 + 2], row, look))
+            .collect();
         text.push_str(cells.trim_end());
         text.push('\n');
     }
-    let (corner, line) = if look.plain { ("+", "-") } else { ("┴", "─") };
+    let (corner, line) = if look.plain {
+        ("+", "-")
+    } else {
+        ("┴", "─")
+    };
     text.push_str(&format!("{:>5} {corner}{}\n", 0, line.repeat(columns)));
     let (start, end) = (clock(frame.from, frame), clock(frame.to, frame));
     let room = columns.saturating_sub(start.len() + end.len());
     let middle = format!("{note:^room$}");
-    let middle = if middle.chars().count() > room { " ".repeat(room) } else { middle };
+    let middle = if middle.chars().count() > room {
+        " ".repeat(room)
+    } else {
+        middle
+    };
     text.push_str(&format!("{}{start}{middle}{end}\n", " ".repeat(AXIS)));
     if middle.trim().is_empty() && !note.is_empty() {
         text.push_str(&format!("{}{note}\n", " ".repeat(AXIS)));
@@ -58,15 +68,30 @@ pub fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -
 fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usize>> {
     let span = (frame.to - frame.from).max(1) as f64;
     let mut sums = vec![(0.0, 0_u32); halves];
-    for point in points.iter().filter(|point| point.at >= frame.from && point.at <= frame.to) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the columns")]
+    for point in points
+        .iter()
+        .filter(|point| point.at >= frame.from && point.at <= frame.to)
+    {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of the columns"
+        )]
         let half = ((point.at - frame.from) as f64 / span * halves as f64) as usize;
         let sum = &mut sums[half.min(halves - 1)];
         *sum = (sum.0 + point.value, sum.1 + 1);
     }
     // A sample stands until the next where samples are rarer than columns.
-    let step = points.windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap_or(0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the columns")]
+    let step = points
+        .windows(2)
+        .map(|pair| pair[1].at - pair[0].at)
+        .min()
+        .unwrap_or(0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of the columns"
+    )]
     let reach = (step as f64 / span * halves as f64).ceil() as usize;
     let dots = (frame.height * 4) as f64;
     let (mut last, mut age) = (None, 0);
@@ -77,13 +102,19 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
             } else {
                 age += 1;
             }
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the dots")]
-            last.filter(|_| age < reach.max(1)).map(|value: f64| (value / frame.top * dots).clamp(0.0, dots).round() as usize)
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "between 0 and the dots"
+            )]
+            last.filter(|_| age < reach.max(1))
+                .map(|value: f64| (value / frame.top * dots).clamp(0.0, dots).round() as usize)
         })
         .collect()
 }
 
-/// Returns the dots of each half column, lowest and highest, so that neighbors touch: a jump is a vertical line.
+/// Returns the dots of each half column, lowest and highest, so that neighbors touch: a jump is a
+/// vertical line.
 fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
     let mut before = None;
     let span = |level: &Option<usize>| {
@@ -98,12 +129,14 @@ fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
     levels.iter().map(span).collect()
 }
 
-/// Returns one character: two columns of four dots. A value of nothing is a dot on the ground, no value is no dot.
+/// Returns one character: two columns of four dots. A value of nothing is a dot on the ground, no
+/// value is no dot.
 fn cell(pair: &[Option<(usize, usize)>], row: usize, look: TextStyle) -> char {
     const LEFT: [u32; 4] = [0x40, 0x04, 0x02, 0x01];
     const RIGHT: [u32; 4] = [0x80, 0x20, 0x10, 0x08];
     let drawn = |span: Option<(usize, usize)>, bits: [u32; 4]| -> u32 {
-        let here = |dot: &usize| span.is_some_and(|(low, high)| (low..=high).contains(&(row * 4 + dot)));
+        let here =
+            |dot: &usize| span.is_some_and(|(low, high)| (low..=high).contains(&(row * 4 + dot)));
         (0..4).filter(here).map(|dot| bits[dot]).sum()
     };
     let bits = drawn(pair[0], LEFT) + drawn(pair[1], RIGHT);
@@ -117,7 +150,11 @@ fn cell(pair: &[Option<(usize, usize)>], row: usize, look: TextStyle) -> char {
 /// Returns the upper edge for values up to `highest`: 1, 2, 2.5, 5 or 10 times a power of ten.
 pub(crate) fn round_top(highest: f64) -> f64 {
     let power = 10_f64.powf(highest.max(1.0).log10().floor());
-    [1.0, 2.0, 2.5, 5.0].into_iter().map(|step| step * power).find(|top| *top >= highest).unwrap_or(power * 10.0)
+    [1.0, 2.0, 2.5, 5.0]
+        .into_iter()
+        .map(|step| step * power)
+        .find(|top| *top >= highest)
+        .unwrap_or(power * 10.0)
 }
 
 /// Returns a few points as one line of blocks, for lists: `▂▅█▇`.
@@ -136,14 +173,25 @@ pub(crate) fn spark(points: &[Point], frame: ChartFrame, look: TextStyle) -> Str
 }
 
 fn number(value: f64) -> String {
-    if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+    if value >= 10.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.1}")
+    }
 }
 
 /// Returns the time of day, with the day where the frame is longer than one.
 fn clock(at: i64, frame: ChartFrame) -> String {
-    let format = if frame.to - frame.from > 86_400_000 { "%m-%d %H:%M" } else { "%H:%M" };
+    let format = if frame.to - frame.from > 86_400_000 {
+        "%m-%d %H:%M"
+    } else {
+        "%H:%M"
+    };
     let zone = TimeZone::system();
-    Timestamp::from_millisecond(at).map_or_else(|_| String::new(), |at| at.to_zoned(zone).strftime(format).to_string())
+    Timestamp::from_millisecond(at).map_or_else(
+        |_| String::new(),
+        |at| at.to_zoned(zone).strftime(format).to_string(),
+    )
 }
 
 #[cfg(test)]
@@ -151,39 +199,106 @@ mod tests {
     use super::*;
 
     fn points(values: &[f64]) -> Vec<Point> {
-        values.iter().zip(0..).map(|(value, index)| Point { at: index * 1000, value: *value }).collect()
+        values
+            .iter()
+            .zip(0..)
+            .map(|(value, index)| Point {
+                at: index * 1000,
+                value: *value,
+            })
+            .collect()
     }
 
     #[test]
     fn lines_stand_for_values() {
-        let frame = ChartFrame { from: 0, to: 20_000, top: 100.0, height: 2, width: AXIS + 10 };
-        let text = chart(&points(&[100.0; 20]), frame, "", TextStyle { width: Some(80), color: false, plain: true });
+        let frame = ChartFrame {
+            from: 0,
+            to: 20_000,
+            top: 100.0,
+            height: 2,
+            width: AXIS + 10,
+        };
+        let text = chart(
+            &points(&[100.0; 20]),
+            frame,
+            "",
+            TextStyle {
+                width: Some(80),
+                color: false,
+                plain: true,
+            },
+        );
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!((rows[0], rows[1]), ("  100 |##########", "      |"));
-        let text = chart(&points(&[0.0; 20]), frame, "", TextStyle { width: Some(80), color: false, plain: false });
+        let text = chart(
+            &points(&[0.0; 20]),
+            frame,
+            "",
+            TextStyle {
+                width: Some(80),
+                color: false,
+                plain: false,
+            },
+        );
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!((rows[0], rows[1]), ("  100 ┤", "      ┤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀"));
         assert_eq!(rows[2], "    0 ┴──────────");
         // From the ground to the top within a column, and back.
-        let values: Vec<f64> = (0..20).map(|index| if (4..8).contains(&index) { 100.0 } else { 0.0 }).collect();
-        let text = chart(&points(&values), frame, "", TextStyle { width: Some(80), color: false, plain: false });
+        let values: Vec<f64> = (0..20)
+            .map(|index| if (4..8).contains(&index) { 100.0 } else { 0.0 })
+            .collect();
+        let text = chart(
+            &points(&values),
+            frame,
+            "",
+            TextStyle {
+                width: Some(80),
+                color: false,
+                plain: false,
+            },
+        );
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!((rows[0], rows[1]), ("  100 ┤  ⡏⠉⡆", "      ┤⣀⣀⠇ ⣇⣀⣀⣀⣀⣀"));
     }
 
     #[test]
     fn the_upper_edge_is_a_round_number_above_all_values() {
-        for (highest, top) in [(0.2, 1.0), (1.0, 1.0), (39.0, 50.0), (245.0, 250.0), (1001.0, 2000.0), (7e4, 1e5)] {
-            assert!((round_top(highest) - top).abs() < 1e-6, "{highest}: {}", round_top(highest));
+        for (highest, top) in [
+            (0.2, 1.0),
+            (1.0, 1.0),
+            (39.0, 50.0),
+            (245.0, 250.0),
+            (1001.0, 2000.0),
+            (7e4, 1e5),
+        ] {
+            assert!(
+                (round_top(highest) - top).abs() < 1e-6,
+                "{highest}: {}",
+                round_top(highest)
+            );
         }
     }
 
     #[test]
     fn nothing_is_drawn_where_nothing_was_sampled() {
-        let frame = ChartFrame { from: 0, to: 20_000, top: 100.0, height: 1, width: 20 };
+        let frame = ChartFrame {
+            from: 0,
+            to: 20_000,
+            top: 100.0,
+            height: 1,
+            width: 20,
+        };
         let mut some = points(&[50.0; 20]);
         some.retain(|point| point.at >= 10_000);
-        let line = spark(&some, frame, TextStyle { width: None, color: false, plain: false });
+        let line = spark(
+            &some,
+            frame,
+            TextStyle {
+                width: None,
+                color: false,
+                plain: false,
+            },
+        );
         assert_eq!(line, "          ▄▄▄▄▄▄▄▄▄▄");
     }
 }

@@ -12,10 +12,22 @@ pub struct CustomColumn {
     pub path: Vec<String>,
 }
 
-/// Returns the first key of a column that no row has, and the keys that there are. Without rows nothing is known to be wrong.
-pub fn unknown<'c, 'r>(columns: &'c [CustomColumn], rows: &'r [Value]) -> Option<(&'c str, Vec<&'r str>)> {
-    let known: Vec<&str> = rows.first()?.as_object()?.keys().map(String::as_str).collect();
-    let first = columns.iter().map(|column| column.path[0].as_str()).find(|key| !known.contains(key))?;
+/// Returns the first key of a column that no row has, and the keys that there are. Without rows
+/// nothing is known to be wrong.
+pub fn unknown<'c, 'r>(
+    columns: &'c [CustomColumn],
+    rows: &'r [Value],
+) -> Option<(&'c str, Vec<&'r str>)> {
+    let known: Vec<&str> = rows
+        .first()?
+        .as_object()?
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let first = columns
+        .iter()
+        .map(|column| column.path[0].as_str())
+        .find(|key| !known.contains(key))?;
     Some((first, known))
 }
 
@@ -24,10 +36,19 @@ pub fn table(rows: &[Value], columns: &[CustomColumn], headers: bool, look: Text
     // Titles of the user's own are not static, so they are a row like any other.
     let mut table = Table::new(columns.iter().map(|_| left("")));
     if headers {
-        table.row(columns.iter().map(|column| column.title.as_str().into()).collect());
+        table.row(
+            columns
+                .iter()
+                .map(|column| column.title.as_str().into())
+                .collect(),
+        );
     }
     for row in rows {
-        let cell = |column: &CustomColumn| match column.path.iter().try_fold(row, |value, key| value.get(key)) {
+        let cell = |column: &CustomColumn| match column
+            .path
+            .iter()
+            .try_fold(row, |value, key| value.get(key))
+        {
             None | Some(Value::Null) => "-".to_owned(),
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
@@ -50,11 +71,22 @@ mod tests {
             title: title.to_owned(),
             path: path.iter().map(|key| (*key).to_owned()).collect(),
         };
-        let columns = [column("N", &["name"]), column("GPUS", &["stat", "gpu"]), column("P", &["pool"])];
-        let look = TextStyle { width: None, color: false, plain: false };
+        let columns = [
+            column("N", &["name"]),
+            column("GPUS", &["stat", "gpu"]),
+            column("P", &["pool"]),
+        ];
+        let look = TextStyle {
+            width: None,
+            color: false,
+            plain: false,
+        };
         assert_eq!(table(&rows, &columns, true, look), "N GPUS P\na 2    -\n");
         assert_eq!(unknown(&columns, &rows), None);
-        assert_eq!(unknown(&[column("X", &["nmae"])], &rows), Some(("nmae", vec!["name", "stat", "pool"])));
+        assert_eq!(
+            unknown(&[column("X", &["nmae"])], &rows),
+            Some(("nmae", vec!["name", "stat", "pool"]))
+        );
         assert_eq!(unknown(&[column("X", &["nmae"])], &[]), None);
     }
 }

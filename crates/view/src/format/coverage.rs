@@ -29,7 +29,13 @@ pub struct Coverage {
 
 impl From<&Readings> for Coverage {
     fn from(readings: &Readings) -> Self {
-        let count = |wanted: fn(&Reading) -> bool| readings.devices.iter().filter(|reading| wanted(reading)).count() as u64;
+        let count = |wanted: fn(&Reading) -> bool| {
+            readings
+                .devices
+                .iter()
+                .filter(|reading| wanted(reading))
+                .count() as u64
+        };
         Self {
             gpus: readings.devices.len() as u64,
             gpus_sampled: count(|reading| reading.utilization.is_some()),
@@ -53,7 +59,11 @@ pub fn percent(value: Option<Percent>) -> String {
 /// `68Gi/80Gi`: used of what there is, to a tenth; `None` where one of the two is not known.
 pub fn memory(used: Option<Mebibytes>, total: Option<Mebibytes>) -> Option<String> {
     let (used, total) = used.zip(total)?;
-    Some(format!("{}Gi/{}Gi", tenths(used.gibibytes()), tenths(total.gibibytes())))
+    Some(format!(
+        "{}Gi/{}Gi",
+        tenths(used.gibibytes()),
+        tenths(total.gibibytes())
+    ))
 }
 
 /// Formats the mean memory per device of several.
@@ -61,8 +71,8 @@ pub fn memory_of(figures: &Figures) -> Option<String> {
     memory(figures.memory_used, figures.memory_total)
 }
 
-/// `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in all`: of those that are held, whoever names them. `None`
-/// where nothing was sampled.
+/// `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in all`: of those that
+/// are held, whoever names them. `None` where nothing was sampled.
 pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
     let mut text = format!("{} mean", percent(Some(figures.utilization?)));
     if let Some(lowest) = figures.lowest.filter(|_| figures.sampled > 1) {
@@ -86,7 +96,8 @@ pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
 /// Formats as `68`, `79.7`.
 fn tenths(value: f64) -> String {
     let text = format!("{value:.1}");
-    text.strip_suffix(".0").map_or(text.clone(), ToOwned::to_owned)
+    text.strip_suffix(".0")
+        .map_or(text.clone(), ToOwned::to_owned)
 }
 
 #[cfg(test)]
@@ -96,9 +107,22 @@ mod tests {
     #[test]
     fn numbers_are_rounded_in_one_way() {
         let percent_of = |value| percent(Some(Percent(value)));
-        assert_eq!((rounded(43.099_999_99), rate(Percent(43.099_999_99)), rate(Percent(100.0))), (43.1, 0.431, 1.0));
-        assert_eq!(memory(Some(Mebibytes(69_632.0)), Some(Mebibytes(81_559.0))).as_deref(), Some("68Gi/79.6Gi"));
+        assert_eq!(
+            (
+                rounded(43.099_999_99),
+                rate(Percent(43.099_999_99)),
+                rate(Percent(100.0))
+            ),
+            (43.1, 0.431, 1.0)
+        );
+        assert_eq!(
+            memory(Some(Mebibytes(69_632.0)), Some(Mebibytes(81_559.0))).as_deref(),
+            Some("68Gi/79.6Gi")
+        );
         assert_eq!(memory(Some(Mebibytes(69_632.0)), None), None);
-        assert_eq!((percent_of(86.6).as_str(), percent(None).as_str()), ("87%", "-"));
+        assert_eq!(
+            (percent_of(86.6).as_str(), percent(None).as_str()),
+            ("87%", "-")
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Renders CSV as in RFC 4180, with line feeds: the columns of a table, or every field of rows. Control characters are made visible, and a
-//! text that a spreadsheet would compute gets an apostrophe before it (OWASP, "CSV Injection"); JSON alters nothing.
+//! Renders CSV as in RFC 4180, with line feeds: the columns of a table, or every field of rows.
+//! Control characters are made visible, and a text that a spreadsheet would compute gets an
+//! apostrophe before it (OWASP, "CSV Injection"); JSON alters nothing.
 
 use std::borrow::Cow;
 
@@ -14,20 +15,28 @@ use super::text::clean;
 /// # Panics
 /// Never: the writer is a vector.
 pub fn records(records: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut writer = WriterBuilder::new().terminator(Terminator::Any(b'\n')).flexible(true).from_writer(Vec::new());
+    let mut writer = WriterBuilder::new()
+        .terminator(Terminator::Any(b'\n'))
+        .flexible(true)
+        .from_writer(Vec::new());
     for record in records {
         let cells = record.iter().map(|cell| defused(clean(cell)));
-        writer.write_record(cells.map(|cell| cell.into_owned().into_bytes())).expect("a vector takes every record");
+        writer
+            .write_record(cells.map(|cell| cell.into_owned().into_bytes()))
+            .expect("a vector takes every record");
     }
     let bytes = writer.into_inner().expect("a vector is flushed");
     String::from_utf8(bytes).expect("cells are text")
 }
 
-/// Puts an apostrophe before what a spreadsheet would take for a formula. A number stays one, also a negative one with a unit.
+/// Puts an apostrophe before what a spreadsheet would take for a formula. A number stays one, also
+/// a negative one with a unit.
 fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
     let is_amount = |rest: &str| {
         rest.starts_with(|first: char| first.is_ascii_digit() || first == '.')
-            && rest.chars().all(|letter| letter.is_ascii_alphanumeric() || ".%: ".contains(letter))
+            && rest
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || ".%: ".contains(letter))
     };
     let starts_formula = match cell.chars().next() {
         Some('=' | '@') => true,
@@ -35,16 +44,28 @@ fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
         Some('+' | '-') => cell.len() > 1 && !is_amount(&cell[1..]),
         _ => false,
     };
-    if starts_formula { format!("'{cell}").into() } else { cell }
+    if starts_formula {
+        format!("'{cell}").into()
+    } else {
+        cell
+    }
 }
 
-/// Renders every field of every row; maps and lists are JSON in their cell, unknown values are empty.
+/// Renders every field of every row; maps and lists are JSON in their cell, unknown values are
+/// empty.
 ///
 /// # Panics
 /// Never: our rows are JSON objects.
 pub fn rows<T: Serialize>(rows: &[T], headers: bool) -> String {
-    let rows: Vec<Value> = rows.iter().map(|row| serde_json::to_value(row).expect("our structs are JSON")).collect();
-    let Some(keys) = rows.first().and_then(Value::as_object).map(|row| row.keys().cloned().collect::<Vec<String>>()) else {
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|row| serde_json::to_value(row).expect("our structs are JSON"))
+        .collect();
+    let Some(keys) = rows
+        .first()
+        .and_then(Value::as_object)
+        .map(|row| row.keys().cloned().collect::<Vec<String>>())
+    else {
         return String::new();
     };
     let cell = |value: &Value| match value {
@@ -52,7 +73,9 @@ pub fn rows<T: Serialize>(rows: &[T], headers: bool) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let lines = rows.iter().map(|row| keys.iter().map(|key| cell(&row[key])).collect());
+    let lines = rows
+        .iter()
+        .map(|row| keys.iter().map(|key| cell(&row[key])).collect());
     records(headers.then(|| keys.clone()).into_iter().chain(lines))
 }
 
@@ -65,15 +88,32 @@ mod tests {
     #[test]
     fn fields_are_quoted_and_have_no_control_characters() {
         let row = json!({"name": "a,\"b\"\u{1b}[2J", "labels": {"x": 1}, "gpu": null, "n": 1.5});
-        assert_eq!(rows(&[row], true), "name,labels,gpu,n\n\"a,\"\"b\"\"\\u{1b}[2J\",\"{\"\"x\"\":1}\",,1.5\n");
+        assert_eq!(
+            rows(&[row], true),
+            "name,labels,gpu,n\n\"a,\"\"b\"\"\\u{1b}[2J\",\"{\"\"x\"\":1}\",,1.5\n"
+        );
         assert_eq!(rows::<Value>(&[], true), "");
     }
 
     #[test]
     fn formulas_are_texts_and_numbers_are_numbers() {
-        for formula in ["=cmd|' /C calc'!A0", "@SUM(A1)", "+1+1", "-1-cmd", "-(1)", "=1", "\t=1", "\r=1"] {
+        for formula in [
+            "=cmd|' /C calc'!A0",
+            "@SUM(A1)",
+            "+1+1",
+            "-1-cmd",
+            "-(1)",
+            "=1",
+            "\t=1",
+            "\r=1",
+        ] {
             let cell = records([vec![formula.to_owned()]]);
-            assert!(!cell.trim_start_matches('"').starts_with(['=', '@', '+', '-', '\t', '\r']), "{formula:?} became {cell}");
+            assert!(
+                !cell
+                    .trim_start_matches('"')
+                    .starts_with(['=', '@', '+', '-', '\t', '\r']),
+                "{formula:?} became {cell}"
+            );
         }
         for amount in ["-1.5", "-3h 20m", "+2", "-12%", "-", "1-2", "a=b"] {
             assert_eq!(records([vec![amount.to_owned()]]), format!("{amount}\n"));

@@ -1,4 +1,5 @@
-//! Renders errors, warnings and the problems of a file: text for people, one JSON object a line for programs.
+//! Renders errors, warnings and the problems of a file: text for people, one JSON object a line for
+//! programs.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -13,7 +14,11 @@ use crate::TextStyle;
 
 /// Formats `error: …` with causes, problems and hints.
 pub fn error_text(error: &Error, look: TextStyle) -> String {
-    let mut text = format!("{} {}\n", paint("error:", Some(Color::Red), look), wrapped(&error.message, 7, look));
+    let mut text = format!(
+        "{} {}\n",
+        paint("error:", Some(Color::Red), look),
+        wrapped(&error.message, 7, look)
+    );
     for cause in &error.causes {
         text.push_str(&format!("  caused by: {}\n", wrapped(cause, 13, look)));
     }
@@ -26,16 +31,25 @@ pub fn error_text(error: &Error, look: TextStyle) -> String {
         text.push('\n');
     }
     for hint in &error.hints {
-        text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), wrapped(hint, 6, look)));
+        text.push_str(&format!(
+            "{} {}\n",
+            paint("hint:", Some(Color::Cyan), look),
+            wrapped(hint, 6, look)
+        ));
     }
     text
 }
 
-/// Breaks a text between words where a terminal would break it within them. A command stays on its line, for it is copied.
+/// Breaks a text between words where a terminal would break it within them. A command stays on its
+/// line, for it is copied.
 fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
     let text = clean(text);
     let is_command = text.starts_with("gpuctl ") || text.starts_with("kubectl ");
-    if is_command { text.into_owned() } else { super::text::wrapped(&text, indent, look) }
+    if is_command {
+        text.into_owned()
+    } else {
+        super::text::wrapped(&text, indent, look)
+    }
 }
 
 /// Returns a problem with its place and its line.
@@ -50,22 +64,53 @@ pub(crate) fn checked_text(problems: &Problems, problem: &Problem, look: TextSty
 
 fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> String {
     let at = problem.at;
-    let color = if problem.severity == Severity::Error { Color::Red } else { Color::Yellow };
-    let word = if problem.severity == Severity::Error { "" } else { "warning: " };
+    let color = if problem.severity == Severity::Error {
+        Color::Red
+    } else {
+        Color::Yellow
+    };
+    let word = if problem.severity == Severity::Error {
+        ""
+    } else {
+        "warning: "
+    };
     // What `--set` put there has no place in the file.
-    let place = if at.line == 0 { "--set".to_owned() } else { format!("{}:{}:{}", clean(&problems.file), at.line, at.column) };
-    let message = super::text::wrapped(&format!("{place}: {word}{}", clean(&problem.message)), 4, look);
+    let place = if at.line == 0 {
+        "--set".to_owned()
+    } else {
+        format!("{}:{}:{}", clean(&problems.file), at.line, at.column)
+    };
+    let message = super::text::wrapped(
+        &format!("{place}: {word}{}", clean(&problem.message)),
+        4,
+        look,
+    );
     let mut text = format!("  {message}{}\n", paint(id, Some(Color::BrightBlack), look));
-    let note = if problem.note.is_empty() { String::new() } else { format!(" {}", clean(&problem.note)) };
-    let Some(line) = problems.line(problem).map(|line| starred(line, problems, problem)) else {
+    let note = if problem.note.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", clean(&problem.note))
+    };
+    let Some(line) = problems
+        .line(problem)
+        .map(|line| starred(line, problems, problem))
+    else {
         text.push_str(&format!("   {note}\n"));
         return text;
     };
     // A long line is shown around the place that matters.
     let first = at.column.saturating_sub(1);
     let number = at.line.to_string();
-    let room = look.width.map_or(LINE, |width| width.saturating_sub(number.len() + 8).clamp(44, LINE));
-    let hidden = first.saturating_sub(room - 40).min(if line.chars().count() > room { usize::MAX } else { 0 });
+    let room = look.width.map_or(LINE, |width| {
+        width.saturating_sub(number.len() + 8).clamp(44, LINE)
+    });
+    let hidden = first
+        .saturating_sub(room - 40)
+        .min(if line.chars().count() > room {
+            usize::MAX
+        } else {
+            0
+        });
     let mut shown: String = line.chars().skip(hidden).take(room).collect();
     let mut before: String = line.chars().skip(hidden).take(first - hidden).collect();
     if hidden > 0 {
@@ -84,8 +129,10 @@ fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> St
         // It does not fit beside the place, so it stands below it.
         Some(_) => {
             let indent = number.len() + 7;
-            let note = super::text::wrapped(note.trim_start(), indent, look)
-                .replace(&format!("\n{}", " ".repeat(indent)), &format!("\n    {gap} | "));
+            let note = super::text::wrapped(note.trim_start(), indent, look).replace(
+                &format!("\n{}", " ".repeat(indent)),
+                &format!("\n    {gap} | "),
+            );
             text.push_str(&format!("\n    {gap} | {note}\n"));
         }
         None => text.push_str(&format!("{note}\n")),
@@ -107,8 +154,14 @@ fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
     shown.push_str(&line[end..]);
     // Skip a file with errors: it has no values, and parsing it again for each of a thousand errors
     // is slow.
-    let values = if problem.severity == Severity::Warning { secrets_in(&problems.text) } else { Vec::new() };
-    values.iter().fold(shown, |shown, secret| shown.replace(secret, &stars(secret)))
+    let values = if problem.severity == Severity::Warning {
+        secrets_in(&problems.text)
+    } else {
+        Vec::new()
+    };
+    values
+        .iter()
+        .fold(shown, |shown, secret| shown.replace(secret, &stars(secret)))
 }
 
 /// Characters of a source line that are shown.
@@ -140,7 +193,11 @@ pub(crate) struct ErrorDocument<'a> {
 pub fn error_json(error: &Error) -> String {
     let object = |message: &str, hints: &[String], place: Option<(&Problems, &Problem)>| {
         let warning = place.is_some_and(|(_, problem)| problem.severity == Severity::Warning);
-        let (name, kind) = if warning { ("Warning".to_owned(), "warning") } else { (error.name.to_string(), error.kind.word()) };
+        let (name, kind) = if warning {
+            ("Warning".to_owned(), "warning")
+        } else {
+            (error.name.to_string(), error.kind.word())
+        };
         let place = place.filter(|(_, problem)| problem.at.line > 0);
         let document = ErrorDocument {
             error: name,
@@ -161,7 +218,11 @@ pub fn error_json(error: &Error) -> String {
             .iter()
             .map(|problem| {
                 let note = Some(problem.note.clone()).filter(|note| !note.is_empty());
-                object(&problem.message, &note.into_iter().collect::<Vec<_>>(), Some((problems, problem)))
+                object(
+                    &problem.message,
+                    &note.into_iter().collect::<Vec<_>>(),
+                    Some((problems, problem)),
+                )
             })
             .collect(),
     }
@@ -169,9 +230,17 @@ pub fn error_json(error: &Error) -> String {
 
 /// Returns a warning as text.
 pub fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> String {
-    let mut text = format!("{} {}\n", paint("warning:", Some(Color::Yellow), look), wrapped(message, 9, look));
+    let mut text = format!(
+        "{} {}\n",
+        paint("warning:", Some(Color::Yellow), look),
+        wrapped(message, 9, look)
+    );
     if let Some(hint) = hint {
-        text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), clean(hint)));
+        text.push_str(&format!(
+            "{} {}\n",
+            paint("hint:", Some(Color::Cyan), look),
+            clean(hint)
+        ));
     }
     text
 }

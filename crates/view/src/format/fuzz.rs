@@ -6,11 +6,32 @@ use super::{csv, text};
 pub fn shown(bytes: &[u8]) {
     let told = String::from_utf8_lossy(bytes);
     let shown = text::clean(&told);
-    assert!(!shown.chars().any(|c| c < ' ' || ('\u{7f}'..='\u{9f}').contains(&c)), "a control character");
-    assert!(!shown.contains(['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{200e}', '\u{2028}']), "a mark of direction");
+    assert!(
+        !shown
+            .chars()
+            .any(|c| c < ' ' || ('\u{7f}'..='\u{9f}').contains(&c)),
+        "a control character"
+    );
+    assert!(
+        !shown.contains([
+            '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{200e}', '\u{2028}'
+        ]),
+        "a mark of direction"
+    );
     let file = csv::records([vec![told.clone().into_owned(), "1".to_owned()]]);
-    let mut reader = ::csv::ReaderBuilder::new().has_headers(false).from_reader(file.as_bytes());
-    let records: Vec<_> = reader.records().map(|record| record.expect("it is CSV")).collect();
-    assert!(matches!(records.as_slice(), [one] if one.len() == 2), "one record of two cells");
-    assert!(!records[0][0].starts_with(['=', '@', '\t', '\r']), "a formula");
+    let mut reader = ::csv::ReaderBuilder::new()
+        .has_headers(false)
+        .from_reader(file.as_bytes());
+    let records: Vec<_> = reader
+        .records()
+        .map(|record| record.expect("it is CSV"))
+        .collect();
+    assert!(
+        matches!(records.as_slice(), [one] if one.len() == 2),
+        "one record of two cells"
+    );
+    assert!(
+        !records[0][0].starts_with(['=', '@', '\t', '\r']),
+        "a formula"
+    );
 }

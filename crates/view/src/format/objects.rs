@@ -15,6 +15,10 @@ pub struct ObjectList<'a> {
 
 impl<'a> ObjectList<'a> {
     pub fn of(items: impl IntoIterator<Item = &'a Value>) -> Self {
-        Self { api_version: "v1", kind: "List", items: items.into_iter().collect() }
+        Self {
+            api_version: "v1",
+            kind: "List",
+            items: items.into_iter().collect(),
+        }
     }
 }

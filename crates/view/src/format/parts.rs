@@ -1,4 +1,5 @@
-//! Renders parts of devices: instances, partitions and shares, beside whole GPUs and never among them.
+//! Renders parts of devices: instances, partitions and shares, beside whole GPUs and never among
+//! them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,7 +67,10 @@ impl PartItem {
         for (name, capacity) in capacities {
             match items.iter_mut().find(|item| item.part == *name) {
                 Some(item) => item.capacity = Some(*capacity),
-                None => items.push(Self { capacity: Some(*capacity), ..Self::from(&PartSum::nothing(name)) }),
+                None => items.push(Self {
+                    capacity: Some(*capacity),
+                    ..Self::from(&PartSum::nothing(name))
+                }),
             }
         }
         items.sort_by(|a, b| a.part.cmp(&b.part));

@@ -22,18 +22,29 @@ pub struct Cell {
 
 impl Cell {
     pub fn colored(text: impl Into<String>, color: Option<Color>) -> Self {
-        Self { text: text.into(), color, number: None }
+        Self {
+            text: text.into(),
+            color,
+            number: None,
+        }
     }
 
     /// Makes a cell that is a number in CSV; `None` is unknown there.
     pub fn measured(text: impl Into<String>, number: Option<impl ToString>) -> Self {
         let number = number.map(|number| number.to_string());
-        Self { text: text.into(), color: None, number: Some(number.unwrap_or_default()) }
+        Self {
+            text: text.into(),
+            color: None,
+            number: Some(number.unwrap_or_default()),
+        }
     }
 
     /// Returns how long ago a time was: in one unit for people, in seconds in CSV.
     pub fn age(from: Option<Timestamp>, now: Timestamp) -> Self {
-        Self::measured(text::age(from, now), from.map(|from| now.duration_since(from).as_secs().max(0)))
+        Self::measured(
+            text::age(from, now),
+            from.map(|from| now.duration_since(from).as_secs().max(0)),
+        )
     }
 
     /// What CSV has below a header that says the unit.
@@ -49,7 +60,11 @@ impl Cell {
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self { text: text.into(), color: None, number: None }
+        Self {
+            text: text.into(),
+            color: None,
+            number: None,
+        }
     }
 }
 
@@ -68,14 +83,21 @@ pub struct Column {
 
 impl Column {
     pub(crate) const fn yielding(self) -> Self {
-        Self { yields: true, ..self }
+        Self {
+            yields: true,
+            ..self
+        }
     }
 
     pub(crate) const fn in_csv(self, header: &'static str) -> Self {
-        Self { in_csv: Some(header), ..self }
+        Self {
+            in_csv: Some(header),
+            ..self
+        }
     }
 
-    /// Returns the header of CSV: that of the table in small letters, with the unit of what stands below it.
+    /// Returns the header of CSV: that of the table in small letters, with the unit of what stands
+    /// below it.
     fn header(&self) -> String {
         let name = || self.title.to_lowercase().replace(' ', "_");
         match self.in_csv {
@@ -87,16 +109,28 @@ impl Column {
 }
 
 pub const fn left(title: &'static str) -> Column {
-    Column { title, right: false, yields: false, in_csv: None, percentage: false }
+    Column {
+        title,
+        right: false,
+        yields: false,
+        in_csv: None,
+        percentage: false,
+    }
 }
 
 pub const fn right(title: &'static str) -> Column {
-    Column { right: true, ..left(title) }
+    Column {
+        right: true,
+        ..left(title)
+    }
 }
 
 /// A column of percentages.
 pub(crate) const fn percentages(title: &'static str) -> Column {
-    Column { percentage: true, ..right(title) }
+    Column {
+        percentage: true,
+        ..right(title)
+    }
 }
 
 /// Rows under titles.
@@ -110,7 +144,11 @@ pub struct Table {
 
 impl Table {
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
-        Self { columns: columns.into_iter().collect(), rows: Vec::new(), wide: false }
+        Self {
+            columns: columns.into_iter().collect(),
+            rows: Vec::new(),
+            wide: false,
+        }
     }
 
     /// Says under the table which columns had no room, for `-o wide` has them.
@@ -119,41 +157,59 @@ impl Table {
     }
 
     pub fn row(&mut self, cells: Vec<Cell>) {
-        debug_assert_eq!(cells.len(), self.columns.len(), "a row has a cell for every column");
+        debug_assert_eq!(
+            cells.len(),
+            self.columns.len(),
+            "a row has a cell for every column"
+        );
         self.rows.push(cells);
     }
 
     /// Returns the table in the format asked for.
     pub fn show(&self, format: Format, headers: bool, look: TextStyle) -> String {
-        if format == Format::Csv { self.csv(headers) } else { self.aligned(format, headers, look) }
+        if format == Format::Csv {
+            self.csv(headers)
+        } else {
+            self.aligned(format, headers, look)
+        }
     }
 
     /// Returns the width of each column, with all its cells.
     fn widths(&self) -> Vec<usize> {
         let widest = |index: usize| {
             let cells = self.rows.iter().map(|row| clean(&row[index].text).width());
-            cells.chain([self.columns[index].title.width()]).max().unwrap_or(0)
+            cells
+                .chain([self.columns[index].title.width()])
+                .max()
+                .unwrap_or(0)
         };
         (0..self.columns.len()).map(widest).collect()
     }
 
-    /// Returns the columns that `width` has room for, with their widths. Columns that yield go from the right on; then long
-    /// texts are cut; then the rightmost columns go, but the first two.
+    /// Returns the columns that `width` has room for, with their widths. Columns that yield go from
+    /// the right on; then long texts are cut; then the rightmost columns go, but the first two.
     fn fitting(&self, width: usize) -> (Vec<usize>, Vec<usize>) {
         /// Names are not cut to fewer characters.
         const SHORTEST: usize = 12;
         let mut widths = self.widths();
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        let sum = |shown: &[usize], widths: &[usize]| shown.iter().map(|index| widths[*index] + 1).sum::<usize>();
+        let sum = |shown: &[usize], widths: &[usize]| {
+            shown.iter().map(|index| widths[*index] + 1).sum::<usize>()
+        };
         while sum(&shown, &widths) > width + 1 {
             if let Some(place) = shown.iter().rposition(|index| self.columns[*index].yields) {
                 shown.remove(place);
                 continue;
             }
             let over = sum(&shown, &widths) - width - 1;
-            let texts = shown.iter().copied().filter(|index| !self.columns[*index].right);
+            let texts = shown
+                .iter()
+                .copied()
+                .filter(|index| !self.columns[*index].right);
             let widest = texts.max_by_key(|index| widths[*index]);
-            match widest.filter(|index| widths[*index] > SHORTEST.max(self.columns[*index].title.width())) {
+            match widest
+                .filter(|index| widths[*index] > SHORTEST.max(self.columns[*index].title.width()))
+            {
                 Some(index) => {
                     let least = SHORTEST.max(self.columns[index].title.width());
                     widths[index] = widths[index].saturating_sub(over).max(least);
@@ -170,7 +226,10 @@ impl Table {
     fn aligned(&self, format: Format, headers: bool, look: TextStyle) -> String {
         let (shown, widths) = match look.width.filter(|_| format == Format::Table) {
             Some(width) => self.fitting(width),
-            None => ((0..self.columns.len()).collect(), vec![usize::MAX; self.columns.len()]),
+            None => (
+                (0..self.columns.len()).collect(),
+                vec![usize::MAX; self.columns.len()],
+            ),
         };
         let mut builder = Builder::default();
         if headers {
@@ -180,7 +239,10 @@ impl Table {
             builder.push_record(shown.iter().map(|index| {
                 let cell = &row[*index];
                 let text = clean(&cell.text);
-                let text = match shown.last() == Some(index) && text.contains(' ') && !self.columns[*index].right {
+                let text = match shown.last() == Some(index)
+                    && text.contains(' ')
+                    && !self.columns[*index].right
+                {
                     _ if text.is_empty() => "-".into(),
                     // A sentence in the last column is wrapped within the column.
                     true => folded(&text, widths[*index]),
@@ -191,7 +253,11 @@ impl Table {
         }
         let mut table = builder.build();
         table.with(Style::empty()).with(Padding::new(0, 1, 0, 0));
-        for (index, _) in shown.iter().enumerate().filter(|(_, column)| self.columns[**column].right) {
+        for (index, _) in shown
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| self.columns[**column].right)
+        {
             table.modify(Columns::one(index), Alignment::right());
         }
         let mut result = String::new();
@@ -203,8 +269,10 @@ impl Table {
             return String::new();
         }
         if headers && self.wide && shown.len() < self.columns.len() {
-            let missing: Vec<&str> =
-                (0..self.columns.len()).filter(|index| !shown.contains(index)).map(|index| self.columns[index].title).collect();
+            let missing: Vec<&str> = (0..self.columns.len())
+                .filter(|index| !shown.contains(index))
+                .map(|index| self.columns[index].title)
+                .collect();
             let note = format!("not shown: {} (-o wide)", missing.join(", "));
             result.push_str(&text::paint(&note, Some(Color::BrightBlack), look));
             result.push('\n');
@@ -215,13 +283,27 @@ impl Table {
     /// Formats as CSV. Unknown cells are empty: `-` is for people.
     fn csv(&self, headers: bool) -> String {
         let titles = || self.columns.iter().map(Column::header).collect();
-        let cells = |row: &Vec<Cell>| row.iter().zip(&self.columns).map(|(cell, column)| cell.plain(column)).collect();
-        super::csv::records(headers.then(titles).into_iter().chain(self.rows.iter().map(cells)))
+        let cells = |row: &Vec<Cell>| {
+            row.iter()
+                .zip(&self.columns)
+                .map(|(cell, column)| cell.plain(column))
+                .collect()
+        };
+        super::csv::records(
+            headers
+                .then(titles)
+                .into_iter()
+                .chain(self.rows.iter().map(cells)),
+        )
     }
 }
 
 fn folded(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
-    if text.width() <= width { text.into() } else { textwrap::fill(text, width).into() }
+    if text.width() <= width {
+        text.into()
+    } else {
+        textwrap::fill(text, width).into()
+    }
 }
 
 /// Cuts a text in its middle: names differ at both ends.
@@ -240,16 +322,27 @@ fn shortened(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
         };
         chars.take_while(fits).copied().collect::<Vec<char>>()
     };
-    let (head, mut tail) = (taken(&mut all.iter(), head), taken(&mut all.iter().rev(), tail));
+    let (head, mut tail) = (
+        taken(&mut all.iter(), head),
+        taken(&mut all.iter().rev(), tail),
+    );
     tail.reverse();
-    head.into_iter().chain(['…']).chain(tail).collect::<String>().into()
+    head.into_iter()
+        .chain(['…'])
+        .chain(tail)
+        .collect::<String>()
+        .into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LOOK: TextStyle = TextStyle { width: None, color: false, plain: false };
+    const LOOK: TextStyle = TextStyle {
+        width: None,
+        color: false,
+        plain: false,
+    };
 
     fn table() -> Table {
         let mut table = Table::new([left("NAME"), right("GPU")]);
@@ -260,52 +353,129 @@ mod tests {
 
     #[test]
     fn columns_align_by_what_a_terminal_shows() {
-        assert_eq!(table().show(Format::Table, true, LOOK), "NAME         GPU\nqwen2         16\n模型,a\\u{1b}   -\n");
+        assert_eq!(
+            table().show(Format::Table, true, LOOK),
+            "NAME         GPU\nqwen2         16\n模型,a\\u{1b}   -\n"
+        );
         assert_eq!(table().show(Format::Table, false, LOOK).lines().count(), 2);
     }
 
     #[test]
     fn columns_that_yield_go_where_there_is_no_room() {
-        let mut table = Table::new([left("NAME"), right("CPU").yielding(), right("GPU"), left("ABOUT").yielding()]);
+        let mut table = Table::new([
+            left("NAME"),
+            right("CPU").yielding(),
+            right("GPU"),
+            left("ABOUT").yielding(),
+        ]);
         table.row(vec!["模型".into(), "12%".into(), "8".into(), "text".into()]);
         let first = |width| {
-            let text = table.show(Format::Table, true, TextStyle { width: Some(width), ..LOOK });
-            text.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+            let text = table.show(
+                Format::Table,
+                true,
+                TextStyle {
+                    width: Some(width),
+                    ..LOOK
+                },
+            );
+            text.lines()
+                .next()
+                .unwrap()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         // 4 + 3 + 3 + 5 characters and a space between each.
-        assert_eq!((first(18), first(17)), ("NAME CPU GPU ABOUT".to_owned(), "NAME CPU GPU".to_owned()));
-        assert_eq!((first(11), first(5)), ("NAME GPU".to_owned(), "NAME GPU".to_owned()));
-        let listed = Table { wide: true, ..table };
-        let text = listed.show(Format::Table, true, TextStyle { width: Some(17), ..LOOK });
+        assert_eq!(
+            (first(18), first(17)),
+            ("NAME CPU GPU ABOUT".to_owned(), "NAME CPU GPU".to_owned())
+        );
+        assert_eq!(
+            (first(11), first(5)),
+            ("NAME GPU".to_owned(), "NAME GPU".to_owned())
+        );
+        let listed = Table {
+            wide: true,
+            ..table
+        };
+        let text = listed.show(
+            Format::Table,
+            true,
+            TextStyle {
+                width: Some(17),
+                ..LOOK
+            },
+        );
         assert!(text.ends_with("\nnot shown: ABOUT (-o wide)\n"), "{text}");
         let table = listed;
-        assert!(table.show(Format::Wide, true, TextStyle { width: Some(5), ..LOOK }).contains("ABOUT"));
+        assert!(
+            table
+                .show(
+                    Format::Wide,
+                    true,
+                    TextStyle {
+                        width: Some(5),
+                        ..LOOK
+                    }
+                )
+                .contains("ABOUT")
+        );
     }
 
     #[test]
     fn long_names_are_cut_in_the_middle_before_columns_go() {
         let mut table = Table::new([left("NAME"), right("GPU"), right("AGE")]);
-        table.row(vec!["default/llama3-70b-pretrain-0-gs2hw".into(), "8".into(), "59m".into()]);
-        let text = |width| table.show(Format::Table, true, TextStyle { width: Some(width), ..LOOK });
+        table.row(vec![
+            "default/llama3-70b-pretrain-0-gs2hw".into(),
+            "8".into(),
+            "59m".into(),
+        ]);
+        let text = |width| {
+            table.show(
+                Format::Table,
+                true,
+                TextStyle {
+                    width: Some(width),
+                    ..LOOK
+                },
+            )
+        };
         // 20 characters of the name, and two columns of three.
-        assert_eq!(text(28).lines().nth(1), Some("default/ll…n-0-gs2hw   8 59m"));
+        assert_eq!(
+            text(28).lines().nth(1),
+            Some("default/ll…n-0-gs2hw   8 59m")
+        );
         for width in [20, 28, 30, 43] {
-            assert!(text(width).lines().all(|line| line.width() <= width), "{}", text(width));
+            assert!(
+                text(width).lines().all(|line| line.width() <= width),
+                "{}",
+                text(width)
+            );
             assert!(text(width).contains("59m"), "{}", text(width));
         }
         assert!(text(30).contains("…") && !text(60).contains("…"));
-        assert!(text(14).lines().all(|line| line.width() <= 16), "{}", text(14));
+        assert!(
+            text(14).lines().all(|line| line.width() <= 16),
+            "{}",
+            text(14)
+        );
     }
 
     #[test]
     fn csv_has_the_sign_of_percentages_in_their_header_and_no_other_text_loses_it() {
         let mut table = Table::new([left("MESSAGE"), percentages("UTIL")]);
         table.row(vec!["disk is at 100%".into(), "12%".into()]);
-        assert_eq!(table.show(Format::Csv, true, LOOK), "message,util_percent\ndisk is at 100%,12\n");
+        assert_eq!(
+            table.show(Format::Csv, true, LOOK),
+            "message,util_percent\ndisk is at 100%,12\n"
+        );
     }
 
     #[test]
     fn csv_quotes_and_leaves_unknown_empty() {
-        assert_eq!(table().show(Format::Csv, true, LOOK), "name,gpu\nqwen2,16\n\"模型,a\\u{1b}\",\n");
+        assert_eq!(
+            table().show(Format::Csv, true, LOOK),
+            "name,gpu\nqwen2,16\n\"模型,a\\u{1b}\",\n"
+        );
     }
 }

@@ -20,7 +20,9 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     for (at, c) in text.char_indices() {
         match c {
             '\n' | '\t' | '\r' => result.push(' '),
-            c if is_hidden(before, c, &text[at + c.len_utf8()..]) => result.extend(c.escape_unicode()),
+            c if is_hidden(before, c, &text[at + c.len_utf8()..]) => {
+                result.extend(c.escape_unicode());
+            }
             c => result.push(c),
         }
         before = Some(c);
@@ -31,22 +33,35 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 /// Replaces characters that no name in Kubernetes contains, because people paste names into shells.
 /// Kubernetes validates the names of objects, but not those in owner references and ConfigMaps.
 pub fn plain_name(name: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '@' | '/');
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '@' | '/');
     if name.chars().all(is_plain) && !name.starts_with('-') {
         return Cow::Borrowed(name);
     }
-    let replaced: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-    Cow::Owned(replaced.strip_prefix('-').map(|rest| format!("_{rest}")).unwrap_or(replaced))
+    let replaced: String = name
+        .chars()
+        .map(|c| if is_plain(c) { c } else { '_' })
+        .collect();
+    Cow::Owned(
+        replaced
+            .strip_prefix('-')
+            .map(|rest| format!("_{rest}"))
+            .unwrap_or(replaced),
+    )
 }
 
-/// Makes whole output safe that may have lines, tabs and, where `color` is on, colors: the last look at what a view has put together,
-/// should it have left a text of the cluster as it was.
+/// Makes whole output safe that may have lines, tabs and, where `color` is on, colors: the last
+/// look at what a view has put together, should it have left a text of the cluster as it was.
 pub fn harmless(output: &str, color: bool) -> Cow<'_, str> {
     let is_line = |c: char| matches!(c, '\n' | '\t');
-    if output.chars().all(|c| !is_unsafe(c) && !is_joiner(c) || is_line(c)) {
+    if output
+        .chars()
+        .all(|c| !is_unsafe(c) && !is_joiner(c) || is_line(c))
+    {
         return Cow::Borrowed(output);
     }
-    let (mut result, mut rest, mut before) = (String::with_capacity(output.len() + 64), output, None);
+    let (mut result, mut rest, mut before) =
+        (String::with_capacity(output.len() + 64), output, None);
     while let Some(c) = rest.chars().next() {
         let length = match c {
             '\u{1b}' if color => of_color(rest),
@@ -74,7 +89,10 @@ pub(crate) fn in_markdown(text: &str) -> String {
         }
     }
     // Markdown turns these into links without any markup.
-    result.replace("://", "&#58;//").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
+    result
+        .replace("://", "&#58;//")
+        .replace("www.", "www&#46;")
+        .replace("WWW.", "WWW&#46;")
 }
 
 /// Makes external text safe for a chat: one line, without mentions, tags, markup or links.
@@ -88,7 +106,11 @@ pub(crate) fn in_chat(text: &str) -> String {
         '`' | '*' | '~' | '|' => '·',
         c => c,
     };
-    clean(text).chars().map(plain).collect::<String>().replace("://", ":/ /")
+    clean(text)
+        .chars()
+        .map(plain)
+        .collect::<String>()
+        .replace("://", ":/ /")
 }
 
 /// Returns the length of the sequence that sets colors, where the text begins with one.
@@ -98,16 +120,21 @@ fn of_color(text: &str) -> Option<usize> {
     codes[end..].starts_with('m').then_some(end + 3)
 }
 
-/// Escapes in JSON what its grammar allows and a terminal may obey: C1, marks of direction, tags. The values stay what they are.
+/// Escapes in JSON what its grammar allows and a terminal may obey: C1, marks of direction, tags.
+/// The values stay what they are.
 pub fn escaped(json: String) -> String {
     with_escapes(json, |c, result| {
-        c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| result.push_str(&format!("\\u{unit:04x}")));
+        c.encode_utf16(&mut [0; 2])
+            .iter()
+            .for_each(|unit| result.push_str(&format!("\\u{unit:04x}")));
     })
 }
 
 /// The same for JSON that is read as YAML, which knows no pairs of surrogates.
 pub(crate) fn escaped_in_yaml(json: String) -> String {
-    with_escapes(json, |c, result| result.push_str(&format!("\\U{:08x}", u32::from(c))))
+    with_escapes(json, |c, result| {
+        result.push_str(&format!("\\U{:08x}", u32::from(c)));
+    })
 }
 
 /// Returns true when a text has something that a terminal may obey, apart from ends of lines.
@@ -147,12 +174,14 @@ fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
     if !is_joiner(c) {
         return is_unsafe(c);
     }
-    let is_visible = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_unsafe(c) && !is_joiner(c);
+    let is_visible =
+        |c: char| !c.is_ascii() && !c.is_whitespace() && !is_unsafe(c) && !is_joiner(c);
     // An emoji can have a variation selector before the joiner.
     let joins = c == '\u{200d}' && before == Some('\u{fe0f}');
     let is_keycap = c == '\u{fe0f}' && after.starts_with('\u{20e3}');
     let is_form = matches!(c, '\u{fe00}'..='\u{fe0f}');
-    let has_purpose = before.is_some_and(is_visible) && (is_form || after.chars().next().is_some_and(is_visible));
+    let has_purpose =
+        before.is_some_and(is_visible) && (is_form || after.chars().next().is_some_and(is_visible));
     !(has_purpose || joins || is_keycap)
 }
 
@@ -162,7 +191,11 @@ pub(crate) fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
         || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e0fff}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{ad}')
         || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{180b}'..='\u{180f}' | '\u{34f}' | '\u{115f}' | '\u{1160}')
-        || matches!(c, '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}' | '\u{1d173}'..='\u{1d17a}' | '\u{2800}')
+        || matches!(
+            c,
+            '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}' | '\u{1d173}'
+                ..='\u{1d17a}' | '\u{2800}'
+        )
 }
 
 /// Returns a span of time as `45s`, `12m`, `3h`, `2d`. Clocks differ: a negative one is `0s`.
@@ -200,7 +233,9 @@ pub(crate) fn status_color(status: Status) -> Option<Color> {
         Status::Running => Some(Color::Green),
         Status::Failed => Some(Color::Red),
         Status::Pending => Some(Color::Yellow),
-        Status::Succeeded | Status::Paused | Status::Terminating | Status::Unknown => Some(Color::BrightBlack),
+        Status::Succeeded | Status::Paused | Status::Terminating | Status::Unknown => {
+            Some(Color::BrightBlack)
+        }
     }
 }
 
@@ -228,7 +263,11 @@ pub(crate) fn or_dash(value: Option<impl std::fmt::Display>) -> String {
 
 /// Formats several values for a cell: `a100-80g,h100-80g`.
 pub fn joined(values: &[impl std::fmt::Display]) -> String {
-    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    values
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// Returns a bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
@@ -251,16 +290,23 @@ pub fn blocks(percent: Percent, cells: usize, look: TextStyle) -> String {
 
 /// Breaks a long text at words, so that it stays beside its title on a terminal.
 pub fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
-    let Some(room) = look.width.and_then(|width| width.checked_sub(indent)).filter(|room| *room > 20) else {
+    let Some(room) = look
+        .width
+        .and_then(|width| width.checked_sub(indent))
+        .filter(|room| *room > 20)
+    else {
         return text.to_owned();
     };
     // A name of an object is never cut: it is there to be copied.
-    let options = textwrap::Options::new(room).break_words(false).word_separator(textwrap::WordSeparator::AsciiSpace);
+    let options = textwrap::Options::new(room)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace);
     let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
     textwrap::wrap(text, options).join(&format!("\n{}", " ".repeat(indent)))
 }
 
-/// Returns a text whose commands are those that a user of kubectl types: `gpuctl logs` is `kubectl gpuctl logs` there.
+/// Returns a text whose commands are those that a user of kubectl types: `gpuctl logs` is `kubectl
+/// gpuctl logs` there.
 pub fn as_plugin(text: &str) -> String {
     const NAME: &str = "gpuctl ";
     let mut told = String::with_capacity(text.len() + 64);
@@ -269,8 +315,12 @@ pub fn as_plugin(text: &str) -> String {
         let (before, behind) = rest.split_at(at);
         told.push_str(before);
         let is_command = before.is_empty() && told.is_empty()
-            || ["`", "\"", "(", "\n  ", "hint: ", "-- ", "&& ", "\u{1b}[0m "].iter().any(|sign| told.ends_with(sign));
-        if is_command && behind[NAME.len()..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '-') {
+            || ["`", "\"", "(", "\n  ", "hint: ", "-- ", "&& ", "\u{1b}[0m "]
+                .iter()
+                .any(|sign| told.ends_with(sign));
+        if is_command
+            && behind[NAME.len()..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '-')
+        {
             told.push_str("kubectl ");
         }
         told.push_str(NAME);

@@ -1,5 +1,5 @@
-//! Renders nodes, jobs and single devices at a moment of the past. Fields have the names of the present lists; what history
-//! does not record is left out.
+//! Renders nodes, jobs and single devices at a moment of the past. Fields have the names of the
+//! present lists; what history does not record is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,11 @@ pub struct ListAt<T> {
 
 impl<T> ListAt<T> {
     fn new(at: Timestamp, items: Vec<T>) -> Self {
-        Self { total: items.len(), at, items }
+        Self {
+            total: items.len(),
+            at,
+            items,
+        }
     }
 
     /// Keeps the items that `is_meant` accepts.
@@ -70,14 +74,23 @@ pub(crate) struct HolderAt {
 
 impl From<&Allocation> for HolderAt {
     fn from(tenure: &Allocation) -> Self {
-        let Allocation { pod: (namespace, pod), top, gpus, part, .. } = tenure;
+        let Allocation {
+            pod: (namespace, pod),
+            top,
+            gpus,
+            part,
+            ..
+        } = tenure;
         Self {
             namespace: namespace.clone(),
             pod: pod.clone(),
             workload: top.name.clone(),
             workload_type: top.kind.clone(),
             gpu: *gpus,
-            gpu_slices: part.iter().map(|(part, units)| (part.name.clone(), *units)).collect(),
+            gpu_slices: part
+                .iter()
+                .map(|(part, units)| (part.name.clone(), *units))
+                .collect(),
         }
     }
 }
@@ -120,8 +133,12 @@ pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |name: &String| {
         let total = then.ledger.of_nodes.get(name).copied().unwrap_or(0);
-        let own: Option<Vec<usize>> =
-            held.as_ref().map(|held| held.iter().copied().filter(|index| then.tenure(*index).node == *name).collect());
+        let own: Option<Vec<usize>> = held.as_ref().map(|held| {
+            held.iter()
+                .copied()
+                .filter(|index| then.tenure(*index).node == *name)
+                .collect()
+        });
         let used = own.as_ref().map(|own| then.gpus(own));
         NodeAt {
             node_name: name.clone(),
@@ -129,11 +146,19 @@ pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
             gpu_slices: node_slices(then, name, own.as_deref()),
             gpu_used: used.map(|GpuCount(used)| used),
             gpu_free: used.map(|GpuCount(used)| total.saturating_sub(used)),
-            gpu_utilization: own.as_ref().and_then(|own| then.utilization(own)).map(rounded),
+            gpu_utilization: own
+                .as_ref()
+                .and_then(|own| then.utilization(own))
+                .map(rounded),
             holders: own.map(|own| own.iter().map(|index| then.tenure(*index).into()).collect()),
         }
     };
-    let names: BTreeSet<&String> = then.ledger.of_nodes.keys().chain(then.ledger.parts_of_nodes.keys()).collect();
+    let names: BTreeSet<&String> = then
+        .ledger
+        .of_nodes
+        .keys()
+        .chain(then.ledger.parts_of_nodes.keys())
+        .collect();
     ListAt::new(then.time, names.into_iter().map(node).collect())
 }
 
@@ -141,40 +166,72 @@ pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
 fn node_slices(then: &At<'_>, node: &str, held: Option<&[usize]>) -> BTreeMap<String, Count> {
     let own = held.map(|held| slices(&then.parts(held)));
     let all = then.ledger.parts_of_nodes.get(node);
-    let names: BTreeSet<&String> = all.into_iter().flat_map(BTreeMap::keys).chain(own.iter().flat_map(BTreeMap::keys)).collect();
+    let names: BTreeSet<&String> = all
+        .into_iter()
+        .flat_map(BTreeMap::keys)
+        .chain(own.iter().flat_map(BTreeMap::keys))
+        .collect();
     let count = |name: &String| Count {
         total: all.and_then(|all| all.get(name)).copied().unwrap_or(0),
         used: own.as_ref().map(|own| own.get(name).copied().unwrap_or(0)),
     };
-    names.into_iter().map(|name| (name.clone(), count(name))).collect()
+    names
+        .into_iter()
+        .map(|name| (name.clone(), count(name)))
+        .collect()
 }
 
 fn slices(parts: &[PartAt]) -> BTreeMap<String, u64> {
-    parts.iter().map(|part| (part.part.clone(), part.allocated)).collect()
+    parts
+        .iter()
+        .map(|part| (part.part.clone(), part.allocated))
+        .collect()
 }
 
 /// Returns every workload that requested GPUs then.
 pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
-    let Some(slot) = then.slot() else { return ListAt::new(then.time, Vec::new()) };
+    let Some(slot) = then.slot() else {
+        return ListAt::new(then.time, Vec::new());
+    };
     let mut tops: BTreeMap<&TopOwner, Vec<usize>> = BTreeMap::new();
-    for (index, tenure) in then.ledger.tenures.iter().enumerate().filter(|(_, tenure)| tenure.requested[slot]) {
+    for (index, tenure) in then
+        .ledger
+        .tenures
+        .iter()
+        .enumerate()
+        .filter(|(_, tenure)| tenure.requested[slot])
+    {
         tops.entry(&tenure.top).or_default().push(index);
     }
     let job = |(top, own): (&TopOwner, Vec<usize>)| {
         let tenures = || own.iter().map(|index| then.tenure(*index));
-        let held: Vec<usize> = own.iter().copied().filter(|index| then.tenure(*index).held[slot]).collect();
+        let held: Vec<usize> = own
+            .iter()
+            .copied()
+            .filter(|index| then.tenure(*index).held[slot])
+            .collect();
         let running: BTreeSet<&(String, String)> = tenures()
-            .filter(|tenure| tenure.phase.as_ref().is_some_and(|(_, phase)| phase == "Running"))
+            .filter(|tenure| {
+                tenure
+                    .phase
+                    .as_ref()
+                    .is_some_and(|(_, phase)| phase == "Running")
+            })
             .map(|tenure| &tenure.pod)
             .collect();
-        let label = |key: &str| tenures().find_map(|tenure| tenure.labels.as_ref()?.get(key).cloned());
+        let label =
+            |key: &str| tenures().find_map(|tenure| tenure.labels.as_ref()?.get(key).cloned());
         JobAt {
             job_id: top.name.clone(),
             name: top.name.clone(),
             namespace: top.namespace.clone(),
             workload_type: top.kind.clone(),
             pool: label("gpuctl_pool"),
-            status: if running.is_empty() { "pending" } else { "running" },
+            status: if running.is_empty() {
+                "pending"
+            } else {
+                "running"
+            },
             gpu: then.gpus(&own),
             gpu_held: then.gpus(&held),
             gpu_slices: slices(&then.parts(&own)),
@@ -190,15 +247,35 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
 pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     let held = then.held()?;
     let total = *then.ledger.of_nodes.get(node)?;
-    let place = then.usage.devices.iter().position(|place| place.node == node && place.index == Some(index));
+    let place = then
+        .usage
+        .devices
+        .iter()
+        .position(|place| place.node == node && place.index == Some(index));
     if place.is_none() && u64::from(index) >= total {
         return None;
     }
-    let runs = then.usage.runs().iter().filter(|run| Some(run.device) == place);
-    let last = runs.filter_map(|run| Some((&run.holders, run.values.last()?))).max_by_key(|(_, point)| point.at);
-    let there: Vec<usize> = held.into_iter().filter(|index| then.tenure(*index).node == node).collect();
-    let known: Vec<usize> =
-        last.map(|(holders, _)| holders.iter().copied().filter(|holder| there.contains(holder)).collect()).unwrap_or_default();
+    let runs = then
+        .usage
+        .runs()
+        .iter()
+        .filter(|run| Some(run.device) == place);
+    let last = runs
+        .filter_map(|run| Some((&run.holders, run.values.last()?)))
+        .max_by_key(|(_, point)| point.at);
+    let there: Vec<usize> = held
+        .into_iter()
+        .filter(|index| then.tenure(*index).node == node)
+        .collect();
+    let known: Vec<usize> = last
+        .map(|(holders, _)| {
+            holders
+                .iter()
+                .copied()
+                .filter(|holder| there.contains(holder))
+                .collect()
+        })
+        .unwrap_or_default();
     // A pod that holds all GPUs of the node holds this one too, even if the exporter names no pod.
     let sure = match there.as_slice() {
         [one] if known.is_empty() && then.tenure(*one).gpus.0 >= total => vec![*one],
@@ -219,10 +296,21 @@ pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
 
 /// Renders nodes for people.
 pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextStyle) -> String {
-    let columns = [left("NAME"), right("GPUS"), right("USED"), right("FREE"), percentages("UTIL"), left("HOLDERS").yielding()];
+    let columns = [
+        left("NAME"),
+        right("GPUS"),
+        right("USED"),
+        right("FREE"),
+        percentages("UTIL"),
+        left("HOLDERS").yielding(),
+    ];
     let mut table = Table::new(columns);
     for item in items {
-        let holders = item.holders.iter().flatten().map(|holder| format!("{}/{}", holder.namespace, holder.pod));
+        let holders = item
+            .holders
+            .iter()
+            .flatten()
+            .map(|holder| format!("{}/{}", holder.namespace, holder.pod));
         table.row(vec![
             item.node_name.as_str().into(),
             item.gpu_total.to_string().into(),
@@ -263,8 +351,12 @@ pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle
 /// Returns one sentence about a device.
 pub fn sentence(device: &DeviceAt) -> String {
     let names = |holders: &[HolderAt]| {
-        let one =
-            |holder: &HolderAt| format!("{}/{} ({} {})", holder.namespace, holder.pod, holder.workload_type, holder.workload);
+        let one = |holder: &HolderAt| {
+            format!(
+                "{}/{} ({} {})",
+                holder.namespace, holder.pod, holder.workload_type, holder.workload
+            )
+        };
         holders.iter().map(one).collect::<Vec<_>>().join(", ")
     };
     let who = match (names(&device.holders), names(&device.possible_holders)) {
@@ -272,6 +364,11 @@ pub fn sentence(device: &DeviceAt) -> String {
         (_, possible) if possible.is_empty() => "nobody".to_owned(),
         (_, possible) => format!("nobody, or one of {possible}: the exporter names no pod"),
     };
-    let busy = device.utilization.map_or(String::new(), |busy| format!(", {busy:.0}% busy"));
-    format!("{}/{} at {}: {who}{busy}\n", device.node, device.index, device.at)
+    let busy = device
+        .utilization
+        .map_or(String::new(), |busy| format!(", {busy:.0}% busy"));
+    format!(
+        "{}/{} at {}: {who}{busy}\n",
+        device.node, device.index, device.at
+    )
 }

@@ -78,8 +78,12 @@ pub fn table(found: &[NodeBlame], format: Format, headers: bool, look: TextStyle
     ];
     let mut table = Table::new(titles);
     for one in found {
-        let rate = one.rate.map_or("-".to_owned(), |rate| format!("{:.1}", rate.value));
-        let range = one.rate.map_or("-".to_owned(), |rate| format!("{:.1} to {:.1}", rate.low, rate.high));
+        let rate = one
+            .rate
+            .map_or("-".to_owned(), |rate| format!("{:.1}", rate.value));
+        let range = one.rate.map_or("-".to_owned(), |rate| {
+            format!("{:.1} to {:.1}", rate.low, rate.high)
+        });
         let word = if one.stands_out { "stands out" } else { "" };
         table.row(vec![
             one.node.clone().into(),

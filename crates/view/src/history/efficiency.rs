@@ -38,7 +38,11 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
         Advice::FewerGpus { idle, all, alone } => {
             // What is right for each of several pods is not known from their sum.
             let patch = alone.then(|| format!("resources:\n  gpu: {}\n", all - idle));
-            ("fewer-gpus", format!("{idle} of {all} GPUs did nothing"), patch)
+            (
+                "fewer-gpus",
+                format!("{idle} of {all} GPUs did nothing"),
+                patch,
+            )
         }
         Advice::Slice { memory_peak } => {
             let gib = memory_peak.gibibytes().ceil();
@@ -48,9 +52,15 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
                 Some("resources:\n  gpu: 1\n  gpu_share: 0.125\n".to_owned()),
             )
         }
-        Advice::Straggler { device, power, others } => {
-            ("straggler", format!("{device} drew {power:.0} W, its peers {others:.0} W: it may hold them up"), None)
-        }
+        Advice::Straggler {
+            device,
+            power,
+            others,
+        } => (
+            "straggler",
+            format!("{device} drew {power:.0} W, its peers {others:.0} W: it may hold them up"),
+            None,
+        ),
         Advice::NoRequests { idle, held } => {
             let told = format!(
                 "nothing was asked of it in {idle:.1} of {held:.1} GPU-hours: fewer replicas, or a queue-based autoscaler"
@@ -58,7 +68,10 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
             ("no-requests", told, None)
         }
         Advice::Stuck { devices, power } => {
-            let told = format!("{} at 100% and {power:.0} W: busy waiting, as when a rank hangs", count(*devices as u64, "GPU"));
+            let told = format!(
+                "{} at 100% and {power:.0} W: busy waiting, as when a rank hangs",
+                count(*devices as u64, "GPU")
+            );
             ("stuck", told, None)
         }
     }
@@ -117,7 +130,17 @@ struct AdviceItem {
 }
 
 pub fn document(of: &Efficiency) -> EfficiencyDocument<'_> {
-    let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped, serving } = of;
+    let Efficiency {
+        top,
+        from,
+        to,
+        wait_seconds,
+        account,
+        works,
+        advice,
+        dropped,
+        serving,
+    } = of;
     let gib = |memory: Mebibytes| rounded(memory.gibibytes());
     let devices = works.iter().map(|((node, device), work)| DeviceItem {
         node: node.clone(),
@@ -146,13 +169,25 @@ pub fn document(of: &Efficiency) -> EfficiencyDocument<'_> {
         serving: serving.as_ref().map(ServingHoursItem::from),
         coverage_percent: account.covered().map(rounded),
         devices: devices.collect(),
-        advice: advice.iter().map(told).map(|(kind, message, patch)| AdviceItem { kind, message, patch }).collect(),
+        advice: advice
+            .iter()
+            .map(told)
+            .map(|(kind, message, patch)| AdviceItem {
+                kind,
+                message,
+                patch,
+            })
+            .collect(),
         samples_dropped: *dropped,
     }
 }
 
 fn span(seconds: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the life of a job")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the life of a job"
+    )]
     let minutes = (seconds / 60.0).round() as u64;
     match minutes {
         0 => format!("{seconds:.0}s"),
@@ -163,27 +198,60 @@ fn span(seconds: f64) -> String {
 
 /// Returns the line of parts of one name.
 fn part_line(name: &str, hours: &PartHours) -> String {
-    let worth =
-        hours.equivalent.map_or_else(|| "of a size that nobody tells".to_owned(), |all| format!("as much as {all:.1} GPU-hours"));
+    let worth = hours.equivalent.map_or_else(
+        || "of a size that nobody tells".to_owned(),
+        |all| format!("as much as {all:.1} GPU-hours"),
+    );
     let used = match hours.used().zip(hours.utilization()) {
         Some((used, Percent(utilization))) => format!(", {used:.1} used ({utilization:.0}%)"),
         None => String::new(),
     };
-    format!("  {}   {:.1} hours held, {worth}{used}\n", clean(name), hours.held)
+    format!(
+        "  {}   {:.1} hours held, {worth}{used}\n",
+        clean(name),
+        hours.held
+    )
 }
 
 /// Formats it for people.
 pub fn text(of: &Efficiency, look: TextStyle) -> String {
-    let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped, serving } = of;
+    let Efficiency {
+        top,
+        from,
+        to,
+        wait_seconds,
+        account,
+        works,
+        advice,
+        dropped,
+        serving,
+    } = of;
     let ran = from.zip(*to).map_or_else(
         || "never ran".to_owned(),
-        |(from, to)| format!("held GPUs for {}", span(to.duration_since(from).as_secs_f64())),
+        |(from, to)| {
+            format!(
+                "held GPUs for {}",
+                span(to.duration_since(from).as_secs_f64())
+            )
+        },
     );
-    let mut text =
-        clean(&format!("{}/{}   {}   {ran}, waited {}", top.namespace, top.name, top.kind, span(*wait_seconds))).into_owned();
-    let energy = account.energy.map_or(String::new(), |energy| format!("   energy {energy:.1} kWh"));
+    let mut text = clean(&format!(
+        "{}/{}   {}   {ran}, waited {}",
+        top.namespace,
+        top.name,
+        top.kind,
+        span(*wait_seconds)
+    ))
+    .into_owned();
+    let energy = account
+        .energy
+        .map_or(String::new(), |energy| format!("   energy {energy:.1} kWh"));
     text.push_str(&format!("\n  GPU-hours   {:.1} held", account.held));
-    if let Some((used, wasted)) = account.used().zip(account.wasted()).filter(|_| account.held > 0.0) {
+    if let Some((used, wasted)) = account
+        .used()
+        .zip(account.wasted())
+        .filter(|_| account.held > 0.0)
+    {
         text.push_str(&format!(", {used:.1} used, {wasted:.1} wasted"));
     }
     if account.unknown() >= 0.05 {
@@ -194,22 +262,40 @@ pub fn text(of: &Efficiency, look: TextStyle) -> String {
         text.push_str(&part_line(name, hours));
     }
     if let Some(sum) = serving {
-        let rate = sum.tokens_per_gpu_hour().map_or(String::new(), |rate| format!(", {rate:.0} for each GPU-hour"));
+        let rate = sum.tokens_per_gpu_hour().map_or(String::new(), |rate| {
+            format!(", {rate:.0} for each GPU-hour")
+        });
         text.push_str(&format!(
             "  requests    {:.0} tokens generated{rate}; nothing was asked of it in {:.1} of {:.1} GPU-hours\n",
             sum.generated_tokens, sum.idle, sum.held
         ));
     }
-    let width = works.keys().map(|(node, device)| node.len() + device.to_string().len() + 1).max().unwrap_or(0);
+    let width = works
+        .keys()
+        .map(|(node, device)| node.len() + device.to_string().len() + 1)
+        .max()
+        .unwrap_or(0);
     for ((node, device), work) in works {
         let name = clean(&format!("{node}/{device}")).into_owned();
-        let bar = work
-            .utilization()
-            .map_or_else(|| format!("{:20}    -", ""), |value| format!("{} {value:>4.0}%", blocks(value, 20, look)));
-        let total = work.memory_total.map_or(String::new(), |total| format!(" of {:.0}", total.gibibytes()));
-        let memory = work.memory_peak.map_or_else(|| "-".to_owned(), |peak| format!("{:.1}{total} GiB", peak.gibibytes()));
-        let shared = if work.shared { "   shared: the figures of all who use it" } else { "" };
-        text.push_str(&format!("  {name:<width$}  {bar}   memory {memory}{shared}\n"));
+        let bar = work.utilization().map_or_else(
+            || format!("{:20}    -", ""),
+            |value| format!("{} {value:>4.0}%", blocks(value, 20, look)),
+        );
+        let total = work.memory_total.map_or(String::new(), |total| {
+            format!(" of {:.0}", total.gibibytes())
+        });
+        let memory = work.memory_peak.map_or_else(
+            || "-".to_owned(),
+            |peak| format!("{:.1}{total} GiB", peak.gibibytes()),
+        );
+        let shared = if work.shared {
+            "   shared: the figures of all who use it"
+        } else {
+            ""
+        };
+        text.push_str(&format!(
+            "  {name:<width$}  {bar}   memory {memory}{shared}\n"
+        ));
     }
     for (_, message, patch) in advice.iter().map(told) {
         text.push_str(&format!("  advice  {}\n", clean(&message)));
@@ -218,7 +304,14 @@ pub fn text(of: &Efficiency, look: TextStyle) -> String {
         }
     }
     let share = account.covered().map_or(0.0, |Percent(share)| share);
-    let dropped = if *dropped > 0 { format!(" ({} dropped)", count(*dropped, "sample")) } else { String::new() };
-    text.push_str(&format!("  rests on {share:.0}% of the GPU-hours, {}{dropped}\n", count(works.len() as u64, "GPU")));
+    let dropped = if *dropped > 0 {
+        format!(" ({} dropped)", count(*dropped, "sample"))
+    } else {
+        String::new()
+    };
+    text.push_str(&format!(
+        "  rests on {share:.0}% of the GPU-hours, {}{dropped}\n",
+        count(works.len() as u64, "GPU")
+    ));
     text
 }

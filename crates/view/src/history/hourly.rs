@@ -1,5 +1,5 @@
-//! The rows of `stats` with the field names of the aggregation document. Percentages are 0 to 100, hours are UTC, memory is
-//! in GiB, unknown is null.
+//! The rows of `stats` with the field names of the aggregation document. Percentages are 0 to 100,
+//! hours are UTC, memory is in GiB, unknown is null.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,8 @@ pub struct Hour<'a> {
     pub partial: bool,
 }
 
-/// Returns a number for a row: the same for the same row, below 2^53 so that every reader of JSON keeps it whole. FNV-1a.
+/// Returns a number for a row: the same for the same row, below 2^53 so that every reader of JSON
+/// keeps it whole. FNV-1a.
 pub fn id(parts: &[&str]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in parts.join("\u{0}").bytes() {
@@ -34,7 +35,8 @@ pub fn id(parts: &[&str]) -> u64 {
     hash & ((1 << 53) - 1)
 }
 
-/// What every row ends with. A closed hour is stamped with its end, so that equal input gives equal bytes.
+/// What every row ends with. A closed hour is stamped with its end, so that equal input gives equal
+/// bytes.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     /// True for the present hour, which is not over.
@@ -45,7 +47,11 @@ pub(crate) struct Stamp {
 
 impl From<&Hour<'_>> for Stamp {
     fn from(hour: &Hour<'_>) -> Self {
-        Self { partial: hour.partial, created_at: hour.end, updated_at: hour.end }
+        Self {
+            partial: hour.partial,
+            created_at: hour.end,
+            updated_at: hour.end,
+        }
     }
 }
 
@@ -153,7 +159,13 @@ impl HourlyRow {
     /// Reads rows of one kind back from the cache; `None` when they are not of it.
     pub fn read(kind: RowKind, kept: Value) -> Option<Vec<Self>> {
         fn of<T: DeserializeOwned>(kept: Value, row: fn(T) -> HourlyRow) -> Option<Vec<HourlyRow>> {
-            Some(serde_json::from_value::<Vec<T>>(kept).ok()?.into_iter().map(row).collect())
+            Some(
+                serde_json::from_value::<Vec<T>>(kept)
+                    .ok()?
+                    .into_iter()
+                    .map(row)
+                    .collect(),
+            )
         }
         match kind {
             RowKind::Cluster => of(kept, Self::Cluster),
@@ -192,7 +204,11 @@ impl HourlyRow {
 
     /// Returns the value of a row of labels.
     pub fn dimension_value(&self) -> Option<&str> {
-        if let Self::Dimension(row) = self { Some(&row.dimension_value) } else { None }
+        if let Self::Dimension(row) = self {
+            Some(&row.dimension_value)
+        } else {
+            None
+        }
     }
 
     /// Returns the mean.
@@ -242,11 +258,20 @@ impl HourlyRow {
 /// Returns the number of a row: of its kind, cluster, hour and names.
 fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
     let start = hour.start.to_string();
-    let parts: Vec<&str> = [kind, hour.cluster, &start].into_iter().chain(names.iter().copied()).collect();
+    let parts: Vec<&str> = [kind, hour.cluster, &start]
+        .into_iter()
+        .chain(names.iter().copied())
+        .collect();
     id(&parts)
 }
 
-pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, parts: &[(String, u64)], sum: Option<&Sum>, dropped: u64) -> HourlyRow {
+pub fn of_cluster(
+    hour: &Hour<'_>,
+    capacity: Option<u64>,
+    parts: &[(String, u64)],
+    sum: Option<&Sum>,
+    dropped: u64,
+) -> HourlyRow {
     let allocated = sum.map(|sum| sum.allocated);
     let rate = allocated
         .zip(capacity.filter(|capacity| *capacity > 0))
@@ -265,7 +290,12 @@ pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, parts: &[(String, u64)
     })
 }
 
-pub fn of_namespace(hour: &Hour<'_>, capacity: Option<u64>, namespace: &str, sum: &Sum) -> HourlyRow {
+pub fn of_namespace(
+    hour: &Hour<'_>,
+    capacity: Option<u64>,
+    namespace: &str,
+    sum: &Sum,
+) -> HourlyRow {
     HourlyRow::Namespace(NamespaceRow {
         id: row_id(hour, "namespace", &[namespace]),
         cluster_name: hour.cluster.to_owned(),
@@ -299,7 +329,16 @@ pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyR
 }
 
 pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
-    let OfWorkload { top, sum, memory_used, memory_total, replicas, status, labels, annotations } = workload;
+    let OfWorkload {
+        top,
+        sum,
+        memory_used,
+        memory_total,
+        replicas,
+        status,
+        labels,
+        annotations,
+    } = workload;
     let gib = |of: Option<Mebibytes>| of.map(|used| rounded(used.gibibytes()));
     #[expect(clippy::cast_possible_truncation, reason = "a count of pods")]
     let count = |of: Option<f64>| of.map(|of| of as i64);

@@ -15,7 +15,13 @@ use crate::{Format, TextStyle};
 use gpuctl_core::model::{Percent, Point, UnixSeconds};
 
 /// Renders rows for people, or as CSV with every field of the rows.
-pub fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(
+    kind: RowKind,
+    rows: &[HourlyRow],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+) -> String {
     if format == Format::Csv {
         return csv::rows(rows, headers);
     }
@@ -33,12 +39,22 @@ pub fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: bool, l
             percentages("MAX"),
             right("SAMPLES"),
         ],
-        RowKind::Namespaces => {
-            &[left("NAMESPACE"), right("HELD"), percentages("UTIL"), percentages("MIN"), percentages("MAX"), right("WORKLOADS")]
-        }
-        RowKind::Labels => {
-            &[left("VALUE"), right("HELD"), percentages("UTIL"), percentages("MIN"), percentages("MAX"), right("WORKLOADS")]
-        }
+        RowKind::Namespaces => &[
+            left("NAMESPACE"),
+            right("HELD"),
+            percentages("UTIL"),
+            percentages("MIN"),
+            percentages("MAX"),
+            right("WORKLOADS"),
+        ],
+        RowKind::Labels => &[
+            left("VALUE"),
+            right("HELD"),
+            percentages("UTIL"),
+            percentages("MIN"),
+            percentages("MAX"),
+            right("WORKLOADS"),
+        ],
         RowKind::Workloads => &[
             left("NAMESPACE"),
             left("WORKLOAD"),
@@ -51,12 +67,30 @@ pub fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: bool, l
             right("PODS").yielding(),
         ],
     };
-    let mut table =
-        Table::new(several.then_some(left("CLUSTER")).into_iter().chain([left("HOUR")]).chain(own.iter().copied())).with_wide();
+    let mut table = Table::new(
+        several
+            .then_some(left("CLUSTER"))
+            .into_iter()
+            .chain([left("HOUR")])
+            .chain(own.iter().copied()),
+    )
+    .with_wide();
     for row in rows {
         let mut cells: Vec<Cell> = several.then(|| row.cluster().into()).into_iter().collect();
-        let short = row.hour().to_string().get(..16).unwrap_or_default().replace('T', " ");
-        cells.push(if row.is_partial() { format!("{short} …") } else { short }.into());
+        let short = row
+            .hour()
+            .to_string()
+            .get(..16)
+            .unwrap_or_default()
+            .replace('T', " ");
+        cells.push(
+            if row.is_partial() {
+                format!("{short} …")
+            } else {
+                short
+            }
+            .into(),
+        );
         cells.extend(own_cells(row));
         table.row(cells);
     }
@@ -66,11 +100,28 @@ pub fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: bool, l
 /// Returns the cells of a row behind cluster and hour.
 fn own_cells(row: &HourlyRow) -> Vec<Cell> {
     fn number(value: Option<impl Serialize>) -> Cell {
-        value.map_or_else(|| "-".to_owned(), |value| serde_json::to_string(&value).unwrap_or_default()).into()
+        value
+            .map_or_else(
+                || "-".to_owned(),
+                |value| serde_json::to_string(&value).unwrap_or_default(),
+            )
+            .into()
     }
-    let Utilization { avg_utilization, max_utilization, min_utilization, p50_utilization, p95_utilization } = row.utilization();
+    let Utilization {
+        avg_utilization,
+        max_utilization,
+        min_utilization,
+        p50_utilization,
+        p95_utilization,
+    } = row.utilization();
     let share = |value: &Option<Percent>| Cell::from(percent(*value));
-    let range = || [share(avg_utilization), share(min_utilization), share(max_utilization)];
+    let range = || {
+        [
+            share(avg_utilization),
+            share(min_utilization),
+            share(max_utilization),
+        ]
+    };
     match row {
         HourlyRow::Cluster(row) => vec![
             number(row.total_gpu_capacity),
@@ -83,16 +134,22 @@ fn own_cells(row: &HourlyRow) -> Vec<Cell> {
             share(max_utilization),
             number(Some(row.group.device_sample_count)),
         ],
-        HourlyRow::Namespace(row) => [row.namespace.as_str().into(), number(Some(row.allocated_gpu_count))]
-            .into_iter()
-            .chain(range())
-            .chain([number(Some(row.active_workload_count))])
-            .collect(),
-        HourlyRow::Dimension(row) => [row.dimension_value.as_str().into(), number(Some(row.allocated_gpu_count))]
-            .into_iter()
-            .chain(range())
-            .chain([number(Some(row.active_workload_count))])
-            .collect(),
+        HourlyRow::Namespace(row) => [
+            row.namespace.as_str().into(),
+            number(Some(row.allocated_gpu_count)),
+        ]
+        .into_iter()
+        .chain(range())
+        .chain([number(Some(row.active_workload_count))])
+        .collect(),
+        HourlyRow::Dimension(row) => [
+            row.dimension_value.as_str().into(),
+            number(Some(row.allocated_gpu_count)),
+        ]
+        .into_iter()
+        .chain(range())
+        .chain([number(Some(row.active_workload_count))])
+        .collect(),
         HourlyRow::Workload(row) => vec![
             row.namespace.as_str().into(),
             row.workload_name.as_str().into(),
@@ -109,14 +166,30 @@ fn own_cells(row: &HourlyRow) -> Vec<Cell> {
 
 /// Draws the utilization of a cluster by the hour, for a terminal.
 pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, look: TextStyle) -> String {
-    let of = |row: &HourlyRow| Some(Point { at: row.hour().as_millisecond(), value: row.avg_utilization()?.0 });
+    let of = |row: &HourlyRow| {
+        Some(Point {
+            at: row.hour().as_millisecond(),
+            value: row.avg_utilization()?.0,
+        })
+    };
     let points: Vec<Point> = rows.iter().filter_map(of).collect();
     if look.width.is_none() || points.len() < 2 {
         return String::new();
     }
     let width = look.width.unwrap_or(80).min(100);
-    let frame = ChartFrame { from: start.millis(), to: end.millis(), top: 100.0, height: 5, width };
-    chart(&points, frame, "utilization of held GPUs by the hour, %", look)
+    let frame = ChartFrame {
+        from: start.millis(),
+        to: end.millis(),
+        top: 100.0,
+        height: 5,
+        width,
+    };
+    chart(
+        &points,
+        frame,
+        "utilization of held GPUs by the hour, %",
+        look,
+    )
 }
 
 /// A page of rows.

@@ -1,4 +1,5 @@
-//! Renders `report` as a table, CSV and Markdown: GPU-hours of groups, or what their jobs did with their time.
+//! Renders `report` as a table, CSV and Markdown: GPU-hours of groups, or what their jobs did with
+//! their time.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -40,12 +41,19 @@ impl Group {
         }
     }
 
-    /// Returns what is left of the budget: GPU-hours, parts by their fraction, and cost. What is not known has no rest.
+    /// Returns what is left of the budget: GPU-hours, parts by their fraction, and cost. What is
+    /// not known has no rest.
     pub fn left(&self) -> (Option<f64>, Option<f64>) {
-        let used = self.account.part_equivalent().map(|parts| self.account.held + parts);
+        let used = self
+            .account
+            .part_equivalent()
+            .map(|parts| self.account.held + parts);
         let rest = |allowed: Option<f64>, used: Option<f64>| Some(allowed? - used?);
         let allowance = self.allowance.unwrap_or_default();
-        (rest(allowance.gpu_hours, used), rest(allowance.cost, self.cost))
+        (
+            rest(allowance.gpu_hours, used),
+            rest(allowance.cost, self.cost),
+        )
     }
 
     /// Returns the cost of so many of its GPU-hours for each of so many things.
@@ -58,7 +66,10 @@ impl Group {
 /// Returns the name of a group of several values; `None` where it has none of them.
 pub fn joined(values: &[Option<String>]) -> Option<String> {
     let name = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
-    values.iter().any(Option::is_some).then(|| values.iter().map(name).collect::<Vec<_>>().join(", "))
+    values
+        .iter()
+        .any(Option::is_some)
+        .then(|| values.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
 /// GPU-hours of an hour of the report.
@@ -108,7 +119,12 @@ const OF_HOURS: [Column; 13] = [
 ];
 
 /// Columns of budgets, which stand behind the name.
-const OF_BUDGETS: [Column; 4] = [right("BUDGET"), right("LEFT"), right("COST BUDGET"), right("COST LEFT")];
+const OF_BUDGETS: [Column; 4] = [
+    right("BUDGET"),
+    right("LEFT"),
+    right("COST BUDGET"),
+    right("COST LEFT"),
+];
 
 /// Columns of jobs; hours are GPU-hours, waits are seconds.
 const OF_JOBS: [Column; 12] = [
@@ -157,33 +173,64 @@ impl GpuHourReport<'_> {
 
     /// Cells of a row, in the order of the columns; `shown` to people.
     pub(crate) fn cells(&self, group: &Group, none: &str, shown: bool) -> Vec<String> {
-        if self.of_jobs { job_cells(group, none, shown) } else { hour_cells(group, none, shown, self.budgeted) }
+        if self.of_jobs {
+            job_cells(group, none, shown)
+        } else {
+            hour_cells(group, none, shown, self.budgeted)
+        }
     }
 }
 
 /// A number that may not be known.
 fn optional(value: Option<f64>, shown: bool) -> String {
-    value.map_or_else(|| if shown { "-".to_owned() } else { String::new() }, |value| hours(value, shown))
+    value.map_or_else(
+        || if shown { "-".to_owned() } else { String::new() },
+        |value| hours(value, shown),
+    )
 }
 
 fn hours(value: f64, shown: bool) -> String {
-    if shown { format!("{value:.1}") } else { rounded(value).to_string() }
+    if shown {
+        format!("{value:.1}")
+    } else {
+        rounded(value).to_string()
+    }
 }
 
 fn hour_cells(group: &Group, none: &str, shown: bool, budgeted: bool) -> Vec<String> {
-    let Group { name, quota, cost, account, allowance, .. } = group;
+    let Group {
+        name,
+        quota,
+        cost,
+        account,
+        allowance,
+        ..
+    } = group;
     let optional = |value: Option<f64>| optional(value, shown);
-    let share = |value: Option<Percent>| if shown { percent(value) } else { optional(value.map(|Percent(value)| value)) };
+    let share = |value: Option<Percent>| {
+        if shown {
+            percent(value)
+        } else {
+            optional(value.map(|Percent(value)| value))
+        }
+    };
     let mut cells = vec![
         name.clone().unwrap_or_else(|| none.to_owned()),
-        quota.map_or_else(|| if shown { "-".to_owned() } else { String::new() }, |quota| quota.to_string()),
+        quota.map_or_else(
+            || if shown { "-".to_owned() } else { String::new() },
+            |quota| quota.to_string(),
+        ),
         hours(account.waited, shown),
         hours(account.held, shown),
         optional(account.used()),
         optional(account.wasted()),
         hours(account.unknown(), shown),
         share(account.utilization()),
-        if shown && account.parts.is_empty() { "-".to_owned() } else { optional(account.part_equivalent()) },
+        if shown && account.parts.is_empty() {
+            "-".to_owned()
+        } else {
+            optional(account.part_equivalent())
+        },
         share(account.covered()),
         optional(account.energy),
         optional(*cost),
@@ -192,7 +239,10 @@ fn hour_cells(group: &Group, none: &str, shown: bool, budgeted: bool) -> Vec<Str
     if budgeted {
         let (hours_left, cost_left) = group.left();
         let allowance = allowance.unwrap_or_default();
-        cells.splice(1..1, [allowance.gpu_hours, hours_left, allowance.cost, cost_left].map(optional));
+        cells.splice(
+            1..1,
+            [allowance.gpu_hours, hours_left, allowance.cost, cost_left].map(optional),
+        );
     }
     cells
 }
@@ -231,10 +281,22 @@ pub fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: Te
     let shown = format != Format::Csv;
     let none = if shown { "(none)" } else { "" };
     for group in &report.groups {
-        table.row(report.cells(group, none, shown).into_iter().map(Into::into).collect());
+        table.row(
+            report
+                .cells(group, none, shown)
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+        );
     }
     if shown && report.groups.len() > 1 {
-        table.row(report.cells(&report.total, "total", shown).into_iter().map(Into::into).collect());
+        table.row(
+            report
+                .cells(&report.total, "total", shown)
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+        );
     }
     table.show(format, headers, look)
 }
@@ -242,11 +304,21 @@ pub fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: Te
 /// Returns a table for a wiki or an issue.
 pub fn markdown(report: &GpuHourReport<'_>) -> String {
     // Names come from the cluster.
-    let line = |cells: Vec<String>| cells.iter().map(|cell| in_markdown(cell)).collect::<Vec<_>>();
+    let line = |cells: Vec<String>| {
+        cells
+            .iter()
+            .map(|cell| in_markdown(cell))
+            .collect::<Vec<_>>()
+    };
     let mut table = comfy_table::Table::new();
     table
         .load_preset(comfy_table::presets::ASCII_MARKDOWN)
-        .set_header(report.columns().iter().map(|column| column.title.to_lowercase()));
+        .set_header(
+            report
+                .columns()
+                .iter()
+                .map(|column| column.title.to_lowercase()),
+        );
     for group in &report.groups {
         table.add_row(line(report.cells(group, "(none)", true)));
     }
@@ -254,7 +326,12 @@ pub fn markdown(report: &GpuHourReport<'_>) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
-    format!("GPU-hours by {}, {} to {}\n\n{table}\n", in_markdown(report.by), report.from, report.to)
+    format!(
+        "GPU-hours by {}, {} to {}\n\n{table}\n",
+        in_markdown(report.by),
+        report.from,
+        report.to
+    )
 }
 
 /// The last row, whose title is the only cell with markup.
@@ -272,12 +349,18 @@ mod tests {
 
     #[test]
     fn markdown_shows_no_control_characters_and_keeps_its_cells() {
-        let group = |name: &str| Group { name: Some(name.to_owned()), ..Group::default() };
+        let group = |name: &str| Group {
+            name: Some(name.to_owned()),
+            ..Group::default()
+        };
         let at = Timestamp::UNIX_EPOCH;
         let groups = vec![group("a|b\u{1b}[31m")];
         let report = GpuHourReport::made(at, groups, group(""));
         let text = markdown(&report);
         assert!(!text.contains('\u{1b}') && text.contains("a\\|b"), "{text}");
-        assert!(text.lines().nth(2).unwrap().starts_with("| group"), "{text}");
+        assert!(
+            text.lines().nth(2).unwrap().starts_with("| group"),
+            "{text}"
+        );
     }
 }

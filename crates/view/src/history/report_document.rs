@@ -123,15 +123,23 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             goodput: sum.goodput().map(fine),
             queue_wait_p50_seconds: sum.wait(0.5),
             queue_wait_p90_seconds: sum.wait(0.9),
-            cost_per_succeeded_job: group.cost_of(sum.starting + sum.running, sum.succeeded as f64).map(rounded),
+            cost_per_succeeded_job: group
+                .cost_of(sum.starting + sum.running, sum.succeeded as f64)
+                .map(rounded),
         };
         let serving = group.serving.map(|sum| ServingItem {
             hours: ServingHoursItem::from(&sum),
-            cost_per_million_generated_tokens: group.cost_of(sum.held, sum.generated_tokens / 1e6).map(rounded),
+            cost_per_million_generated_tokens: group
+                .cost_of(sum.held, sum.generated_tokens / 1e6)
+                .map(rounded),
         });
         Self {
             group: group.name.as_deref(),
-            keys: group.keys.iter().map(|(key, value)| (key.as_str(), value.as_deref())).collect(),
+            keys: group
+                .keys
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_deref()))
+                .collect(),
             quota_gpus: group.quota,
             waited_gpu_hours: rounded(account.waited),
             held_gpu_hours: rounded(account.held),
@@ -148,7 +156,9 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             coverage_percent: account.covered().map(rounded),
             jobs: Some(&group.jobs).filter(|sum| sum.jobs > 0).map(jobs),
             serving,
-            budget: group.allowance.map(|allowance| BudgetItem::of(group, allowance)),
+            budget: group
+                .allowance
+                .map(|allowance| BudgetItem::of(group, allowance)),
         }
     }
 }

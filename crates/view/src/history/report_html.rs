@@ -1,9 +1,11 @@
-//! Renders `report -o html`: one file with its plots and styles inside, that needs nothing of any network.
+//! Renders `report -o html`: one file with its plots and styles inside, that needs nothing of any
+//! network.
 
 use std::fmt::Write as _;
 
 use plotters::prelude::{
-    ChartBuilder, Color, IntoDrawingArea, IntoSegmentedCoord, RGBColor, Rectangle, SVGBackend, SegmentValue, TRANSPARENT,
+    ChartBuilder, Color, IntoDrawingArea, IntoSegmentedCoord, RGBColor, Rectangle, SVGBackend,
+    SegmentValue, TRANSPARENT,
 };
 
 use super::report::{GpuHourReport, Group, HourPoint};
@@ -37,22 +39,46 @@ pub fn page(report: &GpuHourReport<'_>) -> String {
         report.from,
         report.to
     );
-    let key = [("used", USED), ("wasted", WASTED), ("not measured", UNKNOWN)]
-        .map(|(word, RGBColor(r, g, b))| format!("<span style=\"background:rgb({r},{g},{b})\"></span>{word}"));
+    let key = [
+        ("used", USED),
+        ("wasted", WASTED),
+        ("not measured", UNKNOWN),
+    ]
+    .map(|(word, RGBColor(r, g, b))| {
+        format!("<span style=\"background:rgb({r},{g},{b})\"></span>{word}")
+    });
     let mut groups: Vec<&Group> = report.groups.iter().collect();
     groups.sort_by(|a, b| b.account.held.total_cmp(&a.account.held));
     groups.truncate(MOST_GROUPS);
     let bars: Vec<Bar> = groups.iter().map(|group| Bar::of(group)).collect();
     let _ = writeln!(page, "<p class=\"key\">{}</p>", key.concat());
-    let _ = writeln!(page, "<h2>GPU-hours by {}</h2>\n{}", escaped(report.by), plot(&bars));
-    let _ = writeln!(page, "<h2>GPU-hours over time</h2>\n{}", plot(&over_time(report)));
+    let _ = writeln!(
+        page,
+        "<h2>GPU-hours by {}</h2>\n{}",
+        escaped(report.by),
+        plot(&bars)
+    );
+    let _ = writeln!(
+        page,
+        "<h2>GPU-hours over time</h2>\n{}",
+        plot(&over_time(report))
+    );
     page.push_str("<h2>All groups</h2>\n<table id=\"groups\"><thead><tr>");
     for column in report.columns() {
         let _ = write!(page, "<th>{}</th>", escaped(&column.title.to_lowercase()));
     }
     page.push_str("</tr></thead><tbody>\n");
-    for (group, none) in report.groups.iter().map(|group| (group, "(none)")).chain([(&report.total, "total")]) {
-        let cells: String = report.cells(group, none, true).iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+    for (group, none) in report
+        .groups
+        .iter()
+        .map(|group| (group, "(none)"))
+        .chain([(&report.total, "total")])
+    {
+        let cells: String = report
+            .cells(group, none, true)
+            .iter()
+            .map(|cell| format!("<td>{}</td>", escaped(cell)))
+            .collect();
         let _ = writeln!(page, "<tr>{cells}</tr>");
     }
     page.push_str("</tbody></table>\n</body></html>\n");
@@ -67,13 +93,21 @@ struct Bar {
 
 impl Bar {
     fn new(name: String, used: f64, wasted: f64, unknown: f64) -> Self {
-        Self { name, parts: [(used, USED), (wasted, WASTED), (unknown, UNKNOWN)] }
+        Self {
+            name,
+            parts: [(used, USED), (wasted, WASTED), (unknown, UNKNOWN)],
+        }
     }
 
     fn of(group: &Group) -> Self {
         let account = &group.account;
         let name = clean(group.name.as_deref().unwrap_or("(none)")).into_owned();
-        Self::new(name, account.used().unwrap_or(0.0), account.wasted().unwrap_or(0.0), account.unknown())
+        Self::new(
+            name,
+            account.used().unwrap_or(0.0),
+            account.wasted().unwrap_or(0.0),
+            account.unknown(),
+        )
     }
 
     fn height(&self) -> f64 {
@@ -86,7 +120,11 @@ fn over_time(report: &GpuHourReport<'_>) -> Vec<Bar> {
     let each = report.over_time.len().div_ceil(MOST_BARS).max(1);
     let bar = |hours: &[HourPoint]| {
         let sum = |of: fn(&HourPoint) -> f64| hours.iter().map(of).sum::<f64>();
-        let (held, used, unknown) = (sum(|hour| hour.held), sum(|hour| hour.used), sum(|hour| hour.unknown));
+        let (held, used, unknown) = (
+            sum(|hour| hour.held),
+            sum(|hour| hour.used),
+            sum(|hour| hour.unknown),
+        );
         let name = format!("{}h", hours.first().map_or(0, |hour| hour.hour));
         Bar::new(name, used, (held - used - unknown).max(0.0), unknown)
     };
@@ -117,9 +155,9 @@ fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), String> {
         .build_cartesian_2d(places, 0.0..highest * 1.05)
         .map_err(|error| error.to_string())?;
     let name = |place: &SegmentValue<usize>| match place {
-        SegmentValue::CenterOf(place) | SegmentValue::Exact(place) => {
-            bars.get(*place).map_or_else(String::new, |bar| bar.name.chars().take(14).collect())
-        }
+        SegmentValue::CenterOf(place) | SegmentValue::Exact(place) => bars
+            .get(*place)
+            .map_or_else(String::new, |bar| bar.name.chars().take(14).collect()),
         SegmentValue::Last => String::new(),
     };
     chart
@@ -135,10 +173,15 @@ fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), String> {
     for (place, bar) in bars.iter().enumerate() {
         let mut below = 0.0;
         for (part, color) in bar.parts.into_iter().filter(|(part, _)| *part > 0.0) {
-            let corners = [(SegmentValue::Exact(place), below), (SegmentValue::Exact(place + 1), below + part)];
+            let corners = [
+                (SegmentValue::Exact(place), below),
+                (SegmentValue::Exact(place + 1), below + part),
+            ];
             let mut rectangle = Rectangle::new(corners, color.filled());
             rectangle.set_margin(0, 0, 1, 1);
-            chart.draw_series([rectangle]).map_err(|error| error.to_string())?;
+            chart
+                .draw_series([rectangle])
+                .map_err(|error| error.to_string())?;
             below += part;
         }
     }
@@ -171,24 +214,46 @@ mod tests {
         let name = "<script>alert(1)</script>&\"";
         let mut account = GpuHours::default();
         account.held = 4.0;
-        let group = || Group { name: Some(name.to_owned()), account: account.clone(), ..Group::default() };
+        let group = || Group {
+            name: Some(name.to_owned()),
+            account: account.clone(),
+            ..Group::default()
+        };
         let at = jiff::Timestamp::UNIX_EPOCH;
-        let over_time = (0..200).map(|hour| HourPoint { hour, held: 2.0, used: 1.0, unknown: 0.5 }).collect();
-        let report = GpuHourReport { over_time, ..GpuHourReport::made(at, vec![group()], group()) };
+        let over_time = (0..200)
+            .map(|hour| HourPoint {
+                hour,
+                held: 2.0,
+                used: 1.0,
+                unknown: 0.5,
+            })
+            .collect();
+        let report = GpuHourReport {
+            over_time,
+            ..GpuHourReport::made(at, vec![group()], group())
+        };
         let page = page(&report);
-        assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");
+        assert!(
+            !page.contains("<script") && page.contains("&lt;script&gt;"),
+            "{page}"
+        );
         assert_eq!(page.matches("<svg").count(), 2);
         for outside in ["src=", "href=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
         // 200 hours make 67 bars of three: 1.5 used of each hour that held 2.
         assert_eq!(super::over_time(&report).len(), 67);
-        assert_eq!(super::over_time(&report)[0].parts.map(|(part, _)| part), [3.0, 1.5, 1.5]);
+        assert_eq!(
+            super::over_time(&report)[0].parts.map(|(part, _)| part),
+            [3.0, 1.5, 1.5]
+        );
         assert!(plot(&[]).contains("No GPU was held"));
         // Whatever the number of bars and their height, the library draws.
         for count in (1..=MOST_BARS).chain([500]) {
             for height in [1e-6, 0.01, 3.0, 1e7] {
-                let bars: Vec<Bar> = (0..count).map(|_| Bar::new("x".to_owned(), height, 0.0, 0.0)).collect();
+                let bars: Vec<Bar> = (0..count)
+                    .map(|_| Bar::new("x".to_owned(), height, 0.0, 0.0))
+                    .collect();
                 assert!(plot(&bars).contains("<svg"), "{count} {height}");
             }
         }

@@ -39,24 +39,37 @@ pub struct Details<'a> {
 }
 
 impl At<'_> {
-    /// Returns the slot that ends at this time, or the last before it in which somebody looked, not longer ago than five minutes.
+    /// Returns the slot that ends at this time, or the last before it in which somebody looked, not
+    /// longer ago than five minutes.
     pub(crate) fn slot(&self) -> Option<usize> {
         let slot = self.ledger.slot_of(self.time.as_millisecond() - 1)?;
         let seen = (0..=slot).rev().find(|slot| self.ledger.observed[*slot])?;
-        let begin = self.ledger.stretch.start + i64::try_from(seen).unwrap_or(i64::MAX).saturating_mul(self.ledger.slot);
+        let begin = self.ledger.stretch.start
+            + i64::try_from(seen)
+                .unwrap_or(i64::MAX)
+                .saturating_mul(self.ledger.slot);
         let ago = self.time.as_millisecond() - begin;
         (ago <= WINDOW).then_some(seen)
     }
 
     /// Devices that there were then.
     fn capacity(&self) -> Option<u64> {
-        self.ledger.capacities.get(..=self.slot()?)?.iter().rev().find_map(|capacity| *capacity)
+        self.ledger
+            .capacities
+            .get(..=self.slot()?)?
+            .iter()
+            .rev()
+            .find_map(|capacity| *capacity)
     }
 
     /// Tenures that held devices then, by their place.
     pub(crate) fn held(&self) -> Option<Vec<usize>> {
         let slot = self.slot()?;
-        Some((0..self.ledger.tenures.len()).filter(|index| self.ledger.tenures[*index].held[slot]).collect())
+        Some(
+            (0..self.ledger.tenures.len())
+                .filter(|index| self.ledger.tenures[*index].held[slot])
+                .collect(),
+        )
     }
 
     pub(crate) fn tenure(&self, index: usize) -> &Allocation {
@@ -66,10 +79,20 @@ impl At<'_> {
     /// Returns the parts of devices of these allocations by name.
     pub(crate) fn parts(&self, held: &[usize]) -> Vec<PartAt> {
         let mut names: BTreeMap<&str, u64> = BTreeMap::new();
-        for (part, units) in held.iter().filter_map(|index| self.tenure(*index).part.as_ref()) {
+        for (part, units) in held
+            .iter()
+            .filter_map(|index| self.tenure(*index).part.as_ref())
+        {
             *names.entry(&part.name).or_default() += units;
         }
-        names.into_iter().map(|(name, allocated)| PartAt { part: name.to_owned(), capacity: None, allocated }).collect()
+        names
+            .into_iter()
+            .map(|(name, allocated)| PartAt {
+                part: name.to_owned(),
+                capacity: None,
+                allocated,
+            })
+            .collect()
     }
 
     /// Returns all parts of devices that there were then, held or not.
@@ -78,11 +101,23 @@ impl At<'_> {
         let slot = self.slot();
         let one = |(name, slots): (&String, &Vec<Option<u64>>)| PartAt {
             part: name.clone(),
-            capacity: slot.and_then(|slot| slots.get(..=slot)?.iter().rev().find_map(|capacity| *capacity)),
-            allocated: own.iter().find(|part| part.part == *name).map_or(0, |part| part.allocated),
+            capacity: slot.and_then(|slot| {
+                slots
+                    .get(..=slot)?
+                    .iter()
+                    .rev()
+                    .find_map(|capacity| *capacity)
+            }),
+            allocated: own
+                .iter()
+                .find(|part| part.part == *name)
+                .map_or(0, |part| part.allocated),
         };
         let mut all: Vec<PartAt> = self.ledger.part_capacities.iter().map(one).collect();
-        all.extend(own.into_iter().filter(|part| !self.ledger.part_capacities.contains_key(&part.part)));
+        all.extend(
+            own.into_iter()
+                .filter(|part| !self.ledger.part_capacities.contains_key(&part.part)),
+        );
         all
     }
 
@@ -92,17 +127,30 @@ impl At<'_> {
 
     /// Returns the mean of the five minutes before, over the whole devices of these tenures.
     pub(crate) fn utilization(&self, held: &[usize]) -> Option<Percent> {
-        let window = (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
-        let own = held.iter().copied().filter(|index| self.tenure(*index).part.is_none()).collect();
-        windows(self.ledger.stretch, self.usage.runs_of(&own)).get(&window).copied()
+        let window =
+            (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
+        let own = held
+            .iter()
+            .copied()
+            .filter(|index| self.tenure(*index).part.is_none())
+            .collect();
+        windows(self.ledger.stretch, self.usage.runs_of(&own))
+            .get(&window)
+            .copied()
     }
 
     fn group(&self, held: &[usize], uids: &Uids) -> GroupAllocation {
         let tops: BTreeSet<&TopOwner> = held.iter().map(|index| &self.tenure(*index).top).collect();
         let workload = |top: &&TopOwner| {
-            let own: Vec<usize> = held.iter().copied().filter(|index| self.tenure(*index).top == **top).collect();
+            let own: Vec<usize> = held
+                .iter()
+                .copied()
+                .filter(|index| self.tenure(*index).top == **top)
+                .collect();
             WorkloadAllocation {
-                uid: uids.get(&(top.namespace.clone(), top.kind.clone(), top.name.clone())).cloned(),
+                uid: uids
+                    .get(&(top.namespace.clone(), top.kind.clone(), top.name.clone()))
+                    .cloned(),
                 name: top.name.clone(),
                 namespace: top.namespace.clone(),
                 kind: top.kind.clone(),
@@ -126,15 +174,22 @@ impl At<'_> {
         for index in held {
             let tenure = self.tenure(*index);
             namespaces.entry(&tenure.pod.0).or_default().push(*index);
-            let value = told.annotation.and_then(|key| tenure.annotations.as_ref()?.get(key));
+            let value = told
+                .annotation
+                .and_then(|key| tenure.annotations.as_ref()?.get(key));
             if let Some(value) = value {
                 annotations.entry(value).or_default().push(*index);
             }
         }
         let groups = |of: BTreeMap<&str, Vec<usize>>| -> BTreeMap<String, GroupAllocation> {
-            of.into_iter().map(|(name, held)| (name.to_owned(), self.group(&held, told.uids))).collect()
+            of.into_iter()
+                .map(|(name, held)| (name.to_owned(), self.group(&held, told.uids)))
+                .collect()
         };
-        Allocations { namespaces: Some(groups(namespaces)), annotations: Some(groups(annotations)) }
+        Allocations {
+            namespaces: Some(groups(namespaces)),
+            annotations: Some(groups(annotations)),
+        }
     }
 }
 
@@ -152,7 +207,8 @@ pub struct Snapshot {
     dimension_value: Option<&'static str>,
     total_gpu_capacity: Option<u64>,
     allocated_gpu_count: Option<GpuCount>,
-    /// Instances, partitions and shares, which are in none of the counts of GPUs; `null` where nobody looked.
+    /// Instances, partitions and shares, which are in none of the counts of GPUs; `null` where
+    /// nobody looked.
     gpu_parts: Option<Vec<PartAt>>,
     allocation_details: Allocations,
     created_at: Timestamp,
@@ -200,7 +256,8 @@ struct WorkloadAllocation {
     utilization: Option<Percent>,
 }
 
-/// Makes a snapshot. In a list it has no details unless they are asked for; the one of now has them, and its dimension.
+/// Makes a snapshot. In a list it has no details unless they are asked for; the one of now has
+/// them, and its dimension.
 pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snapshot {
     let held = at.held();
     Snapshot {
@@ -213,17 +270,29 @@ pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snaps
         total_gpu_capacity: at.capacity(),
         allocated_gpu_count: held.as_ref().map(|held| at.gpus(held)),
         gpu_parts: held.as_ref().map(|held| at.all_parts(held)),
-        allocation_details: details.zip(held).map(|(told, held)| at.details(&held, told)).unwrap_or_default(),
+        allocation_details: details
+            .zip(held)
+            .map(|(told, held)| at.details(&held, told))
+            .unwrap_or_default(),
         created_at: at.time,
     }
 }
 
 /// Renders a snapshot for people.
 pub fn text(snapshot: &Snapshot, look: TextStyle) -> String {
-    let (held, all) = (or_dash(snapshot.allocated_gpu_count), or_dash(snapshot.total_gpu_capacity));
+    let (held, all) = (
+        or_dash(snapshot.allocated_gpu_count),
+        or_dash(snapshot.total_gpu_capacity),
+    );
     let mut text = format!("{}: {held} of {all} GPUs held\n", snapshot.snapshot_time);
-    let mut table =
-        Table::new([left("NAMESPACE"), left("WORKLOAD"), left("KIND"), right("GPUS"), left("PARTS"), percentages("UTIL")]);
+    let mut table = Table::new([
+        left("NAMESPACE"),
+        left("WORKLOAD"),
+        left("KIND"),
+        right("GPUS"),
+        left("PARTS"),
+        percentages("UTIL"),
+    ]);
     for (namespace, group) in snapshot.allocation_details.namespaces.iter().flatten() {
         for workload in &group.workloads {
             table.row(vec![
@@ -240,14 +309,23 @@ pub fn text(snapshot: &Snapshot, look: TextStyle) -> String {
     text
 }
 
-/// Renders snapshots for people, or as CSV with every field. A terminal does not get the times of which nothing is known.
+/// Renders snapshots for people, or as CSV with every field. A terminal does not get the times of
+/// which nothing is known.
 pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) -> String {
     if format == Format::Csv {
         return csv::rows(rows, headers);
     }
-    let mut table =
-        Table::new([left("SNAPSHOT TIME"), left("CLUSTER"), right("TOTAL GPU CAPACITY"), right("ALLOCATED GPU COUNT")]);
-    let known = |row: &&Snapshot| look.width.is_none() || row.total_gpu_capacity.is_some() || row.allocated_gpu_count.is_some();
+    let mut table = Table::new([
+        left("SNAPSHOT TIME"),
+        left("CLUSTER"),
+        right("TOTAL GPU CAPACITY"),
+        right("ALLOCATED GPU COUNT"),
+    ]);
+    let known = |row: &&Snapshot| {
+        look.width.is_none()
+            || row.total_gpu_capacity.is_some()
+            || row.allocated_gpu_count.is_some()
+    };
     for row in rows.iter().filter(known) {
         table.row(vec![
             row.snapshot_time.to_string().into(),
@@ -260,7 +338,11 @@ pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) 
     let note = if unknown == 0 {
         String::new()
     } else {
-        format!("{} without data {} not shown\n", count(unknown as u64, "time"), if unknown == 1 { "is" } else { "are" })
+        format!(
+            "{} without data {} not shown\n",
+            count(unknown as u64, "time"),
+            if unknown == 1 { "is" } else { "are" }
+        )
     };
     table.show(format, headers, look) + &note
 }

@@ -30,7 +30,8 @@ impl From<Option<&Summary<Percent>>> for Utilization {
     }
 }
 
-/// Utilization of a group of GPUs: of its five-minute windows, and of the single samples of its devices.
+/// Utilization of a group of GPUs: of its five-minute windows, and of the single samples of its
+/// devices.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct GroupUtilization {
     #[serde(flatten)]
@@ -46,7 +47,9 @@ impl From<Option<&Sum>> for GroupUtilization {
         let samples = sum.and_then(|sum| sum.samples.as_ref());
         Self {
             windows: Utilization::from(sum.and_then(|sum| sum.windows.as_ref())),
-            sample_count: sum.and_then(|sum| sum.windows).map_or(0, |windows| windows.count),
+            sample_count: sum
+                .and_then(|sum| sum.windows)
+                .map_or(0, |windows| windows.count),
             device_sample_count: samples.map_or(0, |samples| samples.count),
             device_p50_utilization: samples.map(|samples| rounded(samples.p50)),
             device_p95_utilization: samples.map(|samples| rounded(samples.p95)),

@@ -38,7 +38,10 @@ struct ClaimItem<'a> {
 
 /// Returns a page of `total` claims.
 pub fn list(claims: &[Claim], total: usize) -> ClaimList<'_> {
-    ClaimList { total, items: claims.iter().map(item).collect() }
+    ClaimList {
+        total,
+        items: claims.iter().map(item).collect(),
+    }
 }
 
 fn item(claim: &Claim) -> ClaimItem<'_> {
@@ -59,10 +62,19 @@ fn item(claim: &Claim) -> ClaimItem<'_> {
 }
 
 pub fn names(claims: &[Claim]) -> Vec<String> {
-    claims.iter().map(|claim| format!("{}/{}", clean(&claim.namespace), clean(&claim.name))).collect()
+    claims
+        .iter()
+        .map(|claim| format!("{}/{}", clean(&claim.namespace), clean(&claim.name)))
+        .collect()
 }
 
-pub fn table(claims: &[Claim], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+pub fn table(
+    claims: &[Claim],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+    now: Timestamp,
+) -> String {
     let mut table = Table::new([
         left("NAMESPACE").yielding(),
         left("NAME"),
@@ -92,7 +104,11 @@ pub fn table(claims: &[Claim], format: Format, headers: bool, look: TextStyle, n
             job.into(),
             claim.status.clone().into(),
             used.into(),
-            claim.storage_class.clone().unwrap_or_else(|| "-".to_owned()).into(),
+            claim
+                .storage_class
+                .clone()
+                .unwrap_or_else(|| "-".to_owned())
+                .into(),
             Cell::age(claim.created_at, now),
         ]);
     }

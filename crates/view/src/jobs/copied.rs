@@ -21,7 +21,12 @@ pub struct CopyResult {
 
 /// Formats it for people.
 pub fn text(answer: &CopyResult) -> String {
-    format!("copied {}, {}, to {}\n", count(answer.files, "file"), size(answer.bytes), answer.to)
+    format!(
+        "copied {}, {}, to {}\n",
+        count(answer.files, "file"),
+        size(answer.bytes),
+        answer.to
+    )
 }
 
 /// Bytes in binary units: `12 B`, `1.5 MiB`.
@@ -33,7 +38,11 @@ pub fn size(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+    if unit == 0 {
+        format!("{bytes} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
 }
 
 #[cfg(test)]
@@ -42,7 +51,12 @@ mod tests {
 
     #[test]
     fn sizes() {
-        for (bytes, text) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB")] {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.5 KiB"),
+            (5 << 30, "5.0 GiB"),
+        ] {
             assert_eq!(size(bytes), text);
         }
     }

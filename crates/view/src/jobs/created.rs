@@ -67,11 +67,23 @@ pub struct FromSite {
 
 /// Returns a line for each value from the site, for people.
 pub fn site_lines(defaults: &[FromSite]) -> Vec<String> {
-    let instead = |one: &FromSite| if one.enforced { ", instead of the file's" } else { "" };
+    let instead = |one: &FromSite| {
+        if one.enforced {
+            ", instead of the file's"
+        } else {
+            ""
+        }
+    };
     defaults
         .iter()
         .map(|one| {
-            format!("{}: {} (the site's defaults, {}{})", clean(&one.field), clean(&one.value), clean(&one.scope), instead(one))
+            format!(
+                "{}: {} (the site's defaults, {}{})",
+                clean(&one.field),
+                clean(&one.value),
+                clean(&one.scope),
+                instead(one)
+            )
         })
         .collect()
 }
@@ -175,7 +187,11 @@ pub struct SubmissionBatch<'a> {
     not_tried: &'a [DocumentName],
 }
 
-pub fn batch<'a>(created: &'a [Created], failed: &[FailedDocument], not_tried: &'a [DocumentName]) -> SubmissionBatch<'a> {
+pub fn batch<'a>(
+    created: &'a [Created],
+    failed: &[FailedDocument],
+    not_tried: &'a [DocumentName],
+) -> SubmissionBatch<'a> {
     let item = |created: &'a Created| BatchItem {
         kind: created.kind,
         job_id: Some(created.job_id.as_str()).filter(|_| !created.namespace.is_empty()),
@@ -190,7 +206,11 @@ pub fn batch<'a>(created: &'a [Created], failed: &[FailedDocument], not_tried: &
         error: error.name.to_string(),
         message: error.to_string(),
     };
-    SubmissionBatch { success: created.iter().map(item).collect(), failed: failed.iter().map(not).collect(), not_tried }
+    SubmissionBatch {
+        success: created.iter().map(item).collect(),
+        failed: failed.iter().map(not).collect(),
+        not_tried,
+    }
 }
 
 /// Returns one created document for people.
@@ -202,25 +222,50 @@ pub fn text(created: &Created) -> String {
     };
     let units = match created.group_size {
         0 | 1 => count(created.pods, unit),
-        size => format!("{} × {}", count(created.pods / size, unit), count(size, "node")),
+        size => format!(
+            "{} × {}",
+            count(created.pods / size, unit),
+            count(size, "node")
+        ),
     };
     let size = match (created.gpus_per_pod, &created.gpu_type) {
         (GpuCount::ZERO, _) => format!("{units}, no GPU"),
         (gpus, Some(kind)) => format!("{units} × {gpus} {}", clean(kind)),
         (gpus, None) => format!("{units} × {}", count(gpus.0, "GPU")),
     };
-    let pool = created.pool.as_deref().map_or(String::new(), |pool| format!(", pool {}", clean(pool)));
+    let pool = created
+        .pool
+        .as_deref()
+        .map_or(String::new(), |pool| format!(", pool {}", clean(pool)));
     let done = created.action.unwrap_or("created");
     let verb = match (done, created.dry_run) {
-        ("unchanged", _) => return format!("{}/{} unchanged in {}\n", created.kind, created.job_id, created.namespace),
+        ("unchanged", _) => {
+            return format!(
+                "{}/{} unchanged in {}\n",
+                created.kind, created.job_id, created.namespace
+            );
+        }
         (done, true) => format!("would be {done}"),
         (done, false) => done.to_owned(),
     };
     let below = match done {
-        "updated" => created.changes.iter().map(|line| format!("  {}\n", clean(line))).collect(),
+        "updated" => created
+            .changes
+            .iter()
+            .map(|line| format!("  {}\n", clean(line)))
+            .collect(),
         _ => format!("  {}\n", created.objects.join(", ")),
     };
-    let from_site: String = site_lines(&created.defaults).iter().map(|line| format!("  {line}\n")).collect();
-    let files: String = lines(&created.local_files).iter().map(|line| format!("  {line}\n")).collect();
-    format!("{}/{} {verb} in {}: {size}{pool}\n{below}{files}{from_site}", created.kind, created.job_id, created.namespace)
+    let from_site: String = site_lines(&created.defaults)
+        .iter()
+        .map(|line| format!("  {line}\n"))
+        .collect();
+    let files: String = lines(&created.local_files)
+        .iter()
+        .map(|line| format!("  {line}\n"))
+        .collect();
+    format!(
+        "{}/{} {verb} in {}: {size}{pool}\n{below}{files}{from_site}",
+        created.kind, created.job_id, created.namespace
+    )
 }

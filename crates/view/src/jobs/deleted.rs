@@ -31,7 +31,15 @@ pub struct Deleted {
 impl Deleted {
     /// Makes an answer that names no job yet.
     pub fn new(status: &'static str, message: String) -> Self {
-        Self { job_id: None, name: None, namespace: None, status, message, kept: Vec::new(), purged: Vec::new() }
+        Self {
+            job_id: None,
+            name: None,
+            namespace: None,
+            status,
+            message,
+            kept: Vec::new(),
+            purged: Vec::new(),
+        }
     }
 }
 
@@ -55,11 +63,18 @@ pub fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> Deletion
         error: error.name.to_string(),
         message: error.to_string(),
     };
-    DeletionBatch { success: deleted, failed: failed.iter().map(not).collect() }
+    DeletionBatch {
+        success: deleted,
+        failed: failed.iter().map(not).collect(),
+    }
 }
 
 /// Returns one job for people.
 pub fn text(deleted: &Deleted) -> String {
-    let name = deleted.job_id.as_ref().or(deleted.name.as_ref()).map_or("", String::as_str);
+    let name = deleted
+        .job_id
+        .as_ref()
+        .or(deleted.name.as_ref())
+        .map_or("", String::as_str);
     format!("{name} {}: {}\n", deleted.status, deleted.message)
 }

@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use gpuctl_core::model::values::quantity;
-use gpuctl_core::model::{Autoscaler, Endpoint, Event, Figures, Job, Pod, Point, QueuePosition, Readings, State};
+use gpuctl_core::model::{
+    Autoscaler, Endpoint, Event, Figures, Job, Pod, Point, QueuePosition, Readings, State,
+};
 use gpuctl_core::model::{GpuCount, Percent, Watts};
 use gpuctl_manifest::spec::masked;
 
@@ -19,7 +21,9 @@ use crate::TextStyle;
 use crate::format::chart::{ChartFrame, chart};
 use crate::format::coverage;
 use crate::format::coverage::{Coverage, memory_of, rounded};
-use crate::format::text::{age, bar, clean, count, paint, span, state, status_color, status_line, wrapped};
+use crate::format::text::{
+    age, bar, clean, count, paint, span, state, status_color, status_line, wrapped,
+};
 
 /// What is known of a job.
 #[derive(Clone, Debug)]
@@ -172,7 +176,16 @@ struct ConditionDocument<'a> {
 
 /// Returns the job as JSON.
 pub fn document(description: &Description) -> JobDescription<'_> {
-    let Description { job, state, progress, events, objects, addresses, autoscaler, .. } = description;
+    let Description {
+        job,
+        state,
+        progress,
+        events,
+        objects,
+        addresses,
+        autoscaler,
+        ..
+    } = description;
     JobDescription {
         job_id: &job.name,
         name: &job.display_name,
@@ -187,7 +200,10 @@ pub fn document(description: &Description) -> JobDescription<'_> {
         pool: job.pool.as_deref(),
         user: job.user.as_deref(),
         queue: job.queue.as_deref(),
-        queue_reason: job.queue_verdict.as_ref().map(|verdict| verdict.reason.as_str()),
+        queue_reason: job
+            .queue_verdict
+            .as_ref()
+            .map(|verdict| verdict.reason.as_str()),
         queue_position: job.queue_position.map(|position| position.in_queue),
         cluster_queue_position: job.queue_position.map(|position| position.in_cluster_queue),
         description: job.description.as_deref(),
@@ -195,7 +211,11 @@ pub fn document(description: &Description) -> JobDescription<'_> {
             gpu: job.gpus_per_pod,
             gpu_total: job.gpus(),
             gpu_type: job.gpu_type.as_deref(),
-            cpu: job.cpu.as_deref().and_then(quantity::milli).map(|milli| milli as f64 / 1000.0),
+            cpu: job
+                .cpu
+                .as_deref()
+                .and_then(quantity::milli)
+                .map(|milli| milli as f64 / 1000.0),
             memory: job.memory.as_deref(),
             node_count: job.pods_wanted,
         },
@@ -207,16 +227,34 @@ pub fn document(description: &Description) -> JobDescription<'_> {
         finished_at: job.ended_at(),
         k8s_resources: KubernetesResources {
             job_name: &job.name,
-            pods: job.current_pods().into_iter().map(|pod| pod.name.as_str()).collect(),
+            pods: job
+                .current_pods()
+                .into_iter()
+                .map(|pod| pod.name.as_str())
+                .collect(),
             objects,
         },
-        addresses: addresses.iter().map(|way| AddressDocument { r#type: way.kind, url: way.url.as_deref() }).collect(),
+        addresses: addresses
+            .iter()
+            .map(|way| AddressDocument {
+                r#type: way.kind,
+                url: way.url.as_deref(),
+            })
+            .collect(),
         autoscaling: autoscaler.as_ref().map(autoscaling),
-        pods: job.current_pods().into_iter().map(|pod| pods::pod_document(pod, of_pod(description, pod))).collect(),
+        pods: job
+            .current_pods()
+            .into_iter()
+            .map(|pod| pods::pod_document(pod, of_pod(description, pod)))
+            .collect(),
         conditions: job
             .conditions
             .iter()
-            .map(|(kind, (reason, message))| ConditionDocument { r#type: kind, reason, message })
+            .map(|(kind, (reason, message))| ConditionDocument {
+                r#type: kind,
+                reason,
+                message,
+            })
             .collect(),
         events: events.iter().map(events::event_document).collect(),
         last_lines: &description.last_lines,
@@ -234,14 +272,20 @@ fn metrics(description: &Description) -> MeasuredValues {
         power_watts: figures.and_then(|figures| figures.power).map(rounded),
         gpu_sampled: figures.map(|figures| figures.sampled),
         note: description.work.as_ref().and_then(|work| work.note.clone()),
-        coverage: description.work.as_ref().map(|work| Coverage::from(&work.readings)),
+        coverage: description
+            .work
+            .as_ref()
+            .map(|work| Coverage::from(&work.readings)),
     }
 }
 
 /// Means over the devices of one pod.
 fn of_pod(description: &Description, pod: &Pod) -> Option<Figures> {
     let work = description.work.as_ref().filter(|_| pod.holds())?;
-    Some(work.readings.figures_of(&description.job.namespace, &[pod.name.as_str()]))
+    Some(
+        work.readings
+            .figures_of(&description.job.namespace, &[pod.name.as_str()]),
+    )
 }
 
 fn autoscaling(autoscaler: &Autoscaler) -> AutoscalingDocument<'_> {
@@ -266,36 +310,80 @@ fn autoscaling(autoscaler: &Autoscaler) -> AutoscalingDocument<'_> {
 
 /// Returns the job for people: the answer first, the detail after.
 pub fn text(description: &Description, look: TextStyle, now: Timestamp) -> String {
-    let Description { job, state: found, progress, events, objects, addresses, autoscaler, .. } = description;
+    let Description {
+        job,
+        state: found,
+        progress,
+        events,
+        objects,
+        addresses,
+        autoscaler,
+        ..
+    } = description;
     let status = paint(&state(found), status_color(found.status), look);
-    let since =
-        job.started_at().filter(|_| !found.status.is_final()).map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
-    let pool = job.pool.as_deref().map_or(String::new(), |pool| format!(" / {}", clean(pool)));
-    let mut text = format!("{}   {}   {status}{since}   {}{pool}\n", job.name, job.kind, job.namespace);
-    let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
+    let since = job
+        .started_at()
+        .filter(|_| !found.status.is_final())
+        .map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
+    let pool = job
+        .pool
+        .as_deref()
+        .map_or(String::new(), |pool| format!(" / {}", clean(pool)));
+    let mut text = format!(
+        "{}   {}   {status}{since}   {}{pool}\n",
+        job.name, job.kind, job.namespace
+    );
+    let mut line =
+        |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
     if let Some(message) = &found.message {
         line("why", clean(message).into_owned());
     }
     if found.reason.as_deref() == Some("OOMKilled") {
-        let limit = job.memory.as_deref().map_or(String::new(), |memory| format!("{} of ", clean(memory)));
-        line("advice", format!("{limit}host memory were not enough, GPU memory is another matter: raise `resources.memory`"));
+        let limit = job
+            .memory
+            .as_deref()
+            .map_or(String::new(), |memory| format!("{} of ", clean(memory)));
+        line(
+            "advice",
+            format!(
+                "{limit}host memory were not enough, GPU memory is another matter: raise `resources.memory`"
+            ),
+        );
     }
-    let kind = job.gpu_type.as_deref().map_or("GPU".to_owned(), |kind| clean(kind).into_owned());
-    let nodes: BTreeSet<&str> = job.pods.iter().filter(|pod| pod.holds()).filter_map(|pod| pod.node.as_deref()).collect();
+    let kind = job
+        .gpu_type
+        .as_deref()
+        .map_or("GPU".to_owned(), |kind| clean(kind).into_owned());
+    let nodes: BTreeSet<&str> = job
+        .pods
+        .iter()
+        .filter(|pod| pod.holds())
+        .filter_map(|pod| pod.node.as_deref())
+        .collect();
     let held = match nodes.len() {
         0 => String::new(),
-        _ => format!("; holds {} on {}", job.gpus_held(), nodes.into_iter().collect::<Vec<_>>().join(", ")),
+        _ => format!(
+            "; holds {} on {}",
+            job.gpus_held(),
+            nodes.into_iter().collect::<Vec<_>>().join(", ")
+        ),
     };
     let pods_wanted = count(job.pods_wanted.into(), "pod");
     line(
         "GPUs",
         match job.gpus_per_pod {
             GpuCount::ZERO => format!("none, in {pods_wanted}"),
-            each => format!("{} × {kind} in {pods_wanted} ({each} each){held}", job.gpus()),
+            each => format!(
+                "{} × {kind} in {pods_wanted} ({each} each){held}",
+                job.gpus()
+            ),
         },
     );
     let cpu = job.cpu.as_deref().unwrap_or("-");
-    line("per pod", format!("{cpu} CPU, memory {}", job.memory.as_deref().unwrap_or("-")));
+    line(
+        "per pod",
+        format!("{cpu} CPU, memory {}", job.memory.as_deref().unwrap_or("-")),
+    );
     if let Some(percent) = progress {
         line("progress", bar(*percent, 20, look));
     }
@@ -303,7 +391,10 @@ pub fn text(description: &Description, look: TextStyle, now: Timestamp) -> Strin
         line("throughput", clean(throughput).into_owned());
     }
     if let Some(work) = &description.work {
-        line("GPU use", coverage::use_of(&work.figures, job.gpus_held().0).unwrap_or_else(|| "-".to_owned()));
+        line(
+            "GPU use",
+            coverage::use_of(&work.figures, job.gpus_held().0).unwrap_or_else(|| "-".to_owned()),
+        );
         if let Some(note) = &work.note {
             line("note", paint(note, Some(colored::Color::Yellow), look));
         }
@@ -322,22 +413,54 @@ pub fn text(description: &Description, look: TextStyle, now: Timestamp) -> Strin
         line("user", clean(user).into_owned());
     }
     if let Some(queue) = &job.queue {
-        line("queue", format!("{}{}", clean(queue), job.queue_position.map_or(String::new(), queue_place)));
+        line(
+            "queue",
+            format!(
+                "{}{}",
+                clean(queue),
+                job.queue_position.map_or(String::new(), queue_place)
+            ),
+        );
     }
     line("created", format!("{} ago", age(job.created_at, now)));
     if let Some(at) = job.ended_at() {
-        let ran = job.started_at().map_or(String::new(), |from| format!(", after {}", span(at.duration_since(from))));
+        let ran = job.started_at().map_or(String::new(), |from| {
+            format!(", after {}", span(at.duration_since(from)))
+        });
         line("finished", format!("{} ago{ran}", age(Some(at), now)));
     }
     if !job.conditions.is_empty() {
-        let condition = |(kind, (reason, _)): (&String, &(String, String))| format!("{} ({})", clean(kind), clean(reason));
-        line("conditions", job.conditions.iter().map(condition).collect::<Vec<_>>().join(", "));
+        let condition = |(kind, (reason, _)): (&String, &(String, String))| {
+            format!("{} ({})", clean(kind), clean(reason))
+        };
+        line(
+            "conditions",
+            job.conditions
+                .iter()
+                .map(condition)
+                .collect::<Vec<_>>()
+                .join(", "),
+        );
     }
     line("objects", objects.join(", "));
-    if let Some(work) = description.work.as_ref().filter(|work| look.width.is_some() && !work.curve.is_empty()) {
+    if let Some(work) = description
+        .work
+        .as_ref()
+        .filter(|work| look.width.is_some() && !work.curve.is_empty())
+    {
         let width = look.width.map_or(80, |width| width.min(100));
-        let frame = ChartFrame { from: work.from, to: work.to, top: 100.0, height: 5, width };
-        let sampled = format!("GPU utilization, {} of {} GPUs sampled", work.figures.sampled, job.gpus_held());
+        let frame = ChartFrame {
+            from: work.from,
+            to: work.to,
+            top: 100.0,
+            height: 5,
+            width,
+        };
+        let sampled = format!(
+            "GPU utilization, {} of {} GPUs sampled",
+            work.figures.sampled,
+            job.gpus_held()
+        );
         text.push_str(&chart(&work.curve, frame, &sampled, look));
     }
     if !description.last_lines.is_empty() {
@@ -362,11 +485,21 @@ pub fn text(description: &Description, look: TextStyle, now: Timestamp) -> Strin
 
 /// Formats as `1 to 10 replicas; gpu_utilization 45% of 70%`.
 fn autoscaler_text(autoscaler: &Autoscaler) -> String {
-    let mut text = format!("{} to {} replicas", autoscaler.min_replicas, autoscaler.max_replicas);
+    let mut text = format!(
+        "{} to {} replicas",
+        autoscaler.min_replicas, autoscaler.max_replicas
+    );
     for scaling in &autoscaler.metrics {
         let unit = if scaling.is_percent() { "%" } else { "" };
-        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}{unit}"));
-        text.push_str(&format!("; {} {} of {}", clean(&scaling.metric), figure(scaling.current), figure(scaling.target)));
+        let figure = |value: Option<f64>| {
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}{unit}"))
+        };
+        text.push_str(&format!(
+            "; {} {} of {}",
+            clean(&scaling.metric),
+            figure(scaling.current),
+            figure(scaling.target)
+        ));
     }
     if let Some(problem) = &autoscaler.problem {
         text.push_str(&format!("; does not scale: {}", clean(problem)));
@@ -376,6 +509,11 @@ fn autoscaler_text(autoscaler: &Autoscaler) -> String {
 
 /// Returns where a job stands, to follow the name of its queue.
 fn queue_place(position: QueuePosition) -> String {
-    let of = position.waiting.map_or(String::new(), |waiting| format!(" of {waiting}"));
-    format!(": place {}{of} in it, place {} in its cluster queue", position.in_queue, position.in_cluster_queue)
+    let of = position
+        .waiting
+        .map_or(String::new(), |waiting| format!(" of {waiting}"));
+    format!(
+        ": place {}{of} in it, place {} in its cluster queue",
+        position.in_queue, position.in_cluster_queue
+    )
 }

@@ -29,7 +29,10 @@ pub struct EventList<'a> {
 }
 
 pub fn list(events: &[Event]) -> EventList<'_> {
-    EventList { total: events.len(), items: events.iter().map(event_document).collect() }
+    EventList {
+        total: events.len(),
+        items: events.iter().map(event_document).collect(),
+    }
 }
 
 /// Returns one event as JSON.
@@ -45,8 +48,20 @@ pub fn event_document(event: &Event) -> EventDocument<'_> {
 }
 
 /// Returns all of them under each other, the newest last.
-pub fn table(events: &[Event], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
-    let mut table = Table::new([right("AGE"), right("TIMES"), left("OBJECT"), left("REASON"), left("MESSAGE")]);
+pub fn table(
+    events: &[Event],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+    now: Timestamp,
+) -> String {
+    let mut table = Table::new([
+        right("AGE"),
+        right("TIMES"),
+        left("OBJECT"),
+        left("REASON"),
+        left("MESSAGE"),
+    ]);
     for event in events {
         table.row(vec![
             age(event.at, now).into(),
@@ -59,11 +74,17 @@ pub fn table(events: &[Event], format: Format, headers: bool, look: TextStyle, n
     table.show(format, headers, look)
 }
 
-/// Returns all of them for a terminal: whose it is, what it means, wrapped beside its title. `job` is left out of the names.
+/// Returns all of them for a terminal: whose it is, what it means, wrapped beside its title. `job`
+/// is left out of the names.
 pub fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> String {
     let part = |event: &Event| {
-        let (kind, name) = event.object.split_once('/').unwrap_or((event.object.as_str(), ""));
-        let rest = name.strip_prefix(job).map_or(name, |rest| rest.trim_start_matches('-'));
+        let (kind, name) = event
+            .object
+            .split_once('/')
+            .unwrap_or((event.object.as_str(), ""));
+        let rest = name
+            .strip_prefix(job)
+            .map_or(name, |rest| rest.trim_start_matches('-'));
         let kind = match kind {
             "HorizontalPodAutoscaler" => "autoscaler".to_owned(),
             "PersistentVolumeClaim" => "claim".to_owned(),
@@ -71,32 +92,54 @@ pub fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> 
         };
         clean(format!("{kind} {rest}").trim_end()).into_owned()
     };
-    let widest = events.iter().map(|event| part(event).chars().count()).max().unwrap_or(0);
+    let widest = events
+        .iter()
+        .map(|event| part(event).chars().count())
+        .max()
+        .unwrap_or(0);
     let mut text = String::new();
     for event in events {
-        let times = if event.count > 1 { format!(" (×{})", event.count) } else { String::new() };
+        let times = if event.count > 1 {
+            format!(" (×{})", event.count)
+        } else {
+            String::new()
+        };
         let words = wrapped(&format!("{}{times}", plain_words(event)), widest + 9, look);
         let color = event.warning.then_some(Color::Yellow);
-        text.push_str(&format!("{:>5}  {:<widest$}  {}\n", age(event.at, now), part(event), paint(&words, color, look)));
+        text.push_str(&format!(
+            "{:>5}  {:<widest$}  {}\n",
+            age(event.at, now),
+            part(event),
+            paint(&words, color, look)
+        ));
     }
     text
 }
 
 /// Returns one event in a line, for those who watch.
 pub fn line(event: &Event, look: TextStyle) -> String {
-    let at = event.at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
-    let words = paint(&plain_words(event), event.warning.then_some(Color::Yellow), look);
+    let at = event
+        .at
+        .map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
+    let words = paint(
+        &plain_words(event),
+        event.warning.then_some(Color::Yellow),
+        look,
+    );
     format!("{at} {} {words}\n", clean(&event.object))
 }
 
-/// Returns the last things that happened, in plain words; what happened to several pods alike is one line. The newest last.
+/// Returns the last things that happened, in plain words; what happened to several pods alike is
+/// one line. The newest last.
 pub fn recent(events: &[Event], look: TextStyle, now: Timestamp) -> String {
     const SHOWN: usize = 8;
     let mut lines: Vec<(&Event, String, u32)> = Vec::new();
     for event in events {
         let words = plain_words(event);
         match lines.iter_mut().find(|(_, other, _)| *other == words) {
-            Some((newest, _, count)) => (*newest, *count) = (event, count.saturating_add(event.count)),
+            Some((newest, _, count)) => {
+                (*newest, *count) = (event, count.saturating_add(event.count));
+            }
             None => lines.push((event, words, event.count)),
         }
     }
@@ -105,15 +148,24 @@ pub fn recent(events: &[Event], look: TextStyle, now: Timestamp) -> String {
     }
     let mut text = "EVENTS\n".to_owned();
     for (event, words, count) in lines.iter().skip(lines.len().saturating_sub(SHOWN)) {
-        let times = if *count > 1 { format!(" (×{count})") } else { String::new() };
+        let times = if *count > 1 {
+            format!(" (×{count})")
+        } else {
+            String::new()
+        };
         let words = wrapped(&format!("{words}{times}"), 9, look);
         let color = event.warning.then_some(Color::Yellow);
-        text.push_str(&format!("  {:>5}  {}\n", age(event.at, now), paint(&words, color, look)));
+        text.push_str(&format!(
+            "  {:>5}  {}\n",
+            age(event.at, now),
+            paint(&words, color, look)
+        ));
     }
     text
 }
 
-/// Returns what an event means to somebody who knows no Kubernetes; unknown ones in their own words.
+/// Returns what an event means to somebody who knows no Kubernetes; unknown ones in their own
+/// words.
 fn plain_words(event: &Event) -> String {
     let message = clean(&event.message);
     let last_word = message.rsplit(' ').next().unwrap_or_default();
@@ -121,17 +173,22 @@ fn plain_words(event: &Event) -> String {
         "Scheduled" => format!("placed on {last_word}"),
         "SuccessfulCreate" => "made a pod".to_owned(),
         "SuccessfulDelete" => "removed a pod".to_owned(),
-        "FailedScheduling" => format!("does not fit: {}", gpuctl_core::model::facts::state::scheduler_words(&message)),
+        "FailedScheduling" => format!(
+            "does not fit: {}",
+            gpuctl_core::model::facts::state::scheduler_words(&message)
+        ),
         "ScalingReplicaSet" if message.contains(" from ") => {
-            format!("scaled{} pods", message.find(" from ").map_or("", |at| &message[at..]))
+            format!(
+                "scaled{} pods",
+                message.find(" from ").map_or("", |at| &message[at..])
+            )
         }
         // The controller does not say who suspended it.
         "Suspended" => "paused, or held back by its queue".to_owned(),
         "Resumed" => "resumed".to_owned(),
         "Completed" => "completed".to_owned(),
-        "SuccessfulRescale" | "Started" | "Created" | "Pulling" | "Pulled" | "Killing" | "Failed" | "BackOff" => {
-            message.into_owned()
-        }
+        "SuccessfulRescale" | "Started" | "Created" | "Pulling" | "Pulled" | "Killing"
+        | "Failed" | "BackOff" => message.into_owned(),
         reason => format!("{}: {message}", clean(reason)),
     }
 }
@@ -154,14 +211,22 @@ mod tests {
         let events = [
             event("SuccessfulCreate", "Created pod: a-0-x", "Job/a"),
             event("SuccessfulCreate", "Created pod: a-1-y", "Job/a"),
-            event("Scheduled", "Successfully assigned team-a/a-0-x to gpu-1", "Pod/a-0-x"),
+            event(
+                "Scheduled",
+                "Successfully assigned team-a/a-0-x to gpu-1",
+                "Pod/a-0-x",
+            ),
             event(
                 "FailedScheduling",
                 "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes",
                 "Pod/a-1-y",
             ),
         ];
-        let look = TextStyle { width: None, color: false, plain: false };
+        let look = TextStyle {
+            width: None,
+            color: false,
+            plain: false,
+        };
         let text = recent(&events, look, Timestamp::UNIX_EPOCH);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(

@@ -36,25 +36,57 @@ pub struct FirstErrorLine<'a> {
 }
 
 impl<'a> FirstErrorLine<'a> {
-    pub fn new(pod: &'a gpuctl_core::model::Pod, error: &'a LogError, same_on: usize, others_on: usize) -> Self {
+    pub fn new(
+        pod: &'a gpuctl_core::model::Pod,
+        error: &'a LogError,
+        same_on: usize,
+        others_on: usize,
+    ) -> Self {
         let (line, before) = (error.line.as_str(), error.before.as_slice());
-        Self { pod: &pod.name, rank: pod.rank, node: pod.node.as_deref(), timestamp: error.at, line, before, same_on, others_on }
+        Self {
+            pod: &pod.name,
+            rank: pod.rank,
+            node: pod.node.as_deref(),
+            timestamp: error.at,
+            line,
+            before,
+            same_on,
+            others_on,
+        }
     }
 }
 
 /// Returns the error with the lines before it.
 pub fn text(line: &FirstErrorLine<'_>, look: TextStyle) -> String {
-    let who = line.rank.map_or_else(|| clean(line.pod).into_owned(), |rank| format!("rank {rank}"));
-    let node = line.node.map_or(String::new(), |node| format!(" on {}", clean(node)));
-    let at = line.timestamp.map_or(String::new(), |at| format!(" at {at:.0}"));
+    let who = line.rank.map_or_else(
+        || clean(line.pod).into_owned(),
+        |rank| format!("rank {rank}"),
+    );
+    let node = line
+        .node
+        .map_or(String::new(), |node| format!(" on {}", clean(node)));
+    let at = line
+        .timestamp
+        .map_or(String::new(), |at| format!(" at {at:.0}"));
     let also = match (line.same_on, line.others_on) {
         (0, 0) => String::new(),
         (same, 0) => format!("; the same on {}", count(same as u64, "other pod")),
-        (0, others) => format!("; later something else on {}", count(others as u64, "other pod")),
-        (same, others) => format!("; the same on {}, something else on {others}", count(same as u64, "other pod")),
+        (0, others) => format!(
+            "; later something else on {}",
+            count(others as u64, "other pod")
+        ),
+        (same, others) => format!(
+            "; the same on {}, something else on {others}",
+            count(same as u64, "other pod")
+        ),
     };
     let mut text = format!("{who}{node}{at}{also}\n");
-    line.before.iter().for_each(|before| text.push_str(&format!("  {}\n", clean(before))));
-    text.push_str(&format!("{}\n", paint(&format!("> {}", clean(line.line)), Some(Color::Red), look)));
+    line.before
+        .iter()
+        .for_each(|before| text.push_str(&format!("  {}\n", clean(before))));
+    text.push_str(&format!(
+        "{}\n",
+        paint(&format!("> {}", clean(line.line)), Some(Color::Red), look)
+    ));
     text
 }

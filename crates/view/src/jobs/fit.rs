@@ -89,7 +89,13 @@ fn word(verdict: FitVerdict) -> &'static str {
 }
 
 fn item(row: &FitRow) -> FitItem<'_> {
-    let FitRow { name, namespace, kind, fit, start } = row;
+    let FitRow {
+        name,
+        namespace,
+        kind,
+        fit,
+        start,
+    } = row;
     FitItem {
         name,
         namespace,
@@ -100,7 +106,10 @@ fn item(row: &FitRow) -> FitItem<'_> {
         gpus_per_pod: fit.gpus_per_pod,
         nodes: fit.groups.iter().map(group_item).collect(),
         domains: (!fit.domains.is_empty()).then(|| fit.domains.iter().map(domain_item).collect()),
-        victims: fit.victims.as_ref().map(|victims| victims.iter().map(victim_item).collect()),
+        victims: fit
+            .victims
+            .as_ref()
+            .map(|victims| victims.iter().map(victim_item).collect()),
         reasons: &fit.reasons,
         start: start.as_ref().map(start_item),
         not_evaluated: &fit.not_evaluated,
@@ -108,17 +117,33 @@ fn item(row: &FitRow) -> FitItem<'_> {
 }
 
 fn group_item(group: &NodeGroup) -> GroupItem<'_> {
-    GroupItem { cause: group.cause, detail: group.detail.as_deref(), names: &group.nodes, pods_now: group.pods_now }
+    GroupItem {
+        cause: group.cause,
+        detail: group.detail.as_deref(),
+        names: &group.nodes,
+        pods_now: group.pods_now,
+    }
 }
 
 fn victim_item(victim: &Victim) -> VictimItem<'_> {
     let Victim { node, pod } = victim;
     let (namespace, name) = pod.holder.split_once('/').unwrap_or(("", &pod.holder));
-    VictimItem { namespace, name, priority: pod.priority, gpus: pod.devices, node }
+    VictimItem {
+        namespace,
+        name,
+        priority: pod.priority,
+        gpus: pod.devices,
+        node,
+    }
 }
 
 fn domain_item(domain: &Domain) -> DomainItem<'_> {
-    DomainItem { value: &domain.value, verdict: word(domain.verdict), pods_now: domain.pods_now, nodes: domain.nodes }
+    DomainItem {
+        value: &domain.value,
+        verdict: word(domain.verdict),
+        pods_now: domain.pods_now,
+        nodes: domain.nodes,
+    }
 }
 
 /// `by` is the label of the domains.
@@ -126,7 +151,16 @@ pub fn text(rows: &[FitRow], by: &str) -> String {
     rows.iter().map(|row| one(row, &clean(by))).collect()
 }
 
-fn one(FitRow { name, namespace, kind, fit, start }: &FitRow, by: &str) -> String {
+fn one(
+    FitRow {
+        name,
+        namespace,
+        kind,
+        fit,
+        start,
+    }: &FitRow,
+    by: &str,
+) -> String {
     let size = match fit.gpus_per_pod {
         0 => count(fit.pods, "pod"),
         gpus => format!("{} × {}", count(fit.pods, "pod"), count(gpus, "GPU")),
@@ -136,47 +170,91 @@ fn one(FitRow { name, namespace, kind, fit, start }: &FitRow, by: &str) -> Strin
         (FitVerdict::NotNow, Some(now)) if now < fit.pods => {
             let missing = fit.pods - now;
             let more = missing * fit.gpus_per_pod;
-            let more = if more > 0 { format!(", {} needed", count(more, "more GPU")) } else { String::new() };
+            let more = if more > 0 {
+                format!(", {} needed", count(more, "more GPU"))
+            } else {
+                String::new()
+            };
             format!("not now: {now} of {} fit{more}", count(fit.pods, "pod"))
         }
         (FitVerdict::NotNow, _) => "not now".to_owned(),
-        (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => format!("never within one {by}"),
+        (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => {
+            format!("never within one {by}")
+        }
         (FitVerdict::Never, _) => "never here".to_owned(),
         (FitVerdict::Unknown, _) => "not known".to_owned(),
     };
-    let mut text = format!("{kind}/{} in {}: {verdict} ({size})\n", clean(name), clean(namespace));
+    let mut text = format!(
+        "{kind}/{} in {}: {verdict} ({size})\n",
+        clean(name),
+        clean(namespace)
+    );
     let mut line = |what: &str| text.push_str(&format!("  {what}\n"));
     fit.reasons.iter().for_each(|reason| line(&clean(reason)));
     for domain in fit.domains.iter().take(SHOWN) {
-        let now = domain.pods_now.map_or_else(|| "not known".to_owned(), |now| format!("{now} of {}", count(fit.pods, "pod")));
-        let never = if domain.verdict == FitVerdict::Never { ", never all" } else { "" };
-        line(&format!("{by}={}: {now}{never} ({})", clean(&domain.value), count(domain.nodes as u64, "node")));
+        let now = domain.pods_now.map_or_else(
+            || "not known".to_owned(),
+            |now| format!("{now} of {}", count(fit.pods, "pod")),
+        );
+        let never = if domain.verdict == FitVerdict::Never {
+            ", never all"
+        } else {
+            ""
+        };
+        line(&format!(
+            "{by}={}: {now}{never} ({})",
+            clean(&domain.value),
+            count(domain.nodes as u64, "node")
+        ));
     }
     let more = fit.domains.len().saturating_sub(SHOWN);
     if more > 0 {
         line(&format!("{more} more values of {by}"));
     }
     for group in &fit.groups {
-        let mut names: Vec<String> = group.nodes.iter().take(SHOWN).map(|name| clean(name).into_owned()).collect();
+        let mut names: Vec<String> = group
+            .nodes
+            .iter()
+            .take(SHOWN)
+            .map(|name| clean(name).into_owned())
+            .collect();
         let more = group.nodes.len().saturating_sub(SHOWN);
         names.extend((more > 0).then(|| format!("{more} more")));
-        let detail = group.detail.as_ref().map_or(String::new(), |detail| format!(" {}", clean(detail)));
+        let detail = group
+            .detail
+            .as_ref()
+            .map_or(String::new(), |detail| format!(" {}", clean(detail)));
         let what = match group.cause {
             None => format!("room for {}", count(group.pods_now, "pod")),
             Some(cause) => format!("{cause}{detail}"),
         };
-        line(&format!("{}: {what} ({})", count(group.nodes.len() as u64, "node"), names.join(", ")));
+        line(&format!(
+            "{}: {what} ({})",
+            count(group.nodes.len() as u64, "node"),
+            names.join(", ")
+        ));
     }
     let victims = fit.victims.as_deref().unwrap_or_default();
     for Victim { node, pod } in victims.iter().take(SHOWN) {
-        let what = if pod.devices > 0 { format!(": {}", count(pod.devices, "GPU")) } else { String::new() };
-        line(&format!("would end a pod of {} on {}, priority {}{what}", clean(&pod.holder), clean(node), pod.priority));
+        let what = if pod.devices > 0 {
+            format!(": {}", count(pod.devices, "GPU"))
+        } else {
+            String::new()
+        };
+        line(&format!(
+            "would end a pod of {} on {}, priority {}{what}",
+            clean(&pod.holder),
+            clean(node),
+            pod.priority
+        ));
     }
     let more = victims.len().saturating_sub(SHOWN);
     if more > 0 {
         line(&format!("would end {}", count(more as u64, "more pod")));
     }
     start.iter().for_each(|start| line(&start_text(start)));
-    fit.not_evaluated.iter().for_each(|what| line(&format!("not evaluated: {}", clean(what))));
+    fit.not_evaluated
+        .iter()
+        .for_each(|what| line(&format!("not evaluated: {}", clean(what))));
     text
 }

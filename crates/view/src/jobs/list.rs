@@ -43,7 +43,8 @@ pub struct JobItem {
     /// `training`, `inference`, `notebook`, `compute`.
     kind: &'static str,
     pool: Option<String>,
-    /// What its pods do, in the words of `gpuctl get jobs`: `pending`, `running`, `succeeded`, `failed`, ….
+    /// What its pods do, in the words of `gpuctl get jobs`: `pending`, `running`, `succeeded`,
+    /// `failed`, ….
     status: &'static str,
     /// Why it has this status, in one word: `Unschedulable`, `OOMKilled`.
     reason: Option<String>,
@@ -63,7 +64,8 @@ pub struct JobItem {
     queue_reason: Option<String>,
     /// From 1 on, among those that wait in `queue`; `null` where that is not known.
     queue_position: Option<u64>,
-    /// From 1 on, among those that wait in all queues of its ClusterQueue: the order in which Kueue admits.
+    /// From 1 on, among those that wait in all queues of its ClusterQueue: the order in which Kueue
+    /// admits.
     cluster_queue_position: Option<u64>,
     /// Pods of it that run.
     pods_running: u32,
@@ -84,7 +86,12 @@ pub struct JobItem {
 
 impl From<&JobRow> for JobItem {
     fn from(row: &JobRow) -> Self {
-        let JobRow { job, state, progress, figures } = row;
+        let JobRow {
+            job,
+            state,
+            progress,
+            figures,
+        } = row;
         Self {
             job_id: job.name.clone(),
             name: job.display_name.clone(),
@@ -99,7 +106,10 @@ impl From<&JobRow> for JobItem {
             gpu_type: job.gpu_type.clone(),
             user: job.user.clone(),
             queue: job.queue.clone(),
-            queue_reason: job.queue_verdict.as_ref().map(|verdict| verdict.reason.clone()),
+            queue_reason: job
+                .queue_verdict
+                .as_ref()
+                .map(|verdict| verdict.reason.clone()),
             queue_position: job.queue_position.map(|position| position.in_queue),
             cluster_queue_position: job.queue_position.map(|position| position.in_cluster_queue),
             pods_running: state.running,
@@ -116,20 +126,38 @@ impl From<&JobRow> for JobItem {
 }
 
 /// Rounds down: 99.9 % is not done yet.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is between 0 and 100")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the value is between 0 and 100"
+)]
 pub(crate) fn whole_percent(Percent(percent): Percent) -> u8 {
     percent.clamp(0.0, 100.0).floor() as u8
 }
 
 /// Returns the list as JSON.
 pub fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobList {
-    JobList { total, items: rows.iter().map(JobItem::from).collect(), coverage }
+    JobList {
+        total,
+        items: rows.iter().map(JobItem::from).collect(),
+        coverage,
+    }
 }
 
-/// Returns the list for people. A column appears when it tells something: the namespace with more than one, the user likewise.
-pub fn table(rows: &[JobRow], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+/// Returns the list for people. A column appears when it tells something: the namespace with more
+/// than one, the user likewise.
+pub fn table(
+    rows: &[JobRow],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+    now: Timestamp,
+) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
-    let several = |key: fn(&JobRow) -> Option<&str>| rows.iter().any(|row| key(row) != rows.first().and_then(key));
+    let several = |key: fn(&JobRow) -> Option<&str>| {
+        rows.iter()
+            .any(|row| key(row) != rows.first().and_then(key))
+    };
     let namespaces = wide || several(|row| Some(&row.job.namespace));
     let users = wide || several(|row| row.job.user.as_deref());
     let mut columns = Vec::new();
@@ -145,15 +173,36 @@ pub fn table(rows: &[JobRow], format: Format, headers: bool, look: TextStyle, no
     columns.push(left("POOL").yielding());
     columns.extend(users.then_some(left("USER").yielding()));
     // Beside measured numbers a bar would only take their room.
-    let bars = look.width.is_some() && format == Format::Table && rows.iter().all(|row| row.figures.is_none());
-    columns.extend([right("AGE").in_csv("age_seconds"), if bars { left("PROGRESS") } else { percentages("PROGRESS") }]);
+    let bars = look.width.is_some()
+        && format == Format::Table
+        && rows.iter().all(|row| row.figures.is_none());
+    columns.extend([
+        right("AGE").in_csv("age_seconds"),
+        if bars {
+            left("PROGRESS")
+        } else {
+            percentages("PROGRESS")
+        },
+    ]);
     columns.extend(wide.then_some(left("MESSAGE")));
     let mut table = Table::new(columns).with_wide();
-    for JobRow { job, state: found, progress, figures } in rows {
+    for JobRow {
+        job,
+        state: found,
+        progress,
+        figures,
+    } in rows
+    {
         let mut cells: Vec<Cell> = Vec::new();
         cells.extend(namespaces.then(|| job.namespace.clone().into()));
-        let position = job.queue_position.map_or(String::new(), |position| format!(" {position}"));
-        let status = if wide && format == Format::Csv { found.status.to_string() } else { state(found) + &position };
+        let position = job
+            .queue_position
+            .map_or(String::new(), |position| format!(" {position}"));
+        let status = if wide && format == Format::Csv {
+            found.status.to_string()
+        } else {
+            state(found) + &position
+        };
         cells.extend([
             job.name.clone().into(),
             job.kind.word().into(),
@@ -178,5 +227,7 @@ pub fn table(rows: &[JobRow], format: Format, headers: bool, look: TextStyle, no
 
 /// Returns the names for `-o name`, which other commands accept.
 pub fn names(rows: &[JobRow]) -> Vec<String> {
-    rows.iter().map(|row| format!("{}/{}", clean(&row.job.namespace), clean(&row.job.name))).collect()
+    rows.iter()
+        .map(|row| format!("{}/{}", clean(&row.job.namespace), clean(&row.job.name)))
+        .collect()
 }

@@ -18,8 +18,14 @@ pub struct LocalFile {
 
 /// Returns a line for each file.
 pub fn lines(files: &[LocalFile]) -> Vec<String> {
-    let line =
-        |file: &LocalFile| format!("local file {} ({}) -> {}", clean(&file.path), size(file.bytes), clean(&file.destination));
+    let line = |file: &LocalFile| {
+        format!(
+            "local file {} ({}) -> {}",
+            clean(&file.path),
+            size(file.bytes),
+            clean(&file.destination)
+        )
+    };
     files.iter().map(line).collect()
 }
 
@@ -29,7 +35,14 @@ mod tests {
 
     #[test]
     fn a_line_names_path_size_and_destination() {
-        let file = LocalFile { path: "a\n.py".into(), bytes: 1536, destination: "/workspace/a.py".into() };
-        assert_eq!(lines(&[file]), ["local file a .py (1.5 KiB) -> /workspace/a.py"]);
+        let file = LocalFile {
+            path: "a\n.py".into(),
+            bytes: 1536,
+            destination: "/workspace/a.py".into(),
+        };
+        assert_eq!(
+            lines(&[file]),
+            ["local file a .py (1.5 KiB) -> /workspace/a.py"]
+        );
     }
 }

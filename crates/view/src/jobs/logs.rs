@@ -41,7 +41,13 @@ pub struct JsonLine<'a> {
 
 impl<'a> From<&'a PodLogLine> for JsonLine<'a> {
     fn from(line: &'a PodLogLine) -> Self {
-        Self { pod: &line.pod, rank: line.rank, container: &line.container, timestamp: line.at, line: &line.text }
+        Self {
+            pod: &line.pod,
+            rank: line.rank,
+            container: &line.container,
+            timestamp: line.at,
+            line: &line.text,
+        }
     }
 }
 
@@ -61,7 +67,14 @@ pub struct Prefix {
     pub timestamps: bool,
 }
 
-const COLORS: [Color; 6] = [Color::Cyan, Color::Magenta, Color::Yellow, Color::Green, Color::Blue, Color::BrightRed];
+const COLORS: [Color; 6] = [
+    Color::Cyan,
+    Color::Magenta,
+    Color::Yellow,
+    Color::Green,
+    Color::Blue,
+    Color::BrightRed,
+];
 
 /// Returns one line for people. `raw` keeps the program's own bytes; without colors its own go too.
 pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> String {
@@ -72,16 +85,27 @@ pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> St
             // The part that tells replicas apart.
             None => {
                 let name = line.pod.rsplit('-').next().unwrap_or(&line.pod);
-                (name.to_owned(), COLORS[name.bytes().map(usize::from).sum::<usize>() % COLORS.len()])
+                (
+                    name.to_owned(),
+                    COLORS[name.bytes().map(usize::from).sum::<usize>() % COLORS.len()],
+                )
             }
         };
         result.push_str(&paint(&format!("{name} │ "), Some(color), look));
     }
     if prefix.timestamps {
-        result.push_str(&line.at.map_or_else(|| "-".to_owned(), |at| format!("{at:.3}")));
+        result.push_str(
+            &line
+                .at
+                .map_or_else(|| "-".to_owned(), |at| format!("{at:.3}")),
+        );
         result.push(' ');
     }
-    let text = if raw { line.text.clone() } else { visible(&line.text, look.color) };
+    let text = if raw {
+        line.text.clone()
+    } else {
+        visible(&line.text, look.color)
+    };
     result.push_str(&text);
     if !raw && look.color && text.contains('\u{1b}') {
         result.push_str("\u{1b}[0m");
@@ -97,12 +121,15 @@ pub fn remark(text: &str) -> String {
 
 /// Returns the remark behind the last line of a job that has ended.
 pub fn ending(job: &str, ended: &State) -> String {
-    let why = ended.message.as_deref().map_or(String::new(), |why| format!(": {why}"));
+    let why = ended
+        .message
+        .as_deref()
+        .map_or(String::new(), |why| format!(": {why}"));
     remark(&format!("{job} {}{why}", state(ended)))
 }
 
-/// Keeps only the last state of a line that a progress bar redraws with carriage returns. Colors stay, every other escape
-/// sequence goes. Without `colors` they go too.
+/// Keeps only the last state of a line that a progress bar redraws with carriage returns. Colors
+/// stay, every other escape sequence goes. Without `colors` they go too.
 pub fn visible(text: &str, colors: bool) -> String {
     let text = text.trim_end_matches('\r');
     let text = text.rsplit('\r').next().unwrap_or(text);
@@ -130,8 +157,16 @@ fn control_sequence(chars: &mut impl Iterator<Item = char>, keep: bool) -> Strin
     let mut parameters = String::new();
     for c in chars {
         if ('\u{40}'..='\u{7e}').contains(&c) {
-            let colors = keep && c == 'm' && parameters.chars().all(|c| c.is_ascii_digit() || c == ';' || c == ':');
-            return if colors { format!("\u{1b}[{parameters}m") } else { String::new() };
+            let colors = keep
+                && c == 'm'
+                && parameters
+                    .chars()
+                    .all(|c| c.is_ascii_digit() || c == ';' || c == ':');
+            return if colors {
+                format!("\u{1b}[{parameters}m")
+            } else {
+                String::new()
+            };
         }
         parameters.push(c);
     }
@@ -158,9 +193,21 @@ mod tests {
     #[test]
     fn only_colors_survive() {
         assert_eq!(visible("\u{1b}[32mok\u{1b}[0m", false), "ok");
-        assert_eq!(visible("\u{1b}[32mok\u{1b}[0m", true), "\u{1b}[32mok\u{1b}[0m");
-        assert_eq!(visible("a\u{1b}[2Jb\u{1b}]52;c;aGk=\u{7}c\u{1b}P+q\u{1b}\\d\u{9b}Ke", true), "abcde");
-        assert_eq!(visible(" 10%|█ | 1/10\r 20%|██ | 2/10\r", true), " 20%|██ | 2/10");
+        assert_eq!(
+            visible("\u{1b}[32mok\u{1b}[0m", true),
+            "\u{1b}[32mok\u{1b}[0m"
+        );
+        assert_eq!(
+            visible(
+                "a\u{1b}[2Jb\u{1b}]52;c;aGk=\u{7}c\u{1b}P+q\u{1b}\\d\u{9b}Ke",
+                true
+            ),
+            "abcde"
+        );
+        assert_eq!(
+            visible(" 10%|█ | 1/10\r 20%|██ | 2/10\r", true),
+            " 20%|██ | 2/10"
+        );
     }
 
     proptest! {

@@ -19,10 +19,21 @@ pub struct Opened {
 impl Opened {
     pub fn new(job: &Job, local_port: u16, target_port: u16, token: Option<&str>) -> Self {
         let query = token.map_or_else(String::new, |token| {
-            format!("?{}", form_urlencoded::Serializer::new(String::new()).append_pair("token", token).finish())
+            format!(
+                "?{}",
+                form_urlencoded::Serializer::new(String::new())
+                    .append_pair("token", token)
+                    .finish()
+            )
         });
         let url = format!("http://127.0.0.1:{local_port}/{query}");
-        Self { job_id: job.name.clone(), namespace: job.namespace.clone(), url, local_port, target_port }
+        Self {
+            job_id: job.name.clone(),
+            namespace: job.namespace.clone(),
+            url,
+            local_port,
+            target_port,
+        }
     }
 }
 

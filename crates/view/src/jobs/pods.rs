@@ -47,15 +47,23 @@ pub(crate) fn pod_document(pod: &Pod, figures: Option<Figures>) -> PodDocument<'
 
 /// Returns what a pod does, in a word or two.
 fn pod_status(pod: &Pod) -> String {
-    let ended = pod.containers.iter().find_map(|container| container.terminated.clone());
-    let waiting = pod.containers.iter().find_map(|container| container.waiting.as_ref());
+    let ended = pod
+        .containers
+        .iter()
+        .find_map(|container| container.terminated.clone());
+    let waiting = pod
+        .containers
+        .iter()
+        .find_map(|container| container.waiting.as_ref());
     match (pod.phase, ended, waiting) {
         (PodPhase::Succeeded, ..) => "succeeded".to_owned(),
         // A program that ends well when it is told to end has still run too long.
         (PodPhase::Failed, Some(end), _) if end.code != 0 || pod.reason.is_none() => {
             format!("failed {} (exit {})", end.reason, end.code)
         }
-        (PodPhase::Failed, ..) => format!("failed {}", pod.reason.as_deref().unwrap_or("")).trim_end().to_owned(),
+        (PodPhase::Failed, ..) => format!("failed {}", pod.reason.as_deref().unwrap_or(""))
+            .trim_end()
+            .to_owned(),
         _ if pod.deleting => "terminating".to_owned(),
         (PodPhase::Running, _, Some((reason, _))) => format!("waiting {reason}"),
         (PodPhase::Running, Some(end), _) => format!("ended (exit {})", end.code),
@@ -63,14 +71,23 @@ fn pod_status(pod: &Pod) -> String {
         (PodPhase::Unknown, ..) => "unknown".to_owned(),
         (PodPhase::Pending, _, Some((reason, _))) => format!("pending {reason}"),
         (PodPhase::Pending, ..) if pod.unscheduled.is_some() => {
-            format!("pending {}", pod.unscheduled.as_ref().map_or("", |(reason, _)| reason))
+            format!(
+                "pending {}",
+                pod.unscheduled.as_ref().map_or("", |(reason, _)| reason)
+            )
         }
         (PodPhase::Pending, ..) => "pending".to_owned(),
     }
 }
 
-/// Returns the pods of the present try. What tells more of a training is its tries, of a service its restarts in place.
-pub fn table(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
+/// Returns the pods of the present try. What tells more of a training is its tries, of a service
+/// its restarts in place.
+pub fn table(
+    job: &Job,
+    look: TextStyle,
+    now: Timestamp,
+    figures: impl Fn(&Pod) -> Option<Figures>,
+) -> String {
     if job.kind.serves() {
         return serving(job, look, now, figures);
     }
@@ -84,24 +101,50 @@ pub fn table(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn(&Pod) 
         percentages("UTIL"),
     ]);
     let mut tries: BTreeMap<Option<u32>, u32> = BTreeMap::new();
-    job.pods.iter().for_each(|pod| *tries.entry(pod.rank).or_default() += 1);
+    job.pods
+        .iter()
+        .for_each(|pod| *tries.entry(pod.rank).or_default() += 1);
     let current = job.current_pods();
     for pod in &current {
-        let color = if pod.phase == PodPhase::Failed { Some(Color::Red) } else { None };
+        let color = if pod.phase == PodPhase::Failed {
+            Some(Color::Red)
+        } else {
+            None
+        };
         table.row(vec![
             pod.name.clone().into(),
-            pod.rank.map_or("-".to_owned(), |rank| rank.to_string()).into(),
+            pod.rank
+                .map_or("-".to_owned(), |rank| rank.to_string())
+                .into(),
             pod.node.clone().unwrap_or_default().into(),
             Cell::colored(pod_status(pod), color),
-            tries.get(&pod.rank).copied().unwrap_or(1).to_string().into(),
-            age(pod.started_at.filter(|_| pod.phase == PodPhase::Running), now).into(),
+            tries
+                .get(&pod.rank)
+                .copied()
+                .unwrap_or(1)
+                .to_string()
+                .into(),
+            age(
+                pod.started_at.filter(|_| pod.phase == PodPhase::Running),
+                now,
+            )
+            .into(),
             percent(figures(pod).and_then(|figures| figures.utilization)).into(),
         ]);
     }
-    if current.is_empty() { String::new() } else { table.show(Format::Table, true, look) }
+    if current.is_empty() {
+        String::new()
+    } else {
+        table.show(Format::Table, true, look)
+    }
 }
 
-fn serving(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
+fn serving(
+    job: &Job,
+    look: TextStyle,
+    now: Timestamp,
+    figures: impl Fn(&Pod) -> Option<Figures>,
+) -> String {
     let mut table = Table::new([
         left("PODS"),
         left("READY"),
@@ -112,16 +155,28 @@ fn serving(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn(&Pod) ->
         percentages("UTIL"),
     ]);
     for pod in &job.pods {
-        let color = if pod.ready || pod.ended() { None } else { Some(Color::Yellow) };
+        let color = if pod.ready || pod.ended() {
+            None
+        } else {
+            Some(Color::Yellow)
+        };
         table.row(vec![
             pod.name.clone().into(),
             Cell::colored(if pod.ready { "yes" } else { "no" }, color),
             pod.node.clone().unwrap_or_default().into(),
             Cell::colored(pod_status(pod), color),
             pod.restarts().to_string().into(),
-            age(pod.started_at.filter(|_| pod.phase == PodPhase::Running), now).into(),
+            age(
+                pod.started_at.filter(|_| pod.phase == PodPhase::Running),
+                now,
+            )
+            .into(),
             percent(figures(pod).and_then(|figures| figures.utilization)).into(),
         ]);
     }
-    if job.pods.is_empty() { String::new() } else { table.show(Format::Table, true, look) }
+    if job.pods.is_empty() {
+        String::new()
+    } else {
+        table.show(Format::Table, true, look)
+    }
 }

@@ -16,6 +16,15 @@ pub struct Written {
 
 /// Returns one secret for people.
 pub fn text(written: &Written) -> String {
-    let verb = if written.created { "created" } else { "replaced" };
-    format!("secret/{} {verb} in {}: {}\n", written.name, written.namespace, written.keys.join(", "))
+    let verb = if written.created {
+        "created"
+    } else {
+        "replaced"
+    };
+    format!(
+        "secret/{} {verb} in {}: {}\n",
+        written.name,
+        written.namespace,
+        written.keys.join(", ")
+    )
 }

@@ -20,7 +20,8 @@ pub(crate) struct StartItem {
     /// Jobs that this rests on.
     similar_starts: u64,
     days: i64,
-    /// Within which deadlines of those that run make room; `null` where they do not, or where others wait as well.
+    /// Within which deadlines of those that run make room; `null` where they do not, or where
+    /// others wait as well.
     latest_seconds: Option<f64>,
 }
 
@@ -38,13 +39,28 @@ pub(crate) fn start_item(start: &StartForecast) -> StartItem {
 
 /// Says it in one line.
 pub(crate) fn start_text(start: &StartForecast) -> String {
-    let from = format!("{} within {}", count(start.similar, "similar start"), count(start.days.unsigned_abs(), "day"));
+    let from = format!(
+        "{} within {}",
+        count(start.similar, "similar start"),
+        count(start.days.unsigned_abs(), "day")
+    );
     let time = |seconds: f64| span(SignedDuration::from_secs(seconds as i64));
-    let latest = start.latest.map(|seconds| format!("within {} at the latest, by deadlines of jobs that run", time(seconds)));
+    let latest = start.latest.map(|seconds| {
+        format!(
+            "within {} at the latest, by deadlines of jobs that run",
+            time(seconds)
+        )
+    });
     match (start.quantiles, latest) {
-        (Some((_, half, most)), None) => format!("start: P50 {}, P90 {}, from {from}", time(half), time(most)),
+        (Some((_, half, most)), None) => {
+            format!("start: P50 {}, P90 {}, from {from}", time(half), time(most))
+        }
         (Some((_, half, most)), Some(latest)) => {
-            format!("start: P50 {}, P90 {}, from {from}; {latest}", time(half), time(most))
+            format!(
+                "start: P50 {}, P90 {}, from {from}; {latest}",
+                time(half),
+                time(most)
+            )
         }
         (None, Some(latest)) => format!("start: {latest}"),
         (None, None) => format!("start: unknown, {from} are too few"),

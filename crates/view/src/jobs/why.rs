@@ -1,4 +1,5 @@
-//! Renders why a job waits, died, hangs or is slow: a sentence, the causes with what they rest on, and commands that help.
+//! Renders why a job waits, died, hangs or is slow: a sentence, the causes with what they rest on,
+//! and commands that help.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -10,7 +11,8 @@ use crate::format::text::{age, clean, count, span, wrapped};
 use gpuctl_core::stats::logs::stacks::StackGroup;
 use gpuctl_diagnosis::{Answer, Cause, HolderTime};
 
-/// Bytes of one answer in JSON, so that hundreds of them can be read at once; less the indentation that a list adds.
+/// Bytes of one answer in JSON, so that hundreds of them can be read at once; less the indentation
+/// that a list adds.
 const LARGEST: usize = 1800;
 /// Bytes of one text in JSON.
 const LONGEST: usize = 240;
@@ -30,7 +32,8 @@ pub struct WhyItem<'a> {
     causes: Vec<CauseItem>,
     /// `null` for one that does not wait for room, and without a history.
     start: Option<StartItem>,
-    /// Ranks that stand in the same place, empty when none told; `null` when they were not asked: `--stacks`.
+    /// Ranks that stand in the same place, empty when none told; `null` when they were not asked:
+    /// `--stacks`.
     stacks: Option<Vec<StackItem>>,
     not_evaluated: Vec<String>,
     coverage: CoverageItem,
@@ -109,7 +112,10 @@ fn cut(text: &str) -> String {
     if text.len() <= LONGEST {
         return text.into_owned();
     }
-    let end = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=LONGEST)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0);
     format!("{}…", &text[..end])
 }
 
@@ -125,18 +131,29 @@ pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
         sentence: cut(&answer.sentence),
         causes: answer.causes.iter().map(cause_item).collect(),
         start: answer.start.as_ref().map(start_item),
-        stacks: answer.stacks.as_ref().map(|groups| groups.iter().take(STACKS).map(stack_item).collect()),
+        stacks: answer
+            .stacks
+            .as_ref()
+            .map(|groups| groups.iter().take(STACKS).map(stack_item).collect()),
         not_evaluated: answer.not_evaluated.iter().map(|text| cut(text)).collect(),
-        coverage: CoverageItem { nodes: answer.coverage.nodes, events: answer.coverage.events },
+        coverage: CoverageItem {
+            nodes: answer.coverage.nodes,
+            events: answer.coverage.events,
+        },
     };
-    while serde_json::to_string_pretty(&item).map_or(0, |text| text.len()) >= LARGEST && shorten(&mut item) {}
+    while serde_json::to_string_pretty(&item).map_or(0, |text| text.len()) >= LARGEST
+        && shorten(&mut item)
+    {}
     item
 }
 
 /// Leaves out one thing; false when only the first cause with one evidence is left.
 fn shorten(item: &mut WhyItem<'_>) -> bool {
     let causes = &mut item.causes;
-    let long = causes.iter_mut().rev().find(|cause| cause.evidence.len() + cause.holders.len() + cause.helps.len() > 1);
+    let long = causes
+        .iter_mut()
+        .rev()
+        .find(|cause| cause.evidence.len() + cause.holders.len() + cause.helps.len() > 1);
     if let Some(cause) = long {
         if cause.evidence.len() > 1 {
             cause.evidence.pop();
@@ -151,7 +168,10 @@ fn shorten(item: &mut WhyItem<'_>) -> bool {
         causes.pop();
         return true;
     }
-    item.stacks.as_mut().is_some_and(|stacks| stacks.pop().is_some()) || item.not_evaluated.pop().is_some()
+    item.stacks
+        .as_mut()
+        .is_some_and(|stacks| stacks.pop().is_some())
+        || item.not_evaluated.pop().is_some()
 }
 
 fn cause_item(cause: &Cause) -> CauseItem {
@@ -162,22 +182,38 @@ fn cause_item(cause: &Cause) -> CauseItem {
         evidence: cause
             .evidence
             .iter()
-            .map(|one| EvidenceItem { what: cut(&one.what), seen_in: one.seen_in, at: one.at })
+            .map(|one| EvidenceItem {
+                what: cut(&one.what),
+                seen_in: one.seen_in,
+                at: one.at,
+            })
             .collect(),
         holders: cause.holders.iter().map(holder_item).collect(),
         helps: cause
             .helps
             .iter()
             // A command that was cut would be another command.
-            .filter(|help| help.command.as_ref().is_none_or(|command| command.len() <= LONGEST))
-            .map(|help| HelpItem { text: cut(&help.text), command: help.command.clone(), proven: help.proven })
+            .filter(|help| {
+                help.command
+                    .as_ref()
+                    .is_none_or(|command| command.len() <= LONGEST)
+            })
+            .map(|help| HelpItem {
+                text: cut(&help.text),
+                command: help.command.clone(),
+                proven: help.proven,
+            })
             .collect(),
     }
 }
 
 fn stack_item(group: &StackGroup) -> StackItem {
     let first = group.ranks.first().map_or(String::new(), |rank| cut(rank));
-    StackItem { processes: group.ranks.len(), first, place: cut(&group.line()) }
+    StackItem {
+        processes: group.ranks.len(),
+        first,
+        place: cut(&group.line()),
+    }
 }
 
 fn holder_item(holder: &HolderTime) -> HolderItem {
@@ -198,21 +234,36 @@ pub fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String {
     let mut text = format!("{}\n", wrapped(&sentence, 2, look).trim_end());
     let line = |text: &mut String, indent: usize, what: &str| {
         let room = " ".repeat(indent);
-        text.push_str(&format!("{room}{}\n", wrapped(&clean(what), indent + 2, look).trim_end()));
+        text.push_str(&format!(
+            "{room}{}\n",
+            wrapped(&clean(what), indent + 2, look).trim_end()
+        ));
     };
     for (index, cause) in answer.causes.iter().enumerate() {
-        let nodes = cause.nodes.map_or(String::new(), |nodes| format!(" on {}", count(nodes, "node")));
+        let nodes = cause.nodes.map_or(String::new(), |nodes| {
+            format!(" on {}", count(nodes, "node"))
+        });
         line(&mut text, 2, &format!("{}{nodes}", cause.word));
         // The sentence has told the first of them.
         for evidence in cause.evidence.iter().skip(usize::from(index == 0)) {
-            let at = evidence.at.map_or(String::new(), |at| format!(" ({} ago, {})", age(Some(at), now), evidence.seen_in));
+            let at = evidence.at.map_or(String::new(), |at| {
+                format!(" ({} ago, {})", age(Some(at), now), evidence.seen_in)
+            });
             line(&mut text, 4, &format!("{}{at}", evidence.what));
         }
         for holder in &cause.holders {
             line(&mut text, 4, &held(holder, now));
         }
         for help in &cause.helps {
-            line(&mut text, 4, &format!("{}{}", if help.proven { "" } else { "perhaps: " }, help.text));
+            line(
+                &mut text,
+                4,
+                &format!(
+                    "{}{}",
+                    if help.proven { "" } else { "perhaps: " },
+                    help.text
+                ),
+            );
             // A command is there to be pasted, so it stays on one line.
             if let Some(command) = &help.command {
                 text.push_str(&format!("      {}\n", clean(command)));
@@ -220,36 +271,71 @@ pub fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String {
         }
     }
     // The causes tell them already where they matter.
-    let told = answer.causes.iter().flat_map(|cause| &cause.evidence).any(|evidence| evidence.seen_in == "stacks");
+    let told = answer
+        .causes
+        .iter()
+        .flat_map(|cause| &cause.evidence)
+        .any(|evidence| evidence.seen_in == "stacks");
     for group in answer.stacks.iter().flatten().filter(|_| !told) {
         let more = group.ranks.len().saturating_sub(1);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        line(&mut text, 2, &format!("{}{more}: {}", group.ranks.first().map_or("", String::as_str), group.line()));
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        line(
+            &mut text,
+            2,
+            &format!(
+                "{}{more}: {}",
+                group.ranks.first().map_or("", String::as_str),
+                group.line()
+            ),
+        );
     }
     if let Some(start) = &answer.start {
         line(&mut text, 2, &start_text(start));
     }
     if !answer.not_evaluated.is_empty() {
-        line(&mut text, 2, &format!("not evaluated: {}", answer.not_evaluated.join(", ")));
+        line(
+            &mut text,
+            2,
+            &format!("not evaluated: {}", answer.not_evaluated.join(", ")),
+        );
     }
     text
 }
 
 fn held(holder: &HolderTime, now: Timestamp) -> String {
-    let since = holder.since.map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
+    let since = holder
+        .since
+        .map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
     let ends = match holder.ends_by {
         Some(at) if at > now => format!(", and must end within {}", span(at.duration_since(now))),
         _ => String::new(),
     };
-    format!("held by {}: {}{since}{ends}", clean(&holder.name), count(holder.gpus, "GPU"))
+    format!(
+        "held by {}: {}{since}{ends}",
+        clean(&holder.name),
+        count(holder.gpus, "GPU")
+    )
 }
 
 /// Returns one line for each job: `why --all`.
 pub fn lines(rows: &[WhyRow<'_>], look: TextStyle) -> String {
     rows.iter()
         .map(|row| {
-            let cause = row.answer.causes.first().map_or("unknown", |cause| cause.word);
-            let line = format!("{}/{}  {cause}: {}", row.namespace, row.name, clean(&row.answer.sentence));
+            let cause = row
+                .answer
+                .causes
+                .first()
+                .map_or("unknown", |cause| cause.word);
+            let line = format!(
+                "{}/{}  {cause}: {}",
+                row.namespace,
+                row.name,
+                clean(&row.answer.sentence)
+            );
             format!("{}\n", wrapped(&line, 2, look).trim_end())
         })
         .collect()
@@ -263,8 +349,15 @@ mod tests {
     #[test]
     fn an_answer_keeps_within_its_bytes() {
         let long = "x".repeat(4000);
-        let cause = |word| Cause::new(word, long.clone(), "logs").and(long.clone(), "logs").helps(long.clone(), None);
-        let group = StackGroup { ranks: vec![long.clone()], frames: vec![long.clone()] };
+        let cause = |word| {
+            Cause::new(word, long.clone(), "logs")
+                .and(long.clone(), "logs")
+                .helps(long.clone(), None)
+        };
+        let group = StackGroup {
+            ranks: vec![long.clone()],
+            frames: vec![long.clone()],
+        };
         let answer = Answer {
             situation: gpuctl_diagnosis::Situation::Stuck,
             sentence: long.clone(),
@@ -273,14 +366,35 @@ mod tests {
             not_evaluated: vec![long.clone(); 40],
             ..Answer::default()
         };
-        let row = WhyRow { name: "t", namespace: "team-a", kind: "training", answer: &answer };
+        let row = WhyRow {
+            name: "t",
+            namespace: "team-a",
+            kind: "training",
+            answer: &answer,
+        };
         let whole = serde_json::to_string_pretty(&item(&row)).unwrap();
         assert!(whole.len() < LARGEST, "{} bytes", whole.len());
         let told = serde_json::to_value(item(&row)).unwrap();
-        assert_eq!((&told["situation"], &told["causes"][0]["cause"]), (&"stuck".into(), &"collective-hang".into()));
-        let unasked = WhyRow { answer: &Answer::default(), ..row };
-        let asked = Answer { stacks: Some(Vec::new()), ..Answer::default() };
+        assert_eq!(
+            (&told["situation"], &told["causes"][0]["cause"]),
+            (&"stuck".into(), &"collective-hang".into())
+        );
+        let unasked = WhyRow {
+            answer: &Answer::default(),
+            ..row
+        };
+        let asked = Answer {
+            stacks: Some(Vec::new()),
+            ..Answer::default()
+        };
         assert!(serde_json::to_value(item(&unasked)).unwrap()["stacks"].is_null());
-        assert_eq!(serde_json::to_value(item(&WhyRow { answer: &asked, ..row })).unwrap()["stacks"], serde_json::json!([]));
+        assert_eq!(
+            serde_json::to_value(item(&WhyRow {
+                answer: &asked,
+                ..row
+            }))
+            .unwrap()["stacks"],
+            serde_json::json!([])
+        );
     }
 }

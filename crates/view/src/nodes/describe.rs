@@ -24,17 +24,33 @@ pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
         NodeHealth::Faulty => colored::Color::Red,
         NodeHealth::Unknown => colored::Color::BrightBlack,
     };
-    let why = host.reason.as_deref().map_or(String::new(), |why| format!(" {}", clean(why)));
+    let why = host
+        .reason
+        .as_deref()
+        .map_or(String::new(), |why| format!(" {}", clean(why)));
     let status = paint(&format!("{}{why}", host.health.word()), Some(color), look);
-    let pool = node.pool().map_or_else(|| "no pool".to_owned(), |pool| format!("pool {}", clean(pool)));
+    let pool = node.pool().map_or_else(
+        || "no pool".to_owned(),
+        |pool| format!("pool {}", clean(pool)),
+    );
     let mut text = format!("{}   {status}   {pool}\n", clean(&node.name));
-    let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
-    let types: Vec<String> = host.types.iter().map(|(kind, count)| format!("{count} × {}", clean(kind))).collect();
+    let mut line =
+        |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
+    let types: Vec<String> = host
+        .types
+        .iter()
+        .map(|(kind, count)| format!("{count} × {}", clean(kind)))
+        .collect();
     line(
         "GPUs",
         match host.gpus.total {
             0 => "none whole".to_owned(),
-            _ => format!("{}: {} held, {} free", types.join(", "), or_dash(host.gpus.used), or_dash(host.gpus.free())),
+            _ => format!(
+                "{}: {} held, {} free",
+                types.join(", "),
+                or_dash(host.gpus.used),
+                or_dash(host.gpus.free())
+            ),
         },
     );
     if let Some(use_of) = coverage::use_of(&host.figures(), host.gpus.used.unwrap_or(0)) {
@@ -43,41 +59,91 @@ pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
     for (name, count) in &host.slices {
         line(
             "slices",
-            format!("{} × {}: {} held, {} free", count.total, clean(name), or_dash(count.used), or_dash(count.free())),
+            format!(
+                "{} × {}: {} held, {} free",
+                count.total,
+                clean(name),
+                or_dash(count.used),
+                or_dash(count.free())
+            ),
         );
     }
-    let cpu = |milli: Option<f64>| milli.map_or_else(|| "-".to_owned(), |milli| format!("{:.1}", milli / 1000.0));
+    let cpu = |milli: Option<f64>| {
+        milli.map_or_else(|| "-".to_owned(), |milli| format!("{:.1}", milli / 1000.0))
+    };
     let total = host.capacity_milli("cpu").map(|milli| milli as f64);
-    line("CPU", format!("{} of {} requested", cpu(host.cpu_used_milli.map(|milli| milli as f64)), cpu(total)));
-    let gib =
-        |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{:.1}", bytes as f64 / f64::from(1 << 30)));
-    let memory = host.details.capacity.get("memory").and_then(|text| quantity::whole(text));
-    line("memory", format!("{} of {} GiB requested", gib(host.memory_used_bytes), gib(memory)));
+    line(
+        "CPU",
+        format!(
+            "{} of {} requested",
+            cpu(host.cpu_used_milli.map(|milli| milli as f64)),
+            cpu(total)
+        ),
+    );
+    let gib = |bytes: Option<u64>| {
+        bytes.map_or_else(
+            || "-".to_owned(),
+            |bytes| format!("{:.1}", bytes as f64 / f64::from(1 << 30)),
+        )
+    };
+    let memory = host
+        .details
+        .capacity
+        .get("memory")
+        .and_then(|text| quantity::whole(text));
+    line(
+        "memory",
+        format!(
+            "{} of {} GiB requested",
+            gib(host.memory_used_bytes),
+            gib(memory)
+        ),
+    );
     let bad: Vec<String> = host
         .details
         .conditions
         .iter()
         .filter(|condition| (condition.kind == "Ready") == (condition.status != "True"))
-        .map(|condition| format!("{} {} ({})", clean(&condition.kind), clean(&condition.status), clean(&condition.reason)))
+        .map(|condition| {
+            format!(
+                "{} {} ({})",
+                clean(&condition.kind),
+                clean(&condition.status),
+                clean(&condition.reason)
+            )
+        })
         .collect();
     if !bad.is_empty() {
         line("conditions", bad.join(", "));
     }
-    let taints: Vec<String> = node.taints.iter().map(|taint| format!("{}:{}", clean(&taint.key), clean(&taint.effect))).collect();
+    let taints: Vec<String> = node
+        .taints
+        .iter()
+        .map(|taint| format!("{}:{}", clean(&taint.key), clean(&taint.effect)))
+        .collect();
     if !taints.is_empty() {
         line("taints", taints.join(", "));
     }
-    let kernel = Some(&host.details.kernel).filter(|kernel| !kernel.is_empty()).map(|kernel| format!("kernel {}", clean(kernel)));
+    let kernel = Some(&host.details.kernel)
+        .filter(|kernel| !kernel.is_empty())
+        .map(|kernel| format!("kernel {}", clean(kernel)));
     let image = Some(clean(&host.details.os_image).into_owned()).filter(|image| !image.is_empty());
     let system: Vec<String> = image.into_iter().chain(kernel).collect();
     if !system.is_empty() {
         line("system", system.join(", "));
     }
-    line("created", format!("{} ago", age(host.details.created_at, now)));
+    line(
+        "created",
+        format!("{} ago", age(host.details.created_at, now)),
+    );
     if !host.holders.is_empty() {
         let mut table = Table::new([left("HOLDERS"), left("JOB"), right("GPUS"), left("SLICES")]);
         for holder in &host.holders {
-            let slices: Vec<String> = holder.slices.iter().map(|(name, count)| format!("{count} {name}")).collect();
+            let slices: Vec<String> = holder
+                .slices
+                .iter()
+                .map(|(name, count)| format!("{count} {name}"))
+                .collect();
             table.row(vec![
                 format!("{}/{}", holder.namespace, holder.pod).into(),
                 holder.job.as_deref().unwrap_or_default().to_owned().into(),
@@ -87,7 +153,11 @@ pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
         }
         text.push_str(&table.show(Format::Table, true, look));
     }
-    if host.devices.as_ref().is_some_and(|devices| !devices.is_empty()) {
+    if host
+        .devices
+        .as_ref()
+        .is_some_and(|devices| !devices.is_empty())
+    {
         let mut table = Table::new([
             left("DEVICES"),
             left("STATUS"),
@@ -100,14 +170,27 @@ pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
         ]);
         for gpu in gpus(host) {
             let whole = |value: f64| format!("{value:.0}");
-            let holders: Vec<String> = gpu.holders.iter().map(|holder| format!("{}/{}", holder.namespace, holder.pod)).collect();
+            let holders: Vec<String> = gpu
+                .holders
+                .iter()
+                .map(|holder| format!("{}/{}", holder.namespace, holder.pod))
+                .collect();
             table.row(vec![
                 gpu.gpu_id.into(),
-                if gpu.stale { "no fresh samples" } else { gpu.status }.into(),
+                if gpu.stale {
+                    "no fresh samples"
+                } else {
+                    gpu.status
+                }
+                .into(),
                 coverage::percent(gpu.utilization).into(),
                 gpu.memory_usage.unwrap_or_default().into(),
                 or_dash(gpu.power_watts.map(|Watts(watts)| whole(watts))).into(),
-                or_dash(gpu.temperature_celsius.map(|Celsius(degrees)| whole(degrees))).into(),
+                or_dash(
+                    gpu.temperature_celsius
+                        .map(|Celsius(degrees)| whole(degrees)),
+                )
+                .into(),
                 holders.join(",").into(),
                 gpu.fault.unwrap_or_default().into(),
             ]);
@@ -243,7 +326,9 @@ pub fn document(host: &NodeUsage) -> NodeDocument {
             os_image: host.details.os_image.clone(),
         },
         resources: NodeResources {
-            cpu_total: host.capacity_milli("cpu").map(|milli| milli as f64 / 1000.0),
+            cpu_total: host
+                .capacity_milli("cpu")
+                .map(|milli| milli as f64 / 1000.0),
             cpu_used: host.cpu_used_milli.map(|milli| milli as f64 / 1000.0),
             memory_total: memory(host.details.capacity.get("memory")),
             memory_used: host.memory_used_bytes.map(quantity::binary),
@@ -254,7 +339,14 @@ pub fn document(host: &NodeUsage) -> NodeDocument {
         gpu_type: host.gpu_type(),
         gpu_detail: gpus(host),
         gpu_slices: slices(&host.slices),
-        labels: node.labels.iter().map(|(key, value)| LabelItem { key: key.clone(), value: value.clone() }).collect(),
+        labels: node
+            .labels
+            .iter()
+            .map(|(key, value)| LabelItem {
+                key: key.clone(),
+                value: value.clone(),
+            })
+            .collect(),
         taints: taints(host),
         bound_pools: node.pool().map(ToOwned::to_owned).into_iter().collect(),
         running_jobs: jobs(host.holders.iter()),
@@ -270,6 +362,11 @@ pub fn document(host: &NodeUsage) -> NodeDocument {
             })
             .collect(),
         created_at: host.details.created_at,
-        last_updated_at: host.details.conditions.iter().filter_map(|condition| condition.heartbeat_at).max(),
+        last_updated_at: host
+            .details
+            .conditions
+            .iter()
+            .filter_map(|condition| condition.heartbeat_at)
+            .max(),
     }
 }

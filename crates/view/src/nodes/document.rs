@@ -64,13 +64,19 @@ pub struct SliceItem {
 
 impl From<Count> for SliceItem {
     fn from(count: Count) -> Self {
-        Self { total: count.total, used: count.used }
+        Self {
+            total: count.total,
+            used: count.used,
+        }
     }
 }
 
 /// Returns the slices of a node or of several.
 pub fn slices(found: &BTreeMap<String, Count>) -> BTreeMap<String, SliceItem> {
-    found.iter().map(|(name, count)| (name.clone(), (*count).into())).collect()
+    found
+        .iter()
+        .map(|(name, count)| (name.clone(), (*count).into()))
+        .collect()
 }
 
 impl From<&NodeUsage> for NodeItem {
@@ -83,7 +89,13 @@ impl From<&NodeUsage> for NodeItem {
             gpu_used: host.gpus.used,
             gpu_free: host.gpus.free(),
             gpu_slices: slices(&host.slices),
-            bound_pools: host.details.node.pool().map(ToOwned::to_owned).into_iter().collect(),
+            bound_pools: host
+                .details
+                .node
+                .pool()
+                .map(ToOwned::to_owned)
+                .into_iter()
+                .collect(),
             cpu: host.details.capacity.get("cpu").cloned(),
             memory: memory(host.details.capacity.get("memory")),
             gpu_type: host.gpu_type(),
@@ -97,19 +109,28 @@ impl From<&NodeUsage> for NodeItem {
 
 /// Formats `263842964Ki` in the largest unit that loses nothing.
 pub(crate) fn memory(text: Option<&String>) -> Option<String> {
-    text.and_then(|text| quantity::whole(text)).map(quantity::binary)
+    text.and_then(|text| quantity::whole(text))
+        .map(quantity::binary)
 }
 
 pub fn list(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -> NodeList {
-    NodeList { total, items: hosts.iter().map(|host| NodeItem::from(*host)).collect(), coverage }
+    NodeList {
+        total,
+        items: hosts.iter().map(|host| NodeItem::from(*host)).collect(),
+        coverage,
+    }
 }
 
 /// Returns the names for `-o name`.
 pub fn names(hosts: &[&NodeUsage]) -> Vec<String> {
-    hosts.iter().map(|host| format!("{}", clean(host.name()))).collect()
+    hosts
+        .iter()
+        .map(|host| format!("{}", clean(host.name())))
+        .collect()
 }
 
-/// A device of a node, or an instance of one that is cut. Which of several is taken is known from metrics alone.
+/// A device of a node, or an instance of one that is cut. Which of several is taken is known from
+/// metrics alone.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GpuItem {
@@ -138,31 +159,50 @@ pub(crate) struct HolderKey {
     pub pod: String,
 }
 
-/// Returns the devices of a node, one by one: those that are measured, and those that only the node counts.
+/// Returns the devices of a node, one by one: those that are measured, and those that only the node
+/// counts.
 pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
     let unmeasured = match host.gpus.used {
         Some(0) => "free",
         Some(used) if used >= host.gpus.total => "used",
         _ => "unknown",
     };
-    let mut items: Vec<GpuItem> = host.devices.iter().flatten().map(|reading| measured(host, reading)).collect();
-    let known: Vec<u32> =
-        host.devices.iter().flatten().filter(|reading| reading.slice.is_none()).map(|reading| reading.index).collect();
-    let types = host.types.iter().flat_map(|(kind, count)| std::iter::repeat_n(kind, usize::try_from(*count).unwrap_or(0)));
-    let rest = types.skip(known.len()).zip((0_u32..).filter(|index| !known.contains(index)));
-    items.extend(rest.map(|(kind, index)| GpuItem {
-        gpu_id: DeviceId::whole(index).to_string(),
-        r#type: GpuType::parse(kind).filter(|_| kind != gpuctl_core::model::counting::inventory::UNTYPED),
-        status: unmeasured,
-        utilization: None,
-        memory_usage: None,
-        model: None,
-        uuid: None,
-        power_watts: None,
-        temperature_celsius: None,
-        fault: None,
-        stale: false,
-        holders: Vec::new(),
+    let mut items: Vec<GpuItem> = host
+        .devices
+        .iter()
+        .flatten()
+        .map(|reading| measured(host, reading))
+        .collect();
+    let known: Vec<u32> = host
+        .devices
+        .iter()
+        .flatten()
+        .filter(|reading| reading.slice.is_none())
+        .map(|reading| reading.index)
+        .collect();
+    let types = host
+        .types
+        .iter()
+        .flat_map(|(kind, count)| std::iter::repeat_n(kind, usize::try_from(*count).unwrap_or(0)));
+    let rest = types
+        .skip(known.len())
+        .zip((0_u32..).filter(|index| !known.contains(index)));
+    items.extend(rest.map(|(kind, index)| {
+        GpuItem {
+            gpu_id: DeviceId::whole(index).to_string(),
+            r#type: GpuType::parse(kind)
+                .filter(|_| kind != gpuctl_core::model::counting::inventory::UNTYPED),
+            status: unmeasured,
+            utilization: None,
+            memory_usage: None,
+            model: None,
+            uuid: None,
+            power_watts: None,
+            temperature_celsius: None,
+            fault: None,
+            stale: false,
+            holders: Vec::new(),
+        }
     }));
     items
 }
@@ -188,7 +228,10 @@ fn measured(host: &NodeUsage, reading: &Reading) -> GpuItem {
         holders: reading
             .holders
             .iter()
-            .map(|(namespace, pod)| HolderKey { namespace: namespace.clone(), pod: pod.clone() })
+            .map(|(namespace, pod)| HolderKey {
+                namespace: namespace.clone(),
+                pod: pod.clone(),
+            })
             .collect(),
     }
 }
@@ -217,5 +260,9 @@ pub fn details(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -
         gpus: gpus(host),
         gpu_slices: slices(&host.slices),
     };
-    DetailList { total, items: hosts.iter().map(item).collect(), coverage }
+    DetailList {
+        total,
+        items: hosts.iter().map(item).collect(),
+        coverage,
+    }
 }

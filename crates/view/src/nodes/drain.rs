@@ -46,10 +46,20 @@ pub fn plan<'a>(node: &'a str, pods: &'a [DrainedPod]) -> DrainPlan<'a> {
         last_checkpoint: pod.checkpoint,
         moves_to: pod.moves_to.as_deref(),
     };
-    DrainPlan { node, total: pods.len(), items: pods.iter().map(item).collect() }
+    DrainPlan {
+        node,
+        total: pods.len(),
+        items: pods.iter().map(item).collect(),
+    }
 }
 
-pub fn table(pods: &[DrainedPod], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+pub fn table(
+    pods: &[DrainedPod],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+    now: Timestamp,
+) -> String {
     let columns = [
         left("NAMESPACE"),
         left("POD"),
@@ -69,8 +79,16 @@ pub fn table(pods: &[DrainedPod], format: Format, headers: bool, look: TextStyle
             pod.gpus.to_string().into(),
             pod.peers.to_string().into(),
             Cell::age(pod.since, now),
-            pod.checkpoint.map_or_else(|| "-".to_owned(), |at| format!("{} ago", age(Some(at), now))).into(),
-            pod.moves_to.clone().unwrap_or_else(|| "nowhere now".to_owned()).into(),
+            pod.checkpoint
+                .map_or_else(
+                    || "-".to_owned(),
+                    |at| format!("{} ago", age(Some(at), now)),
+                )
+                .into(),
+            pod.moves_to
+                .clone()
+                .unwrap_or_else(|| "nowhere now".to_owned())
+                .into(),
         ]);
     }
     table.show(format, headers, look)

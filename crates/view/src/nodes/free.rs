@@ -83,12 +83,24 @@ struct MoveItem {
 }
 
 pub fn answer(groups: &[FreeGpus], slots: Option<u64>) -> FreeAnswer<'_> {
-    FreeAnswer { groups: groups.iter().map(|group| item(group, slots)).collect() }
+    FreeAnswer {
+        groups: groups.iter().map(|group| item(group, slots)).collect(),
+    }
 }
 
 fn item(group: &FreeGpus, slots: Option<u64>) -> FreeItem<'_> {
     let gang = group.largest_gang();
-    let moved = |Move { pod, gpus, from, to }| MoveItem { pod, gpus, from, to };
+    let moved = |Move {
+                     pod,
+                     gpus,
+                     from,
+                     to,
+                 }| MoveItem {
+        pod,
+        gpus,
+        from,
+        to,
+    };
     FreeItem {
         gpu_type: &group.gpu_type,
         domain: group.domain.as_deref(),
@@ -96,13 +108,25 @@ fn item(group: &FreeGpus, slots: Option<u64>) -> FreeItem<'_> {
         gpu_total: group.total,
         gpu_free: group.free(),
         gpu_stranded: group.stranded.iter().map(|one| one.gpus).sum(),
-        blocks: group.sizes_of_blocks().into_iter().map(|(gpus, nodes)| BlockItem { gpus, nodes }).collect(),
-        largest_gang: GangItem { gpus: gang.nodes * gang.gpus_per_node, nodes: gang.nodes, gpus_per_node: gang.gpus_per_node },
+        blocks: group
+            .sizes_of_blocks()
+            .into_iter()
+            .map(|(gpus, nodes)| BlockItem { gpus, nodes })
+            .collect(),
+        largest_gang: GangItem {
+            gpus: gang.nodes * gang.gpus_per_node,
+            nodes: gang.nodes,
+            gpus_per_node: gang.gpus_per_node,
+        },
         stranded: group.stranded.iter().map(stranded_item).collect(),
         slots: slots.map(|gpus| SlotsItem {
             gpus,
             jobs_now: group.jobs(gpus),
-            moves: group.moves(gpus, MOST_MOVES).into_iter().map(moved).collect(),
+            moves: group
+                .moves(gpus, MOST_MOVES)
+                .into_iter()
+                .map(moved)
+                .collect(),
         }),
     }
 }
@@ -126,11 +150,20 @@ pub fn text(groups: &[FreeGpus], slots: Option<u64>, look: TextStyle) -> String 
     columns.extend(groups[0].domain.as_ref().map(|_| left("DOMAIN")));
     let exclusive = groups.iter().any(|group| group.exclusive_pool.is_some());
     columns.extend(exclusive.then(|| left("ONLY FOR")));
-    columns.extend([right("TOTAL"), right("FREE"), left("LARGEST GANG"), left("BLOCKS")]);
+    columns.extend([
+        right("TOTAL"),
+        right("FREE"),
+        left("LARGEST GANG"),
+        left("BLOCKS"),
+    ]);
     let mut table = Table::new(columns);
     for group in groups {
         let gang = group.largest_gang();
-        let blocks: Vec<String> = group.sizes_of_blocks().iter().map(|(gpus, nodes)| format!("{nodes} × {gpus}")).collect();
+        let blocks: Vec<String> = group
+            .sizes_of_blocks()
+            .iter()
+            .map(|(gpus, nodes)| format!("{nodes} × {gpus}"))
+            .collect();
         let gang = match gang.nodes {
             0 => "-".to_owned(),
             1 => format!("{} on 1 node", gang.gpus_per_node),
@@ -138,7 +171,12 @@ pub fn text(groups: &[FreeGpus], slots: Option<u64>, look: TextStyle) -> String 
         };
         let mut cells = vec![group.gpu_type.clone().into()];
         cells.extend(group.domain.as_ref().map(|domain| dash(domain).into()));
-        let pool = || group.exclusive_pool.as_ref().map_or_else(|| "-".to_owned(), |pool| format!("pool {pool}"));
+        let pool = || {
+            group
+                .exclusive_pool
+                .as_ref()
+                .map_or_else(|| "-".to_owned(), |pool| format!("pool {pool}"))
+        };
         cells.extend(exclusive.then(|| pool().into()));
         cells.extend([
             group.total.to_string().into(),
@@ -149,15 +187,24 @@ pub fn text(groups: &[FreeGpus], slots: Option<u64>, look: TextStyle) -> String 
         table.row(cells);
     }
     let mut text = table.show(Format::Table, true, look);
-    groups.iter().flat_map(stranded).for_each(|line| text.push_str(&format!("stranded: {line}\n")));
+    groups
+        .iter()
+        .flat_map(stranded)
+        .for_each(|line| text.push_str(&format!("stranded: {line}\n")));
     if let Some(slots) = slots {
-        groups.iter().for_each(|group| text.push_str(&fitting(group, slots)));
+        groups
+            .iter()
+            .for_each(|group| text.push_str(&fitting(group, slots)));
     }
     text
 }
 
 fn dash(text: &str) -> String {
-    if text.is_empty() { "-".to_owned() } else { text.to_owned() }
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text.to_owned()
+    }
 }
 
 /// What is stranded in the same way on several nodes.
@@ -171,16 +218,27 @@ struct Together<'a> {
 
 /// Says what is stranded, a line for each cause with the same detail and holder.
 fn stranded(group: &FreeGpus) -> Vec<String> {
-    let mut lines: BTreeMap<(StrandedBy, Option<&str>, Option<&str>), Together<'_>> = BTreeMap::new();
+    let mut lines: BTreeMap<(StrandedBy, Option<&str>, Option<&str>), Together<'_>> =
+        BTreeMap::new();
     for one in &group.stranded {
         let holder = one.holder.as_ref().map(|(name, _)| name.as_str());
-        let line = lines.entry((one.by, one.detail.as_deref(), holder)).or_default();
+        let line = lines
+            .entry((one.by, one.detail.as_deref(), holder))
+            .or_default();
         line.gpus += one.gpus;
         line.nodes.push(&one.node);
         line.amount += one.holder.as_ref().map_or(0, |(_, amount)| *amount);
     }
     let mut told = Vec::new();
-    for ((by, detail, holder), Together { gpus, nodes, amount }) in lines {
+    for (
+        (by, detail, holder),
+        Together {
+            gpus,
+            nodes,
+            amount,
+        },
+    ) in lines
+    {
         let place = match nodes.as_slice() {
             [one] => format!("on {}", clean(one)),
             several => format!("on {} nodes", several.len()),
@@ -191,7 +249,10 @@ fn stranded(group: &FreeGpus) -> Vec<String> {
             StrandedBy::NodeFaulty => format!(", faulty{detail}"),
             StrandedBy::Taint => format!(", tainted{detail}"),
             StrandedBy::Cpu => format!(" without enough free CPU{}", held(holder, &cpus(amount))),
-            StrandedBy::Memory => format!(" without enough free memory{}", held(holder, &quantity::binary(amount))),
+            StrandedBy::Memory => format!(
+                " without enough free memory{}",
+                held(holder, &quantity::binary(amount))
+            ),
         };
         told.push(format!("{gpus} {} {place}{why}", clean(&group.gpu_type)));
     }
@@ -200,24 +261,48 @@ fn stranded(group: &FreeGpus) -> Vec<String> {
 
 /// Formats thousandths of CPUs.
 fn cpus(milli: u64) -> String {
-    if milli.is_multiple_of(1000) { count(milli / 1000, "CPU") } else { format!("{}.{} CPUs", milli / 1000, milli % 1000 / 100) }
+    if milli.is_multiple_of(1000) {
+        count(milli / 1000, "CPU")
+    } else {
+        format!("{}.{} CPUs", milli / 1000, milli % 1000 / 100)
+    }
 }
 
 fn held(holder: Option<&str>, amount: &str) -> String {
-    holder.map_or(String::new(), |holder| format!(" (most held by {}: {amount})", clean(holder)))
+    holder.map_or(String::new(), |holder| {
+        format!(" (most held by {}: {amount})", clean(holder))
+    })
 }
 
 fn fitting(group: &FreeGpus, slots: u64) -> String {
-    let mut domain = group.domain.as_ref().map_or(String::new(), |domain| format!(" {}", clean(&dash(domain))));
-    domain.push_str(&group.exclusive_pool.as_ref().map_or(String::new(), |pool| format!(" in pool {}", clean(pool))));
+    let mut domain = group
+        .domain
+        .as_ref()
+        .map_or(String::new(), |domain| format!(" {}", clean(&dash(domain))));
+    domain.push_str(
+        &group
+            .exclusive_pool
+            .as_ref()
+            .map_or(String::new(), |pool| format!(" in pool {}", clean(pool))),
+    );
     let (now, moves) = (group.jobs(slots), group.moves(slots, MOST_MOVES));
     let verb = if now == 1 { "fits" } else { "fit" };
-    let mut line = format!("{}{domain}: {} of {slots} {verb} now", clean(&group.gpu_type), count(now, "job"));
+    let mut line = format!(
+        "{}{domain}: {} of {slots} {verb} now",
+        clean(&group.gpu_type),
+        count(now, "job")
+    );
     if !moves.is_empty() {
         let told: Vec<String> = moves
             .iter()
             .map(|one| {
-                format!("{} ({}) from {} to {}", clean(&one.pod), count(one.gpus, "GPU"), clean(&one.from), clean(&one.to))
+                format!(
+                    "{} ({}) from {} to {}",
+                    clean(&one.pod),
+                    count(one.gpus, "GPU"),
+                    clean(&one.from),
+                    clean(&one.to)
+                )
             })
             .collect();
         line.push_str(&format!("; {} after moving {}", now + 1, told.join(", ")));

@@ -44,14 +44,23 @@ pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
         let total = |host: &NodeUsage| host.types.get(&gpu_type).copied().unwrap_or(0);
         // Which of a node's devices are held is not told by type.
         let single = hosts.iter().all(|host| host.types.len() == 1);
-        let sum = |of: fn(&NodeUsage) -> Option<u64>| hosts.iter().map(|host| of(host)).sum::<Option<u64>>().filter(|_| single);
+        let sum = |of: fn(&NodeUsage) -> Option<u64>| {
+            hosts
+                .iter()
+                .map(|host| of(host))
+                .sum::<Option<u64>>()
+                .filter(|_| single)
+        };
         GpuTypeItem {
             nodes: hosts.len() as u64,
             gpu_total: hosts.iter().map(|host| total(host)).sum(),
             gpu_used: sum(|host| host.gpus.used),
             gpu_free: sum(|host| host.gpus.free()),
             largest_node: hosts.iter().map(|host| total(host)).max().unwrap_or(0),
-            pools: hosts.iter().filter_map(|host| host.details.node.pool().map(ToOwned::to_owned)).collect(),
+            pools: hosts
+                .iter()
+                .filter_map(|host| host.details.node.pool().map(ToOwned::to_owned))
+                .collect(),
             gpu_type,
         }
     };
@@ -60,7 +69,10 @@ pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
 
 /// Returns a page of `total` types.
 pub fn list(items: &[GpuTypeItem], total: usize) -> GpuTypeList {
-    GpuTypeList { total, items: items.to_vec() }
+    GpuTypeList {
+        total,
+        items: items.to_vec(),
+    }
 }
 
 pub fn table(items: &[GpuTypeItem], format: Format, headers: bool, look: TextStyle) -> String {
@@ -82,7 +94,12 @@ pub fn table(items: &[GpuTypeItem], format: Format, headers: bool, look: TextSty
             or_dash(item.gpu_used).into(),
             or_dash(item.gpu_free).into(),
             item.largest_node.to_string().into(),
-            item.pools.iter().map(String::as_str).collect::<Vec<_>>().join(",").into(),
+            item.pools
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(",")
+                .into(),
         ]);
     }
     table.show(format, headers, look)

@@ -55,18 +55,31 @@ impl HeatmapMetric {
         }
     }
 
-    /// Ends of the axis: what the devices can draw, measured or by their model, else a round number above what they do.
+    /// Ends of the axis: what the devices can draw, measured or by their model, else a round number
+    /// above what they do.
     fn axis(self, devices: &[Reading]) -> (i64, i64) {
-        #[expect(clippy::cast_possible_truncation, reason = "watts and degrees are small")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "watts and degrees are small"
+        )]
         let whole = |value: f64| value.ceil() as i64;
         match self {
             Self::Utilization => (0, 100),
             Self::Temperature => (20, 110),
             Self::Power => {
-                let limit = |reading: &Reading| reading.power_limit.or_else(|| limits::watts(reading.model.as_deref()?));
-                let Watts(measured) = highest(devices.iter().filter_map(|reading| reading.power)).unwrap_or_default();
+                let limit = |reading: &Reading| {
+                    reading
+                        .power_limit
+                        .or_else(|| limits::watts(reading.model.as_deref()?))
+                };
+                let Watts(measured) =
+                    highest(devices.iter().filter_map(|reading| reading.power)).unwrap_or_default();
                 let Watts(limits) = highest(devices.iter().filter_map(limit)).unwrap_or_default();
-                let highest = if limits >= measured { limits } else { (measured / 50.0).ceil() * 50.0 };
+                let highest = if limits >= measured {
+                    limits
+                } else {
+                    (measured / 50.0).ceil() * 50.0
+                };
                 (0, whole(highest.max(1.0)))
             }
         }
@@ -105,8 +118,10 @@ struct Spot {
 
 pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap {
     let map = |metric: HeatmapMetric| {
-        let mut found: Vec<(f64, &Reading)> =
-            devices.iter().filter_map(|reading| Some((metric.value(reading)?, reading))).collect();
+        let mut found: Vec<(f64, &Reading)> = devices
+            .iter()
+            .filter_map(|reading| Some((metric.value(reading)?, reading)))
+            .collect();
         // The devices are in order, and the sort is stable.
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (lowest, highest) = metric.axis(devices);
@@ -136,12 +151,20 @@ pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap 
     }
 }
 
-/// Returns every device in its place: a row per node, a column per number. Nodes with devices of which nobody tells anything have
-/// their row too.
-pub fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetric, look: TextStyle) -> String {
+/// Returns every device in its place: a row per node, a column per number. Nodes with devices of
+/// which nobody tells anything have their row too.
+pub fn grid(
+    devices: &[Reading],
+    hosts: &[NodeUsage],
+    metric: HeatmapMetric,
+    look: TextStyle,
+) -> String {
     let mut nodes: BTreeMap<&str, Vec<Option<&Reading>>> = BTreeMap::new();
     for host in hosts.iter().filter(|host| host.gpus.total > 0) {
-        nodes.insert(host.name(), vec![None; usize::try_from(host.gpus.total).unwrap_or(0).min(WIDEST)]);
+        nodes.insert(
+            host.name(),
+            vec![None; usize::try_from(host.gpus.total).unwrap_or(0).min(WIDEST)],
+        );
     }
     for reading in devices {
         let row = nodes.entry(&reading.node).or_default();
@@ -157,11 +180,21 @@ pub fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetric, loo
             }
         }
     }
-    let widest = nodes.keys().map(|name| name.chars().count()).max().unwrap_or(4).max(4);
+    let widest = nodes
+        .keys()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(4)
+        .max(4);
     let columns = nodes.values().map(Vec::len).max().unwrap_or(0);
     let (lowest, highest) = metric.axis(devices);
     let titles: String = (0..columns).map(|column| format!("{column:>5}")).collect();
-    let mut text = format!("{:<widest$}{titles}   {}, {}\n", "", metric.name(), metric.unit());
+    let mut text = format!(
+        "{:<widest$}{titles}   {}, {}\n",
+        "",
+        metric.name(),
+        metric.unit()
+    );
     for (node, readings) in &nodes {
         let shown = clean(node);
         let pad = widest.saturating_sub(shown.chars().count());
@@ -170,7 +203,9 @@ pub fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetric, loo
             match reading.and_then(|reading| metric.value(reading)) {
                 None => text.push_str("    -"),
                 // `·` stands for a device that nobody holds.
-                Some(_) if metric == HeatmapMetric::Utilization && is_free(*reading) => text.push_str("    ·"),
+                Some(_) if metric == HeatmapMetric::Utilization && is_free(*reading) => {
+                    text.push_str("    ·");
+                }
                 Some(value) if metric == HeatmapMetric::Utilization => {
                     text.push(' ');
                     text.push_str(&tile(&format!("{value:>4.0}"), 1.0 - value / 100.0, look));
@@ -182,28 +217,59 @@ pub fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetric, loo
                 }
             }
         }
-        let missing = readings.iter().filter(|reading| reading.is_none_or(|reading| metric.value(reading).is_none())).count();
+        let missing = readings
+            .iter()
+            .filter(|reading| reading.is_none_or(|reading| metric.value(reading).is_none()))
+            .count();
         if missing > 0 {
-            let why = if readings.iter().flatten().any(|reading| reading.stale) { "no fresh samples" } else { "not measured" };
-            text.push_str(&format!("   {}", paint(&format!("{missing} {why}"), Some(colored::Color::BrightBlack), look)));
+            let why = if readings.iter().flatten().any(|reading| reading.stale) {
+                "no fresh samples"
+            } else {
+                "not measured"
+            };
+            text.push_str(&format!(
+                "   {}",
+                paint(
+                    &format!("{missing} {why}"),
+                    Some(colored::Color::BrightBlack),
+                    look
+                )
+            ));
         }
         text.push('\n');
     }
-    let sampled = || devices.iter().filter_map(|reading| Some((metric.value(reading)?, reading)));
+    let sampled = || {
+        devices
+            .iter()
+            .filter_map(|reading| Some((metric.value(reading)?, reading)))
+    };
     let place = |reading: &Reading| format!("{}/{}", clean(&reading.node), reading.index);
     if let Some((value, reading)) = sampled().max_by(|a, b| a.0.total_cmp(&b.0)) {
-        text.push_str(&format!("hottest: {} {value:.0} {}", place(reading), metric.unit()));
-        let busy = sampled().filter(|(_, reading)| reading.held == Some(true)).min_by(|a, b| a.0.total_cmp(&b.0));
+        text.push_str(&format!(
+            "hottest: {} {value:.0} {}",
+            place(reading),
+            metric.unit()
+        ));
+        let busy = sampled()
+            .filter(|(_, reading)| reading.held == Some(true))
+            .min_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((value, reading)) = busy {
             let holder = reading
                 .holders
                 .first()
-                .map_or(String::new(), |(namespace, pod)| format!(" ({}/{})", clean(namespace), clean(pod)));
-            text.push_str(&format!("\ncoldest held: {} {value:.0} {}{holder}", place(reading), metric.unit()));
+                .map_or(String::new(), |(namespace, pod)| {
+                    format!(" ({}/{})", clean(namespace), clean(pod))
+                });
+            text.push_str(&format!(
+                "\ncoldest held: {} {value:.0} {}{holder}",
+                place(reading),
+                metric.unit()
+            ));
         }
         text.push('\n');
     }
-    if metric == HeatmapMetric::Utilization && devices.iter().any(|reading| is_free(Some(reading))) {
+    if metric == HeatmapMetric::Utilization && devices.iter().any(|reading| is_free(Some(reading)))
+    {
         text.push_str("· free; red: held and idle\n");
     }
     text
@@ -222,18 +288,36 @@ fn tile(text: &str, share: f64, look: TextStyle) -> String {
     if !look.color {
         return text.to_owned();
     }
-    const STEPS: [(u8, u8, u8); 5] = [(33, 75, 150), (40, 130, 140), (60, 140, 60), (190, 130, 20), (190, 40, 40)];
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of five steps")]
+    const STEPS: [(u8, u8, u8); 5] = [
+        (33, 75, 150),
+        (40, 130, 140),
+        (60, 140, 60),
+        (190, 130, 20),
+        (190, 40, 40),
+    ];
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of five steps"
+    )]
     let step = ((share.clamp(0.0, 1.0) * 5.0) as usize).min(4);
     let (red, green, blue) = STEPS[step];
-    text.truecolor(255, 255, 255).on_truecolor(red, green, blue).to_string()
+    text.truecolor(255, 255, 255)
+        .on_truecolor(red, green, blue)
+        .to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn device(node: &str, index: u32, watts: Option<f64>, limit: Option<f64>, model: &str) -> Reading {
+    fn device(
+        node: &str,
+        index: u32,
+        watts: Option<f64>,
+        limit: Option<f64>,
+        model: &str,
+    ) -> Reading {
         Reading {
             node: node.into(),
             index,
@@ -247,19 +331,52 @@ mod tests {
     #[test]
     fn the_axis_is_that_of_the_devices() {
         let axis = |devices: &[Reading]| HeatmapMetric::Power.axis(devices).1;
-        assert_eq!(axis(&[device("a", 0, Some(300.0), Some(650.0), "NVIDIA H100 80GB HBM3")]), 650, "measured before made");
-        assert_eq!(axis(&[device("a", 0, Some(300.0), None, "NVIDIA H100 80GB HBM3")]), 700);
-        assert_eq!(axis(&[device("a", 0, Some(310.0), None, "unheard of")]), 350);
+        assert_eq!(
+            axis(&[device(
+                "a",
+                0,
+                Some(300.0),
+                Some(650.0),
+                "NVIDIA H100 80GB HBM3"
+            )]),
+            650,
+            "measured before made"
+        );
+        assert_eq!(
+            axis(&[device("a", 0, Some(300.0), None, "NVIDIA H100 80GB HBM3")]),
+            700
+        );
+        assert_eq!(
+            axis(&[device("a", 0, Some(310.0), None, "unheard of")]),
+            350
+        );
     }
 
     #[test]
     fn the_hottest_come_first_and_unknown_ones_never() {
-        let devices =
-            [device("a", 0, Some(100.0), None, "x"), device("a", 1, None, None, "x"), device("b", 0, Some(300.0), None, "x")];
+        let devices = [
+            device("a", 0, Some(100.0), None, "x"),
+            device("a", 1, None, None, "x"),
+            device("b", 0, Some(300.0), None, "x"),
+        ];
         let map = document(&devices, Coverage::default(), 5);
-        let values: Vec<_> = map.power.data.iter().map(|spot| (spot.node_name.as_str(), spot.value)).collect();
+        let values: Vec<_> = map
+            .power
+            .data
+            .iter()
+            .map(|spot| (spot.node_name.as_str(), spot.value))
+            .collect();
         assert_eq!(values, [("b", 300.0), ("a", 100.0)]);
-        let text = grid(&devices, &[], HeatmapMetric::Power, TextStyle { width: None, color: false, plain: false });
+        let text = grid(
+            &devices,
+            &[],
+            HeatmapMetric::Power,
+            TextStyle {
+                width: None,
+                color: false,
+                plain: false,
+            },
+        );
         assert!(text.contains("a     100    -   1 not measured\n"), "{text}");
         assert!(text.ends_with("hottest: b/0 300 W\n"), "{text}");
     }

@@ -64,13 +64,30 @@ pub fn of_nodes(hosts: &[&NodeDetails], key: &str, total: usize) -> LabelList {
         label_key: key.to_owned(),
         label_value: host.node.labels.get(key).cloned(),
     };
-    LabelList { total, items: hosts.iter().map(item).collect() }
+    LabelList {
+        total,
+        items: hosts.iter().map(item).collect(),
+    }
 }
 
-pub fn of_nodes_table(hosts: &[&NodeDetails], key: &str, format: Format, headers: bool, look: TextStyle) -> String {
+pub fn of_nodes_table(
+    hosts: &[&NodeDetails],
+    key: &str,
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+) -> String {
     let mut table = Table::new([left("NODE"), left("VALUE")]);
     for host in hosts {
-        table.row(vec![host.node.name.clone().into(), host.node.labels.get(key).cloned().unwrap_or_default().into()]);
+        table.row(vec![
+            host.node.name.clone().into(),
+            host.node
+                .labels
+                .get(key)
+                .cloned()
+                .unwrap_or_default()
+                .into(),
+        ]);
     }
     table.show(format, headers, look)
 }
@@ -91,29 +108,60 @@ struct GpuLabels {
 }
 
 fn gpu_labels(host: &NodeDetails) -> Vec<LabelItem> {
-    let own = host.node.labels.iter().filter(|(key, _)| is_type_label(key));
-    own.map(|(key, value)| LabelItem { key: key.clone(), value: value.clone() }).collect()
+    let own = host
+        .node
+        .labels
+        .iter()
+        .filter(|(key, _)| is_type_label(key));
+    own.map(|(key, value)| LabelItem {
+        key: key.clone(),
+        value: value.clone(),
+    })
+    .collect()
 }
 
 pub fn of_gpus(hosts: &[&NodeDetails], total: usize) -> GpuLabelList {
     let item = |host: &&NodeDetails| GpuLabels {
         node_name: host.node.name.clone(),
         gpu_labels: gpu_labels(host),
-        bound_pools: host.node.pool().map(ToOwned::to_owned).into_iter().collect(),
+        bound_pools: host
+            .node
+            .pool()
+            .map(ToOwned::to_owned)
+            .into_iter()
+            .collect(),
     };
-    GpuLabelList { total, items: hosts.iter().map(item).collect() }
+    GpuLabelList {
+        total,
+        items: hosts.iter().map(item).collect(),
+    }
 }
 
-pub fn of_gpus_table(hosts: &[&NodeDetails], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn of_gpus_table(
+    hosts: &[&NodeDetails],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+) -> String {
     let mut table = Table::new([left("NODE"), left("POOL"), left("LABEL"), left("VALUE")]);
     for host in hosts {
         let pool = host.node.pool().unwrap_or_default().to_owned();
         let labels = gpu_labels(host);
         if labels.is_empty() {
-            table.row(vec![host.node.name.clone().into(), pool.clone().into(), "".into(), "".into()]);
+            table.row(vec![
+                host.node.name.clone().into(),
+                pool.clone().into(),
+                "".into(),
+                "".into(),
+            ]);
         }
         for label in labels {
-            table.row(vec![host.node.name.clone().into(), pool.clone().into(), label.key.into(), label.value.into()]);
+            table.row(vec![
+                host.node.name.clone().into(),
+                pool.clone().into(),
+                label.key.into(),
+                label.value.into(),
+            ]);
         }
     }
     table.show(format, headers, look)
@@ -149,11 +197,21 @@ struct NotDone {
     message: String,
 }
 
-pub fn batch(pool: Option<&str>, done: &[String], failed: &[(String, Error)], message: String) -> NodeBatch {
+pub fn batch(
+    pool: Option<&str>,
+    done: &[String],
+    failed: &[(String, Error)],
+    message: String,
+) -> NodeBatch {
     let not = |(node, error): &(String, Error)| NotDone {
         node_name: node.clone(),
         error: error.name.to_string(),
         message: error.to_string(),
     };
-    NodeBatch { pool: pool.map(ToOwned::to_owned), success: done.to_vec(), failed: failed.iter().map(not).collect(), message }
+    NodeBatch {
+        pool: pool.map(ToOwned::to_owned),
+        success: done.to_vec(),
+        failed: failed.iter().map(not).collect(),
+        message,
+    }
 }

@@ -97,25 +97,45 @@ fn fill(host: &NodeUsage) -> Option<Fill> {
 
 /// Formats in decimal units, as storage is sold: `450TB`, `1.5GB`.
 fn bytes(value: f64) -> String {
-    let (unit, size) =
-        [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)].into_iter().find(|(_, size)| value >= *size).unwrap_or(("B", 1.0));
+    let (unit, size) = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)]
+        .into_iter()
+        .find(|(_, size)| value >= *size)
+        .unwrap_or(("B", 1.0));
     let text = format!("{:.1}", value / size);
     format!("{}{unit}", text.trim_end_matches(".0"))
 }
 
 /// Returns everything about the cluster, counted once for both forms.
 pub fn document(cluster: &OverviewSource<'_>) -> Overview {
-    let hosts: Vec<&NodeUsage> = cluster.inventory.hosts.iter().filter(|host| host.has_gpus()).collect();
-    let faulty: Vec<&&NodeUsage> = hosts.iter().filter(|host| host.health == NodeHealth::Faulty).collect();
-    let healthy: Vec<&&NodeUsage> =
-        hosts.iter().filter(|host| matches!(host.health, NodeHealth::Active | NodeHealth::Maintaining)).collect();
+    let hosts: Vec<&NodeUsage> = cluster
+        .inventory
+        .hosts
+        .iter()
+        .filter(|host| host.has_gpus())
+        .collect();
+    let faulty: Vec<&&NodeUsage> = hosts
+        .iter()
+        .filter(|host| host.health == NodeHealth::Faulty)
+        .collect();
+    let healthy: Vec<&&NodeUsage> = hosts
+        .iter()
+        .filter(|host| matches!(host.health, NodeHealth::Active | NodeHealth::Maintaining))
+        .collect();
     let fills: Option<Vec<Fill>> = healthy.iter().map(|host| fill(host)).collect();
-    let filled = |wanted: Fill| fills.as_ref().map(|fills| fills.iter().filter(|fill| **fill == wanted).count());
+    let filled = |wanted: Fill| {
+        fills
+            .as_ref()
+            .map(|fills| fills.iter().filter(|fill| **fill == wanted).count())
+    };
     let gpus = cluster.inventory.gpus();
     let held: Vec<_> = hosts.iter().flat_map(|host| host.held_devices()).collect();
     let figures = Figures::of(held.iter().copied());
     let waiting: Option<Vec<&Consumer>> = cluster.consumers.map(|consumers| {
-        consumers.with_devices.iter().filter(|consumer| consumer.node.is_none() && devices(consumer) > 0).collect()
+        consumers
+            .with_devices
+            .iter()
+            .filter(|consumer| consumer.node.is_none() && devices(consumer) > 0)
+            .collect()
     });
     let storage = cluster.machines.storage;
     let rdma = cluster.machines.rdma;
@@ -126,44 +146,73 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
         fully_idle_nodes: filled(Fill::Idle),
         partially_idle_nodes: filled(Fill::Partly),
         busy_nodes: filled(Fill::Full),
-        maintaining_nodes: hosts.iter().filter(|host| host.health == NodeHealth::Maintaining).count(),
-        unknown_nodes: hosts.iter().filter(|host| host.health == NodeHealth::Unknown).count(),
-        allocation_rate: gpus.used.filter(|_| gpus.total > 0).map(|used| rate(Percent(used as f64 * 100.0 / gpus.total as f64))),
+        maintaining_nodes: hosts
+            .iter()
+            .filter(|host| host.health == NodeHealth::Maintaining)
+            .count(),
+        unknown_nodes: hosts
+            .iter()
+            .filter(|host| host.health == NodeHealth::Unknown)
+            .count(),
+        allocation_rate: gpus
+            .used
+            .filter(|_| gpus.total > 0)
+            .map(|used| rate(Percent(used as f64 * 100.0 / gpus.total as f64))),
         utilization: figures.utilization.map(rate),
         gpu_total: gpus.total,
         gpu_allocated: gpus.used,
         // Of whole devices, as what is allocated counts them.
-        gpu_sampled: cluster
-            .coverage
-            .map(|_| held.iter().filter(|reading| reading.slice.is_none() && reading.utilization.is_some()).count() as u64),
+        gpu_sampled: cluster.coverage.map(|_| {
+            held.iter()
+                .filter(|reading| reading.slice.is_none() && reading.utilization.is_some())
+                .count() as u64
+        }),
         waiting_pods: waiting.as_ref().map(Vec::len),
-        waiting_gpus: waiting.as_ref().map(|waiting| waiting.iter().map(|consumer| devices(consumer)).sum()),
-        faults: faulty.iter().map(|host| Fault { node_name: host.name().to_owned(), reason: host.reason.clone() }).collect(),
+        waiting_gpus: waiting
+            .as_ref()
+            .map(|waiting| waiting.iter().map(|consumer| devices(consumer)).sum()),
+        faults: faulty
+            .iter()
+            .map(|host| Fault {
+                node_name: host.name().to_owned(),
+                reason: host.reason.clone(),
+            })
+            .collect(),
         storage_stat: StorageStat {
             total_capacity: storage.map(|storage| bytes(storage.total)),
             used_capacity: storage.map(|storage| bytes(storage.used)),
             available_capacity: storage.map(|storage| bytes(storage.total - storage.used)),
-            utilization_rate: storage.and_then(|storage| Percent::of_whole(storage.used, storage.total)).map(rate),
+            utilization_rate: storage
+                .and_then(|storage| Percent::of_whole(storage.used, storage.total))
+                .map(rate),
             source: storage.map(|storage| storage.source),
         },
         rdma_cluster_stat: RdmaStat {
             total_ports: rdma.map(|rdma| rdma.ports),
             active_ports: rdma.map(|rdma| rdma.active),
-            bandwidth: rdma.and_then(|rdma| rdma.gigabits).map(|gigabits| format!("{gigabits:.0}Gbps")),
+            bandwidth: rdma
+                .and_then(|rdma| rdma.gigabits)
+                .map(|gigabits| format!("{gigabits:.0}Gbps")),
         },
         coverage: cluster.coverage,
     }
 }
 
 fn devices(consumer: &Consumer) -> u64 {
-    let whole = consumer.devices.iter().filter(|(resource, _)| gpuctl_core::model::facts::gpu::is_device(resource));
+    let whole = consumer
+        .devices
+        .iter()
+        .filter(|(resource, _)| gpuctl_core::model::facts::gpu::is_device(resource));
     whole.map(|(_, amount)| amount).sum()
 }
 
 /// Formats it for people: bars with their numbers, then what needs attention.
 pub fn text(overview: &Overview, look: TextStyle) -> String {
-    let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-    let cells = look.width.map_or(20, |width| width.saturating_sub(50).clamp(10, 30));
+    let number =
+        |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    let cells = look
+        .width
+        .map_or(20, |width| width.saturating_sub(50).clamp(10, 30));
     let gauge = |rate: Option<f64>| match rate {
         None => "-".to_owned(),
         Some(rate) if look.width.is_some() => bar(Percent(rate * 100.0), cells, look),
@@ -171,22 +220,39 @@ pub fn text(overview: &Overview, look: TextStyle) -> String {
     };
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<8}{value}\n"));
-    let allocated = format!("{} of {} allocated", number(overview.gpu_allocated), overview.gpu_total);
-    line("GPUs", format!("{}   {allocated}", gauge(overview.allocation_rate)));
+    let allocated = format!(
+        "{} of {} allocated",
+        number(overview.gpu_allocated),
+        overview.gpu_total
+    );
+    line(
+        "GPUs",
+        format!("{}   {allocated}", gauge(overview.allocation_rate)),
+    );
     let sampled = match (overview.gpu_sampled, overview.gpu_allocated) {
-        (Some(sampled), Some(held)) if held > sampled => format!("mean of {sampled} of {held} held, {} unknown", held - sampled),
+        (Some(sampled), Some(held)) if held > sampled => format!(
+            "mean of {sampled} of {held} held, {} unknown",
+            held - sampled
+        ),
         (Some(sampled), _) => format!("mean of {sampled} held"),
         (None, _) => "not measured".to_owned(),
     };
-    line("Used", format!("{}   {sampled}", gauge(overview.utilization)));
-    let size = |value: Option<usize>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    line(
+        "Used",
+        format!("{}   {sampled}", gauge(overview.utilization)),
+    );
+    let size =
+        |value: Option<usize>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     let mut parts = vec![
         format!("{} idle", size(overview.fully_idle_nodes)),
         format!("{} partly used", size(overview.partially_idle_nodes)),
         format!("{} full", size(overview.busy_nodes)),
     ];
     if overview.unknown_nodes > 0 {
-        parts = vec![format!("how {} of them are is not known", overview.unknown_nodes)];
+        parts = vec![format!(
+            "how {} of them are is not known",
+            overview.unknown_nodes
+        )];
     }
     if overview.maintaining_nodes > 0 {
         parts.push(format!("{} cordoned", overview.maintaining_nodes));
@@ -195,26 +261,50 @@ pub fn text(overview: &Overview, look: TextStyle) -> String {
         .faults
         .iter()
         .map(|fault| {
-            format!("{} {}", clean(&fault.node_name), clean(fault.reason.as_deref().unwrap_or_default())).trim().to_owned()
+            format!(
+                "{} {}",
+                clean(&fault.node_name),
+                clean(fault.reason.as_deref().unwrap_or_default())
+            )
+            .trim()
+            .to_owned()
         })
         .collect();
     if !faults.is_empty() {
         let broken = format!("{} faulty ({})", faults.len(), faults.join(", "));
         parts.push(paint(&broken, Some(colored::Color::Red), look));
     }
-    line("Nodes", format!("{}: {}", overview.total_nodes, parts.join(", ")));
+    line(
+        "Nodes",
+        format!("{}: {}", overview.total_nodes, parts.join(", ")),
+    );
     let storage = &overview.storage_stat;
     if let (Some(used), Some(total)) = (&storage.used_capacity, &storage.total_capacity) {
         let share = percent(storage.utilization_rate.map(|rate| Percent(rate * 100.0)));
-        line("Store", format!("{used} of {total} used ({share}), as {} tells", storage.source.unwrap_or("a metric")));
+        line(
+            "Store",
+            format!(
+                "{used} of {total} used ({share}), as {} tells",
+                storage.source.unwrap_or("a metric")
+            ),
+        );
     }
     let rdma = &overview.rdma_cluster_stat;
     if let (Some(active), Some(ports)) = (rdma.active_ports, rdma.total_ports) {
-        line("RDMA", format!("{active} of {ports} ports active, {}", rdma.bandwidth.as_deref().unwrap_or("speed unknown")));
+        line(
+            "RDMA",
+            format!(
+                "{active} of {ports} ports active, {}",
+                rdma.bandwidth.as_deref().unwrap_or("speed unknown")
+            ),
+        );
     }
     if let (Some(pods @ 1..), Some(gpus)) = (overview.waiting_pods, overview.waiting_gpus) {
         let waiting = format!("{} for {}", count(pods as u64, "pod"), count(gpus, "GPU"));
-        line("Waiting", paint(&waiting, Some(colored::Color::Yellow), look));
+        line(
+            "Waiting",
+            paint(&waiting, Some(colored::Color::Yellow), look),
+        );
     }
     text
 }

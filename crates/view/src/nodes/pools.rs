@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use gpuctl_core::model::{Count, Figures, GpuType, Holder, Job, NodeHealth, NodeUsage, Percent, PoolDefinition, Reading, State};
+use gpuctl_core::model::{
+    Count, Figures, GpuType, Holder, Job, NodeHealth, NodeUsage, Percent, PoolDefinition, Reading,
+    State,
+};
 
 use super::describe::RunningJob;
 use super::document::{SliceItem, slices};
@@ -40,18 +43,29 @@ impl PoolUse {
         self.all_jobs.then_some(self.jobs.len() as u64)
     }
 
-    /// Returns pods that hold devices of its nodes and belong to no job of ours that is listed, with their nodes.
+    /// Returns pods that hold devices of its nodes and belong to no job of ours that is listed,
+    /// with their nodes.
     fn guests(&self) -> Vec<(&str, &Holder)> {
         let listed = |holder: &Holder| {
-            let is = |job: &Job| *job.namespace == *holder.namespace && Some(job.name.as_str()) == holder.job.as_deref();
+            let is = |job: &Job| {
+                *job.namespace == *holder.namespace
+                    && Some(job.name.as_str()) == holder.job.as_deref()
+            };
             self.jobs.iter().any(is)
         };
-        let holders = self.hosts.iter().flat_map(|host| host.holders.iter().map(|holder| (host.name(), holder)));
+        let holders = self
+            .hosts
+            .iter()
+            .flat_map(|host| host.holders.iter().map(|holder| (host.name(), holder)));
         holders.filter(|(_, holder)| !listed(holder)).collect()
     }
 
     fn figures(&self) -> Figures {
-        let held: Vec<&Reading> = self.hosts.iter().flat_map(NodeUsage::held_devices).collect();
+        let held: Vec<&Reading> = self
+            .hosts
+            .iter()
+            .flat_map(NodeUsage::held_devices)
+            .collect();
         Figures::of(held.into_iter())
     }
 
@@ -62,7 +76,12 @@ impl PoolUse {
         }
         found
             .into_iter()
-            .map(|(name, counts)| (name, gpuctl_core::model::counting::inventory::total(counts.into_iter())))
+            .map(|(name, counts)| {
+                (
+                    name,
+                    gpuctl_core::model::counting::inventory::total(counts.into_iter()),
+                )
+            })
             .collect()
     }
 
@@ -76,7 +95,12 @@ impl PoolUse {
 
     /// Types of devices and slices, as far as labels tell.
     fn kinds(&self) -> Vec<GpuType> {
-        self.hosts.iter().flat_map(NodeUsage::kinds).collect::<BTreeSet<_>>().into_iter().collect()
+        self.hosts
+            .iter()
+            .flat_map(NodeUsage::kinds)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     /// Returns `active` while a node takes jobs; `None` when the nodes may not be seen.
@@ -85,10 +109,15 @@ impl PoolUse {
         if self.hosts.is_empty() {
             return Some("empty");
         }
-        [NodeHealth::Active, NodeHealth::Unknown, NodeHealth::Maintaining, NodeHealth::Faulty]
-            .into_iter()
-            .find(|health| any(*health))?
-            .known()
+        [
+            NodeHealth::Active,
+            NodeHealth::Unknown,
+            NodeHealth::Maintaining,
+            NodeHealth::Faulty,
+        ]
+        .into_iter()
+        .find(|health| any(*health))?
+        .known()
     }
 }
 
@@ -124,14 +153,21 @@ pub(crate) struct PoolItem {
 
 /// Returns a page of `total` pools.
 pub fn list(pools: &[PoolUse], total: usize, coverage: Option<Coverage>) -> PoolList {
-    PoolList { total, items: pools.iter().map(PoolItem::from).collect(), coverage }
+    PoolList {
+        total,
+        items: pools.iter().map(PoolItem::from).collect(),
+        coverage,
+    }
 }
 
 impl From<&PoolUse> for PoolItem {
     fn from(pool: &PoolUse) -> Self {
         Self {
             name: pool.name.clone(),
-            description: pool.definition.as_ref().and_then(|definition| definition.description.clone()),
+            description: pool
+                .definition
+                .as_ref()
+                .and_then(|definition| definition.description.clone()),
             gpu_total: pool.gpus().total,
             gpu_used: pool.gpus().used,
             gpu_free: pool.gpus().free(),
@@ -148,7 +184,10 @@ impl From<&PoolUse> for PoolItem {
 }
 
 pub fn names(pools: &[PoolUse]) -> Vec<String> {
-    pools.iter().map(|pool| plain_name(&pool.name).into_owned()).collect()
+    pools
+        .iter()
+        .map(|pool| plain_name(&pool.name).into_owned())
+        .collect()
 }
 
 pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: TextStyle) -> String {
@@ -167,7 +206,10 @@ pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: TextStyle) 
     .with_wide();
     for pool in pools {
         let gpus = pool.gpus();
-        let description = pool.definition.as_ref().and_then(|definition| definition.description.clone());
+        let description = pool
+            .definition
+            .as_ref()
+            .and_then(|definition| definition.description.clone());
         table.row(vec![
             plain_name(&pool.name).into_owned().into(),
             pool.status().unwrap_or("-").into(),
@@ -226,7 +268,11 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
         name: pool.name.clone(),
         description: definition.description,
         status: pool.status(),
-        nodes: pool.hosts.iter().map(|host| host.name().to_owned()).collect(),
+        nodes: pool
+            .hosts
+            .iter()
+            .map(|host| host.name().to_owned())
+            .collect(),
         gpu_total: gpus.total,
         gpu_used: gpus.used,
         gpu_free: gpus.free(),
@@ -237,9 +283,10 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
         memory_usage: coverage::memory_of(&pool.figures()),
         exclusive: pool.defined.then_some(definition.exclusive),
         allowed_gpu_type: pool.defined.then_some(definition.gpu_types),
-        quota: pool
-            .defined
-            .then_some(PoolLimitsDocument { max_jobs: definition.max_jobs, max_gpu_per_job: definition.max_gpu_per_job }),
+        quota: pool.defined.then_some(PoolLimitsDocument {
+            max_jobs: definition.max_jobs,
+            max_gpu_per_job: definition.max_gpu_per_job,
+        }),
         jobs: pool
             .jobs
             .iter()
@@ -256,28 +303,61 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
 /// Returns one pool for people.
 pub fn text(pool: &PoolUse, look: TextStyle) -> String {
     let gpus = pool.gpus();
-    let mut text =
-        format!("{}   {}   {}\n", plain_name(&pool.name), pool.status().unwrap_or("-"), count(pool.hosts.len() as u64, "node"));
-    let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
+    let mut text = format!(
+        "{}   {}   {}\n",
+        plain_name(&pool.name),
+        pool.status().unwrap_or("-"),
+        count(pool.hosts.len() as u64, "node")
+    );
+    let mut line =
+        |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
     let definition = pool.definition.clone().unwrap_or_default();
     if let Some(description) = &definition.description {
         line("about", clean(description).into_owned());
     }
-    let types: Vec<String> = pool.types().iter().map(|(kind, count)| format!("{count} × {}", clean(kind))).collect();
-    let types = if types.is_empty() { "no whole GPUs".to_owned() } else { types.join(", ") };
-    line("GPUs", format!("{types}: {} held, {} free", or_dash(gpus.used), or_dash(gpus.free())));
+    let types: Vec<String> = pool
+        .types()
+        .iter()
+        .map(|(kind, count)| format!("{count} × {}", clean(kind)))
+        .collect();
+    let types = if types.is_empty() {
+        "no whole GPUs".to_owned()
+    } else {
+        types.join(", ")
+    };
+    line(
+        "GPUs",
+        format!(
+            "{types}: {} held, {} free",
+            or_dash(gpus.used),
+            or_dash(gpus.free())
+        ),
+    );
     if let Some(use_of) = coverage::use_of(&pool.figures(), pool.gpus().used.unwrap_or(0)) {
         line("GPU use", use_of);
     }
     for (name, count) in pool.slices() {
-        line("slices", format!("{} × {}: {} held", count.total, clean(&name), or_dash(count.used)));
+        line(
+            "slices",
+            format!(
+                "{} × {}: {} held",
+                count.total,
+                clean(&name),
+                or_dash(count.used)
+            ),
+        );
     }
     if !definition.gpu_types.is_empty() {
         line("allowed", definition.type_names().join(", "));
     }
     let most = |value: Option<u32>, what: &str| value.map(|value| format!("{value} {what}"));
-    let limits: Vec<String> =
-        [most(definition.max_jobs, "jobs"), most(definition.max_gpu_per_job, "GPUs per job")].into_iter().flatten().collect();
+    let limits: Vec<String> = [
+        most(definition.max_jobs, "jobs"),
+        most(definition.max_gpu_per_job, "GPUs per job"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     line(
         "quota",
         match (pool.defined, limits.is_empty()) {
@@ -287,11 +367,27 @@ pub fn text(pool: &PoolUse, look: TextStyle) -> String {
         },
     );
     if definition.exclusive {
-        line("exclusive", "a taint keeps jobs of other pools, and of none, off its nodes".to_owned());
+        line(
+            "exclusive",
+            "a taint keeps jobs of other pools, and of none, off its nodes".to_owned(),
+        );
     }
-    line("nodes", pool.hosts.iter().map(NodeUsage::name).collect::<Vec<_>>().join(", "));
+    line(
+        "nodes",
+        pool.hosts
+            .iter()
+            .map(NodeUsage::name)
+            .collect::<Vec<_>>()
+            .join(", "),
+    );
     if !pool.jobs.is_empty() {
-        let mut table = Table::new([left("JOBS"), left("KIND"), left("STATUS"), right("GPUS"), left("USER")]);
+        let mut table = Table::new([
+            left("JOBS"),
+            left("KIND"),
+            left("STATUS"),
+            right("GPUS"),
+            left("USER"),
+        ]);
         for job in &pool.jobs {
             table.row(vec![
                 format!("{}/{}", job.namespace, job.name).into(),
@@ -307,7 +403,11 @@ pub fn text(pool: &PoolUse, look: TextStyle) -> String {
     if !guests.is_empty() {
         let mut table = Table::new([left("OTHERS ON ITS NODES"), left("NODE"), right("GPUS")]);
         for (node, holder) in guests {
-            table.row(vec![format!("{}/{}", holder.namespace, holder.pod).into(), node.into(), holder.gpus.to_string().into()]);
+            table.row(vec![
+                format!("{}/{}", holder.namespace, holder.pod).into(),
+                node.into(),
+                holder.gpus.to_string().into(),
+            ]);
         }
         text.push_str(&table.show(Format::Table, true, look));
     }

@@ -16,7 +16,12 @@ use crate::{Format, TextStyle};
 
 /// Formats the percentage of a resource that pods request.
 fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
-    match (used_milli, total.and_then(|total| u128::try_from(total).ok()).filter(|total| *total > 0)) {
+    match (
+        used_milli,
+        total
+            .and_then(|total| u128::try_from(total).ok())
+            .filter(|total| *total > 0),
+    ) {
         (Some(used), Some(total)) => format!("{}%", (used * 100 + total / 2) / total),
         _ => "-".to_owned(),
     }
@@ -33,8 +38,14 @@ fn health_color(health: NodeHealth) -> Option<Color> {
 
 /// Formats the CPU and memory that pods request, in percent of the node's.
 fn requested(host: &NodeUsage) -> [Cell; 2] {
-    let cpu = share(host.cpu_used_milli.map(u128::from), host.capacity_milli("cpu"));
-    let memory = share(host.memory_used_bytes.map(|bytes| u128::from(bytes) * 1000), host.capacity_milli("memory"));
+    let cpu = share(
+        host.cpu_used_milli.map(u128::from),
+        host.capacity_milli("cpu"),
+    );
+    let memory = share(
+        host.memory_used_bytes.map(|bytes| u128::from(bytes) * 1000),
+        host.capacity_milli("memory"),
+    );
     [cpu.into(), memory.into()]
 }
 
@@ -48,16 +59,33 @@ fn types(host: &NodeUsage) -> String {
 }
 
 /// Returns a table for a terminal, or one for a pipe, where each cell is one fact.
-pub fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+pub fn table(
+    hosts: &[&NodeUsage],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+    now: Timestamp,
+) -> String {
     if format == Format::Table && look.width.is_some() {
         return compact(hosts, headers, look);
     }
     let wide = matches!(format, Format::Wide | Format::Csv);
     let sliced = format == Format::Csv || hosts.iter().any(|host| !host.slices.is_empty());
-    let mut columns = vec![left("NAME"), left("STATUS"), left("POOL"), left("TYPE"), right("GPUS"), right("FREE")];
+    let mut columns = vec![
+        left("NAME"),
+        left("STATUS"),
+        left("POOL"),
+        left("TYPE"),
+        right("GPUS"),
+        right("FREE"),
+    ];
     columns.extend(sliced.then_some(left("SLICES FREE")));
     columns.extend([percentages("UTIL"), percentages("CPU"), percentages("MEM")]);
-    columns.extend(wide.then_some([right("AGE").in_csv("age_seconds"), left("REASON")]).into_iter().flatten());
+    columns.extend(
+        wide.then_some([right("AGE").in_csv("age_seconds"), left("REASON")])
+            .into_iter()
+            .flatten(),
+    );
     let mut table = Table::new(columns);
     for host in hosts {
         let mut cells: Vec<Cell> = vec![
@@ -66,13 +94,21 @@ pub fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyl
             host.details.node.pool().unwrap_or_default().into(),
             types(host).into(),
             host.gpus.total.to_string().into(),
-            if host.gpus.total == 0 { "-".to_owned() } else { or_dash(host.gpus.free()) }.into(),
+            if host.gpus.total == 0 {
+                "-".to_owned()
+            } else {
+                or_dash(host.gpus.free())
+            }
+            .into(),
         ];
         cells.extend(sliced.then(|| slices_text(&host.slices).into()));
         cells.push(utilization(host));
         cells.extend(requested(host));
         if wide {
-            cells.extend([Cell::age(host.details.created_at, now), host.reason.clone().unwrap_or_default().into()]);
+            cells.extend([
+                Cell::age(host.details.created_at, now),
+                host.reason.clone().unwrap_or_default().into(),
+            ]);
         }
         table.row(cells);
     }
@@ -95,9 +131,18 @@ fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
     .with_wide();
     for host in hosts {
         let slices = inventory::total(host.slices.values().copied());
-        let sliced = host.types.is_empty() && host.slices.keys().any(|name| name.starts_with("mig-"));
-        let kind = if sliced { format!("{} MIG", types(host)) } else { types(host) };
-        let devices = if host.gpus.total == 0 { slices } else { host.gpus };
+        let sliced =
+            host.types.is_empty() && host.slices.keys().any(|name| name.starts_with("mig-"));
+        let kind = if sliced {
+            format!("{} MIG", types(host))
+        } else {
+            types(host)
+        };
+        let devices = if host.gpus.total == 0 {
+            slices
+        } else {
+            host.gpus
+        };
         let color = health_color(host.health);
         let mut cells: Vec<Cell> = vec![
             host.name().into(),
@@ -124,12 +169,20 @@ fn free(host: &NodeUsage) -> String {
     }
     let mut slices = host.slices.iter();
     if let Some((name, count)) = slices.next() {
-        parts.push(format!("{} {}", part(*count), name.strip_prefix("mig-").unwrap_or(name)));
+        parts.push(format!(
+            "{} {}",
+            part(*count),
+            name.strip_prefix("mig-").unwrap_or(name)
+        ));
         parts.extend((slices.len() > 0).then(|| format!("+{}", slices.len())));
     }
     if let Some(reason) = &host.reason {
         let short: String = reason.chars().take(REASON).collect();
-        parts.push(if short.len() < reason.len() { format!("{}…", short.trim_end()) } else { short });
+        parts.push(if short.len() < reason.len() {
+            format!("{}…", short.trim_end())
+        } else {
+            short
+        });
     }
     parts.join(" ")
 }
@@ -137,11 +190,16 @@ fn free(host: &NodeUsage) -> String {
 /// Draws taken and free devices as squares, where there are few enough to count.
 fn squares(gpus: Count, look: TextStyle) -> String {
     const MOST: u64 = 16;
-    let (full, open) = if look.plain { ("#", ".") } else { ("■", "□") };
+    let (full, open) = if look.plain {
+        ("#", ".")
+    } else {
+        ("■", "□")
+    };
     match gpus.used {
         Some(used) if (1..=MOST).contains(&gpus.total) => {
             let used = used.min(gpus.total);
-            full.repeat(usize::try_from(used).unwrap_or(0)) + &open.repeat(usize::try_from(gpus.total - used).unwrap_or(0))
+            full.repeat(usize::try_from(used).unwrap_or(0))
+                + &open.repeat(usize::try_from(gpus.total - used).unwrap_or(0))
         }
         _ if gpus.total == 0 => String::new(),
         _ => gpus.total.to_string(),
@@ -150,21 +208,35 @@ fn squares(gpus: Count, look: TextStyle) -> String {
 
 /// Formats as `mig-1g.10gb 4/7`.
 fn slices_text(slices: &BTreeMap<String, Count>) -> String {
-    let one = |(name, count): (&String, &Count)| format!("{name} {}/{}", or_dash(count.free()), count.total);
+    let one = |(name, count): (&String, &Count)| {
+        format!("{name} {}/{}", or_dash(count.free()), count.total)
+    };
     slices.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns what all of it comes to, for a terminal.
 pub fn footer(hosts: &[&NodeUsage]) -> String {
     let sum = inventory::total(hosts.iter().map(|host| host.gpus));
-    let free_on =
-        |health: NodeHealth| hosts.iter().filter(|host| host.health == health).filter_map(|host| host.gpus.free()).sum::<u64>();
-    let mut text = format!("{}, {}", count(hosts.len() as u64, "node"), count(sum.total, "GPU"));
+    let free_on = |health: NodeHealth| {
+        hosts
+            .iter()
+            .filter(|host| host.health == health)
+            .filter_map(|host| host.gpus.free())
+            .sum::<u64>()
+    };
+    let mut text = format!(
+        "{}, {}",
+        count(hosts.len() as u64, "node"),
+        count(sum.total, "GPU")
+    );
     match sum.free() {
         None => text.push_str(": how many are free is not known"),
         Some(free) => {
             text.push_str(&format!(": {free} free"));
-            let (cordoned, faulty) = (free_on(NodeHealth::Maintaining), free_on(NodeHealth::Faulty));
+            let (cordoned, faulty) = (
+                free_on(NodeHealth::Maintaining),
+                free_on(NodeHealth::Faulty),
+            );
             let parts: Vec<String> = [(cordoned, "cordoned"), (faulty, "on a faulty node")]
                 .iter()
                 .filter(|(number, _)| *number > 0)
@@ -177,14 +249,23 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
     }
     let slices = inventory::total(hosts.iter().flat_map(|host| host.slices.values().copied()));
     if slices.total > 0 {
-        text.push_str(&format!("\n{}: {} free", count(slices.total, "slice"), or_dash(slices.free())));
+        text.push_str(&format!(
+            "\n{}: {} free",
+            count(slices.total, "slice"),
+            or_dash(slices.free())
+        ));
     }
     text.push('\n');
     text
 }
 
 /// Returns the devices of several nodes for people.
-pub fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn detail_table(
+    hosts: &[&NodeUsage],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+) -> String {
     let mut table = Table::new([
         left("NODE"),
         left("GPU"),
@@ -200,12 +281,18 @@ pub fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, look: T
             table.row(vec![
                 host.name().into(),
                 gpu.gpu_id.into(),
-                gpu.r#type.map(|kind| kind.to_string()).unwrap_or_default().into(),
+                gpu.r#type
+                    .map(|kind| kind.to_string())
+                    .unwrap_or_default()
+                    .into(),
                 gpu.status.into(),
                 percent(gpu.utilization).into(),
                 Cell::measured(
                     gpu.memory_usage.clone().unwrap_or_default(),
-                    gpu.memory_usage.as_deref().and_then(|text| text.split("Gi").next()).map(ToOwned::to_owned),
+                    gpu.memory_usage
+                        .as_deref()
+                        .and_then(|text| text.split("Gi").next())
+                        .map(ToOwned::to_owned),
                 ),
                 gpu.holders
                     .iter()

@@ -1,5 +1,6 @@
-//! The JSON Schema of every answer of `-o json`, made from the types that are printed. It knows which command prints which type,
-//! and nothing of what is in them. The program carries the text of the schemas, because the code that makes them is several times as large.
+//! The JSON Schema of every answer of `-o json`, made from the types that are printed. It knows
+//! which command prints which type, and nothing of what is in them. The program carries the text of
+//! the schemas, because the code that makes them is several times as large.
 
 use std::collections::BTreeMap;
 
@@ -174,18 +175,29 @@ pub fn schema(name: &str) -> Option<Value> {
     all.remove(name)
 }
 
-/// Returns the schemas of all answers as the text of a JSON object, an answer on each line: what the types of this version are.
+/// Returns the schemas of all answers as the text of a JSON object, an answer on each line: what
+/// the types of this version are.
 pub fn from_types() -> String {
-    let line = |(command, shapes): &(&str, &[Shape])| format!("{}: {}", json!(name(command)), of_types(command, shapes));
+    let line = |(command, shapes): &(&str, &[Shape])| {
+        format!("{}: {}", json!(name(command)), of_types(command, shapes))
+    };
     let lines: Vec<String> = ANSWERS.iter().map(line).collect();
     format!("{{\n{}\n}}\n", lines.join(",\n"))
 }
 
 fn of_types(command: &str, shapes: &[Shape]) -> Value {
-    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
-    let shapes: Vec<Value> = shapes.iter().map(|shape| shape(&mut generator).to_value()).collect();
+    let mut generator = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator();
+    let shapes: Vec<Value> = shapes
+        .iter()
+        .map(|shape| shape(&mut generator).to_value())
+        .collect();
     let mut schema = Map::new();
-    schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+    schema.insert(
+        "$schema".to_owned(),
+        json!("https://json-schema.org/draft/2020-12/schema"),
+    );
     schema.insert("title".to_owned(), json!(format!("gpuctl {command}")));
     match shapes.as_slice() {
         [Value::Object(one)] => schema.extend(one.clone()),
@@ -195,16 +207,26 @@ fn of_types(command: &str, shapes: &[Shape]) -> Value {
     Value::Object(schema)
 }
 
-/// Returns the schema of a line that a command prints with `--watch`, by the name of its answer: a row, or the whole answer where it has no
-/// rows. Any of them where options choose between several.
+/// Returns the schema of a line that a command prints with `--watch`, by the name of its answer: a
+/// row, or the whole answer where it has no rows. Any of them where options choose between several.
 pub fn line(name: &str) -> Option<Value> {
     let whole = schema(name)?;
-    let shapes = whole["anyOf"].as_array().map_or_else(|| vec![&whole], |several| several.iter().collect());
+    let shapes = whole["anyOf"]
+        .as_array()
+        .map_or_else(|| vec![&whole], |several| several.iter().collect());
     let line = |shape: &Value| {
-        let found = shape["$ref"].as_str().and_then(|place| whole.pointer(place.strip_prefix('#')?)).unwrap_or(shape);
-        let rows = ["/items", "/properties/items/items", "/properties/data/items"];
+        let found = shape["$ref"]
+            .as_str()
+            .and_then(|place| whole.pointer(place.strip_prefix('#')?))
+            .unwrap_or(shape);
+        let rows = [
+            "/items",
+            "/properties/items/items",
+            "/properties/data/items",
+        ];
         let row = rows.into_iter().find_map(|place| found.pointer(place));
-        row.cloned().unwrap_or_else(|| json!({"$ref": shape["$ref"]}))
+        row.cloned()
+            .unwrap_or_else(|| json!({"$ref": shape["$ref"]}))
     };
     Some(json!({
         "$schema": whole["$schema"],

@@ -78,17 +78,29 @@ pub struct Check {
 
 impl Check {
     pub fn new(status: CheckStatus, check: &'static str, message: String) -> Self {
-        Self { check, status, node: None, message, fix: None }
+        Self {
+            check,
+            status,
+            node: None,
+            message,
+            fix: None,
+        }
     }
 
     #[must_use]
     pub fn on(self, node: &str) -> Self {
-        Self { node: Some(node.to_owned()), ..self }
+        Self {
+            node: Some(node.to_owned()),
+            ..self
+        }
     }
 
     #[must_use]
     pub fn fix(self, fix: &str) -> Self {
-        Self { fix: Some(fix.to_owned()), ..self }
+        Self {
+            fix: Some(fix.to_owned()),
+            ..self
+        }
     }
 }
 
@@ -105,28 +117,63 @@ pub struct DoctorReport {
 
 /// Returns one line per piece, and what repairs it below.
 pub fn text(report: &DoctorReport) -> String {
-    let DoctorReport { health, kubernetes, prometheus, checks } = report;
-    let line = |word: &str, piece: &str, told: String| format!("{word:<5} {piece:<11} {}\n", clean(&told));
-    let milliseconds = |seconds: Option<f64>| seconds.map_or(String::new(), |seconds| format!(", {:.0} ms", seconds * 1000.0));
+    let DoctorReport {
+        health,
+        kubernetes,
+        prometheus,
+        checks,
+    } = report;
+    let line =
+        |word: &str, piece: &str, told: String| format!("{word:<5} {piece:<11} {}\n", clean(&told));
+    let milliseconds = |seconds: Option<f64>| {
+        seconds.map_or(String::new(), |seconds| {
+            format!(", {:.0} ms", seconds * 1000.0)
+        })
+    };
     let mut text = match (&kubernetes.version, &kubernetes.error) {
         (Some(version), _) => {
             let server = kubernetes.server.as_deref().unwrap_or_default();
-            line("ok", "kubernetes", format!("{version} at {server}{}", milliseconds(kubernetes.seconds)))
+            line(
+                "ok",
+                "kubernetes",
+                format!("{version} at {server}{}", milliseconds(kubernetes.seconds)),
+            )
         }
         (None, error) => line("fail", "kubernetes", error.clone().unwrap_or_default()),
     };
     let server = prometheus.server.as_deref().unwrap_or_default();
     text.push_str(&match (prometheus.has_gpus, &prometheus.error) {
-        (Some(true), _) => line("ok", "prometheus", format!("{server}{}", milliseconds(prometheus.seconds))),
-        (Some(false), _) => {
-            line("warn", "prometheus", format!("{server} has no metrics of GPUs; is a GPU exporter running and scraped?"))
-        }
-        (None, Some(error)) => line("warn", "prometheus", format!("{error}; what GPUs do is not known")),
-        (None, None) => line("warn", "prometheus", "not asked: it is found through the cluster".to_owned()),
+        (Some(true), _) => line(
+            "ok",
+            "prometheus",
+            format!("{server}{}", milliseconds(prometheus.seconds)),
+        ),
+        (Some(false), _) => line(
+            "warn",
+            "prometheus",
+            format!("{server} has no metrics of GPUs; is a GPU exporter running and scraped?"),
+        ),
+        (None, Some(error)) => line(
+            "warn",
+            "prometheus",
+            format!("{error}; what GPUs do is not known"),
+        ),
+        (None, None) => line(
+            "warn",
+            "prometheus",
+            "not asked: it is found through the cluster".to_owned(),
+        ),
     });
     for check in checks {
-        let node = check.node.as_ref().map_or(String::new(), |node| format!("{node}: "));
-        text.push_str(&line(check.status.word(), check.check, format!("{node}{}", check.message)));
+        let node = check
+            .node
+            .as_ref()
+            .map_or(String::new(), |node| format!("{node}: "));
+        text.push_str(&line(
+            check.status.word(),
+            check.check,
+            format!("{node}{}", check.message),
+        ));
         if let Some(fix) = &check.fix {
             text.push_str(&format!("      {}\n", clean(fix)));
         }

@@ -50,7 +50,9 @@ pub fn checked(
     everywhere: &BTreeMap<Right, bool>,
     absent: &BTreeSet<Right>,
 ) -> Checked {
-    let may = |answers: &BTreeMap<Right, bool>, right: &Right| answers.get(right).copied().unwrap_or(false);
+    let may = |answers: &BTreeMap<Right, bool>, right: &Right| {
+        answers.get(right).copied().unwrap_or(false)
+    };
     let needed = task.needed();
     let lacking = |right: &Right| !may(here, right);
     let mut without = BTreeSet::new();
@@ -60,7 +62,9 @@ pub fn checked(
         match rule.need {
             Need::Optional(lost) if !lacks.is_empty() => drop(without.insert(lost)),
             Need::For(used) => {
-                let lacks = lacks.iter().filter(|right| !absent.contains(right) && !needed.contains(right));
+                let lacks = lacks
+                    .iter()
+                    .filter(|right| !absent.contains(right) && !needed.contains(right));
                 let lacks: Vec<String> = lacks.map(Right::text).collect();
                 if !lacks.is_empty() {
                     missing_for.entry(used).or_default().extend(lacks);
@@ -69,16 +73,25 @@ pub fn checked(
             _ => {}
         }
     }
-    let missing_for: Vec<MissingFor> = missing_for.into_iter().map(|(used, missing)| MissingFor { used, missing }).collect();
+    let missing_for: Vec<MissingFor> = missing_for
+        .into_iter()
+        .map(|(used, missing)| MissingFor { used, missing })
+        .collect();
     let sufficient = task.sufficient();
-    let everywhere_sufficient = sufficient.iter().all(|right| may(everywhere, right) || absent.contains(right));
+    let everywhere_sufficient = sufficient
+        .iter()
+        .all(|right| may(everywhere, right) || absent.contains(right));
     Checked {
         command: task.words.to_owned(),
         verb: task.verb(),
         resource: task.resource(),
         allowed: missing_for.is_empty() && needed.iter().all(|right| may(here, right)),
         allowed_everywhere: everywhere_sufficient,
-        missing: needed.iter().filter(|right| !may(here, right)).map(Right::text).collect(),
+        missing: needed
+            .iter()
+            .filter(|right| !may(here, right))
+            .map(Right::text)
+            .collect(),
         said: said(needed.iter().filter(|right| !may(here, right))),
         missing_for,
         without: without.into_iter().collect(),
@@ -96,7 +109,11 @@ impl Checked {
 
     /// Formats as `size: workdirs; trainings on several nodes`.
     fn lacking_uses(&self) -> String {
-        self.missing_for.iter().map(|one| one.used).collect::<Vec<_>>().join("; ")
+        self.missing_for
+            .iter()
+            .map(|one| one.used)
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// Notes why Prometheus cannot be asked, which the command needs.
@@ -123,15 +140,29 @@ pub struct RightsList<'a> {
 }
 
 pub fn list<'a>(user: Option<&'a str>, namespace: &'a str, items: &'a [Checked]) -> RightsList<'a> {
-    RightsList { user, namespace, total: items.len(), items }
+    RightsList {
+        user,
+        namespace,
+        total: items.len(),
+        items,
+    }
 }
 
 fn answer(allowed: bool) -> Cell {
-    if allowed { Cell::from("yes") } else { Cell::colored("no", Some(Color::Red)) }
+    if allowed {
+        Cell::from("yes")
+    } else {
+        Cell::colored("no", Some(Color::Red))
+    }
 }
 
 pub fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) -> String {
-    let mut table = Table::new([left("COMMAND"), left("HERE"), left("EVERYWHERE"), left("MISSING")]);
+    let mut table = Table::new([
+        left("COMMAND"),
+        left("HERE"),
+        left("EVERYWHERE"),
+        left("MISSING"),
+    ]);
     for item in items {
         let missing = match item.said.split_first() {
             None => item.lacking_uses(),
@@ -139,8 +170,17 @@ pub fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) 
             Some((first, rest)) if format == Format::Table => format!("{first} +{}", rest.len()),
             Some(_) => item.said.join("; "),
         };
-        let here = if item.is_partial() { Cell::colored("part", Some(Color::Yellow)) } else { answer(item.allowed) };
-        table.row(vec![item.command.clone().into(), here, answer(item.allowed_everywhere), missing.into()]);
+        let here = if item.is_partial() {
+            Cell::colored("part", Some(Color::Yellow))
+        } else {
+            answer(item.allowed)
+        };
+        table.row(vec![
+            item.command.clone().into(),
+            here,
+            answer(item.allowed_everywhere),
+            missing.into(),
+        ]);
     }
     table.show(format, headers, look)
 }
@@ -174,31 +214,65 @@ pub struct Verdict {
 
 impl Verdict {
     pub fn new(checked: &Checked, namespace: Option<String>, pool: Option<PoolRoom>) -> Self {
-        let place = namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
+        let place = namespace.as_ref().map_or_else(
+            || "all namespaces".to_owned(),
+            |namespace| format!("namespace {namespace}"),
+        );
         let refused = pool.as_ref().and_then(PoolRoom::refuses);
-        let what = if checked.resource.is_empty() { format!("use `{}`", checked.command) } else { checked.command.clone() };
+        let what = if checked.resource.is_empty() {
+            format!("use `{}`", checked.command)
+        } else {
+            checked.command.clone()
+        };
         let message = match (&checked.said[..], &refused) {
             ([], _) if checked.is_partial() => {
-                let uses = checked.missing_for.iter().map(|one| format!("{} ({})", one.used, one.missing.join(", ")));
-                format!("you may {what} in {place}, but not for: {}", uses.collect::<Vec<_>>().join("; "))
+                let uses = checked
+                    .missing_for
+                    .iter()
+                    .map(|one| format!("{} ({})", one.used, one.missing.join(", ")));
+                format!(
+                    "you may {what} in {place}, but not for: {}",
+                    uses.collect::<Vec<_>>().join("; ")
+                )
             }
             ([], None) => format!("you may {what} in {place}"),
             ([], Some(refused)) => format!("you may {what} in {place}, but {refused}"),
-            ([one], _) if one == PROMETHEUS => format!("`{}` needs Prometheus: {}", checked.command, checked.missing.join("; ")),
-            (missing, _) => format!("you may not {what} in {place}: missing {}", missing.join("; ")),
+            ([one], _) if one == PROMETHEUS => format!(
+                "`{}` needs Prometheus: {}",
+                checked.command,
+                checked.missing.join("; ")
+            ),
+            (missing, _) => format!(
+                "you may not {what} in {place}: missing {}",
+                missing.join("; ")
+            ),
         };
         let allowed = checked.allowed && refused.is_none();
         let (missing, missing_for) = (checked.missing.clone(), checked.missing_for.clone());
-        Self { allowed, message, namespace, missing, missing_for, without: checked.without.clone(), pool }
+        Self {
+            allowed,
+            message,
+            namespace,
+            missing,
+            missing_for,
+            without: checked.without.clone(),
+            pool,
+        }
     }
 }
 
 impl PoolRoom {
     fn refuses(&self) -> Option<String> {
-        let full = self.max_jobs.zip(self.jobs).filter(|(most, jobs)| *jobs >= *most as usize);
+        let full = self
+            .max_jobs
+            .zip(self.jobs)
+            .filter(|(most, jobs)| *jobs >= *most as usize);
         match (self.exists, full) {
             (Some(false), _) => Some(format!("there is no pool `{}`", self.name)),
-            (_, Some((most, jobs))) => Some(format!("pool `{}` has {jobs} jobs and allows {most}", self.name)),
+            (_, Some((most, jobs))) => Some(format!(
+                "pool `{}` has {jobs} jobs and allows {most}",
+                self.name
+            )),
             _ => None,
         }
     }
@@ -210,24 +284,40 @@ impl PoolRoom {
         if self.exists.is_none() {
             return format!("whether there is a pool {name} is not known");
         }
-        let jobs = self.jobs.map_or_else(|| "an unknown number of jobs".to_owned(), |jobs| count(jobs as u64, "job"));
-        let most = self.max_jobs.map_or_else(|| "no limit is known".to_owned(), |most| format!("{most} allowed"));
+        let jobs = self.jobs.map_or_else(
+            || "an unknown number of jobs".to_owned(),
+            |jobs| count(jobs as u64, "job"),
+        );
+        let most = self.max_jobs.map_or_else(
+            || "no limit is known".to_owned(),
+            |most| format!("{most} allowed"),
+        );
         format!("{jobs} in {name}, {most}")
     }
 }
 
 /// Returns the answer for people.
 pub fn text(verdict: &Verdict, look: TextStyle) -> String {
-    let answer = match (verdict.allowed, verdict.missing.is_empty() && !verdict.missing_for.is_empty()) {
+    let answer = match (
+        verdict.allowed,
+        verdict.missing.is_empty() && !verdict.missing_for.is_empty(),
+    ) {
         (true, _) => "yes",
         (false, true) => "in part",
         (false, false) => "no",
     };
     let mut text = format!("{answer}: {}\n", verdict.message);
     if !verdict.without.is_empty() {
-        text.push_str(&format!("  without {}\n", wrapped(&verdict.without.join("; "), 10, look)));
+        text.push_str(&format!(
+            "  without {}\n",
+            wrapped(&verdict.without.join("; "), 10, look)
+        ));
     }
-    if let Some(pool) = verdict.pool.as_ref().filter(|pool| pool.exists != Some(false)) {
+    if let Some(pool) = verdict
+        .pool
+        .as_ref()
+        .filter(|pool| pool.exists != Some(false))
+    {
         text.push_str(&format!("  pool    {}\n", pool.text()));
     }
     text

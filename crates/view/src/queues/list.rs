@@ -39,7 +39,8 @@ struct QueueItem<'a> {
     gpu_quota: Option<GpuCount>,
     gpu_used: Option<GpuCount>,
     gpu_borrowed: Option<GpuCount>,
-    /// Mean in percent over the GPUs that gpuctl's jobs of the queue hold and that were sampled; `null` without metrics.
+    /// Mean in percent over the GPUs that gpuctl's jobs of the queue hold and that were sampled;
+    /// `null` without metrics.
     gpu_utilization: Option<Percent>,
     gpu_sampled: Option<u64>,
     jobs_running: Option<u64>,
@@ -73,7 +74,13 @@ struct QueuedJob<'a> {
 
 /// Returns a page of `total` queues.
 pub fn list(rows: &[QueueRow], total: usize) -> QueueList<'_> {
-    QueueList { total, items: rows.iter().map(|row| item(&row.queue, row.figures)).collect() }
+    QueueList {
+        total,
+        items: rows
+            .iter()
+            .map(|row| item(&row.queue, row.figures))
+            .collect(),
+    }
 }
 
 fn item(queue: &Queue, figures: Option<Figures>) -> QueueItem<'_> {
@@ -126,7 +133,11 @@ pub fn table(rows: &[QueueRow], format: Format, headers: bool, look: TextStyle) 
         let status = if queue.active { "active" } else { "inactive" };
         let color = (!queue.active).then_some(colored::Color::Red);
         table.row(vec![
-            queue.namespace.clone().unwrap_or_else(|| "-".to_owned()).into(),
+            queue
+                .namespace
+                .clone()
+                .unwrap_or_else(|| "-".to_owned())
+                .into(),
             queue.name.clone().into(),
             queue.system.word().into(),
             or_dash(queue.quota).into(),
@@ -135,7 +146,11 @@ pub fn table(rows: &[QueueRow], format: Format, headers: bool, look: TextStyle) 
             percent(figures.and_then(|figures| figures.utilization)).into(),
             or_dash(queue.running).into(),
             or_dash(queue.waiting).into(),
-            queue.cluster_queue.clone().unwrap_or_else(|| "-".to_owned()).into(),
+            queue
+                .cluster_queue
+                .clone()
+                .unwrap_or_else(|| "-".to_owned())
+                .into(),
             Cell::colored(status, color),
         ]);
     }
@@ -143,12 +158,19 @@ pub fn table(rows: &[QueueRow], format: Format, headers: bool, look: TextStyle) 
 }
 
 /// Returns a queue with its jobs as JSON.
-pub fn description<'a>(queue: &'a Queue, figures: Option<Figures>, jobs: &'a [(State, Job)]) -> QueueDescription<'a> {
+pub fn description<'a>(
+    queue: &'a Queue,
+    figures: Option<Figures>,
+    jobs: &'a [(State, Job)],
+) -> QueueDescription<'a> {
     let job = |(state, job): &'a (State, Job)| QueuedJob {
         job_id: &job.name,
         namespace: &job.namespace,
         status: state.status.word(),
-        queue_reason: job.queue_verdict.as_ref().map(|verdict| verdict.reason.as_str()),
+        queue_reason: job
+            .queue_verdict
+            .as_ref()
+            .map(|verdict| verdict.reason.as_str()),
         queue_position: job.queue_position.map(|position| position.in_queue),
         cluster_queue_position: job.queue_position.map(|position| position.in_cluster_queue),
         message: state.message.as_deref(),
@@ -157,23 +179,55 @@ pub fn description<'a>(queue: &'a Queue, figures: Option<Figures>, jobs: &'a [(S
         user: job.user.as_deref(),
         created_at: job.created_at,
     };
-    QueueDescription { queue: item(queue, figures), jobs: jobs.iter().map(job).collect() }
+    QueueDescription {
+        queue: item(queue, figures),
+        jobs: jobs.iter().map(job).collect(),
+    }
 }
 
 /// Returns a queue with its jobs for people.
-pub fn text(queue: &Queue, figures: Option<Figures>, jobs: &[(State, Job)], look: TextStyle, now: Timestamp) -> String {
-    let of = queue.cluster_queue.as_ref().map_or(String::new(), |shared| format!("   cluster queue {}", clean(shared)));
+pub fn text(
+    queue: &Queue,
+    figures: Option<Figures>,
+    jobs: &[(State, Job)],
+    look: TextStyle,
+    now: Timestamp,
+) -> String {
+    let of = queue
+        .cluster_queue
+        .as_ref()
+        .map_or(String::new(), |shared| {
+            format!("   cluster queue {}", clean(shared))
+        });
     let mut text = format!("{}   {}{of}\n", name(queue), queue.system.name());
     if let Some(message) = &queue.message {
         text.push_str(&status_line("inactive", &clean(message)));
     }
     let beyond = queue.borrowed.filter(|borrowed| *borrowed > GpuCount::ZERO);
-    let beyond = beyond.map_or(String::new(), |borrowed| format!("; the cluster queue borrows {borrowed}"));
-    let quota = queue.quota.map_or("; no quota is set, or you may not see it".to_owned(), |quota| format!(" of {quota}"));
-    let busy =
-        figures.and_then(|figures| figures.utilization).map_or(String::new(), |Percent(value)| format!("; {value:.0}% utilized"));
-    text.push_str(&status_line("GPUs", &format!("{} used{quota}{beyond}{busy}", told(queue.used))));
-    text.push_str(&status_line("jobs", &format!("{} running, {} waiting", told(queue.running), told(queue.waiting))));
+    let beyond = beyond.map_or(String::new(), |borrowed| {
+        format!("; the cluster queue borrows {borrowed}")
+    });
+    let quota = queue.quota.map_or(
+        "; no quota is set, or you may not see it".to_owned(),
+        |quota| format!(" of {quota}"),
+    );
+    let busy = figures
+        .and_then(|figures| figures.utilization)
+        .map_or(String::new(), |Percent(value)| {
+            format!("; {value:.0}% utilized")
+        });
+    text.push_str(&status_line(
+        "GPUs",
+        &format!("{} used{quota}{beyond}{busy}", told(queue.used)),
+    ));
+    text.push_str(&status_line(
+        "jobs",
+        &format!(
+            "{} running, {} waiting",
+            told(queue.running),
+            told(queue.waiting)
+        ),
+    ));
     if jobs.is_empty() {
         return text;
     }
@@ -186,7 +240,9 @@ pub fn text(queue: &Queue, figures: Option<Figures>, jobs: &[(State, Job)], look
         left("WHY"),
     ]);
     for (found, job) in jobs {
-        let place = job.queue_position.map_or(String::new(), |position| format!(" {position}"));
+        let place = job
+            .queue_position
+            .map_or(String::new(), |position| format!(" {position}"));
         table.row(vec![
             job.name.clone().into(),
             Cell::colored(state(found) + &place, status_color(found.status)),

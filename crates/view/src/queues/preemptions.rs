@@ -22,7 +22,8 @@ pub struct PreemptionList<'a> {
 struct PreemptionItem<'a> {
     job_id: &'a str,
     namespace: &'a str,
-    /// NAMESPACE/NAME of the job that it made room for; `null` where that is not told, or the job is gone.
+    /// NAMESPACE/NAME of the job that it made room for; `null` where that is not told, or the job
+    /// is gone.
     preempted_by: Option<&'a str>,
     queue: Option<&'a str>,
     /// `null` for one that is over, of which only the end is told.
@@ -44,8 +45,16 @@ pub struct PreemptionCoverage {
     pub events_since: Option<Timestamp>,
 }
 
-pub fn list(found: &[Preemption], total: usize, coverage: PreemptionCoverage) -> PreemptionList<'_> {
-    PreemptionList { total, items: found.iter().map(item).collect(), coverage }
+pub fn list(
+    found: &[Preemption],
+    total: usize,
+    coverage: PreemptionCoverage,
+) -> PreemptionList<'_> {
+    PreemptionList {
+        total,
+        items: found.iter().map(item).collect(),
+        coverage,
+    }
 }
 
 fn item(one: &Preemption) -> PreemptionItem<'_> {
@@ -62,10 +71,19 @@ fn item(one: &Preemption) -> PreemptionItem<'_> {
 }
 
 pub fn names(found: &[Preemption]) -> Vec<String> {
-    found.iter().map(|one| format!("{}/{}", clean(&one.namespace), clean(&one.job))).collect()
+    found
+        .iter()
+        .map(|one| format!("{}/{}", clean(&one.namespace), clean(&one.job)))
+        .collect()
 }
 
-pub fn table(found: &[Preemption], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+pub fn table(
+    found: &[Preemption],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+    now: Timestamp,
+) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
     let mut columns = vec![
         left("NAMESPACE").yielding(),
@@ -91,7 +109,9 @@ pub fn table(found: &[Preemption], format: Format, headers: bool, look: TextStyl
             dash(&one.by).into(),
             dash(&one.queue).into(),
             Cell::age(one.at, now),
-            one.times.map_or_else(|| "-".to_owned(), |times| times.to_string()).into(),
+            one.times
+                .map_or_else(|| "-".to_owned(), |times| times.to_string())
+                .into(),
             state.into(),
         ];
         cells.extend(wide.then(|| one.message.clone().into()));

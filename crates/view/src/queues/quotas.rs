@@ -33,7 +33,10 @@ pub struct QuotaItem<'a> {
 
 /// Returns a page of `total` quotas.
 pub fn list(quotas: &[QuotaUse], total: usize) -> QuotaList<'_> {
-    QuotaList { total, items: quotas.iter().map(item).collect() }
+    QuotaList {
+        total,
+        items: quotas.iter().map(item).collect(),
+    }
 }
 
 /// Returns one quota as a document.
@@ -43,12 +46,19 @@ pub fn item(quota: &QuotaUse) -> QuotaItem<'_> {
         name: &quota.name,
         quota: quota.quota.as_deref(),
         hard: &quota.hard,
-        used: quota.hard.keys().map(|key| (key.as_str(), quota.used.get(key).map(String::as_str))).collect(),
+        used: quota
+            .hard
+            .keys()
+            .map(|key| (key.as_str(), quota.used.get(key).map(String::as_str)))
+            .collect(),
     }
 }
 
 pub fn names(quotas: &[QuotaUse]) -> Vec<String> {
-    quotas.iter().map(|quota| format!("{}/{}", clean(&quota.namespace), clean(&quota.name))).collect()
+    quotas
+        .iter()
+        .map(|quota| format!("{}/{}", clean(&quota.namespace), clean(&quota.name)))
+        .collect()
 }
 
 /// Returns the percentage of a limit that is used; `None` where the limit is zero or not counted.
@@ -58,7 +68,8 @@ fn percent(quota: &QuotaUse, key: &str) -> Option<Percent> {
     Percent::of_whole(used as f64, hard as f64)
 }
 
-/// Returns the largest part of a limit that is used, in thousandths; `None` where nothing was counted yet.
+/// Returns the largest part of a limit that is used, in thousandths; `None` where nothing was
+/// counted yet.
 pub fn fullest(quota: &QuotaUse) -> Option<u64> {
     let parts = quota.hard.keys().filter_map(|key| percent(quota, key));
     parts.map(|percent| (percent.0 * 10.0) as u64).max()
@@ -70,14 +81,25 @@ fn short(key: &str) -> &str {
 }
 
 pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: TextStyle) -> String {
-    let mut table = Table::new([left("NAMESPACE"), left("QUOTA"), left("RESOURCE"), right("USED"), right("HARD")]);
+    let mut table = Table::new([
+        left("NAMESPACE"),
+        left("QUOTA"),
+        left("RESOURCE"),
+        right("USED"),
+        right("HARD"),
+    ]);
     for quota in quotas {
         for (key, hard) in &quota.hard {
             table.row(vec![
                 quota.namespace.clone().into(),
                 quota.name.clone().into(),
                 short(key).into(),
-                quota.used.get(key).cloned().unwrap_or_else(|| "-".to_owned()).into(),
+                quota
+                    .used
+                    .get(key)
+                    .cloned()
+                    .unwrap_or_else(|| "-".to_owned())
+                    .into(),
                 hard.clone().into(),
             ]);
         }
@@ -88,13 +110,25 @@ pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: TextStyle
 /// Returns one namespace for people.
 pub fn text(namespace: &str, quotas: &[QuotaUse], look: TextStyle) -> String {
     let mut text = format!("{}\n", clean(namespace));
-    let widest = quotas.iter().flat_map(|quota| quota.hard.keys()).map(|key| short(key).len()).max().unwrap_or(0);
+    let widest = quotas
+        .iter()
+        .flat_map(|quota| quota.hard.keys())
+        .map(|key| short(key).len())
+        .max()
+        .unwrap_or(0);
     for quota in quotas {
         text.push_str(&format!("  {}\n", clean(&quota.name)));
         for (key, hard) in &quota.hard {
             let used = quota.used.get(key).map_or("-", String::as_str);
-            let bar = percent(quota, key).map_or_else(String::new, |percent| bar(percent, 20, look));
-            text.push_str(format!("    {:<widest$}  {used:>8} of {hard:<8}  {bar}", clean(short(key))).trim_end());
+            let bar =
+                percent(quota, key).map_or_else(String::new, |percent| bar(percent, 20, look));
+            text.push_str(
+                format!(
+                    "    {:<widest$}  {used:>8} of {hard:<8}  {bar}",
+                    clean(short(key))
+                )
+                .trim_end(),
+            );
             text.push('\n');
         }
     }

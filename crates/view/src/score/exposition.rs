@@ -1,4 +1,5 @@
-//! Renders scores in Prometheus' text format, under the names of the utilization monitor. Unknown values have no sample.
+//! Renders scores in Prometheus' text format, under the names of the utilization monitor. Unknown
+//! values have no sample.
 
 use std::collections::VecDeque;
 
@@ -43,7 +44,11 @@ impl Analyses {
     fn quantile(&self, part: f64) -> Option<f64> {
         let mut sorted: Vec<f64> = self.recent.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among a thousand")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a place among a thousand"
+        )]
         let place = (part * sorted.len() as f64).ceil() as usize;
         sorted.get(place.saturating_sub(1)).copied()
     }
@@ -53,12 +58,20 @@ struct Text(String);
 
 impl Text {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        self.0.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+        self.0
+            .push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
+            .collect();
+        let labels = if labels.is_empty() {
+            String::new()
+        } else {
+            format!("{{{}}}", labels.join(","))
+        };
         self.0.push_str(&format!("{name}{labels} {value}\n"));
     }
 
@@ -73,33 +86,71 @@ impl Text {
 
 /// Returns a label's value as the format wants it.
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 /// A family of one sample per device: name, help, value.
 type Family = (&'static str, &'static str, fn(&Scored) -> Option<f64>);
 
 const OF_DEVICES: [Family; 8] = [
-    ("gpu_utilization_score", "Utilization score of a GPU, 0 to 100", |row| {
-        row.score.value.filter(|_| row.score.band != Band::Unknown)
+    (
+        "gpu_utilization_score",
+        "Utilization score of a GPU, 0 to 100",
+        |row| row.score.value.filter(|_| row.score.band != Band::Unknown),
+    ),
+    (
+        "gpu_core_utilization",
+        "GPU utilization in percent",
+        |row| row.score.utilization.map(UnitValue::value),
+    ),
+    ("gpu_memory_used_mb", "GPU memory used in MB", |row| {
+        row.score.memory_used.map(UnitValue::value)
     }),
-    ("gpu_core_utilization", "GPU utilization in percent", |row| row.score.utilization.map(UnitValue::value)),
-    ("gpu_memory_used_mb", "GPU memory used in MB", |row| row.score.memory_used.map(UnitValue::value)),
-    ("gpu_power_usage_watts", "Power drawn in watts", |row| row.score.power.map(UnitValue::value)),
-    ("gpu_memory_copy_utilization", "Memory copy utilization in percent", |row| row.score.memory_copy.map(UnitValue::value)),
-    ("gpu_sm_clock_mhz", "Clock of the multiprocessors in MHz", |row| row.score.clock_mhz),
-    ("gpu_ai_analysis_confidence", "Confidence of the AI in its verdict, 0 to 1", |row| Some(row.opinion.as_ref()?.confidence)),
-    ("gpu_ai_adjusted_score", "Score that the AI would give, 0 to 100", |row| row.opinion.as_ref()?.adjusted_score),
+    ("gpu_power_usage_watts", "Power drawn in watts", |row| {
+        row.score.power.map(UnitValue::value)
+    }),
+    (
+        "gpu_memory_copy_utilization",
+        "Memory copy utilization in percent",
+        |row| row.score.memory_copy.map(UnitValue::value),
+    ),
+    (
+        "gpu_sm_clock_mhz",
+        "Clock of the multiprocessors in MHz",
+        |row| row.score.clock_mhz,
+    ),
+    (
+        "gpu_ai_analysis_confidence",
+        "Confidence of the AI in its verdict, 0 to 1",
+        |row| Some(row.opinion.as_ref()?.confidence),
+    ),
+    (
+        "gpu_ai_adjusted_score",
+        "Score that the AI would give, 0 to 100",
+        |row| row.opinion.as_ref()?.adjusted_score,
+    ),
 ];
 
 fn device(text: &mut Text, name: &str, row: &Scored, value: f64) {
     let Some(id) = row.id() else { return };
     let (namespace, pod) = row.holder();
-    let slice = row.reading.slice.as_ref().map(|(profile, number)| format!("{profile}-{number}"));
+    let slice = row
+        .reading
+        .slice
+        .as_ref()
+        .map(|(profile, number)| format!("{profile}-{number}"));
     let mut labels = vec![("gpu_id", id.as_str())];
-    let holder = [("pod", pod.unwrap_or_default()), ("namespace", namespace.unwrap_or_default())];
+    let holder = [
+        ("pod", pod.unwrap_or_default()),
+        ("namespace", namespace.unwrap_or_default()),
+    ];
     match (name, &row.opinion) {
-        ("gpu_ai_analysis_confidence", Some(opinion)) => labels.push(("ai_status", opinion.verdict.word())),
+        ("gpu_ai_analysis_confidence", Some(opinion)) => {
+            labels.push(("ai_status", opinion.verdict.word()));
+        }
         _ => labels.extend(holder),
     }
     // Instances share the UUID of their device.
@@ -123,11 +174,27 @@ pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> Str
     }
     let stats = known.map(|(_, stats)| stats);
     let number = |count: fn(&ScoreStats) -> usize| stats.map(|stats| count(stats) as f64);
-    text.gauge("gpu_total_count", "GPUs that a pod holds", number(|stats| stats.total_gpus));
+    text.gauge(
+        "gpu_total_count",
+        "GPUs that a pod holds",
+        number(|stats| stats.total_gpus),
+    );
     let low = "GPUs below the threshold, idle ones included";
-    text.gauge("gpu_low_utilization_count", low, number(|stats| stats.low_utilization_count));
-    text.gauge("gpu_idle_count", "Idle GPUs", number(|stats| stats.idle_count));
-    text.gauge("gpu_average_score", "Mean score of the GPUs with a known one", stats.and_then(|stats| stats.avg_score));
+    text.gauge(
+        "gpu_low_utilization_count",
+        low,
+        number(|stats| stats.low_utilization_count),
+    );
+    text.gauge(
+        "gpu_idle_count",
+        "Idle GPUs",
+        number(|stats| stats.idle_count),
+    );
+    text.gauge(
+        "gpu_average_score",
+        "Mean score of the GPUs with a known one",
+        stats.and_then(|stats| stats.avg_score),
+    );
     text.family("gpu_status_count", "gauge", "GPUs by status");
     for (status, number) in stats.iter().flat_map(|stats| &stats.by_status) {
         text.sample("gpu_status_count", &[("status", status)], *number as f64);
@@ -135,17 +202,33 @@ pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> Str
     let namespaces = || stats.into_iter().flat_map(|stats| &stats.by_namespace);
     text.family("gpu_namespace_count", "gauge", "GPUs by namespace");
     for (namespace, of) in namespaces() {
-        text.sample("gpu_namespace_count", &[("namespace", namespace)], of.count as f64);
+        text.sample(
+            "gpu_namespace_count",
+            &[("namespace", namespace)],
+            of.count as f64,
+        );
     }
-    text.family("gpu_namespace_average_score", "gauge", "Mean score by namespace");
+    text.family(
+        "gpu_namespace_average_score",
+        "gauge",
+        "Mean score by namespace",
+    );
     for (namespace, of) in namespaces() {
         if let Some(mean) = of.avg_score {
-            text.sample("gpu_namespace_average_score", &[("namespace", namespace)], mean);
+            text.sample(
+                "gpu_namespace_average_score",
+                &[("namespace", namespace)],
+                mean,
+            );
         }
     }
     text.family("gpu_analysis_total", "counter", "Analyses so far");
     text.sample("gpu_analysis_total", &[], analyses.total as f64);
-    text.family("gpu_analysis_errors_total", "counter", "Analyses that failed");
+    text.family(
+        "gpu_analysis_errors_total",
+        "counter",
+        "Analyses that failed",
+    );
     text.sample("gpu_analysis_errors_total", &[], analyses.errors as f64);
     let name = "gpu_analysis_duration_seconds";
     text.family(name, "summary", "Time of an analysis");
@@ -171,11 +254,27 @@ mod tests {
             analyses.succeeded(seconds);
         }
         analyses.failed();
-        assert_eq!([0.5, 0.9, 0.99].map(|part| analyses.quantile(part)), [Some(3.0), Some(5.0), Some(5.0)]);
+        assert_eq!(
+            [0.5, 0.9, 0.99].map(|part| analyses.quantile(part)),
+            [Some(3.0), Some(5.0), Some(5.0)]
+        );
         let text = text(None, &analyses);
-        assert!(text.contains("gpu_analysis_total 6\n") && text.contains("gpu_analysis_errors_total 1\n"), "{text}");
-        assert!(text.contains("gpu_analysis_duration_seconds{quantile=\"0.5\"} 3\n"), "{text}");
-        assert!(text.contains("_seconds_sum 15\n") && text.contains("_seconds_count 5\n"), "{text}");
-        assert!(!text.contains("\ngpu_total_count"), "what is not known has no sample: {text}");
+        assert!(
+            text.contains("gpu_analysis_total 6\n")
+                && text.contains("gpu_analysis_errors_total 1\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("gpu_analysis_duration_seconds{quantile=\"0.5\"} 3\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("_seconds_sum 15\n") && text.contains("_seconds_count 5\n"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("\ngpu_total_count"),
+            "what is not known has no sample: {text}"
+        );
     }
 }

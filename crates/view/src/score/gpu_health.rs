@@ -39,7 +39,14 @@ fn word(severity: Severity) -> &'static str {
 
 pub fn list(found: &[HealthFinding], coverage: Coverage) -> HealthList<'_> {
     fn item(one: &HealthFinding) -> HealthItem<'_> {
-        let HealthFinding { severity, node, device, uuid, finding, message } = one;
+        let HealthFinding {
+            severity,
+            node,
+            device,
+            uuid,
+            finding,
+            message,
+        } = one;
         HealthItem {
             node_name: node,
             device: device.to_string(),
@@ -49,13 +56,27 @@ pub fn list(found: &[HealthFinding], coverage: Coverage) -> HealthList<'_> {
             message,
         }
     }
-    HealthList { total: found.len(), items: found.iter().map(item).collect(), coverage }
+    HealthList {
+        total: found.len(),
+        items: found.iter().map(item).collect(),
+        coverage,
+    }
 }
 
 pub fn table(found: &[HealthFinding], format: Format, headers: bool, look: TextStyle) -> String {
-    let mut table = Table::new([left("SEVERITY"), left("NODE"), left("DEVICE"), left("FINDING"), left("MESSAGE")]);
+    let mut table = Table::new([
+        left("SEVERITY"),
+        left("NODE"),
+        left("DEVICE"),
+        left("FINDING"),
+        left("MESSAGE"),
+    ]);
     for one in found {
-        let color = if one.severity == Severity::Fail { Color::Red } else { Color::Yellow };
+        let color = if one.severity == Severity::Fail {
+            Color::Red
+        } else {
+            Color::Yellow
+        };
         table.row(vec![
             Cell::colored(word(one.severity), Some(color)),
             one.node.clone().into(),
@@ -69,5 +90,8 @@ pub fn table(found: &[HealthFinding], format: Format, headers: bool, look: TextS
 
 /// Names what `-o name` prints.
 pub fn names(found: &[HealthFinding]) -> Vec<String> {
-    found.iter().map(|one| format!("{}/{}", one.node, one.device)).collect()
+    found
+        .iter()
+        .map(|one| format!("{}/{}", one.node, one.device))
+        .collect()
 }

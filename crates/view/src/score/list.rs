@@ -50,7 +50,8 @@ pub struct ScoreItem {
     expected_samples: usize,
     device_index: Option<u32>,
     slice: Option<String>,
-    /// `idle` or `active`: what its pods told of requests; null where they serve nobody, as far as is known.
+    /// `idle` or `active`: what its pods told of requests; null where they serve nobody, as far as
+    /// is known.
     serving: Option<&'static str>,
 }
 
@@ -94,15 +95,26 @@ pub struct Low {
 }
 
 pub fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
-    let gpus: Vec<ScoreItem> = rows.iter().filter(|row| row.is_low()).map(|row| item(row, now)).collect();
-    Low { count: gpus.len(), threshold, gpus }
+    let gpus: Vec<ScoreItem> = rows
+        .iter()
+        .filter(|row| row.is_low())
+        .map(|row| item(row, now))
+        .collect();
+    Low {
+        count: gpus.len(),
+        threshold,
+        gpus,
+    }
 }
 
 impl Low {
     /// Keeps some of the GPUs; the count is of all.
     #[must_use]
     pub fn only(self, keep: impl FnOnce(Vec<ScoreItem>) -> Vec<ScoreItem>) -> Self {
-        Self { gpus: keep(self.gpus), ..self }
+        Self {
+            gpus: keep(self.gpus),
+            ..self
+        }
     }
 }
 
@@ -111,7 +123,16 @@ const REASON: usize = 120;
 
 /// Returns what a control system is told of a device: the document's body.
 pub fn control_body(row: &Scored, now: Timestamp) -> String {
-    let ScoreItem { gpu_id, pod, namespace, hostname, score, status, timestamp, .. } = item(row, now);
+    let ScoreItem {
+        gpu_id,
+        pod,
+        namespace,
+        hostname,
+        score,
+        status,
+        timestamp,
+        ..
+    } = item(row, now);
     let body = serde_json::json!({
         "gpu_id": gpu_id, "pod": pod, "namespace": namespace, "hostname": hostname,
         "score": score, "status": status, "timestamp": timestamp,
@@ -119,13 +140,24 @@ pub fn control_body(row: &Scored, now: Timestamp) -> String {
     body.to_string()
 }
 
-/// Returns what people are told of low devices in a chat, in at most so many bytes, and how many of them are named.
+/// Returns what people are told of low devices in a chat, in at most so many bytes, and how many of
+/// them are named.
 pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usize) {
-    let mut text = format!("{} with a utilization score below {threshold}\n", count(rows.len() as u64, "GPU"));
+    let mut text = format!(
+        "{} with a utilization score below {threshold}\n",
+        count(rows.len() as u64, "GPU")
+    );
     for (told, row) in rows.iter().enumerate() {
         let (namespace, pod) = row.holder();
-        let score = row.score.value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
-        let Scored { reading, score: Score { band, .. }, .. } = row;
+        let score = row
+            .score
+            .value
+            .map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+        let Scored {
+            reading,
+            score: Score { band, .. },
+            ..
+        } = row;
         let mut line = format!(
             "- {}/{}: score {score} ({}), {} on {}\n",
             in_chat(namespace.unwrap_or("-")),
@@ -140,7 +172,11 @@ pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usi
         }
         let rest = format!("and {} more\n", rows.len() - told);
         // The last one may take the room of the sentence about the rest.
-        let room = if told + 1 == rows.len() { longest } else { longest.saturating_sub(rest.len()) };
+        let room = if told + 1 == rows.len() {
+            longest
+        } else {
+            longest.saturating_sub(rest.len())
+        };
         if text.len() + line.len() > room {
             text.push_str(&rest);
             return (text, told);
@@ -171,15 +207,26 @@ pub(crate) struct OfNamespace {
 }
 
 pub fn stats(rows: &[Scored]) -> ScoreStats {
-    let held: Vec<&Scored> = rows.iter().filter(|row| row.reading.held == Some(true)).collect();
+    let held: Vec<&Scored> = rows
+        .iter()
+        .filter(|row| row.reading.held == Some(true))
+        .collect();
     let known = |rows: &[&Scored]| -> Vec<f64> {
-        rows.iter().filter(|row| row.score.band != Band::Unknown).filter_map(|row| row.score.value).collect()
+        rows.iter()
+            .filter(|row| row.score.band != Band::Unknown)
+            .filter_map(|row| row.score.value)
+            .collect()
     };
-    let mean = |values: &[f64]| (!values.is_empty()).then(|| rounded(values.iter().sum::<f64>() / values.len() as f64));
+    let mean = |values: &[f64]| {
+        (!values.is_empty()).then(|| rounded(values.iter().sum::<f64>() / values.len() as f64))
+    };
     let values = known(&held);
     let mut namespaces: BTreeMap<String, Vec<&Scored>> = BTreeMap::new();
     for row in &held {
-        namespaces.entry(row.holder().0.unwrap_or("unknown").to_owned()).or_default().push(row);
+        namespaces
+            .entry(row.holder().0.unwrap_or("unknown").to_owned())
+            .or_default()
+            .push(row);
     }
     ScoreStats {
         total_gpus: held.len(),
@@ -187,16 +234,31 @@ pub fn stats(rows: &[Scored]) -> ScoreStats {
         min_score: values.iter().copied().reduce(f64::min).map(rounded),
         max_score: values.iter().copied().reduce(f64::max).map(rounded),
         low_utilization_count: held.iter().filter(|row| row.score.band.is_low()).count(),
-        idle_count: held.iter().filter(|row| row.score.band == Band::Idle).count(),
+        idle_count: held
+            .iter()
+            .filter(|row| row.score.band == Band::Idle)
+            .count(),
         by_status: Band::ALL
             .iter()
-            .map(|band| (band.word(), held.iter().filter(|row| row.score.band == *band).count()))
+            .map(|band| {
+                (
+                    band.word(),
+                    held.iter().filter(|row| row.score.band == *band).count(),
+                )
+            })
             .collect(),
         by_namespace: namespaces
             .into_iter()
             .map(|(namespace, rows)| {
                 let low_util_count = rows.iter().filter(|row| row.score.band.is_low()).count();
-                (namespace, OfNamespace { count: rows.len(), avg_score: mean(&known(&rows)), low_util_count })
+                (
+                    namespace,
+                    OfNamespace {
+                        count: rows.len(),
+                        avg_score: mean(&known(&rows)),
+                        low_util_count,
+                    },
+                )
             })
             .collect(),
     }
@@ -213,7 +275,11 @@ fn color(band: Band) -> Option<colored::Color> {
 /// Returns the results for people, with what they come to on a terminal.
 pub fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
     let people = look.width.is_some() && format == Format::Table;
-    let score = if people { left("SCORE") } else { right("SCORE") };
+    let score = if people {
+        left("SCORE")
+    } else {
+        right("SCORE")
+    };
     let mut columns = vec![
         left("NAMESPACE/POD"),
         left("NODE"),
@@ -224,32 +290,71 @@ pub fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) ->
     ];
     columns.extend([left("STATUS")]);
     let opinions = rows.iter().any(|row| row.opinion.is_some());
-    columns.extend(opinions.then_some([left("AI"), left("REASON")]).into_iter().flatten());
+    columns.extend(
+        opinions
+            .then_some([left("AI"), left("REASON")])
+            .into_iter()
+            .flatten(),
+    );
     let wide = matches!(format, Format::Wide | Format::Csv);
-    columns.extend(wide.then_some([left("GPU ID"), left("TERMS"), right("SAMPLES")]).into_iter().flatten());
+    columns.extend(
+        wide.then_some([left("GPU ID"), left("TERMS"), right("SAMPLES")])
+            .into_iter()
+            .flatten(),
+    );
     let mut table = Table::new(columns).with_wide();
     for row in rows {
         let (namespace, pod) = row.holder();
-        let holder = namespace.zip(pod).map_or_else(|| "-".to_owned(), |(namespace, pod)| format!("{namespace}/{pod}"));
-        let mark = if row.score.value.is_some() && row.score.terms().len() < TERMS.len() { "*" } else { "" };
+        let holder = namespace.zip(pod).map_or_else(
+            || "-".to_owned(),
+            |(namespace, pod)| format!("{namespace}/{pod}"),
+        );
+        let mark = if row.score.value.is_some() && row.score.terms().len() < TERMS.len() {
+            "*"
+        } else {
+            ""
+        };
         let value = match (row.score.value, people) {
             (None, _) => "-".to_owned(),
-            (Some(value), true) => format!("{} {value:>5.1}{mark}", blocks(Percent(value), 8, look)),
+            (Some(value), true) => {
+                format!("{} {value:>5.1}{mark}", blocks(Percent(value), 8, look))
+            }
             (Some(value), false) => format!("{value:.1}"),
         };
-        let memory = row.score.memory_used.map_or_else(|| "-".to_owned(), |used| format!("{:.1}Gi", used.gibibytes()));
+        let memory = row.score.memory_used.map_or_else(
+            || "-".to_owned(),
+            |used| format!("{:.1}Gi", used.gibibytes()),
+        );
         let mut cells: Vec<Cell> = vec![
             holder.into(),
             row.reading.node.clone().into(),
-            if row.measured { row.reading.id().to_string() } else { "-".to_owned() }.into(),
+            if row.measured {
+                row.reading.id().to_string()
+            } else {
+                "-".to_owned()
+            }
+            .into(),
             value.into(),
             percent(row.score.utilization).into(),
-            Cell::measured(memory, row.score.memory_used.map(|used| format!("{:.2}", used.gibibytes()))),
+            Cell::measured(
+                memory,
+                row.score
+                    .memory_used
+                    .map(|used| format!("{:.2}", used.gibibytes())),
+            ),
             Cell::colored(row.score.band.word(), color(row.score.band)),
         ];
         if opinions {
-            let of = |text: fn(&Opinion) -> String| row.opinion.as_ref().map_or_else(|| "-".to_owned(), text);
-            let verdict = of(|opinion| format!("{} {:.0}%", opinion.verdict.word(), opinion.confidence * 100.0));
+            let of = |text: fn(&Opinion) -> String| {
+                row.opinion.as_ref().map_or_else(|| "-".to_owned(), text)
+            };
+            let verdict = of(|opinion| {
+                format!(
+                    "{} {:.0}%",
+                    opinion.verdict.word(),
+                    opinion.confidence * 100.0
+                )
+            });
             cells.extend([verdict.into(), of(|opinion| opinion.reason.clone()).into()]);
         }
         if wide {
@@ -272,12 +377,24 @@ fn footer(rows: &[Scored]) -> String {
     let parts: Vec<String> = Band::ALL
         .iter()
         .rev()
-        .map(|band| (band.word(), rows.iter().filter(|row| row.score.band == *band).count()))
+        .map(|band| {
+            (
+                band.word(),
+                rows.iter().filter(|row| row.score.band == *band).count(),
+            )
+        })
         .filter(|(_, number)| *number > 0)
         .map(|(word, number)| format!("{number} {word}"))
         .collect();
-    let mut text = format!("{}: {}\n", count(rows.len() as u64, "GPU"), parts.join(", "));
-    if rows.iter().any(|row| row.score.value.is_some() && row.score.terms().len() < TERMS.len()) {
+    let mut text = format!(
+        "{}: {}\n",
+        count(rows.len() as u64, "GPU"),
+        parts.join(", ")
+    );
+    if rows
+        .iter()
+        .any(|row| row.score.value.is_some() && row.score.terms().len() < TERMS.len())
+    {
         text.push_str("* without every term, re-weighted; -o wide says which\n");
     }
     if rows.iter().any(|row| row.score.band == Band::Unknown) {
@@ -288,11 +405,19 @@ fn footer(rows: &[Scored]) -> String {
 
 /// Formats `score stats` for people.
 pub fn stats_text(stats: &ScoreStats) -> String {
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
-    let unknown = stats.by_status.get(Band::Unknown.word()).copied().unwrap_or(0);
+    let number =
+        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+    let unknown = stats
+        .by_status
+        .get(Band::Unknown.word())
+        .copied()
+        .unwrap_or(0);
     let known = match unknown {
         0 => count(stats.total_gpus as u64, "GPU"),
-        _ => format!("{}, {unknown} of them unknown: the others have", count(stats.total_gpus as u64, "GPU")),
+        _ => format!(
+            "{}, {unknown} of them unknown: the others have",
+            count(stats.total_gpus as u64, "GPU")
+        ),
     };
     let mut text = format!(
         "{known}{} mean score {}, from {} to {}; {} low, of them {} idle\n",
@@ -305,7 +430,12 @@ pub fn stats_text(stats: &ScoreStats) -> String {
     );
     for (namespace, of) in &stats.by_namespace {
         let name = crate::format::text::clean(namespace);
-        text.push_str(&format!("  {name:<24} {:>4}  mean {:>5}  {} low\n", of.count, number(of.avg_score), of.low_util_count));
+        text.push_str(&format!(
+            "  {name:<24} {:>4}  mean {:>5}  {} low\n",
+            of.count,
+            number(of.avg_score),
+            of.low_util_count
+        ));
     }
     text
 }

@@ -1,4 +1,5 @@
-//! Tables of the lists as they look on terminals of 80 and 120 columns and in a pipe, kept as snapshots.
+//! Tables of the lists as they look on terminals of 80 and 120 columns and in a pipe, kept as
+//! snapshots.
 
 mod past;
 
@@ -11,8 +12,9 @@ use gpuctl_core::model::contract::rights::Task;
 use gpuctl_core::model::facts::work_pod::{PodSums, WorkPod};
 use gpuctl_core::model::facts::workload::{OwnerObject, Standing};
 use gpuctl_core::model::{
-    Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, PoolDefinition,
-    Preemption, Queue, QueueSystem, QuotaUse, Reading, State, Workload,
+    Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth,
+    NodeUsage, Percent, PoolDefinition, Preemption, Queue, QueueSystem, QuotaUse, Reading, State,
+    Workload,
 };
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_core::stats::score::value::{Band, Score};
@@ -35,7 +37,11 @@ fn now() -> Timestamp {
 
 /// Returns the same table at 80 and at 120 columns, in a pipe, and with every column.
 fn at_widths(table: impl Fn(Format, TextStyle) -> String) -> String {
-    let style = |width| TextStyle { width, color: false, plain: false };
+    let style = |width| TextStyle {
+        width,
+        color: false,
+        plain: false,
+    };
     let views = [
         ("80 columns", Format::Table, style(Some(80))),
         ("120 columns", Format::Table, style(Some(120))),
@@ -43,7 +49,9 @@ fn at_widths(table: impl Fn(Format, TextStyle) -> String) -> String {
         ("wide", Format::Wide, style(Some(120))),
         ("csv", Format::Csv, style(None)),
     ];
-    views.map(|(title, format, style)| format!("── {title}\n{}", table(format, style))).concat()
+    views
+        .map(|(title, format, style)| format!("── {title}\n{}", table(format, style)))
+        .concat()
 }
 
 fn figures(utilization: f64) -> Figures {
@@ -77,8 +85,16 @@ fn node(name: &str, used: Option<u64>, health: NodeHealth) -> NodeUsage {
     let labels = [("gpuctl/pool".to_owned(), "training-pool".to_owned())].into();
     NodeUsage {
         details: NodeDetails {
-            node: Node { name: name.to_owned(), labels, ..Node::default() },
-            capacity: [("cpu".to_owned(), "96".to_owned()), ("memory".to_owned(), "1Ti".to_owned())].into(),
+            node: Node {
+                name: name.to_owned(),
+                labels,
+                ..Node::default()
+            },
+            capacity: [
+                ("cpu".to_owned(), "96".to_owned()),
+                ("memory".to_owned(), "1Ti".to_owned()),
+            ]
+            .into(),
             created_at: "2026-01-01T00:00:00Z".parse().ok(),
             ..NodeDetails::default()
         },
@@ -106,7 +122,10 @@ fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
         // One that waits has begun nothing.
         pods: Vec::new(),
         sums: PodSums::of([&WorkPod {
-            started_at: "2026-01-31T09:00:00Z".parse().ok().filter(|_| standing == Standing::Running),
+            started_at: "2026-01-31T09:00:00Z"
+                .parse()
+                .ok()
+                .filter(|_| standing == Standing::Running),
             ..WorkPod::default()
         }]),
         standing,
@@ -122,15 +141,28 @@ fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
 
 #[test]
 fn jobs_fit() {
-    let rows: Vec<JobRow> =
-        [("qwen2-7b-sft", JobKind::Training, 8, Some(Percent(64.5))), ("llama3-8b", JobKind::Inference, 1, None)]
-            .into_iter()
-            .map(|(name, kind, gpus, progress)| {
-                let job = job(name, kind, gpus);
-                JobRow { state: State::of(&job), job, progress, figures: Some(figures(93.4)) }
-            })
-            .collect();
-    insta::assert_snapshot!(at_widths(|format, style| jobs::table(&rows, format, true, style, now())));
+    let rows: Vec<JobRow> = [
+        ("qwen2-7b-sft", JobKind::Training, 8, Some(Percent(64.5))),
+        ("llama3-8b", JobKind::Inference, 1, None),
+    ]
+    .into_iter()
+    .map(|(name, kind, gpus, progress)| {
+        let job = job(name, kind, gpus);
+        JobRow {
+            state: State::of(&job),
+            job,
+            progress,
+            figures: Some(figures(93.4)),
+        }
+    })
+    .collect();
+    insta::assert_snapshot!(at_widths(|format, style| jobs::table(
+        &rows,
+        format,
+        true,
+        style,
+        now()
+    )));
 }
 
 #[test]
@@ -141,21 +173,41 @@ fn nodes_fit() {
         node("gpu-a-03", Some(8), NodeHealth::Faulty),
     ];
     let hosts: Vec<&NodeUsage> = hosts.iter().collect();
-    insta::assert_snapshot!(at_widths(|format, style| node_table::table(&hosts, format, true, style, now())));
+    insta::assert_snapshot!(at_widths(|format, style| node_table::table(
+        &hosts,
+        format,
+        true,
+        style,
+        now()
+    )));
 }
 
 #[test]
 fn pools_fit() {
     let pool = |name: &str, description: Option<&str>| PoolUse {
         name: name.to_owned(),
-        hosts: vec![node("gpu-a-01", Some(4), NodeHealth::Active), node("gpu-a-02", Some(0), NodeHealth::Active)],
-        definition: description.map(|text| PoolDefinition { description: Some(text.to_owned()), ..PoolDefinition::default() }),
+        hosts: vec![
+            node("gpu-a-01", Some(4), NodeHealth::Active),
+            node("gpu-a-02", Some(0), NodeHealth::Active),
+        ],
+        definition: description.map(|text| PoolDefinition {
+            description: Some(text.to_owned()),
+            ..PoolDefinition::default()
+        }),
         defined: true,
         jobs: vec![job("a", JobKind::Training, 4)],
         all_jobs: true,
     };
-    let pools = [pool("training-pool", Some("for trainings of up to two nodes, until further notice")), pool("dev", None)];
-    insta::assert_snapshot!(at_widths(|format, style| pools::table(&pools, format, true, style)));
+    let pools = [
+        pool(
+            "training-pool",
+            Some("for trainings of up to two nodes, until further notice"),
+        ),
+        pool("dev", None),
+    ];
+    insta::assert_snapshot!(at_widths(|format, style| pools::table(
+        &pools, format, true, style
+    )));
 }
 
 #[test]
@@ -169,8 +221,13 @@ fn quotas_fit() {
         used,
         scoped: false,
     };
-    let quotas = [quota("ml-research", "16", map("12")), quota("web", "8", BTreeMap::new())];
-    insta::assert_snapshot!(at_widths(|format, style| quotas::table(&quotas, format, true, style)));
+    let quotas = [
+        quota("ml-research", "16", map("12")),
+        quota("web", "8", BTreeMap::new()),
+    ];
+    insta::assert_snapshot!(at_widths(|format, style| quotas::table(
+        &quotas, format, true, style
+    )));
 }
 
 #[test]
@@ -188,12 +245,30 @@ fn queues_fit() {
         running: namespace.map(|_| 6),
         waiting: namespace.map(|_| waiting),
     };
-    let busy = Figures { devices: 48, sampled: 48, utilization: Some(Percent(37.5)), ..Figures::default() };
+    let busy = Figures {
+        devices: 48,
+        sampled: 48,
+        utilization: Some(Percent(37.5)),
+        ..Figures::default()
+    };
     let queues = [
-        QueueRow { queue: queue(QueueSystem::Volcano, None, "default", 0), figures: None },
-        QueueRow { queue: queue(QueueSystem::Kueue, Some("ml-research"), "long-running-trainings", 12), figures: Some(busy) },
+        QueueRow {
+            queue: queue(QueueSystem::Volcano, None, "default", 0),
+            figures: None,
+        },
+        QueueRow {
+            queue: queue(
+                QueueSystem::Kueue,
+                Some("ml-research"),
+                "long-running-trainings",
+                12,
+            ),
+            figures: Some(busy),
+        },
     ];
-    insta::assert_snapshot!(at_widths(|format, style| queues::table(&queues, format, true, style)));
+    insta::assert_snapshot!(at_widths(|format, style| queues::table(
+        &queues, format, true, style
+    )));
 }
 
 #[test]
@@ -209,24 +284,54 @@ fn preemptions_fit() {
         message: "Preempted to accommodate a workload".to_owned(),
     };
     let found = [
-        one("llama3-70b-pretrain", Some("ml-production/qwen2-7b-sft"), Some(false)),
-        one("ablation-17", Some("ml-production/qwen2-7b-sft"), Some(true)),
+        one(
+            "llama3-70b-pretrain",
+            Some("ml-production/qwen2-7b-sft"),
+            Some(false),
+        ),
+        one(
+            "ablation-17",
+            Some("ml-production/qwen2-7b-sft"),
+            Some(true),
+        ),
         one("sweep", None, None),
     ];
-    insta::assert_snapshot!(at_widths(|format, style| preemptions::table(&found, format, true, style, now())));
+    insta::assert_snapshot!(at_widths(|format, style| preemptions::table(
+        &found,
+        format,
+        true,
+        style,
+        now()
+    )));
 }
 
 #[test]
 fn workloads_fit() {
     let found = [
         workload("PyTorchJob", "llama3-70b-pretrain", Standing::Running, 16),
-        workload("Deployment", "a-service-with-quite-a-long-name", Standing::Pending, 0),
+        workload(
+            "Deployment",
+            "a-service-with-quite-a-long-name",
+            Standing::Pending,
+            0,
+        ),
     ];
     let all: Vec<&Workload> = found.iter().collect();
-    insta::assert_snapshot!("workloads", at_widths(|format, style| workloads::table(&all, format, true, style, now())));
-    let rows: Vec<ConsumerRow<'_>> =
-        found.iter().map(|workload| ConsumerRow { workload, figures: Some(figures(41.0)) }).collect();
-    insta::assert_snapshot!("consumers", at_widths(|format, style| workloads::consumer_table(&rows, format, true, style)));
+    insta::assert_snapshot!(
+        "workloads",
+        at_widths(|format, style| workloads::table(&all, format, true, style, now()))
+    );
+    let rows: Vec<ConsumerRow<'_>> = found
+        .iter()
+        .map(|workload| ConsumerRow {
+            workload,
+            figures: Some(figures(41.0)),
+        })
+        .collect();
+    insta::assert_snapshot!(
+        "consumers",
+        at_widths(|format, style| workloads::consumer_table(&rows, format, true, style))
+    );
 }
 
 #[test]
@@ -241,10 +346,24 @@ fn events_fit() {
         count: 3,
     };
     let found = [
-        event(false, "Scheduled", "Successfully assigned ml-research/qwen2-7b-sft-0-2gsvl to gpu-a-01"),
-        event(true, "Failed", "Failed to pull image \"registry.example.com/llama-factory:v9\": not found"),
+        event(
+            false,
+            "Scheduled",
+            "Successfully assigned ml-research/qwen2-7b-sft-0-2gsvl to gpu-a-01",
+        ),
+        event(
+            true,
+            "Failed",
+            "Failed to pull image \"registry.example.com/llama-factory:v9\": not found",
+        ),
     ];
-    insta::assert_snapshot!(at_widths(|format, style| events::table(&found, format, true, style, now())));
+    insta::assert_snapshot!(at_widths(|format, style| events::table(
+        &found,
+        format,
+        true,
+        style,
+        now()
+    )));
 }
 
 #[test]
@@ -277,8 +396,13 @@ fn scores_fit() {
         samples: 10,
         ..Score::unknown(10)
     };
-    let rows = [row("qwen2-7b-sft-0-2gsvl", true, idle), row("llama3-8b-7f6d9c-x2x4z", false, Score::unknown(10))];
-    insta::assert_snapshot!(at_widths(|format, style| score::table(&rows, format, true, style)));
+    let rows = [
+        row("qwen2-7b-sft-0-2gsvl", true, idle),
+        row("llama3-8b-7f6d9c-x2x4z", false, Score::unknown(10)),
+    ];
+    insta::assert_snapshot!(at_widths(|format, style| score::table(
+        &rows, format, true, style
+    )));
 }
 
 #[test]
@@ -288,18 +412,35 @@ fn rights_fit() {
         Task::new("label nodes", &[rights::LABELS]),
         Task::new("logs jobs", &[rights::LOGS]),
     ];
-    let may: BTreeMap<_, _> = tasks[2].needed().into_iter().map(|right| (right, true)).collect();
+    let may: BTreeMap<_, _> = tasks[2]
+        .needed()
+        .into_iter()
+        .map(|right| (right, true))
+        .collect();
     let items = tasks.map(|task| checked(&task, &may, &BTreeMap::new(), &BTreeSet::new()));
-    insta::assert_snapshot!(at_widths(|format, style| rights_table(&items, format, true, style)));
+    insta::assert_snapshot!(at_widths(|format, style| rights_table(
+        &items, format, true, style
+    )));
 }
 
 #[test]
 fn labels_of_nodes_fit() {
     let mut host = node("gpu-a-01", Some(4), NodeHealth::Active).details;
-    host.node.labels.insert("nvidia.com/gpu-type".to_owned(), "a100-80g".to_owned());
-    let bare = NodeDetails { node: Node { name: "cpu-01".to_owned(), ..Node::default() }, ..NodeDetails::default() };
+    host.node
+        .labels
+        .insert("nvidia.com/gpu-type".to_owned(), "a100-80g".to_owned());
+    let bare = NodeDetails {
+        node: Node {
+            name: "cpu-01".to_owned(),
+            ..Node::default()
+        },
+        ..NodeDetails::default()
+    };
     let hosts = [&host, &bare];
     let values = |format, style| labels::of_nodes_table(&hosts, "gpuctl/pool", format, true, style);
     insta::assert_snapshot!("node_labels", at_widths(values));
-    insta::assert_snapshot!("gpu_labels", at_widths(|format, style| labels::of_gpus_table(&hosts, format, true, style)));
+    insta::assert_snapshot!(
+        "gpu_labels",
+        at_widths(|format, style| labels::of_gpus_table(&hosts, format, true, style))
+    );
 }

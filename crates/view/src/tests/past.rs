@@ -26,15 +26,41 @@ use gpuctl_core::stats::history::usage::{NodeNames, Usage};
 fn hourly_rows_fit() {
     fn summary<U: UnitValue>() -> Option<Summary<U>> {
         let [mean, max, min, p50, p95] = [91.25, 97.0, 80.5, 92.0, 96.5].map(U::of);
-        Some(Summary { count: 12, mean, max, min, p50, p95 })
+        Some(Summary {
+            count: 12,
+            mean,
+            max,
+            min,
+            p50,
+            p95,
+        })
     }
-    let sum = Sum { allocated: 23.99, requested: 24.0, windows: summary(), samples: summary(), workloads: 4, parts: Vec::new() };
+    let sum = Sum {
+        allocated: 23.99,
+        requested: 24.0,
+        windows: summary(),
+        samples: summary(),
+        workloads: 4,
+        parts: Vec::new(),
+    };
     let start: Timestamp = "2026-01-31T10:00:00Z".parse().unwrap();
     let end: Timestamp = "2026-01-31T11:00:00Z".parse().unwrap();
-    let hour = Hour { cluster: "lab", start, end, partial: false };
-    let present = Hour { partial: true, ..hour.clone() };
+    let hour = Hour {
+        cluster: "lab",
+        start,
+        end,
+        partial: false,
+    };
+    let present = Hour {
+        partial: true,
+        ..hour.clone()
+    };
     let of = OfWorkload {
-        top: TopOwner { namespace: "ml-research".to_owned(), kind: "Job".to_owned(), name: "qwen2-7b-sft".to_owned() },
+        top: TopOwner {
+            namespace: "ml-research".to_owned(),
+            kind: "Job".to_owned(),
+            name: "qwen2-7b-sft".to_owned(),
+        },
         sum: sum.clone(),
         memory_used: summary(),
         memory_total: summary(),
@@ -48,25 +74,55 @@ fn hourly_rows_fit() {
             "cluster",
             RowKind::Cluster,
             vec![
-                hourly::of_cluster(&hour, Some(68), &[("mig-1g.10gb".to_owned(), 7)], Some(&sum), 0),
+                hourly::of_cluster(
+                    &hour,
+                    Some(68),
+                    &[("mig-1g.10gb".to_owned(), 7)],
+                    Some(&sum),
+                    0,
+                ),
                 hourly::of_cluster(&present, None, &[], None, 3),
             ],
         ),
-        ("namespaces", RowKind::Namespaces, vec![hourly::of_namespace(&hour, Some(68), "ml-research", &sum)]),
-        ("labels", RowKind::Labels, vec![hourly::of_dimension(&hour, ["label", "team", "research"], &sum)]),
-        ("workload_hours", RowKind::Workloads, vec![hourly::of_workload(&hour, &of)]),
+        (
+            "namespaces",
+            RowKind::Namespaces,
+            vec![hourly::of_namespace(&hour, Some(68), "ml-research", &sum)],
+        ),
+        (
+            "labels",
+            RowKind::Labels,
+            vec![hourly::of_dimension(
+                &hour,
+                ["label", "team", "research"],
+                &sum,
+            )],
+        ),
+        (
+            "workload_hours",
+            RowKind::Workloads,
+            vec![hourly::of_workload(&hour, &of)],
+        ),
     ];
     for (name, kind, rows) in tables {
-        insta::assert_snapshot!(name, at_widths(|format, style| hourly_table::table(kind, &rows, format, true, style)));
+        insta::assert_snapshot!(
+            name,
+            at_widths(|format, style| hourly_table::table(kind, &rows, format, true, style))
+        );
     }
 }
 
-/// Returns an hour in which a training holds four of eight devices of one node and another pod waits, with its samples.
+/// Returns an hour in which a training holds four of eight devices of one node and another pod
+/// waits, with its samples.
 fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
     let tenure = |name: &str, node: &str, gpus: u64, held: bool| Allocation {
         pod: ("ml-research".to_owned(), format!("{name}-0-2gsvl")),
         node: node.to_owned(),
-        top: TopOwner { namespace: "ml-research".to_owned(), kind: "Job".to_owned(), name: name.to_owned() },
+        top: TopOwner {
+            namespace: "ml-research".to_owned(),
+            kind: "Job".to_owned(),
+            name: name.to_owned(),
+        },
         gpus: GpuCount(gpus),
         part: None,
         requested: vec![true; 60],
@@ -78,7 +134,10 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
     };
     let start = now().as_millisecond() - 3_600_000;
     let ledger = AllocationHistory {
-        stretch: Stretch { start, end: start + 3_600_000 },
+        stretch: Stretch {
+            start,
+            end: start + 3_600_000,
+        },
         slot: 60_000,
         observed: vec![true; 60],
         capacity: Some(16),
@@ -86,7 +145,10 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         of_nodes: [("gpu-a-01".to_owned(), 8), ("gpu-a-02".to_owned(), 8)].into(),
         part_capacities: BTreeMap::new(),
         parts_of_nodes: BTreeMap::new(),
-        tenures: vec![tenure("qwen2-7b-sft", "gpu-a-01", 4, true), tenure("llama3-70b-pretrain", "", 16, false)],
+        tenures: vec![
+            tenure("qwen2-7b-sft", "gpu-a-01", 4, true),
+            tenure("llama3-70b-pretrain", "", 16, false),
+        ],
     };
     let series = |index: u32| {
         let own = [
@@ -96,23 +158,50 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
             ("namespace", "ml-research"),
             ("pod", "qwen2-7b-sft-0-2gsvl"),
         ];
-        let labels = own.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
-        let points = (0..60).map(|minute| Point { at: start + minute * 60_000, value: 90.0 + f64::from(index) }).collect();
+        let labels = own
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into_iter()
+            .collect();
+        let points = (0..60)
+            .map(|minute| Point {
+                at: start + minute * 60_000,
+                value: 90.0 + f64::from(index),
+            })
+            .collect();
         Series { labels, points }
     };
-    let usage = Usage::of((0..4).map(series).collect(), &ledger, &NodeNames::default(), &[]);
+    let usage = Usage::of(
+        (0..4).map(series).collect(),
+        &ledger,
+        &NodeNames::default(),
+        &[],
+    );
     (ledger, usage)
 }
 
 #[test]
 fn lists_of_the_past_fit() {
     let (ledger, usage) = an_hour_of_the_past();
-    let then = At { cluster: "lab", time: now(), ledger: &ledger, usage: &usage };
+    let then = At {
+        cluster: "lab",
+        time: now(),
+        ledger: &ledger,
+        usage: &usage,
+    };
     let (nodes, jobs) = (at_time::nodes(&then), at_time::jobs(&then));
     let snapshots = [snapshot::snapshot(&then, None, false)];
-    insta::assert_snapshot!("nodes_at", at_widths(|format, style| at_time::node_table(&nodes.items, format, true, style)));
-    insta::assert_snapshot!("jobs_at", at_widths(|format, style| at_time::job_table(&jobs.items, format, true, style)));
-    insta::assert_snapshot!("snapshots", at_widths(|format, style| snapshot::table(&snapshots, format, true, style)));
+    insta::assert_snapshot!(
+        "nodes_at",
+        at_widths(|format, style| at_time::node_table(&nodes.items, format, true, style))
+    );
+    insta::assert_snapshot!(
+        "jobs_at",
+        at_widths(|format, style| at_time::job_table(&jobs.items, format, true, style))
+    );
+    insta::assert_snapshot!(
+        "snapshots",
+        at_widths(|format, style| snapshot::table(&snapshots, format, true, style))
+    );
 }
 
 #[test]
@@ -132,7 +221,10 @@ fn reports_fit() {
         from: Timestamp::from_second(end.as_second() - 3600).unwrap(),
         to: end,
         currency: Some("EUR".to_owned()),
-        groups: vec![group(Some("ml-research")), group(Some("a-team-with-a-rather-long-name"))],
+        groups: vec![
+            group(Some("ml-research")),
+            group(Some("a-team-with-a-rather-long-name")),
+        ],
         total: group(None),
         checkpoint: None,
         budgeted: false,
@@ -140,10 +232,18 @@ fn reports_fit() {
         over_time: Vec::new(),
     };
     let markdown = format!("── markdown\n{}", report::markdown(&report));
-    insta::assert_snapshot!(at_widths(|format, style| report::table(&report, format, true, style)) + &markdown);
+    insta::assert_snapshot!(
+        at_widths(|format, style| report::table(&report, format, true, style)) + &markdown
+    );
     report.budgeted = true;
-    report.groups[0].allowance = Some(Allowance { gpu_hours: Some(100.0), cost: Some(5.0) });
-    insta::assert_snapshot!("budgets_fit", at_widths(|format, style| report::table(&report, format, true, style)));
+    report.groups[0].allowance = Some(Allowance {
+        gpu_hours: Some(100.0),
+        cost: Some(5.0),
+    });
+    insta::assert_snapshot!(
+        "budgets_fit",
+        at_widths(|format, style| report::table(&report, format, true, style))
+    );
     report.of_jobs = true;
     report.groups[0].jobs = JobSum {
         jobs: 12,
@@ -156,5 +256,8 @@ fn reports_fit() {
         waits: vec![30.0, 95.0, 4000.0],
         still_waiting: 1,
     };
-    insta::assert_snapshot!("job_times_fit", at_widths(|format, style| report::table(&report, format, true, style)));
+    insta::assert_snapshot!(
+        "job_times_fit",
+        at_widths(|format, style| report::table(&report, format, true, style))
+    );
 }

@@ -1,5 +1,5 @@
-//! Workloads as the workloads document tells them, whoever made them: lists, one in full, and consumers. Times are Unix
-//! seconds in JSON, rates 0 to 1.
+//! Workloads as the workloads document tells them, whoever made them: lists, one in full, and
+//! consumers. Times are Unix seconds in JSON, rates 0 to 1.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,11 @@ struct WorkloadItem {
 
 /// Returns Unix seconds; 0 while it goes on.
 fn end(workload: &Workload) -> Option<i64> {
-    if workload.has_ended() { workload.ended_at().map(Timestamp::as_second) } else { Some(0) }
+    if workload.has_ended() {
+        workload.ended_at().map(Timestamp::as_second)
+    } else {
+        Some(0)
+    }
 }
 
 pub fn list(found: &[&Workload], total: usize) -> WorkloadList {
@@ -71,18 +75,25 @@ pub fn list(found: &[&Workload], total: usize) -> WorkloadList {
         gpu_requested: workload.requested,
         status: workload.standing.word(),
         status_color: workload.standing.color(),
-        reason: workload.top.resting.filter(|_| workload.standing == Standing::Pending),
+        reason: workload
+            .top
+            .resting
+            .filter(|_| workload.standing == Standing::Pending),
         start_at: workload.started_at().map(Timestamp::as_second),
         end_at: end(workload),
         source: SOURCE,
     };
-    WorkloadList { data: found.iter().map(item).collect(), total }
+    WorkloadList {
+        data: found.iter().map(item).collect(),
+        total,
+    }
 }
 
 /// Where all of them come from.
 const SOURCE: &str = "k8s";
 
-/// Returns the state, or why a pod does not work: a word of the document would say that all is well.
+/// Returns the state, or why a pod does not work: a word of the document would say that all is
+/// well.
 fn status_cell(workload: &Workload) -> Cell {
     match workload.trouble() {
         Some(trouble) => Cell::colored(trouble, Some(colored::Color::Red)),
@@ -100,14 +111,32 @@ fn color(standing: Standing) -> Option<colored::Color> {
 }
 
 /// Returns the list for people.
-pub fn table(found: &[&Workload], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+pub fn table(
+    found: &[&Workload],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+    now: Timestamp,
+) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
-    let mut columns = vec![left("NAMESPACE"), left("KIND"), left("NAME"), left("STATUS"), right("HELD"), right("REQUESTED")];
+    let mut columns = vec![
+        left("NAMESPACE"),
+        left("KIND"),
+        left("NAME"),
+        left("STATUS"),
+        right("HELD"),
+        right("REQUESTED"),
+    ];
     columns.extend([left("GPU").yielding(), right("AGE").in_csv("age_seconds")]);
     columns.extend(wide.then_some(left("UID")));
     let mut table = Table::new(columns).with_wide();
     for workload in found {
-        let products: Vec<&str> = workload.held.keys().chain(workload.slices.keys()).map(String::as_str).collect();
+        let products: Vec<&str> = workload
+            .held
+            .keys()
+            .chain(workload.slices.keys())
+            .map(String::as_str)
+            .collect();
         let mut cells: Vec<Cell> = vec![
             workload.top.namespace.clone().into(),
             workload.top.kind.clone().into(),
@@ -132,7 +161,12 @@ fn held(workload: &Workload) -> GpuCount {
 /// Returns the names for `-o name`, which `describe workload` accepts.
 pub fn names(found: &[&Workload]) -> Vec<String> {
     let name = |workload: &&Workload| {
-        format!("{}/{}/{}", clean(&workload.top.namespace), plain_name(&workload.top.kind), plain_name(&workload.top.name))
+        format!(
+            "{}/{}/{}",
+            clean(&workload.top.namespace),
+            plain_name(&workload.top.kind),
+            plain_name(&workload.top.name)
+        )
     };
     found.iter().map(name).collect()
 }
@@ -166,7 +200,11 @@ struct Stat {
     gpu_sampled: Option<u64>,
 }
 
-pub fn consumers(rows: &[ConsumerRow<'_>], total: usize, coverage: Option<Coverage>) -> ConsumerList {
+pub fn consumers(
+    rows: &[ConsumerRow<'_>],
+    total: usize,
+    coverage: Option<Coverage>,
+) -> ConsumerList {
     let item = |row: &ConsumerRow<'_>| ConsumerItem {
         kind: row.workload.top.kind.clone(),
         name: row.workload.top.name.clone(),
@@ -175,17 +213,29 @@ pub fn consumers(rows: &[ConsumerRow<'_>], total: usize, coverage: Option<Covera
         stat: Stat {
             gpu_request: row.workload.requested,
             gpu_allocated: held(row.workload),
-            gpu_utilization: row.figures.and_then(|figures| figures.utilization).map(rate),
+            gpu_utilization: row
+                .figures
+                .and_then(|figures| figures.utilization)
+                .map(rate),
             gpu_sampled: row.figures.map(|figures| figures.sampled),
         },
         pods: None,
         source: SOURCE,
     };
-    ConsumerList { data: rows.iter().map(item).collect(), total, coverage }
+    ConsumerList {
+        data: rows.iter().map(item).collect(),
+        total,
+        coverage,
+    }
 }
 
 /// Consumers for people.
-pub fn consumer_table(rows: &[ConsumerRow<'_>], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn consumer_table(
+    rows: &[ConsumerRow<'_>],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+) -> String {
     let mut table = Table::new([
         left("NAMESPACE"),
         left("KIND"),
@@ -207,8 +257,13 @@ pub fn consumer_table(rows: &[ConsumerRow<'_>], format: Format, headers: bool, l
             held(workload).to_string().into(),
             percent(figures.and_then(|figures| figures.utilization)).into(),
             Cell::measured(
-                figures.as_ref().and_then(coverage::memory_of).unwrap_or_default(),
-                figures.and_then(|figures| figures.memory_used).map(|used| format!("{:.2}", used.gibibytes())),
+                figures
+                    .as_ref()
+                    .and_then(coverage::memory_of)
+                    .unwrap_or_default(),
+                figures
+                    .and_then(|figures| figures.memory_used)
+                    .map(|used| format!("{:.2}", used.gibibytes())),
             ),
         ]);
     }
@@ -224,14 +279,27 @@ pub struct WorkloadMetadata {
 
 pub fn metadata(found: &[Workload]) -> WorkloadMetadata {
     WorkloadMetadata {
-        namespaces: found.iter().map(|workload| workload.top.namespace.clone()).collect(),
-        kinds: found.iter().map(|workload| workload.top.kind.clone()).collect(),
+        namespaces: found
+            .iter()
+            .map(|workload| workload.top.namespace.clone())
+            .collect(),
+        kinds: found
+            .iter()
+            .map(|workload| workload.top.kind.clone())
+            .collect(),
     }
 }
 
 pub fn metadata_text(metadata: &WorkloadMetadata) -> String {
     let line = |name: &str, values: &BTreeSet<String>| {
-        status_line(name, &values.iter().map(|value| clean(value).into_owned()).collect::<Vec<_>>().join(", "))
+        status_line(
+            name,
+            &values
+                .iter()
+                .map(|value| clean(value).into_owned())
+                .collect::<Vec<_>>()
+                .join(", "),
+        )
     };
     line("namespaces", &metadata.namespaces) + &line("kinds", &metadata.kinds)
 }
@@ -288,7 +356,10 @@ pub fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
         memory_usage: figures.as_ref().and_then(coverage::memory_of),
         status: workload.standing.word(),
         status_color: workload.standing.color(),
-        reason: workload.top.resting.filter(|_| workload.standing == Standing::Pending),
+        reason: workload
+            .top
+            .resting
+            .filter(|_| workload.standing == Standing::Pending),
         pods: workload
             .pods
             .iter()
@@ -321,13 +392,24 @@ pub fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> String {
         clean(&top.kind),
         clean(&top.namespace)
     );
-    let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
-    let whole = workload.held.iter().map(|(name, GpuCount(count))| (name, count));
+    let mut line =
+        |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
+    let whole = workload
+        .held
+        .iter()
+        .map(|(name, GpuCount(count))| (name, count));
     let part = |(name, count): (&String, &u64)| format!("{count} × {}", clean(name));
     let parts: Vec<String> = whole.chain(&workload.slices).map(part).collect();
-    let holds = if parts.is_empty() { "none held".to_owned() } else { parts.join(", ") };
+    let holds = if parts.is_empty() {
+        "none held".to_owned()
+    } else {
+        parts.join(", ")
+    };
     line("GPUs", format!("{holds}; {} requested", workload.requested));
-    if let Some(use_of) = figures.as_ref().and_then(|figures| coverage::use_of(figures, held(workload).0)) {
+    if let Some(use_of) = figures
+        .as_ref()
+        .and_then(|figures| coverage::use_of(figures, held(workload).0))
+    {
         line("GPU use", use_of);
     }
     line("uid", clean(&top.uid).into_owned());
@@ -336,7 +418,12 @@ pub fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> String {
         line("ended", format!("{} ago", age(Some(at), now)));
     }
     if !workload.pods.is_empty() {
-        let mut table = Table::new([left("PODS"), left("NODE"), right("GPUS"), right("AGE").in_csv("age_seconds")]);
+        let mut table = Table::new([
+            left("PODS"),
+            left("NODE"),
+            right("GPUS"),
+            right("AGE").in_csv("age_seconds"),
+        ]);
         for pod in &workload.pods {
             table.row(vec![
                 pod.name.to_string().into(),

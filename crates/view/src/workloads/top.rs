@@ -42,7 +42,10 @@ pub fn of_node(host: &NodeUsage) -> TopLine {
 }
 
 pub fn of_gpu(reading: &Reading) -> TopLine {
-    let holder = reading.holders.first().map(|(namespace, pod)| format!("{namespace}/{pod}"));
+    let holder = reading
+        .holders
+        .first()
+        .map(|(namespace, pod)| format!("{namespace}/{pod}"));
     TopLine {
         name: format!("{}/{}", reading.node, reading.id()),
         about: holder.unwrap_or_else(|| "-".to_owned()),
@@ -62,26 +65,48 @@ pub fn sort(lines: &mut [TopLine], key: TopOrder) {
         TopOrder::Name => None,
     };
     lines.sort_by(|a, b| {
-        let known = number(b).unwrap_or(f64::NEG_INFINITY).total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));
-        known.then_with(|| a.name.cmp(&b.name)).then_with(|| a.about.cmp(&b.about))
+        let known = number(b)
+            .unwrap_or(f64::NEG_INFINITY)
+            .total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));
+        known
+            .then_with(|| a.name.cmp(&b.name))
+            .then_with(|| a.about.cmp(&b.about))
     });
 }
 
 /// Returns the lines as a table.
 pub fn table(lines: &[TopLine], titles: (&'static str, &'static str), look: TextStyle) -> String {
     let mut columns = vec![left(titles.0), left(titles.1).yielding(), right("GPUS")];
-    columns.push(if look.width.is_some() { left("UTIL") } else { percentages("UTIL") });
+    columns.push(if look.width.is_some() {
+        left("UTIL")
+    } else {
+        percentages("UTIL")
+    });
     columns.extend([right("MEMORY/GPU").yielding(), right("WATTS").yielding()]);
     let mut table = Table::new(columns);
     for line in lines {
-        let gpus = line.held.map_or_else(|| format!("-/{}", line.total), |held| format!("{held}/{}", line.total));
+        let gpus = line.held.map_or_else(
+            || format!("-/{}", line.total),
+            |held| format!("{held}/{}", line.total),
+        );
         let utilization = match (line.figures.utilization, look.width) {
             (Some(value), Some(_)) => bar(value, 10, look),
             (value, _) => percent(value),
         };
-        let mut cells: Vec<Cell> = vec![line.name.clone().into(), line.about.clone().into(), gpus.into(), utilization.into()];
-        let watts = line.figures.power_in_all.map_or_else(|| "-".to_owned(), |Watts(watts)| format!("{watts:.0}"));
-        cells.extend([memory_of(&line.figures).unwrap_or_default().into(), watts.into()]);
+        let mut cells: Vec<Cell> = vec![
+            line.name.clone().into(),
+            line.about.clone().into(),
+            gpus.into(),
+            utilization.into(),
+        ];
+        let watts = line
+            .figures
+            .power_in_all
+            .map_or_else(|| "-".to_owned(), |Watts(watts)| format!("{watts:.0}"));
+        cells.extend([
+            memory_of(&line.figures).unwrap_or_default().into(),
+            watts.into(),
+        ]);
         table.row(cells);
     }
     table.show(Format::Table, true, look)
@@ -99,11 +124,24 @@ mod tests {
             about: String::new(),
             held: Some(1),
             total: 1,
-            figures: Figures { utilization: utilization.map(Percent), ..Figures::default() },
+            figures: Figures {
+                utilization: utilization.map(Percent),
+                ..Figures::default()
+            },
         };
-        let mut lines = [line("unknown", None), line("idle", Some(0.0)), line("busy", Some(90.0))];
+        let mut lines = [
+            line("unknown", None),
+            line("idle", Some(0.0)),
+            line("busy", Some(90.0)),
+        ];
         sort(&mut lines, TopOrder::Utilization);
-        assert_eq!(lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["busy", "idle", "unknown"]);
+        assert_eq!(
+            lines
+                .iter()
+                .map(|line| line.name.as_str())
+                .collect::<Vec<_>>(),
+            ["busy", "idle", "unknown"]
+        );
         sort(&mut lines, TopOrder::Name);
         assert_eq!(lines[0].name, "busy");
     }

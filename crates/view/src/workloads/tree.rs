@@ -30,13 +30,21 @@ pub fn document(branch: &Branch) -> TreeItem<'_> {
 
 /// Returns the tree with lines, or with ASCII ones.
 pub fn text(branch: &Branch, look: TextStyle) -> String {
-    let mut lines = format!("{}/{}\n", plain_name(&branch.kind), plain_name(&branch.name));
+    let mut lines = format!(
+        "{}/{}\n",
+        plain_name(&branch.kind),
+        plain_name(&branch.name)
+    );
     below(branch, "", look, &mut lines);
     lines
 }
 
 fn below(branch: &Branch, indent: &str, look: TextStyle, lines: &mut String) {
-    let (fork, last, through) = if look.plain { ("|- ", "`- ", "|  ") } else { ("├─ ", "└─ ", "│  ") };
+    let (fork, last, through) = if look.plain {
+        ("|- ", "`- ", "|  ")
+    } else {
+        ("├─ ", "└─ ", "│  ")
+    };
     for (index, child) in branch.children.iter().enumerate() {
         let is_last = index + 1 == branch.children.len();
         lines.push_str(&format!(
@@ -45,7 +53,12 @@ fn below(branch: &Branch, indent: &str, look: TextStyle, lines: &mut String) {
             plain_name(&child.kind),
             plain_name(&child.name)
         ));
-        below(child, &format!("{indent}{}", if is_last { "   " } else { through }), look, lines);
+        below(
+            child,
+            &format!("{indent}{}", if is_last { "   " } else { through }),
+            look,
+            lines,
+        );
     }
 }
 
@@ -62,9 +75,24 @@ mod tests {
             uid: name.into(),
             children: Vec::new(),
         };
-        let set = Branch { kind: "ReplicaSet".into(), children: vec![pod("a"), pod("b")], ..pod("rs") };
-        let top = Branch { kind: "Deployment".into(), children: vec![set, pod("c")], ..pod("web") };
-        let look = TextStyle { width: None, color: false, plain: false };
-        assert_eq!(text(&top, look), "Deployment/web\n├─ ReplicaSet/rs\n│  ├─ Pod/a\n│  └─ Pod/b\n└─ Pod/c\n");
+        let set = Branch {
+            kind: "ReplicaSet".into(),
+            children: vec![pod("a"), pod("b")],
+            ..pod("rs")
+        };
+        let top = Branch {
+            kind: "Deployment".into(),
+            children: vec![set, pod("c")],
+            ..pod("web")
+        };
+        let look = TextStyle {
+            width: None,
+            color: false,
+            plain: false,
+        };
+        assert_eq!(
+            text(&top, look),
+            "Deployment/web\n├─ ReplicaSet/rs\n│  ├─ Pod/a\n│  └─ Pod/b\n└─ Pod/c\n"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `gpuctl auth check --emit-role`: prints roles and their bindings. It writes nothing to the cluster.
+//! `gpuctl auth check --emit-role`: prints roles and their bindings. It writes nothing to the
+//! cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -10,7 +11,9 @@ use crate::verbs;
 use gpuctl_cluster::{Connection, PrometheusService};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::HOME;
-use gpuctl_core::model::contract::rights::{Need, PROXY, Person, Right, RightScope, Task, service_list};
+use gpuctl_core::model::contract::rights::{
+    Need, PROXY, Person, Right, RightScope, Task, service_list,
+};
 use gpuctl_manifest::render::{ProxyGrant, RoleSet, Subject, SubjectKind, dns_name, roles};
 use gpuctl_view::format::objects::ObjectList;
 use gpuctl_view::{Format, json, yaml};
@@ -25,11 +28,16 @@ pub(super) async fn print(
     let person = person(extent);
     if let (Some(person), Some(_)) = (person, &tasks) {
         let word = person.word();
-        let error = Error::usage(format!("`--emit-role={word}` is the role of a person and takes no commands"));
-        return Err(error.hint(format!("gpuctl auth check --emit-role={word}, or name the commands with --emit-role")));
+        let error = Error::usage(format!(
+            "`--emit-role={word}` is the role of a person and takes no commands"
+        ));
+        return Err(error.hint(format!(
+            "gpuctl auth check --emit-role={word}, or name the commands with --emit-role"
+        )));
     }
     let connection = context.connect().await?;
-    let namespace = (!context.all_namespaces && person != Some(Person::Operator)).then_some(connection.namespace.as_str());
+    let namespace = (!context.all_namespaces && person != Some(Person::Operator))
+        .then_some(connection.namespace.as_str());
     let chosen: Vec<&Task> = match (&tasks, person) {
         (Some(tasks), _) => tasks.clone(),
         (None, Some(person)) => verbs::tasks().filter(|task| person.uses(task)).collect(),
@@ -52,21 +60,37 @@ pub(super) async fn print(
     home(&mut rights, has_home, &mut remarks, context);
     let subjects = subjects(args, &connection, context).await?;
     let name = role_name(tasks.as_deref(), extent, namespace);
-    let set = RoleSet { name: &name, rights: &rights, namespace, proxy: proxy.as_ref(), subjects: &subjects };
+    let set = RoleSet {
+        name: &name,
+        rights: &rights,
+        namespace,
+        proxy: proxy.as_ref(),
+        subjects: &subjects,
+    };
     let objects = roles(&set);
     let text = match args.print.options().format {
         Format::Json => json(&ObjectList::of(&objects)),
         _ => {
-            let comments: String = remarks.iter().map(|remark| format!("# {remark}\n")).collect();
-            format!("{comments}{}", objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"))
+            let comments: String = remarks
+                .iter()
+                .map(|remark| format!("# {remark}\n"))
+                .collect();
+            format!(
+                "{comments}{}",
+                objects.iter().map(yaml).collect::<Vec<_>>().join("---\n")
+            )
         }
     };
     context.terminal.print(&text)?;
     if tasks.is_none() && person.is_none() {
         let roles = "--emit-role=viewer, researcher or operator prints the role of a person";
-        context.terminal.warn(&format!("this role allows every command, as an administrator needs them; {roles}"));
+        context.terminal.warn(&format!(
+            "this role allows every command, as an administrator needs them; {roles}"
+        ));
     }
-    context.terminal.hint("review the roles, then apply them: gpuctl auth check … --emit-role | kubectl apply -f -");
+    context.terminal.hint(
+        "review the roles, then apply them: gpuctl auth check … --emit-role | kubectl apply -f -",
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -82,9 +106,19 @@ fn person(extent: RoleExtent) -> Option<Person> {
 /// Builds the name of the roles. Different rules get different names, so that applying one role
 /// does not change another user's rights.
 fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str>) -> String {
-    let commands = tasks.map(|tasks| tasks.iter().map(|task| task.words.replace(' ', "-")).collect::<Vec<_>>().join("-"));
+    let commands = tasks.map(|tasks| {
+        tasks
+            .iter()
+            .map(|task| task.words.replace(' ', "-"))
+            .collect::<Vec<_>>()
+            .join("-")
+    });
     let mut name = "gpuctl".to_owned();
-    for part in [commands.as_deref(), person(extent).map(Person::word), (extent == RoleExtent::Full).then_some("full")] {
+    for part in [
+        commands.as_deref(),
+        person(extent).map(Person::word),
+        (extent == RoleExtent::Full).then_some("full"),
+    ] {
         name = part.map_or(name.clone(), |part| format!("{name}-{part}"));
     }
     if namespace.is_none() && person(extent) != Some(Person::Operator) {
@@ -98,13 +132,27 @@ fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
     let always: BTreeSet<Right> = tasks.iter().flat_map(|task| task.needed()).collect();
     let mut uses: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for rule in tasks.iter().flat_map(|task| task.rules()) {
-        let (Need::For(used) | Need::Optional(used)) = rule.need else { continue };
-        if rule.rights().any(|right| rights.contains(&right) && !always.contains(&right)) {
+        let (Need::For(used) | Need::Optional(used)) = rule.need else {
+            continue;
+        };
+        if rule
+            .rights()
+            .any(|right| rights.contains(&right) && !always.contains(&right))
+        {
             let dot = if rule.group.is_empty() { "" } else { "." };
-            let place = if rule.place == RightScope::Namespace { "" } else { " outside of the namespace" };
-            uses.entry(format!("{} {}{dot}{}{place}", rule.verbs.join(", "), rule.resource, rule.group))
-                .or_default()
-                .insert(used);
+            let place = if rule.place == RightScope::Namespace {
+                ""
+            } else {
+                " outside of the namespace"
+            };
+            uses.entry(format!(
+                "{} {}{dot}{}{place}",
+                rule.verbs.join(", "),
+                rule.resource,
+                rule.group
+            ))
+            .or_default()
+            .insert(used);
         }
     }
     if uses.is_empty() {
@@ -114,9 +162,12 @@ fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
         let used: Vec<&str> = used.into_iter().collect();
         format!("  {what}: {}", used.join("; "))
     });
-    std::iter::once("Rights that only some uses need; leave out those that you do not want to grant:".to_owned())
-        .chain(lines)
-        .collect()
+    std::iter::once(
+        "Rights that only some uses need; leave out those that you do not want to grant:"
+            .to_owned(),
+    )
+    .chain(lines)
+    .collect()
 }
 
 /// Finds the Service of Prometheus, because the role grants it by name.
@@ -139,8 +190,12 @@ async fn proxy(
         PrometheusPath::Service { service, is_exact } => (service, !is_exact),
         PrometheusPath::Unknown(why) => {
             let get = "--prometheus-service NAMESPACE/NAME:PORT adds it";
-            remarks.push(format!("No right to ask Prometheus: its Service is not known. {get}."));
-            context.terminal.warn(&format!("no right to ask Prometheus is printed: {why}; {get}"));
+            remarks.push(format!(
+                "No right to ask Prometheus: its Service is not known. {get}."
+            ));
+            context.terminal.warn(&format!(
+                "no right to ask Prometheus is printed: {why}; {get}"
+            ));
             return Ok(None);
         }
     };
@@ -151,26 +206,53 @@ async fn proxy(
     }
     let mut names = vec![service.proxy_name()];
     if both {
-        names.push(PrometheusService { secure: !service.secure, ..service.clone() }.proxy_name());
+        names.push(
+            PrometheusService {
+                secure: !service.secure,
+                ..service.clone()
+            }
+            .proxy_name(),
+        );
     }
-    Ok(Some(ProxyGrant { namespace: service.namespace, names }))
+    Ok(Some(ProxyGrant {
+        namespace: service.namespace,
+        names,
+    }))
 }
 
 /// Parses `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
-async fn service_path(named: &NamedService, connection: &Connection) -> Result<PrometheusPath, Error> {
-    let NamedService { namespace, name, port } = named;
+async fn service_path(
+    named: &NamedService,
+    connection: &Connection,
+) -> Result<PrometheusPath, Error> {
+    let NamedService {
+        namespace,
+        name,
+        port,
+    } = named;
     if let Some(port) = port {
         let service = PrometheusService::named(namespace, name, *port);
-        return Ok(PrometheusPath::Service { service, is_exact: false });
+        return Ok(PrometheusPath::Service {
+            service,
+            is_exact: false,
+        });
     }
     match connection.prometheus_service(namespace, name).await {
-        Ok(Some(service)) => Ok(PrometheusPath::Service { service, is_exact: true }),
+        Ok(Some(service)) => Ok(PrometheusPath::Service {
+            service,
+            is_exact: true,
+        }),
         Ok(None) => {
-            let error = Error::new(ErrorName::NotFound, format!("there is no Service `{namespace}/{name}` with a port"));
+            let error = Error::new(
+                ErrorName::NotFound,
+                format!("there is no Service `{namespace}/{name}` with a port"),
+            );
             Err(error.hint("name its port: --prometheus-service NAMESPACE/NAME:PORT"))
         }
         Err(failure) if failure.is_forbidden() => {
-            let error = Error::usage(format!("you may not read the Service `{namespace}/{name}`, so its port is not known"));
+            let error = Error::usage(format!(
+                "you may not read the Service `{namespace}/{name}`, so its port is not known"
+            ));
             Err(error.hint("name its port: --prometheus-service NAMESPACE/NAME:PORT"))
         }
         Err(failure) => Err(failure.into()),
@@ -182,10 +264,13 @@ fn home(rights: &mut BTreeSet<Right>, exists: bool, remarks: &mut Vec<String>, c
     if exists || !rights.iter().any(|right| right.place == RightScope::Home) {
         return;
     }
-    let writes = rights.iter().any(|right| right.place == RightScope::Home && !matches!(right.verb, "get" | "list" | "watch"));
+    let writes = rights.iter().any(|right| {
+        right.place == RightScope::Home && !matches!(right.verb, "get" | "list" | "watch")
+    });
     if writes {
-        let message =
-            format!("the namespace {HOME} does not exist yet; the role in it can be applied once the first pool exists");
+        let message = format!(
+            "the namespace {HOME} does not exist yet; the role in it can be applied once the first pool exists"
+        );
         remarks.push(message.clone());
         context.terminal.warn(&message);
     } else {
@@ -194,28 +279,56 @@ fn home(rights: &mut BTreeSet<Right>, exists: bool, remarks: &mut Vec<String>, c
 }
 
 /// Collects the subjects of the bindings: those of the flags, or the current user.
-async fn subjects(args: &AuthCheck, connection: &Connection, context: &Context) -> Result<Vec<Subject>, Error> {
-    let subject = |kind, name: &String| Subject { kind, name: name.clone() };
-    let mut subjects: Vec<Subject> = args.users.iter().map(|name| subject(SubjectKind::User, name)).collect();
-    subjects.extend(args.groups.iter().map(|name| subject(SubjectKind::Group, name)));
+async fn subjects(
+    args: &AuthCheck,
+    connection: &Connection,
+    context: &Context,
+) -> Result<Vec<Subject>, Error> {
+    let subject = |kind, name: &String| Subject {
+        kind,
+        name: name.clone(),
+    };
+    let mut subjects: Vec<Subject> = args
+        .users
+        .iter()
+        .map(|name| subject(SubjectKind::User, name))
+        .collect();
+    subjects.extend(
+        args.groups
+            .iter()
+            .map(|name| subject(SubjectKind::Group, name)),
+    );
     subjects.extend(args.service_accounts.iter().map(|(namespace, name)| {
-        let kind = SubjectKind::ServiceAccount { namespace: namespace.clone() };
+        let kind = SubjectKind::ServiceAccount {
+            namespace: namespace.clone(),
+        };
         subject(kind, name)
     }));
     if !subjects.is_empty() {
         for subject in subjects.iter().filter(|subject| subject.is_everybody()) {
-            context.terminal.warn(&format!("`{}` is not one person: the bindings grant the roles to all of them", subject.name));
+            context.terminal.warn(&format!(
+                "`{}` is not one person: the bindings grant the roles to all of them",
+                subject.name
+            ));
         }
         return Ok(subjects);
     }
     let user = connection.user().await?;
     match &user {
         Some(user) => {
-            context.terminal.note(&format!("the bindings name you ({user}); --user, --group or --serviceaccount names others"));
+            context.terminal.note(&format!(
+                "the bindings name you ({user}); --user, --group or --serviceaccount names others"
+            ));
         }
         None => {
             context.terminal.warn("no binding is printed, because your own name is not known; name a subject with --user NAME");
         }
     }
-    Ok(user.into_iter().map(|name| Subject { kind: SubjectKind::User, name }).collect())
+    Ok(user
+        .into_iter()
+        .map(|name| Subject {
+            kind: SubjectKind::User,
+            name,
+        })
+        .collect())
 }

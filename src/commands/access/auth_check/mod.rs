@@ -1,4 +1,5 @@
-//! `gpuctl auth check`: asks the API server which commands the user may use, and prints the roles that would allow them.
+//! `gpuctl auth check`: asks the API server which commands the user may use, and prints the roles
+//! that would allow them.
 
 mod emit_role;
 
@@ -26,7 +27,8 @@ pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Erro
     let Auth::Check(args) = auth;
     let options = args.print.options();
     context.terminal.set_format(options.format);
-    let tasks = verbs::named_tasks(&without_aliases(&args.words)).map_err(|words| unknown(&words))?;
+    let tasks =
+        verbs::named_tasks(&without_aliases(&args.words)).map_err(|words| unknown(&words))?;
     let tasks = Some(tasks).filter(|tasks| !tasks.is_empty());
     if let Some(extent) = args.emit_role {
         return emit_role::print(args, tasks, extent, context).await;
@@ -34,11 +36,18 @@ pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Erro
     let connection = context.connect().await?;
     match tasks.as_deref() {
         Some([task]) => one(args, task, &connection, context).await,
-        Some(_) if args.pool.is_some() => {
-            Err(Error::usage("`--pool` works with one command").hint("gpuctl auth check create jobs --pool NAME"))
-        }
+        Some(_) if args.pool.is_some() => Err(Error::usage("`--pool` works with one command")
+            .hint("gpuctl auth check create jobs --pool NAME")),
         Some(tasks) => several(args, tasks, &connection, context).await,
-        None => several(args, &verbs::tasks().collect::<Vec<_>>(), &connection, context).await,
+        None => {
+            several(
+                args,
+                &verbs::tasks().collect::<Vec<_>>(),
+                &connection,
+                context,
+            )
+            .await
+        }
     }
 }
 
@@ -47,31 +56,52 @@ fn without_aliases(words: &[String]) -> Vec<String> {
     let root = Cli::command();
     let mut parent = &root;
     let name = |word: &str| {
-        let found = parent.find_subcommand(word).or_else(|| root.find_subcommand(word));
-        parent = found.filter(|found| found.has_subcommands()).unwrap_or(&root);
+        let found = parent
+            .find_subcommand(word)
+            .or_else(|| root.find_subcommand(word));
+        parent = found
+            .filter(|found| found.has_subcommands())
+            .unwrap_or(&root);
         found.map_or(word, |found| found.get_name()).to_owned()
     };
     // Quotes can make one argument of several words.
-    words.iter().flat_map(|word| word.split_whitespace()).map(name).collect()
+    words
+        .iter()
+        .flat_map(|word| word.split_whitespace())
+        .map(name)
+        .collect()
 }
 
 fn unknown(words: &str) -> Error {
     let error = Error::usage(format!("gpuctl has no command `{words}`"));
     let verb = words.split(' ').next().unwrap_or_default();
-    let known: Vec<&str> = verbs::tasks().map(|task| task.words).filter(|task| task.split(' ').next() == Some(verb)).collect();
+    let known: Vec<&str> = verbs::tasks()
+        .map(|task| task.words)
+        .filter(|task| task.split(' ').next() == Some(verb))
+        .collect();
     match known.is_empty() {
         false => error.hint(format!("there is: {}", known.join(", "))),
-        true => match nearest(words, &verbs::tasks().map(|task| task.words).collect::<Vec<_>>()) {
+        true => match nearest(
+            words,
+            &verbs::tasks().map(|task| task.words).collect::<Vec<_>>(),
+        ) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error.hint("`gpuctl auth check` lists all"),
         },
     }
 }
 
-/// Returns why Prometheus cannot be asked; `None` when it answers, whether by its address or through the API server.
+/// Returns why Prometheus cannot be asked; `None` when it answers, whether by its address or
+/// through the API server.
 async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
     let asked = async {
-        let prometheus = metrics::find(context, connection, context.access.request_timeout, StoreUse::Devices).await?;
+        let prometheus = metrics::find(
+            context,
+            connection,
+            context.access.request_timeout,
+            StoreUse::Devices,
+        )
+        .await?;
         Ok::<_, Error>(prometheus.now("vector(1)").await?)
     };
     asked.await.err().map(|error| error.to_string())
@@ -79,7 +109,10 @@ async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
 
 /// Collects the rights to check, and separately those in API groups that the cluster does not
 /// serve.
-async fn asked(tasks: &[&Task], connection: &Connection) -> Result<(BTreeSet<Right>, BTreeSet<Right>), Error> {
+async fn asked(
+    tasks: &[&Task],
+    connection: &Connection,
+) -> Result<(BTreeSet<Right>, BTreeSet<Right>), Error> {
     let served = connection.groups().await?;
     let all: BTreeSet<Right> = tasks.iter().flat_map(|task| task.complete()).collect();
     let is_absent = |right: &&Right| !right.group.is_empty() && !served.contains(right.group);
@@ -88,49 +121,93 @@ async fn asked(tasks: &[&Task], connection: &Connection) -> Result<(BTreeSet<Rig
 }
 
 /// Reports on several commands, or on all of them if the user names none.
-async fn several(args: &AuthCheck, tasks: &[&Task], connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
+async fn several(
+    args: &AuthCheck,
+    tasks: &[&Task],
+    connection: &Connection,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     let options = args.print.options();
     let format = options.format;
     let (asked, absent) = asked(tasks, connection).await?;
     let home = connection.namespace.as_str();
     let needs_prometheus = tasks.iter().any(|task| task.complete().contains(&PROXY));
-    let trouble = async { if needs_prometheus { trouble(connection, context).await } else { None } };
-    let (here, everywhere, user, trouble) =
-        futures::future::join4(connection.may(&asked, Some(home)), connection.may(&asked, None), connection.user(), trouble)
-            .await;
+    let trouble = async {
+        if needs_prometheus {
+            trouble(connection, context).await
+        } else {
+            None
+        }
+    };
+    let (here, everywhere, user, trouble) = futures::future::join4(
+        connection.may(&asked, Some(home)),
+        connection.may(&asked, None),
+        connection.user(),
+        trouble,
+    )
+    .await;
     let (mut here, mut everywhere, user) = (here?, everywhere?, user?);
     if trouble.is_none() {
         here.insert(PROXY, true);
         everywhere.insert(PROXY, true);
     }
-    let here = if context.all_namespaces { &everywhere } else { &here };
+    let here = if context.all_namespaces {
+        &everywhere
+    } else {
+        &here
+    };
     let item = |task: &&Task| {
-        rights::checked(task, here, &everywhere, &absent).without(trouble.as_deref().filter(|_| task.needs_prometheus()))
+        rights::checked(task, here, &everywhere, &absent)
+            .without(trouble.as_deref().filter(|_| task.needs_prometheus()))
     };
     let items: Vec<_> = tasks.iter().map(item).collect();
     list::run(&options, context, async |_: Round<'_>| {
-        let allowed = items.iter().filter(|item| item.allowed || format != Format::Name);
+        let allowed = items
+            .iter()
+            .filter(|item| item.allowed || format != Format::Name);
         let names = allowed.map(|item| item.command.clone()).collect();
-        let table = |format, headers| rights::table(&items, format, headers, context.terminal.look());
-        Ok(Listing::new(&options, &rights::list(user.as_deref(), home, &items), "items", names, table))
+        let table =
+            |format, headers| rights::table(&items, format, headers, context.terminal.look());
+        Ok(Listing::new(
+            &options,
+            &rights::list(user.as_deref(), home, &items),
+            "items",
+            names,
+            table,
+        ))
     })
     .await?;
     if !format.is_document() && !context.all_namespaces {
         let user = user.map_or_else(String::new, |user| format!("; you are {user}"));
-        context.terminal.note(&format!("HERE is namespace {home}{user}"));
+        context
+            .terminal
+            .note(&format!("HERE is namespace {home}{user}"));
         if let Some(trouble) = &trouble {
             context.terminal.note(&format!("no metrics: {trouble}"));
         }
     }
     let refused = !args.words.is_empty() && items.iter().any(|item| !item.allowed);
-    Ok(if refused { ExitCode::from(ErrorKind::Access.exit_code()) } else { ExitCode::SUCCESS })
+    Ok(if refused {
+        ExitCode::from(ErrorKind::Access.exit_code())
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
-async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
+async fn one(
+    args: &AuthCheck,
+    task: &'static Task,
+    connection: &Connection,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     let (asked, absent) = asked(&[task], connection).await?;
     let namespace = (!context.all_namespaces).then_some(connection.namespace.as_str());
     let mut answers = connection.may(&asked, namespace).await?;
-    let trouble = if task.needs_prometheus() { trouble(connection, context).await } else { None };
+    let trouble = if task.needs_prometheus() {
+        trouble(connection, context).await
+    } else {
+        None
+    };
     if task.needs_prometheus() && trouble.is_none() {
         answers.insert(PROXY, true);
     }
@@ -141,24 +218,46 @@ async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, con
     };
     let verdict = Verdict::new(&checked, namespace.map(ToOwned::to_owned), room);
     let format = args.print.options().format;
-    let text = document(format, &verdict).unwrap_or_else(|| rights::text(&verdict, context.terminal.look()));
+    let text = document(format, &verdict)
+        .unwrap_or_else(|| rights::text(&verdict, context.terminal.look()));
     context.terminal.print(&text)?;
     if !checked.allowed {
-        let place = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
-        context.terminal.note(&format!("gpuctl auth check {} {place} --emit-role prints the role to ask for", task.words));
+        let place =
+            namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
+        context.terminal.note(&format!(
+            "gpuctl auth check {} {place} --emit-role prints the role to ask for",
+            task.words
+        ));
     }
-    Ok(if verdict.allowed { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Access.exit_code()) })
+    Ok(if verdict.allowed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(ErrorKind::Access.exit_code())
+    })
 }
 
 /// Returns whether the pool is there and how full it is.
 async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
-    let wanted = Wanted { pool: Some(pool.to_owned()), ..Wanted::default() };
-    let (nodes, known, jobs) =
-        futures::future::join3(connection.nodes(), connection.shown_pool(pool), connection.jobs(&wanted)).await;
+    let wanted = Wanted {
+        pool: Some(pool.to_owned()),
+        ..Wanted::default()
+    };
+    let (nodes, known, jobs) = futures::future::join3(
+        connection.nodes(),
+        connection.shown_pool(pool),
+        connection.jobs(&wanted),
+    )
+    .await;
     let nodes = nodes?;
     let known = unless_forbidden(known)?;
     let jobs = unless_forbidden(jobs)?;
-    let counted = jobs.as_ref().map(|found| found.jobs.iter().filter(|job| !State::of(job).status.is_final()).count());
+    let counted = jobs.as_ref().map(|found| {
+        found
+            .jobs
+            .iter()
+            .filter(|job| !State::of(job).status.is_final())
+            .count()
+    });
     let all_seen = jobs.as_ref().is_some_and(|found| found.unseen().is_none());
     let labelled = nodes.all().iter().any(|node| node.pool() == Some(pool));
     let defined = known.as_ref().is_some_and(Option::is_some);
@@ -170,7 +269,10 @@ async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
     };
     let definition = known.flatten().unwrap_or_default();
     // Of jobs that may be seen in part only their number being too many already says something.
-    let full = definition.max_jobs.zip(counted).is_some_and(|(most, jobs)| jobs >= most as usize);
+    let full = definition
+        .max_jobs
+        .zip(counted)
+        .is_some_and(|(most, jobs)| jobs >= most as usize);
     Ok(PoolRoom {
         name: pool.to_owned(),
         exists,

@@ -21,22 +21,38 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
             || args.local.is_given()
             || args.submit.is_given()
         {
-            return Err(Error::usage("`create secret` takes its options after its name").hint("gpuctl create secret --help"));
+            return Err(
+                Error::usage("`create secret` takes its options after its name")
+                    .hint("gpuctl create secret --help"),
+            );
         }
         return secret::run(secret, context).await;
     }
     context.terminal.set_format(args.output.into());
     let mut overrides = args.sets.clone();
-    overrides.extend(args.name.as_deref().map(|name| Override::text(&["job", "name"], name)));
+    overrides.extend(
+        args.name
+            .as_deref()
+            .map(|name| Override::text(&["job", "name"], name)),
+    );
     let inputs = match inputs::read(&args.files, &overrides, &args.local.access()?) {
         Ok(inputs) => inputs,
         Err(unreadable) => return unreadable.refuse(args.output.into(), context),
     };
     inputs.warn(context);
     if args.name.is_some() && inputs.documents.len() != 1 {
-        let message = format!("`--name` is for one job, and the files have {} documents", inputs.documents.len());
+        let message = format!(
+            "`--name` is for one job, and the files have {} documents",
+            inputs.documents.len()
+        );
         return Err(Error::usage(message).hint("name them in the files, or use `--generate-name`"));
     }
     let documents = named(inputs.documents, args.generate_name)?;
-    submit::submit(documents, &args.submit.options(Mode::default()), args.output.into(), context).await
+    submit::submit(
+        documents,
+        &args.submit.options(Mode::default()),
+        args.output.into(),
+        context,
+    )
+    .await
 }

@@ -1,5 +1,5 @@
-//! `gpuctl create secret`: stores tokens and registry passwords. Values come from the environment, a file or stdin, never
-//! from the command line, which other users of the machine can read.
+//! `gpuctl create secret`: stores tokens and registry passwords. Values come from the environment,
+//! a file or stdin, never from the command line, which other users of the machine can read.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -16,15 +16,30 @@ use gpuctl_view::jobs::secret::{Written, text};
 
 pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let values = if args.registry.is_none() { values(args)? } else { BTreeMap::new() };
-    let password = if args.registry.is_some() { password(args)? } else { String::new() };
+    let values = if args.registry.is_none() {
+        values(args)?
+    } else {
+        BTreeMap::new()
+    };
+    let password = if args.registry.is_some() {
+        password(args)?
+    } else {
+        String::new()
+    };
     let connection = context.connect().await?;
     let namespace = connection.namespace.clone();
     let keys: Vec<String> = values.keys().cloned().collect();
     let (object, kind) = match (&args.registry, &args.username) {
         (Some(host), Some(username)) => {
-            let login = Registry { host, username, password: &password };
-            (registry(&namespace, &args.name, &login), "kubernetes.io/dockerconfigjson")
+            let login = Registry {
+                host,
+                username,
+                password: &password,
+            };
+            (
+                registry(&namespace, &args.name, &login),
+                "kubernetes.io/dockerconfigjson",
+            )
         }
         _ => (opaque(&namespace, &args.name, values), "Opaque"),
     };
@@ -32,22 +47,46 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
     if let Some(live) = &live {
         let ours = live["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US;
         if !args.replace {
-            let message = format!("secret `{}` already exists in namespace `{namespace}`", args.name);
-            return Err(Error::new(ErrorName::AlreadyExists, message).hint("`--replace` overwrites it"));
+            let message = format!(
+                "secret `{}` already exists in namespace `{namespace}`",
+                args.name
+            );
+            return Err(
+                Error::new(ErrorName::AlreadyExists, message).hint("`--replace` overwrites it")
+            );
         }
         if !ours {
-            let message = format!("secret `{}` in namespace `{namespace}` was not created by gpuctl", args.name);
+            let message = format!(
+                "secret `{}` in namespace `{namespace}` was not created by gpuctl",
+                args.name
+            );
             return Err(Error::new(ErrorName::NotOurs, message).hint("choose another name"));
         }
     }
     connection.apply(&object, false).await?;
-    let keys = if args.registry.is_some() { vec![".dockerconfigjson".to_owned()] } else { keys };
-    let written = Written { name: args.name.clone(), namespace, r#type: kind, keys, created: live.is_none() };
-    context.terminal.print(&document(args.output.into(), &written).unwrap_or_else(|| text(&written)))?;
-    context.terminal.hint(&match (&args.registry, written.keys.first()) {
-        (None, Some(key)) => format!("environment.env: [{{name: {key}, secret: {}}}]", args.name),
-        _ => format!("environment.imagePullSecret: {}", args.name),
-    });
+    let keys = if args.registry.is_some() {
+        vec![".dockerconfigjson".to_owned()]
+    } else {
+        keys
+    };
+    let written = Written {
+        name: args.name.clone(),
+        namespace,
+        r#type: kind,
+        keys,
+        created: live.is_none(),
+    };
+    context
+        .terminal
+        .print(&document(args.output.into(), &written).unwrap_or_else(|| text(&written)))?;
+    context
+        .terminal
+        .hint(&match (&args.registry, written.keys.first()) {
+            (None, Some(key)) => {
+                format!("environment.env: [{{name: {key}, secret: {}}}]", args.name)
+            }
+            _ => format!("environment.imagePullSecret: {}", args.name),
+        });
     Ok(ExitCode::SUCCESS)
 }
 
@@ -56,7 +95,10 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let mut put = |key: &str, value: Vec<u8>| {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if key.is_empty() || key.len() > 253 || !key.chars().all(plain) {
-            return Err(Error::usage(format!("`{key}` is not a valid key of a secret")).hint("letters, digits, `-`, `_` and `.`"));
+            return Err(
+                Error::usage(format!("`{key}` is not a valid key of a secret"))
+                    .hint("letters, digits, `-`, `_` and `.`"),
+            );
         }
         match values.insert(key.to_owned(), value) {
             Some(_) => Err(Error::usage(format!("the key `{key}` is given twice"))),
@@ -69,10 +111,16 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     }
     for pair in &args.from_file {
         let own_name = || pair.rsplit('/').next().unwrap_or(pair).to_owned();
-        let (key, path) = pair.split_once('=').map_or_else(|| (own_name(), pair.as_str()), |(key, path)| (key.to_owned(), path));
+        let (key, path) = pair.split_once('=').map_or_else(
+            || (own_name(), pair.as_str()),
+            |(key, path)| (key.to_owned(), path),
+        );
         // A path that is none may be a value that was given by mistake.
         let read = inputs::bytes(path).map_err(|error| {
-            let told = Error::new(error.name, format!("the file for key `{key}` cannot be read"));
+            let told = Error::new(
+                error.name,
+                format!("the file for key `{key}` cannot be read"),
+            );
             told.hint("name the file that holds the value: `--from-file KEY=PATH`")
         });
         put(&key, read?)?;
@@ -80,12 +128,13 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     Ok(values)
 }
 
-/// Returns the value of a variable. A name that does not look like one may be a value that was given by mistake, and is not
-/// repeated.
+/// Returns the value of a variable. A name that does not look like one may be a value that was
+/// given by mistake, and is not repeated.
 fn variable_value(variable: &str) -> Result<String, Error> {
     let shouted = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let looks_like_one =
-        variable.len() <= 40 && variable.starts_with(|c: char| c.is_ascii_uppercase()) && variable.chars().all(shouted);
+    let looks_like_one = variable.len() <= 40
+        && variable.starts_with(|c: char| c.is_ascii_uppercase())
+        && variable.chars().all(shouted);
     let value = Environment::variable(variable).filter(|value| !value.is_empty());
     value.ok_or_else(|| {
         if looks_like_one {
@@ -102,10 +151,17 @@ fn password(args: &CreateSecret) -> Result<String, Error> {
         return variable_value(variable);
     }
     if !args.password_stdin {
-        return Err(Error::usage("the source of the registry password is missing")
-            .hint("`--password-stdin`, or `--password-env VARIABLE`"));
+        return Err(
+            Error::usage("the source of the registry password is missing")
+                .hint("`--password-stdin`, or `--password-env VARIABLE`"),
+        );
     }
-    let text = String::from_utf8(inputs::bytes("-")?).map_err(|_| Error::usage("the password on stdin is not text"))?;
+    let text = String::from_utf8(inputs::bytes("-")?)
+        .map_err(|_| Error::usage("the password on stdin is not text"))?;
     let password = text.trim_end_matches(['\n', '\r']).to_owned();
-    if password.is_empty() { Err(Error::usage("stdin has no password")) } else { Ok(password) }
+    if password.is_empty() {
+        Err(Error::usage("stdin has no password"))
+    } else {
+        Ok(password)
+    }
 }

@@ -37,31 +37,54 @@ impl Unpacking {
     /// Starts the thread. The sender waits while `pieces` chunks are not yet written.
     pub(super) fn start(name: &str, to: &Path, pieces: usize) -> (mpsc::Sender<Bytes>, Self) {
         let (sender, receiver) = mpsc::channel(pieces);
-        let (stop, name, folder) = (Arc::new(AtomicBool::new(false)), name.to_owned(), staging_folder(to, &suffix()));
+        let (stop, name, folder) = (
+            Arc::new(AtomicBool::new(false)),
+            name.to_owned(),
+            staging_folder(to, &suffix()),
+        );
         let ((tell, result), (end, done)) = (oneshot::channel(), oneshot::channel());
         let (stopped, staging) = (Arc::clone(&stop), folder.clone());
         std::thread::spawn(move || {
-            let mut pieces = Pieces { receiver, rest: Bytes::new(), stopped: &stopped };
+            let mut pieces = Pieces {
+                receiver,
+                rest: Bytes::new(),
+                stopped: &stopped,
+            };
             let staged = stage(&mut pieces, &name, &staging, &stopped);
             // An archive without the file also has an end. tar's exit code explains why.
-            let has_end = staged.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::UnexpectedEof, |_| true);
+            let has_end = staged.as_ref().map_or_else(
+                |error| error.kind() == io::ErrorKind::UnexpectedEof,
+                |_| true,
+            );
             // Without a receiver, this drops and thereby removes the folder.
             drop(tell.send(staged));
             // tar still sends the rest of its last record, and then its exit code.
             let mut behind = 0;
             while has_end && behind < MOST_BEHIND {
-                let Some(piece) = pieces.receiver.blocking_recv() else { break };
+                let Some(piece) = pieces.receiver.blocking_recv() else {
+                    break;
+                };
                 behind += piece.len();
             }
             drop(pieces);
             let _ = end.send(());
         });
-        (sender, Self { folder, stop, result, done })
+        (
+            sender,
+            Self {
+                folder,
+                stop,
+                result,
+                done,
+            },
+        )
     }
 
     /// Waits for the end of the archive, or for the error that ends it.
     pub(super) async fn end(&mut self) -> io::Result<Staged> {
-        (&mut self.result).await.unwrap_or_else(|_| Err(io::Error::other("unpacking ended early")))
+        (&mut self.result)
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("unpacking ended early")))
     }
 
     /// Moves the copy to its target in a thread of its own, because merging a large folder takes
@@ -86,7 +109,9 @@ impl Unpacking {
         match removal(placed).await {
             // It was complete before the signal.
             Some(Ok(copied)) => Ok(Ok(copied)),
-            _ => Err(self.interrupted().cause(format!("{} may hold a part of the copy", to.display()))),
+            _ => Err(self
+                .interrupted()
+                .cause(format!("{} may hold a part of the copy", to.display()))),
         }
     }
 
@@ -104,13 +129,17 @@ impl Unpacking {
         let folder = self.folder.display();
         match self.folder.symlink_metadata() {
             Err(_) => interrupted(),
-            Ok(_) => interrupted().cause(format!("{folder} is not removed yet")).hint(format!("remove {folder}")),
+            Ok(_) => interrupted()
+                .cause(format!("{folder} is not removed yet"))
+                .hint(format!("remove {folder}")),
         }
     }
 }
 
 /// Waits for a thread to end and remove its folder. A second signal does not wait.
-async fn removal<T>(thread: impl Future<Output = Result<T, oneshot::error::RecvError>>) -> Option<T> {
+async fn removal<T>(
+    thread: impl Future<Output = Result<T, oneshot::error::RecvError>>,
+) -> Option<T> {
     tokio::select! {
         ended = tokio::time::timeout(REMOVAL, thread) => ended.ok()?.ok(),
         _ = ended_from_outside() => None,
@@ -155,9 +184,12 @@ pub(super) struct Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.sender.blocking_send(SessionInput::Bytes(Bytes::copy_from_slice(bytes)));
+        let sent = self
+            .sender
+            .blocking_send(SessionInput::Bytes(Bytes::copy_from_slice(bytes)));
         self.taken.fetch_add(1, Ordering::Relaxed);
-        sent.map(|()| bytes.len()).map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the container reads no more"))
+        sent.map(|()| bytes.len())
+            .map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the container reads no more"))
     }
 
     fn flush(&mut self) -> io::Result<()> {

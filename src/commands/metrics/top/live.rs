@@ -1,4 +1,5 @@
-//! Lets the cockpit live: draws it, hands it keys, snapshots and lines of other commands, and fulfils what it wishes.
+//! Lets the cockpit live: draws it, hands it keys, snapshots and lines of other commands, and
+//! fulfils what it wishes.
 
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -16,27 +17,47 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::platform;
 use gpuctl_view::cockpit::{Cockpit, Tab, Wish, draw};
 
-/// How many times longer than it took to read them objects are believed, however often they change: in a large cluster they always do.
+/// How many times longer than it took to read them objects are believed, however often they change:
+/// in a large cluster they always do.
 const REST: u32 = 20;
 
 /// Nobody reads faster.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-pub(super) async fn live(args: &Top, context: &Context, connection: &Connection) -> Result<ExitCode, Error> {
+pub(super) async fn live(
+    args: &Top,
+    context: &Context,
+    connection: &Connection,
+) -> Result<ExitCode, Error> {
     let reader = Reader::new(context, connection);
     // What it has to say about missing metrics and rights is said before the screen is taken.
     let snapshot = reader.look(true).await?;
-    let own = || Connection::contexts(&context.access).ok().and_then(|(_, current)| current);
-    let title = connection.context().map(ToOwned::to_owned).or_else(own).unwrap_or_else(|| connection.server().to_owned());
+    let own = || {
+        Connection::contexts(&context.access)
+            .ok()
+            .and_then(|(_, current)| current)
+    };
+    let title = connection
+        .context()
+        .map(ToOwned::to_owned)
+        .or_else(own)
+        .unwrap_or_else(|| connection.server().to_owned());
     let tab = match args.what {
         None | Some(TopView::Jobs) => Tab::Jobs,
         Some(TopView::Nodes) => Tab::Nodes,
         Some(TopView::Gpus) => Tab::Gpus,
     };
-    let mut cockpit =
-        Cockpit::new(title, context.terminal.look(), (tab, args.sort_by.into()), context.read_only().is_some(), snapshot);
+    let mut cockpit = Cockpit::new(
+        title,
+        context.terminal.look(),
+        (tab, args.sort_by.into()),
+        context.read_only().is_some(),
+        snapshot,
+    );
     let talk = context.terminal.swap_talk(Verbosity::Errors);
-    let ended = tokio::task::LocalSet::new().run_until(watch(args, &mut cockpit, connection, &reader, context)).await;
+    let ended = tokio::task::LocalSet::new()
+        .run_until(watch(args, &mut cockpit, connection, &reader, context))
+        .await;
     context.terminal.swap_talk(talk);
     ended
 }
@@ -49,8 +70,14 @@ async fn watch(
     reader: &Reader<'_>,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let own = OwnProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster)
-        .map_err(|error| Error::new(ErrorName::SessionFailed, format!("cannot find the program itself: {error}")))?;
+    let own = OwnProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster).map_err(
+        |error| {
+            Error::new(
+                ErrorName::SessionFailed,
+                format!("cannot find the program itself: {error}"),
+            )
+        },
+    )?;
     let first = cockpit.snapshot.clone();
     context.terminal.stream()?;
     let mut screen = Screen::enter()?;
@@ -147,7 +174,9 @@ async fn watch(
                         Err(error) => Some(format!("gpuctl cannot be started: {error}")),
                     };
                     if let Some(trouble) = trouble {
-                        context.terminal.tell(&format!("{trouble}; Enter goes back"));
+                        context
+                            .terminal
+                            .tell(&format!("{trouble}; Enter goes back"));
                         let mut keys = screen.keys_alone()?;
                         tokio::select! {
                             () = keys.key() => {}

@@ -1,4 +1,5 @@
-//! `gpuctl top`: a cockpit on a terminal (`live.rs`), a table of nodes, jobs or GPUs by utilization in a pipe.
+//! `gpuctl top`: a cockpit on a terminal (`live.rs`), a table of nodes, jobs or GPUs by utilization
+//! in a pipe.
 
 mod live;
 mod own_program;
@@ -25,11 +26,20 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
     let connection = context.connect().await?;
     let look = context.terminal.look();
     // A screen that changes is no use to a screen reader.
-    let lives = look.width.is_some() && context.terminal.in_is_terminal() && !look.plain && context.access.bundle.is_none();
+    let lives = look.width.is_some()
+        && context.terminal.in_is_terminal()
+        && !look.plain
+        && context.access.bundle.is_none();
     if lives && !args.once {
         return live::live(args, context, &connection).await;
     }
-    let prometheus = metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await?;
+    let prometheus = metrics::find(
+        context,
+        &connection,
+        context.access.request_timeout,
+        StoreUse::Devices,
+    )
+    .await?;
     let lines = lines(args, &connection, &prometheus).await?;
     metrics::tell_warnings(context, &prometheus);
     let titles = match args.what.unwrap_or(TopView::Nodes) {
@@ -42,15 +52,23 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
 }
 
 /// Reads the lines of the table.
-async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>) -> Result<Vec<TopLine>, Error> {
+async fn lines(
+    args: &Top,
+    connection: &Connection,
+    prometheus: &Prometheus<'_>,
+) -> Result<Vec<TopLine>, Error> {
     let what = args.what.unwrap_or(TopView::Nodes);
     let moment = crate::observe::live::read(prometheus, &OF_DEVICES, None);
-    let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
+    let namespace = connection
+        .namespace_is_explicit
+        .then_some(connection.namespace.as_str());
     let objects = async {
         if what != TopView::Jobs {
             return Ok((connection.stock().await?, None));
         }
-        let OwnersAndStock { owners, stock } = connection.owners_and_stock(namespace, OtherPods::Summed).await?;
+        let OwnersAndStock { owners, stock } = connection
+            .owners_and_stock(namespace, OtherPods::Summed)
+            .await?;
         Ok::<_, Failure>((stock?, Some(owners)))
     };
     let (moment, objects) = join(moment, objects).await;
@@ -62,9 +80,16 @@ async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>)
         (TopView::Gpus, _) => readings.devices.iter().map(view::of_gpu).collect(),
         (TopView::Jobs, Some(owners)) => {
             let found = owners.forest.workloads(&stock.inventory);
-            let holding = found.iter().filter(|one| one.gpus_held() > GpuCount::ZERO || !one.slices.is_empty());
+            let holding = found
+                .iter()
+                .filter(|one| one.gpus_held() > GpuCount::ZERO || !one.slices.is_empty());
             let line = |one: &gpuctl_core::model::Workload| {
-                let pods: Vec<&str> = one.pods.iter().filter(|pod| !pod.ended()).map(|pod| &*pod.name).collect();
+                let pods: Vec<&str> = one
+                    .pods
+                    .iter()
+                    .filter(|pod| !pod.ended())
+                    .map(|pod| &*pod.name)
+                    .collect();
                 TopLine {
                     name: format!("{}/{}", one.top.namespace, one.top.name),
                     about: one.top.kind.clone(),
@@ -75,7 +100,13 @@ async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>)
             };
             holding.map(line).collect()
         }
-        _ => stock.inventory.hosts.iter().filter(|host| host.has_gpus()).map(view::of_node).collect(),
+        _ => stock
+            .inventory
+            .hosts
+            .iter()
+            .filter(|host| host.has_gpus())
+            .map(view::of_node)
+            .collect(),
     };
     view::sort(&mut lines, args.sort_by.into());
     Ok(lines)

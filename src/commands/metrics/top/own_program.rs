@@ -1,4 +1,5 @@
-//! Runs this program itself for the cockpit: an answer line by line in the pane, or with the whole terminal.
+//! Runs this program itself for the cockpit: an answer line by line in the pane, or with the whole
+//! terminal.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,7 +22,10 @@ pub(super) struct OwnProgram {
 impl OwnProgram {
     /// Finds it once: an upgrade takes the file away while the cockpit runs.
     pub(super) fn find(options: Vec<OsString>) -> io::Result<Self> {
-        Ok(Self { path: std::env::current_exe()?, options })
+        Ok(Self {
+            path: std::env::current_exe()?,
+            options,
+        })
     }
 
     fn command(&self, words: &[String]) -> Command {
@@ -33,11 +37,23 @@ impl OwnProgram {
     /// Begins a command whose answer is shown while it comes.
     pub(super) fn answer(&self, words: &[String]) -> io::Result<Answer> {
         let mut command = self.command(words);
-        command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let (sender, lines) = channel(WAITING);
-        child.stderr.take().into_iter().for_each(|from| read(from, sender.clone()));
-        child.stdout.take().into_iter().for_each(|from| read(from, sender.clone()));
+        child
+            .stderr
+            .take()
+            .into_iter()
+            .for_each(|from| read(from, sender.clone()));
+        child
+            .stdout
+            .take()
+            .into_iter()
+            .for_each(|from| read(from, sender.clone()));
         Ok(Answer { child, lines })
     }
 
@@ -63,7 +79,12 @@ impl Answer {
             }
             return Ok(lines);
         }
-        let code = self.child.wait().await.ok().and_then(|status| status.code());
+        let code = self
+            .child
+            .wait()
+            .await
+            .ok()
+            .and_then(|status| status.code());
         Err(match code {
             Some(0) => "done".to_owned(),
             Some(code) => format!("exit code {code}"),

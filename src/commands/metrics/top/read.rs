@@ -1,4 +1,5 @@
-//! Reads what the cockpit shows: objects when they have changed, metrics every time, and once the curves of the last half hour.
+//! Reads what the cockpit shows: objects when they have changed, metrics every time, and once the
+//! curves of the last half hour.
 
 use std::cell::{Cell, RefCell};
 
@@ -52,9 +53,14 @@ impl<'c> Reader<'c> {
     /// Reads a snapshot. Objects are read again when `fresh` ones are wanted.
     pub(super) async fn look(&self, fresh: bool) -> Result<Snapshot, Error> {
         let connection = self.connection;
-        let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
+        let namespace = connection
+            .namespace_is_explicit
+            .then_some(connection.namespace.as_str());
         let (objects, moment, ()) = join3(
-            self.kept.or(fresh, connection.owners_and_stock(namespace, OtherPods::Named)),
+            self.kept.or(
+                fresh,
+                connection.owners_and_stock(namespace, OtherPods::Named),
+            ),
             self.cells.now(&OF_DEVICES),
             self.read_queues(namespace),
         )
@@ -63,26 +69,55 @@ impl<'c> Reader<'c> {
         let mut stock = stock.ok();
         let mut lacks = Vec::new();
         if let Some(namespace) = &owners.narrowed_to {
-            lacks.push(format!("you may not list pods of all namespaces; only `{namespace}` is shown"));
+            lacks.push(format!(
+                "you may not list pods of all namespaces; only `{namespace}` is shown"
+            ));
         }
-        lacks.extend(owners.unreadable.iter().map(|kind| format!("you may not list {kind}s: those without pods are not shown")));
+        lacks.extend(
+            owners
+                .unreadable
+                .iter()
+                .map(|kind| format!("you may not list {kind}s: those without pods are not shown")),
+        );
         if stock.is_none() {
             lacks.push("you may not list nodes: nodes and GPUs are not shown".to_owned());
         }
         if !self.told.replace(true) {
-            lacks.iter().for_each(|lack| self.context.terminal.lack(lack));
+            lacks
+                .iter()
+                .for_each(|lack| self.context.terminal.lack(lack));
         }
-        let readings = stock.as_mut().and_then(|stock| self.cells.measure(stock, moment.as_ref()));
-        let (inventory, consumers) = stock.map(|stock| (stock.inventory, stock.consumers)).unzip();
+        let readings = stock
+            .as_mut()
+            .and_then(|stock| self.cells.measure(stock, moment.as_ref()));
+        let (inventory, consumers) = stock
+            .map(|stock| (stock.inventory, stock.consumers))
+            .unzip();
         let (inventory, consumers) = (inventory.unwrap_or_default(), consumers.flatten());
         let workloads = owners.forest.workloads(&inventory);
         let queues = self.queues.borrow().clone();
-        let snapshot = Snapshot::of(inventory, consumers.as_ref(), &workloads, readings, queues, self.context.now());
-        Ok(Snapshot { narrowed_to: owners.narrowed_to, ..snapshot })
+        let snapshot = Snapshot::of(
+            inventory,
+            consumers.as_ref(),
+            &workloads,
+            readings,
+            queues,
+            self.context.now(),
+        );
+        Ok(Snapshot {
+            narrowed_to: owners.narrowed_to,
+            ..snapshot
+        })
     }
 
     async fn read_queues(&self, namespace: Option<&str>) {
-        let Ok(served) = self.served.get_or_try_init(|| self.connection.served_queueing()).await else { return };
+        let Ok(served) = self
+            .served
+            .get_or_try_init(|| self.connection.served_queueing())
+            .await
+        else {
+            return;
+        };
         if served.systems().next().is_none() {
             return;
         }
@@ -93,11 +128,22 @@ impl<'c> Reader<'c> {
 
     /// Reads the curves before the first snapshot; empty without metrics.
     pub(super) async fn past(&self, snapshot: &Snapshot) -> Curves {
-        let window = Window { start: snapshot.begin(), end: snapshot.at.into(), step: STEP };
+        let window = Window {
+            start: snapshot.begin(),
+            end: snapshot.at.into(),
+            step: STEP,
+        };
         let query = query::recent(&[Quantity::Utilization], 2 * STEP);
-        let found = self.cells.optional(async |prometheus| Ok(prometheus.range(&query, window).await?)).await;
+        let found = self
+            .cells
+            .optional(async |prometheus| Ok(prometheus.range(&query, window).await?))
+            .await;
         found.ok().flatten().map_or_else(Curves::default, |series| {
-            snapshot.curves(&history::read(&series, &ApiFacts::default(), &Lifetimes::new()))
+            snapshot.curves(&history::read(
+                &series,
+                &ApiFacts::default(),
+                &Lifetimes::new(),
+            ))
         })
     }
 }

@@ -1,5 +1,6 @@
-//! `gpuctl doctor --bundle FILE`: keeps the cluster's objects, then runs reading commands on what is kept and fetches what each of them
-//! missed, until none misses anything. So a bundle holds what those commands ask for, whatever that is.
+//! `gpuctl doctor --bundle FILE`: keeps the cluster's objects, then runs reading commands on what
+//! is kept and fetches what each of them missed, until none misses anything. So a bundle holds what
+//! those commands ask for, whatever that is.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -62,7 +63,15 @@ const COMMANDS: [&str; 33] = [
 /// Seconds of the past about which a replay may be asked.
 const LONGEST: i64 = 31 * 86_400;
 /// Commands about one job.
-const OF_JOB: [&str; 7] = ["why", "describe job", "events", "logs", "get metrics job", "eff", "logs --first-error"];
+const OF_JOB: [&str; 7] = [
+    "why",
+    "describe job",
+    "events",
+    "logs",
+    "get metrics job",
+    "eff",
+    "logs --first-error",
+];
 /// Jobs that are asked about one by one.
 const JOBS: usize = 30;
 /// A command asks at most this many questions one after the other.
@@ -71,19 +80,45 @@ const ROUNDS: usize = 24;
 const AT_ONCE: usize = 8;
 
 /// Captures the cluster and Prometheus into a file.
-pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn write(
+    file: &Path,
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     if context.access.bundle.is_some() {
-        return Err(Error::usage("a bundle is made from a cluster, not from another bundle").hint("omit `--replay`"));
+        return Err(
+            Error::usage("a bundle is made from a cluster, not from another bundle")
+                .hint("omit `--replay`"),
+        );
     }
     let connection = context.connect().await?;
     let (_, current) = Connection::contexts(&context.access)?;
-    let cluster = context.access.context.clone().or(current).unwrap_or_else(|| "in-cluster".to_owned());
-    let mut bundle = Bundle::new(context.now(), cluster, connection.server().to_owned(), connection.namespace.clone());
+    let cluster = context
+        .access
+        .context
+        .clone()
+        .or(current)
+        .unwrap_or_else(|| "in-cluster".to_owned());
+    let mut bundle = Bundle::new(
+        context.now(),
+        cluster,
+        connection.server().to_owned(),
+        connection.namespace.clone(),
+    );
     let unread = connection.capture(&mut bundle).await?;
-    let prometheus = match metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await {
+    let prometheus = match metrics::find(
+        context,
+        &connection,
+        context.access.request_timeout,
+        StoreUse::Devices,
+    )
+    .await
+    {
         Ok(prometheus) => Some(prometheus),
         Err(error) => {
-            context.terminal.warn(&format!("the bundle is without metrics: {error}"));
+            context
+                .terminal
+                .warn(&format!("the bundle is without metrics: {error}"));
             None
         }
     };
@@ -92,7 +127,9 @@ pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Res
         // A replay answers about all of this time, and must add up no more than the live command.
         let until = UnixSeconds::from(context.now());
         let clusters = match found.matchers().is_empty() {
-            true => which(&found, &connection, (until - LONGEST, until)).await.unwrap_or(StoreClusters::One),
+            true => which(&found, &connection, (until - LONGEST, until))
+                .await
+                .unwrap_or(StoreClusters::One),
             false => StoreClusters::One,
         };
         prometheus = Some(match clusters {
@@ -104,44 +141,75 @@ pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Res
             }
         });
     }
-    bundle.prometheus = prometheus.as_ref().map(|prometheus| prometheus.server.clone());
-    bundle.matchers = prometheus.as_ref().map(|prometheus| prometheus.matchers().pairs().to_vec()).unwrap_or_default();
+    bundle.prometheus = prometheus
+        .as_ref()
+        .map(|prometheus| prometheus.server.clone());
+    bundle.matchers = prometheus
+        .as_ref()
+        .map(|prometheus| prometheus.matchers().pairs().to_vec())
+        .unwrap_or_default();
     let bundle = Arc::new(bundle);
     let left = fill(&bundle, &connection, prometheus.as_ref(), context).await?;
     if left > 0 {
-        context.terminal.warn(&format!("{} could not be answered; a replay ends with 6 there", count(left as u64, "question")));
+        context.terminal.warn(&format!(
+            "{} could not be answered; a replay ends with 6 there",
+            count(left as u64, "question")
+        ));
     }
-    bundle.write(file).map_err(|error| Error::new(ErrorName::FileNotWritten, error))?;
+    bundle
+        .write(file)
+        .map_err(|error| Error::new(ErrorName::FileNotWritten, error))?;
     if let Err(error) = Bundle::check_size(file) {
-        context.terminal.warn(&format!("`--replay` will refuse this bundle: {error}"));
+        context
+            .terminal
+            .warn(&format!("`--replay` will refuse this bundle: {error}"));
     }
     let bytes = file.metadata().map_or(0, |data| data.len());
     let server = bundle.prometheus.as_deref();
-    let written =
-        BundleWritten { file: file.display().to_string(), bytes, captured_at: bundle.at, unread: &unread, prometheus: server };
+    let written = BundleWritten {
+        file: file.display().to_string(),
+        bytes,
+        captured_at: bundle.at,
+        unread: &unread,
+        prometheus: server,
+    };
     let text = || {
         let mut text = format!(
             "{} written, {} KiB; known forms of secrets are redacted, names, addresses and log lines are in it\n",
             file.display(),
             bytes.div_ceil(1024)
         );
-        unread.iter().for_each(|path| text.push_str(&format!("not read: {path}\n")));
+        unread
+            .iter()
+            .for_each(|path| text.push_str(&format!("not read: {path}\n")));
         text
     };
-    context.terminal.print(&document(format, &written).unwrap_or_else(text))?;
-    context.terminal.hint(&format!("gpuctl --replay {} get jobs", file.display()));
+    context
+        .terminal
+        .print(&document(format, &written).unwrap_or_else(text))?;
+    context
+        .terminal
+        .hint(&format!("gpuctl --replay {} get jobs", file.display()));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fetches what commands miss, until none misses anything. Returns the number of questions without an answer.
+/// Fetches what commands miss, until none misses anything. Returns the number of questions without
+/// an answer.
 async fn fill(
     bundle: &Arc<Bundle>,
     connection: &Connection,
     prometheus: Option<&Prometheus<'_>>,
     context: &Context,
 ) -> Result<usize, Error> {
-    let mut pending: Vec<String> = COMMANDS.iter().map(|command| (*command).to_owned()).collect();
-    pending.extend(jobs(bundle).iter().flat_map(|job| OF_JOB.iter().map(move |verb| format!("{verb} {job}"))));
+    let mut pending: Vec<String> = COMMANDS
+        .iter()
+        .map(|command| (*command).to_owned())
+        .collect();
+    pending.extend(
+        jobs(bundle)
+            .iter()
+            .flat_map(|job| OF_JOB.iter().map(move |verb| format!("{verb} {job}"))),
+    );
     let progress = context.terminal.spinner();
     let mut failed = BTreeSet::new();
     for _ in 0..ROUNDS {
@@ -175,40 +243,70 @@ async fn fill(
     }
     progress.finish_and_clear();
     bundle.close();
-    failed.iter().for_each(|question| context.terminal.detail(&format!("not answered: {}", String::from(question.clone()))));
-    pending.iter().for_each(|command| context.terminal.detail(&format!("not complete: gpuctl {command}")));
+    failed.iter().for_each(|question| {
+        context
+            .terminal
+            .detail(&format!("not answered: {}", String::from(question.clone())));
+    });
+    pending.iter().for_each(|command| {
+        context
+            .terminal
+            .detail(&format!("not complete: gpuctl {command}"));
+    });
     Ok(failed.len() + pending.len())
 }
 
 /// Runs one command on what is kept so far; only what it missed matters.
 async fn ask(command: &str, bundle: &Arc<Bundle>, context: &Context) {
     let words = std::iter::once("gpuctl").chain(command.split(' '));
-    let Ok(cli) = Cli::try_parse_from(words) else { return };
+    let Ok(cli) = Cli::try_parse_from(words) else {
+        return;
+    };
     let mut silent = context.silent(Arc::clone(bundle));
     silent.all_namespaces = cli.global.all_namespaces;
     let _ = Box::pin(cli.command.run(&silent)).await;
 }
 
-async fn fetch(question: &Question, connection: &Connection, prometheus: Option<&Prometheus<'_>>) -> Option<Kept> {
+async fn fetch(
+    question: &Question,
+    connection: &Connection,
+    prometheus: Option<&Prometheus<'_>>,
+) -> Option<Kept> {
     match question {
         Question::Query(path) => {
             let reply = prometheus?.relay(path).await.ok()?;
-            Some(Kept { code: reply.code, body: serde_json::from_slice(&reply.body).ok()? })
+            Some(Kept {
+                code: reply.code,
+                body: serde_json::from_slice(&reply.body).ok()?,
+            })
         }
         other => connection.captured(other).await.ok()?,
     }
 }
 
-/// Jobs of gpuctl, the newest first, as `NAMESPACE/NAME`; those that wait in a queue have no pods yet.
+/// Jobs of gpuctl, the newest first, as `NAMESPACE/NAME`; those that wait in a queue have no pods
+/// yet.
 fn jobs(bundle: &Bundle) -> Vec<String> {
-    const KINDS: [(&str, &str); 4] =
-        [("/apis/batch/v1", "jobs"), ("/apis/apps/v1", "deployments"), ("/apis/apps/v1", "statefulsets"), ("/api/v1", "pods")];
-    let mut objects: Vec<_> = KINDS.iter().flat_map(|(api, plural)| bundle.of_namespaces(api, plural)).collect();
+    const KINDS: [(&str, &str); 4] = [
+        ("/apis/batch/v1", "jobs"),
+        ("/apis/apps/v1", "deployments"),
+        ("/apis/apps/v1", "statefulsets"),
+        ("/api/v1", "pods"),
+    ];
+    let mut objects: Vec<_> = KINDS
+        .iter()
+        .flat_map(|(api, plural)| bundle.of_namespaces(api, plural))
+        .collect();
     objects.sort_by_key(|one| std::cmp::Reverse(one["metadata"]["creationTimestamp"].as_str()));
     let mut found = Vec::new();
     for one in objects {
         let metadata = &one["metadata"];
-        let (Some(namespace), Some(job)) = (metadata["namespace"].as_str(), metadata["labels"][JOB].as_str()) else { continue };
+        let (Some(namespace), Some(job)) = (
+            metadata["namespace"].as_str(),
+            metadata["labels"][JOB].as_str(),
+        ) else {
+            continue;
+        };
         let name = format!("{namespace}/{job}");
         if !found.contains(&name) {
             found.push(name);

@@ -20,7 +20,8 @@ use gpuctl_view::{Format, document};
 const USUAL_INTERVAL: Duration = Duration::from_secs(300);
 
 /// What `examples/autoscaling` has: one text, so that both stay the same.
-const ADAPTER_RULES: &str = include_str!("../../../../examples/autoscaling/prometheus-adapter.yaml");
+const ADAPTER_RULES: &str =
+    include_str!("../../../../examples/autoscaling/prometheus-adapter.yaml");
 
 pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Error> {
     if args.adapter_rules {
@@ -39,7 +40,11 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
     let config = context.config()?;
     // What is wrong there is told, and is no reason to tell nothing else.
     let told = |error: anyhow::Error| context.terminal.warn(&error.to_string());
-    let interval = config.duration("scheduler.interval").map_err(told).unwrap_or(USUAL_INTERVAL).as_secs();
+    let interval = config
+        .duration("scheduler.interval")
+        .map_err(told)
+        .unwrap_or(USUAL_INTERVAL)
+        .as_secs();
     let ai_enabled = config.switch("ai.enabled").map_err(told).unwrap_or(false);
     let (mut cluster, mut prometheus) = (ClusterHealth::default(), PrometheusHealth::default());
     let mut failed = None;
@@ -48,12 +53,19 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
     match context.connect().await {
         Err(error) => failed = Some(error),
         Ok(connection) => {
-            (cluster.server, cluster.context) = (Some(connection.server().to_owned()), context.access.context.clone());
+            (cluster.server, cluster.context) = (
+                Some(connection.server().to_owned()),
+                context.access.context.clone(),
+            );
             let begun = Instant::now();
             match connection.version().await {
                 Err(failure) => failed = Some(failure.into()),
                 Ok(version) => {
-                    found.extend(checks::of_clock("the API server", connection.server_time(), context.now()));
+                    found.extend(checks::of_clock(
+                        "the API server",
+                        connection.server_time(),
+                        context.now(),
+                    ));
                     (cluster.connected, cluster.version) = (true, Some(version));
                     cluster.seconds = Some(milliseconds(begun));
                 }
@@ -62,14 +74,26 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
                 found.extend(checks::checks(context, &connection).await);
             }
             if !named {
-                ask(&mut prometheus, metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices))
-                    .await;
+                ask(
+                    &mut prometheus,
+                    metrics::find(
+                        context,
+                        &connection,
+                        context.access.request_timeout,
+                        StoreUse::Devices,
+                    ),
+                )
+                .await;
             }
         }
     }
     if named {
         // One with an address of its own is there without the cluster too.
-        ask(&mut prometheus, metrics::named(context, context.access.request_timeout)).await;
+        ask(
+            &mut prometheus,
+            metrics::named(context, context.access.request_timeout),
+        )
+        .await;
     }
     cluster.error = failed.as_ref().map(ToString::to_string);
     let connected = prometheus.seconds.is_some();
@@ -86,8 +110,15 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         ai_enabled,
         interval,
     };
-    let report = DoctorReport { health, kubernetes: cluster, prometheus, checks: found };
-    context.terminal.print(&document(format, &report).unwrap_or_else(|| health::text(&report)))?;
+    let report = DoctorReport {
+        health,
+        kubernetes: cluster,
+        prometheus,
+        checks: found,
+    };
+    context
+        .terminal
+        .print(&document(format, &report).unwrap_or_else(|| health::text(&report)))?;
     match failed {
         Some(error) if !format.is_document() => Ok(ExitCode::from(error.kind.exit_code())),
         Some(error) => Err(error),
@@ -95,7 +126,10 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
     }
 }
 
-async fn ask(told: &mut PrometheusHealth, found: impl Future<Output = Result<Prometheus<'_>, Error>>) {
+async fn ask(
+    told: &mut PrometheusHealth,
+    found: impl Future<Output = Result<Prometheus<'_>, Error>>,
+) {
     let begun = Instant::now();
     let asked = async {
         let found = found.await?;

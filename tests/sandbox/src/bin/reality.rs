@@ -1,5 +1,5 @@
-//! `cargo reality`: the tests that need a real node, or a real queue. Says beforehand what it builds and what this machine lacks; `cargo test`
-//! stays what every newcomer can run.
+//! `cargo reality`: the tests that need a real node, or a real queue. Says beforehand what it
+//! builds and what this machine lacks; `cargo test` stays what every newcomer can run.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -29,7 +29,11 @@ fn main() -> ExitCode {
     };
     if let Some(lack) = lack() {
         eprintln!("reality: {lack}");
-        return ExitCode::from(if matches!(lack, Lack::Forbidden(_)) { 3 } else { 1 });
+        return ExitCode::from(if matches!(lack, Lack::Forbidden(_)) {
+            3
+        } else {
+            1
+        });
     }
     match run(slow, tests) {
         Ok(true) => ExitCode::SUCCESS,
@@ -42,19 +46,32 @@ fn main() -> ExitCode {
 }
 
 fn run(slow: bool, tests: &[String]) -> Result<bool> {
-    let extras = Extras { real_node: true, stores: true, helm: true, kueue: slow, volcano: slow, lws: slow, ..Extras::default() };
+    let extras = Extras {
+        real_node: true,
+        stores: true,
+        helm: true,
+        kueue: slow,
+        volcano: slow,
+        lws: slow,
+        ..Extras::default()
+    };
     let missing = missing(extras)?;
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();
         let minutes: u32 = missing.iter().map(|(_, minutes)| minutes).sum();
-        eprintln!("reality: builds {} first, once: about {minutes} minutes on two cores", names.join(", "));
+        eprintln!(
+            "reality: builds {} first, once: about {minutes} minutes on two cores",
+            names.join(", ")
+        );
     }
     Binaries::ready(extras)?;
     // A browser needs npm, which nothing else here does.
     let browser = match gpuctl_sandbox::browser::ready() {
         Ok(_) => true,
         Err(error) => {
-            eprintln!("reality: the page of `report -o html` is not opened in a browser: {error:#}");
+            eprintln!(
+                "reality: the page of `report -o html` is not opened in a browser: {error:#}"
+            );
             false
         }
     };
@@ -62,8 +79,21 @@ fn run(slow: bool, tests: &[String]) -> Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = Command::new(cargo)
         .current_dir(root)
-        .args(["test", "--locked", "--no-fail-fast", "--test", "reality", "--test", "stores"])
-        .args(browser.then_some(["--test", "browser"]).into_iter().flatten())
+        .args([
+            "test",
+            "--locked",
+            "--no-fail-fast",
+            "--test",
+            "reality",
+            "--test",
+            "stores",
+        ])
+        .args(
+            browser
+                .then_some(["--test", "browser"])
+                .into_iter()
+                .flatten(),
+        )
         .args(slow.then_some(["--test", "queues"]).into_iter().flatten())
         .arg("--")
         .args(slow.then_some("--include-ignored"))

@@ -31,7 +31,15 @@ pub(super) fn value(number: u64, kind: Kind, json: &Value, to: &mut Vec<u8>) {
         Kind::Integer => number_field(number, json.as_i64().unwrap(), to),
         Kind::Flag => number_field(number, i64::from(json.as_bool().unwrap()), to),
         Kind::Time => {
-            number_field(1, json.as_str().unwrap().parse::<Timestamp>().unwrap().as_second(), &mut inner);
+            number_field(
+                1,
+                json.as_str()
+                    .unwrap()
+                    .parse::<Timestamp>()
+                    .unwrap()
+                    .as_second(),
+                &mut inner,
+            );
             number_field(2, 0, &mut inner);
             bytes_field(number, &inner, to);
         }
@@ -41,7 +49,11 @@ pub(super) fn value(number: u64, kind: Kind, json: &Value, to: &mut Vec<u8>) {
         }
         Kind::Message(message) => bytes_field(number, &encoded(message, json), to),
         Kind::Inline(_) => unreachable!("written with the message around it"),
-        Kind::List(of) => json.as_array().unwrap().iter().for_each(|item| value(number, *of, item, to)),
+        Kind::List(of) => json
+            .as_array()
+            .unwrap()
+            .iter()
+            .for_each(|item| value(number, *of, item, to)),
         Kind::Map(of) => json.as_object().unwrap().iter().for_each(|(key, item)| {
             let mut entry = Vec::new();
             bytes_field(1, key.as_bytes(), &mut entry);

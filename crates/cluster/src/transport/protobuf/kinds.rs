@@ -1,5 +1,6 @@
-//! Names and numbers of the fields that are read in protobuf, of the kinds that are listed by the thousand. Every name that a struct asks
-//! for stands here; the rest is stepped over. Source: `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34, whose numbers never change.
+//! Names and numbers of the fields that are read in protobuf, of the kinds that are listed by the
+//! thousand. Every name that a struct asks for stands here; the rest is stepped over. Source:
+//! `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34, whose numbers never change.
 
 use super::{Field, Kind, Message};
 
@@ -8,14 +9,19 @@ const fn field(number: u64, name: &'static str, kind: Kind) -> Field {
 }
 
 const fn message(fields: &'static [Field]) -> Message {
-    Message { fields, absent: &[] }
+    Message {
+        fields,
+        absent: &[],
+    }
 }
 
 /// Declares the message of a list: its metadata, and items of this message.
 macro_rules! list_of {
     ($item:expr) => {{
-        static LIST: Message =
-            message(&[field(1, "metadata", Kind::Message(&LIST_METADATA)), field(2, "items", Kind::List(&Kind::Message($item)))]);
+        static LIST: Message = message(&[
+            field(1, "metadata", Kind::Message(&LIST_METADATA)),
+            field(2, "items", Kind::List(&Kind::Message($item))),
+        ]);
         &LIST
     }};
 }
@@ -33,13 +39,19 @@ macro_rules! object {
 
 /// Returns the message of the list at this path of the API, where it is one that is read here.
 pub(crate) fn list_of(path: &str) -> Option<&'static Message> {
-    let (core, batch, apps) =
-        (path.strip_prefix("/api/v1/"), path.strip_prefix("/apis/batch/v1/"), path.strip_prefix("/apis/apps/v1/"));
+    let (core, batch, apps) = (
+        path.strip_prefix("/api/v1/"),
+        path.strip_prefix("/apis/batch/v1/"),
+        path.strip_prefix("/apis/apps/v1/"),
+    );
     // `pods`, or `namespaces/NAME/pods`.
     let plural = |rest: &'static str, of: Option<&str>| {
         of.is_some_and(|path| {
             path == rest
-                || path.strip_prefix("namespaces/").and_then(|path| path.split_once('/')).is_some_and(|(_, kind)| kind == rest)
+                || path
+                    .strip_prefix("namespaces/")
+                    .and_then(|path| path.split_once('/'))
+                    .is_some_and(|(_, kind)| kind == rest)
         })
     };
     if plural("pods", core) {
@@ -63,7 +75,10 @@ pub(crate) fn list_of(path: &str) -> Option<&'static Message> {
     }
 }
 
-static LIST_METADATA: Message = message(&[field(2, "resourceVersion", Kind::Text), field(3, "continue", Kind::Text)]);
+static LIST_METADATA: Message = message(&[
+    field(2, "resourceVersion", Kind::Text),
+    field(3, "continue", Kind::Text),
+]);
 
 /// A refusal of the API server.
 pub(crate) static STATUS: Message = Message {
@@ -85,8 +100,11 @@ static STATUS_DETAILS: Message = message(&[
     field(4, "causes", Kind::List(&Kind::Message(&STATUS_CAUSE))),
 ]);
 
-static STATUS_CAUSE: Message =
-    message(&[field(1, "reason", Kind::Text), field(2, "message", Kind::Text), field(3, "field", Kind::Text)]);
+static STATUS_CAUSE: Message = message(&[
+    field(1, "reason", Kind::Text),
+    field(2, "message", Kind::Text),
+    field(3, "field", Kind::Text),
+]);
 
 static METADATA: Message = message(&[
     field(1, "name", Kind::Text),
@@ -98,7 +116,11 @@ static METADATA: Message = message(&[
     field(9, "deletionTimestamp", Kind::Time),
     field(11, "labels", Kind::Map(&Kind::Text)),
     field(12, "annotations", Kind::Map(&Kind::Text)),
-    field(13, "ownerReferences", Kind::List(&Kind::Message(&OWNER_REFERENCE))),
+    field(
+        13,
+        "ownerReferences",
+        Kind::List(&Kind::Message(&OWNER_REFERENCE)),
+    ),
     field(14, "finalizers", Kind::List(&Kind::Text)),
 ]);
 
@@ -121,7 +143,11 @@ static POD_SPEC: Message = message(&[
     field(25, "priority", Kind::Integer),
     field(28, "readinessGates", Kind::List(&Kind::Message(&UNREAD))),
     field(32, "overhead", Kind::Map(&Kind::Quantity)),
-    field(39, "resourceClaims", Kind::List(&Kind::Message(&POD_RESOURCE_CLAIM))),
+    field(
+        39,
+        "resourceClaims",
+        Kind::List(&Kind::Message(&POD_RESOURCE_CLAIM)),
+    ),
     field(40, "resources", Kind::Message(&RESOURCES)),
 ]);
 
@@ -132,8 +158,10 @@ static POD_RESOURCE_CLAIM: Message = message(&[field(1, "name", Kind::Text)]);
 
 static VOLUME: Message = message(&[field(2, "", Kind::Inline(&VOLUME_SOURCE))]);
 
-static VOLUME_SOURCE: Message =
-    message(&[field(1, "hostPath", Kind::Message(&UNREAD)), field(10, "persistentVolumeClaim", Kind::Message(&CLAIM_SOURCE))]);
+static VOLUME_SOURCE: Message = message(&[
+    field(1, "hostPath", Kind::Message(&UNREAD)),
+    field(10, "persistentVolumeClaim", Kind::Message(&CLAIM_SOURCE)),
+]);
 
 static CLAIM_SOURCE: Message = message(&[field(1, "claimName", Kind::Text)]);
 
@@ -146,10 +174,15 @@ static CONTAINER: Message = message(&[
     field(24, "restartPolicy", Kind::Text),
 ]);
 
-static RESOURCES: Message =
-    message(&[field(1, "limits", Kind::Map(&Kind::Quantity)), field(2, "requests", Kind::Map(&Kind::Quantity))]);
+static RESOURCES: Message = message(&[
+    field(1, "limits", Kind::Map(&Kind::Quantity)),
+    field(2, "requests", Kind::Map(&Kind::Quantity)),
+]);
 
-static CONTAINER_PORT: Message = message(&[field(1, "name", Kind::Text), field(3, "containerPort", Kind::Integer)]);
+static CONTAINER_PORT: Message = message(&[
+    field(1, "name", Kind::Text),
+    field(3, "containerPort", Kind::Integer),
+]);
 
 static PROBE: Message = message(&[field(1, "", Kind::Inline(&PROBE_HANDLER))]);
 
@@ -162,8 +195,16 @@ static POD_STATUS: Message = message(&[
     field(4, "reason", Kind::Text),
     field(5, "hostIP", Kind::Text),
     field(7, "startTime", Kind::Time),
-    field(8, "containerStatuses", Kind::List(&Kind::Message(&CONTAINER_STATUS))),
-    field(10, "initContainerStatuses", Kind::List(&Kind::Message(&CONTAINER_STATUS))),
+    field(
+        8,
+        "containerStatuses",
+        Kind::List(&Kind::Message(&CONTAINER_STATUS)),
+    ),
+    field(
+        10,
+        "initContainerStatuses",
+        Kind::List(&Kind::Message(&CONTAINER_STATUS)),
+    ),
     field(11, "nominatedNodeName", Kind::Text),
 ]);
 
@@ -190,7 +231,10 @@ static CONTAINER_STATE: Message = message(&[
     field(3, "terminated", Kind::Message(&TERMINATED)),
 ]);
 
-static WAITING: Message = message(&[field(1, "reason", Kind::Text), field(2, "message", Kind::Text)]);
+static WAITING: Message = message(&[
+    field(1, "reason", Kind::Text),
+    field(2, "message", Kind::Text),
+]);
 
 static RUNNING: Message = message(&[field(1, "startedAt", Kind::Time)]);
 
@@ -204,10 +248,16 @@ static TERMINATED: Message = message(&[
 
 object!(NODE, &NODE_SPEC, &NODE_STATUS);
 
-static NODE_SPEC: Message =
-    message(&[field(4, "unschedulable", Kind::Flag), field(5, "taints", Kind::List(&Kind::Message(&TAINT)))]);
+static NODE_SPEC: Message = message(&[
+    field(4, "unschedulable", Kind::Flag),
+    field(5, "taints", Kind::List(&Kind::Message(&TAINT))),
+]);
 
-static TAINT: Message = message(&[field(1, "key", Kind::Text), field(2, "value", Kind::Text), field(3, "effect", Kind::Text)]);
+static TAINT: Message = message(&[
+    field(1, "key", Kind::Text),
+    field(2, "value", Kind::Text),
+    field(3, "effect", Kind::Text),
+]);
 
 static NODE_STATUS: Message = message(&[
     field(1, "capacity", Kind::Map(&Kind::Quantity)),
@@ -227,7 +277,10 @@ static NODE_CONDITION: Message = message(&[
 
 static NODE_ADDRESS: Message = message(&[field(2, "address", Kind::Text)]);
 
-static NODE_INFO: Message = message(&[field(4, "kernelVersion", Kind::Text), field(5, "osImage", Kind::Text)]);
+static NODE_INFO: Message = message(&[
+    field(4, "kernelVersion", Kind::Text),
+    field(5, "osImage", Kind::Text),
+]);
 
 /// Of the template of pods that an owner makes.
 static TEMPLATE: Message = message(&[field(2, "spec", Kind::Message(&POD_SPEC))]);
@@ -241,7 +294,12 @@ static JOB_SPEC: Message = Message {
         field(6, "template", Kind::Message(&TEMPLATE)),
         field(10, "suspend", Kind::Flag),
     ],
-    absent: &["replicas", "jobTemplate", "leaderWorkerTemplate", "resources"],
+    absent: &[
+        "replicas",
+        "jobTemplate",
+        "leaderWorkerTemplate",
+        "resources",
+    ],
 };
 
 static JOB_STATUS: Message = Message {
@@ -251,26 +309,62 @@ static JOB_STATUS: Message = Message {
         field(3, "completionTime", Kind::Time),
         field(5, "succeeded", Kind::Integer),
     ],
-    absent: &["replicas", "updatedReplicas", "observedGeneration", "desiredNumberScheduled"],
+    absent: &[
+        "replicas",
+        "updatedReplicas",
+        "observedGeneration",
+        "desiredNumberScheduled",
+    ],
 };
 
 object!(CRON_JOB, &CRON_JOB_SPEC, &CRON_JOB_STATUS);
 
 static CRON_JOB_SPEC: Message = Message {
-    fields: &[field(4, "suspend", Kind::Flag), field(5, "jobTemplate", Kind::Message(&JOB_TEMPLATE))],
-    absent: &["replicas", "parallelism", "completions", "template", "leaderWorkerTemplate", "resources"],
+    fields: &[
+        field(4, "suspend", Kind::Flag),
+        field(5, "jobTemplate", Kind::Message(&JOB_TEMPLATE)),
+    ],
+    absent: &[
+        "replicas",
+        "parallelism",
+        "completions",
+        "template",
+        "leaderWorkerTemplate",
+        "resources",
+    ],
 };
 
 static JOB_TEMPLATE: Message = message(&[field(2, "spec", Kind::Message(&JOB_SPEC))]);
 
-static CRON_JOB_STATUS: Message =
-    Message { fields: &[], absent: &["conditions", "startTime", "completionTime", "desiredNumberScheduled"] };
+static CRON_JOB_STATUS: Message = Message {
+    fields: &[],
+    absent: &[
+        "conditions",
+        "startTime",
+        "completionTime",
+        "desiredNumberScheduled",
+    ],
+};
 
-/// What Deployments, StatefulSets, ReplicaSets and DaemonSets lack of what structs for all owners read.
-const BESIDE_SETS: &[&str] =
-    &["parallelism", "completions", "suspend", "jobTemplate", "leaderWorkerTemplate", "replicas", "resources"];
-const BESIDE_SET_STATUS: &[&str] =
-    &["startTime", "completionTime", "succeeded", "desiredNumberScheduled", "updatedReplicas", "replicas"];
+/// What Deployments, StatefulSets, ReplicaSets and DaemonSets lack of what structs for all owners
+/// read.
+const BESIDE_SETS: &[&str] = &[
+    "parallelism",
+    "completions",
+    "suspend",
+    "jobTemplate",
+    "leaderWorkerTemplate",
+    "replicas",
+    "resources",
+];
+const BESIDE_SET_STATUS: &[&str] = &[
+    "startTime",
+    "completionTime",
+    "succeeded",
+    "desiredNumberScheduled",
+    "updatedReplicas",
+    "replicas",
+];
 
 object!(DEPLOYMENT, &SIZED_SPEC, &DEPLOYMENT_STATUS);
 object!(STATEFUL_SET, &SIZED_SPEC, &STATEFUL_SET_STATUS);
@@ -278,7 +372,10 @@ object!(REPLICA_SET, &SIZED_SPEC, &REPLICA_SET_STATUS);
 
 /// Of Deployments, StatefulSets and ReplicaSets.
 static SIZED_SPEC: Message = Message {
-    fields: &[field(1, "replicas", Kind::Integer), field(3, "template", Kind::Message(&TEMPLATE))],
+    fields: &[
+        field(1, "replicas", Kind::Integer),
+        field(3, "template", Kind::Message(&TEMPLATE)),
+    ],
     absent: BESIDE_SETS,
 };
 
@@ -287,7 +384,11 @@ static DEPLOYMENT_STATUS: Message = Message {
         field(1, "observedGeneration", Kind::Integer),
         field(2, "replicas", Kind::Integer),
         field(3, "updatedReplicas", Kind::Integer),
-        field(6, "conditions", Kind::List(&Kind::Message(&DEPLOYMENT_CONDITION))),
+        field(
+            6,
+            "conditions",
+            Kind::List(&Kind::Message(&DEPLOYMENT_CONDITION)),
+        ),
     ],
     absent: BESIDE_SET_STATUS,
 };
@@ -330,7 +431,10 @@ static SET_CONDITION: Message = message(&[
 
 object!(DAEMON_SET, &DAEMON_SET_SPEC, &DAEMON_SET_STATUS);
 
-static DAEMON_SET_SPEC: Message = Message { fields: &[field(2, "template", Kind::Message(&TEMPLATE))], absent: BESIDE_SETS };
+static DAEMON_SET_SPEC: Message = Message {
+    fields: &[field(2, "template", Kind::Message(&TEMPLATE))],
+    absent: BESIDE_SETS,
+};
 
 static DAEMON_SET_STATUS: Message = Message {
     fields: &[

@@ -1,6 +1,7 @@
-//! Reads answers of the API server in protobuf: a serde deserializer over their bytes, with the names and numbers of `kinds.rs`,
-//! so that the structs that read JSON read these as well. What has no name there is stepped over; text is borrowed.
-//! Source of the envelope: Kubernetes API Concepts, "Kubernetes Protobuf encoding".
+//! Reads answers of the API server in protobuf: a serde deserializer over their bytes, with the
+//! names and numbers of `kinds.rs`, so that the structs that read JSON read these as well. What has
+//! no name there is stepped over; text is borrowed. Source of the envelope: Kubernetes API
+//! Concepts, "Kubernetes Protobuf encoding".
 
 mod kinds;
 
@@ -66,13 +67,21 @@ impl Message {
 }
 
 /// Decodes an answer whose object is such a message.
-pub(crate) fn decode<'de, T: Deserialize<'de>>(answer: &'de [u8], message: &'static Message) -> Result<T> {
-    T::deserialize(Payload { kind: Kind::Message(message), raw: Scalar::Bytes(object(answer)?) })
+pub(crate) fn decode<'de, T: Deserialize<'de>>(
+    answer: &'de [u8],
+    message: &'static Message,
+) -> Result<T> {
+    T::deserialize(Payload {
+        kind: Kind::Message(message),
+        raw: Scalar::Bytes(object(answer)?),
+    })
 }
 
 /// Takes the object out of its envelope: four bytes, then a message whose second field it is.
 fn object(answer: &[u8]) -> Result<&[u8]> {
-    let envelope = answer.strip_prefix(b"k8s\0").ok_or_else(|| Error::custom("an answer in protobuf begins otherwise"))?;
+    let envelope = answer
+        .strip_prefix(b"k8s\0")
+        .ok_or_else(|| Error::custom("an answer in protobuf begins otherwise"))?;
     let mut fields = Reader::new(envelope);
     while let Some((number, scalar)) = fields.field()? {
         if let (2, Scalar::Bytes(raw)) = (number, scalar) {
@@ -90,7 +99,8 @@ struct Payload<'de> {
 }
 
 impl Payload<'_> {
-    /// Returns whether JSON has no such field: Go leaves out empty texts, and writes the zero time as `null`.
+    /// Returns whether JSON has no such field: Go leaves out empty texts, and writes the zero time
+    /// as `null`.
     fn is_absent(&self) -> Result<bool> {
         Ok(match (self.kind, self.raw) {
             (Kind::Text, Scalar::Bytes(text)) => text.is_empty(),
@@ -110,14 +120,18 @@ impl Payload<'_> {
 fn bytes(raw: Scalar<'_>) -> Result<&[u8]> {
     match raw {
         Scalar::Bytes(bytes) => Ok(bytes),
-        Scalar::Number(_) => Err(Error::custom("a number stands where a text or an object is")),
+        Scalar::Number(_) => Err(Error::custom(
+            "a number stands where a text or an object is",
+        )),
     }
 }
 
 fn number(raw: Scalar<'_>) -> Result<i64> {
     match raw {
         Scalar::Number(number) => Ok(number.cast_signed()),
-        Scalar::Bytes(_) => Err(Error::custom("a text or an object stands where a number is")),
+        Scalar::Bytes(_) => Err(Error::custom(
+            "a text or an object stands where a number is",
+        )),
     }
 }
 
@@ -154,11 +168,21 @@ impl<'de> Deserializer<'de> for Payload<'de> {
                 visitor.visit_string(at.map_or_else(|_| String::new(), |at| at.to_string()))
             }
             Kind::Quantity => visitor.visit_borrowed_str(first(self.raw)?.map_or(Ok(""), text)?),
-            Kind::Message(message) | Kind::Inline(message) => {
-                visitor.visit_map(Fields { message, rest: Reader::new(bytes(self.raw)?), around: Vec::new(), next: None })
-            }
-            Kind::List(of) => visitor.visit_seq(Items { of: *of, rest: Reader::new(bytes(self.raw)?) }),
-            Kind::Map(of) => visitor.visit_map(Entries { of: *of, rest: Reader::new(bytes(self.raw)?), value: None }),
+            Kind::Message(message) | Kind::Inline(message) => visitor.visit_map(Fields {
+                message,
+                rest: Reader::new(bytes(self.raw)?),
+                around: Vec::new(),
+                next: None,
+            }),
+            Kind::List(of) => visitor.visit_seq(Items {
+                of: *of,
+                rest: Reader::new(bytes(self.raw)?),
+            }),
+            Kind::Map(of) => visitor.visit_map(Entries {
+                of: *of,
+                rest: Reader::new(bytes(self.raw)?),
+                value: None,
+            }),
         }
     }
 
@@ -166,7 +190,11 @@ impl<'de> Deserializer<'de> for Payload<'de> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -178,7 +206,8 @@ impl<'de> Deserializer<'de> for Payload<'de> {
     ) -> Result<V::Value> {
         // A field that is read from JSON and has no number here would be silently empty.
         debug_assert!(
-            self.message().is_none_or(|message| fields.iter().all(|field| message.names(field))),
+            self.message()
+                .is_none_or(|message| fields.iter().all(|field| message.names(field))),
             "kinds.rs lacks a field of {name}: {fields:?}"
         );
         self.deserialize_any(visitor)
@@ -216,7 +245,9 @@ impl<'de> MapAccess<'de> for Fields<'de> {
                 }
                 continue;
             };
-            let Some(field) = self.message.field(number) else { continue };
+            let Some(field) = self.message.field(number) else {
+                continue;
+            };
             let payload = match field.kind {
                 Kind::Inline(message) => {
                     self.around.push((self.message, self.rest));
@@ -226,20 +257,32 @@ impl<'de> MapAccess<'de> for Fields<'de> {
                 // All that follow each other with the same number, keys included.
                 Kind::List(_) | Kind::Map(_) => {
                     let run = self.rest.run_since(start, number)?;
-                    Payload { kind: field.kind, raw: Scalar::Bytes(run) }
+                    Payload {
+                        kind: field.kind,
+                        raw: Scalar::Bytes(run),
+                    }
                 }
-                _ => Payload { kind: field.kind, raw },
+                _ => Payload {
+                    kind: field.kind,
+                    raw,
+                },
             };
             if payload.is_absent()? {
                 continue;
             }
             self.next = Some(payload);
-            return seed.deserialize(BorrowedStrDeserializer::new(field.name)).map(Some);
+            return seed
+                .deserialize(BorrowedStrDeserializer::new(field.name))
+                .map(Some);
         }
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
-        seed.deserialize(self.next.take().ok_or_else(|| Error::custom("a value was asked for before its name"))?)
+        seed.deserialize(
+            self.next
+                .take()
+                .ok_or_else(|| Error::custom("a value was asked for before its name"))?,
+        )
     }
 }
 
@@ -253,12 +296,15 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        let Some((_, raw)) = self.rest.field()? else { return Ok(None) };
+        let Some((_, raw)) = self.rest.field()? else {
+            return Ok(None);
+        };
         seed.deserialize(Payload { kind: self.of, raw }).map(Some)
     }
 }
 
-/// The entries of a map: messages with a key and a value, either of which may be left out when it is empty.
+/// The entries of a map: messages with a key and a value, either of which may be left out when it
+/// is empty.
 struct Entries<'de> {
     of: Kind,
     rest: Reader<'de>,
@@ -269,7 +315,9 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
-        let Some((_, raw)) = self.rest.field()? else { return Ok(None) };
+        let Some((_, raw)) = self.rest.field()? else {
+            return Ok(None);
+        };
         let (mut entry, mut key) = (Reader::new(bytes(raw)?), "");
         self.value = Some(Scalar::Bytes(&[]));
         while let Some((number, scalar)) = entry.field()? {
@@ -279,11 +327,15 @@ impl<'de> MapAccess<'de> for Entries<'de> {
                 _ => {}
             }
         }
-        seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
+        seed.deserialize(BorrowedStrDeserializer::new(key))
+            .map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
-        let raw = self.value.take().ok_or_else(|| Error::custom("a value was asked for before its key"))?;
+        let raw = self
+            .value
+            .take()
+            .ok_or_else(|| Error::custom("a value was asked for before its key"))?;
         seed.deserialize(Payload { kind: self.of, raw })
     }
 }

@@ -1,5 +1,6 @@
-//! The same objects in both encodings are the same to whoever reads them, and no bytes break the reader. The encoder is `encode.rs`;
-//! `tests/cluster/encodings.rs` holds both against a real API server.
+//! The same objects in both encodings are the same to whoever reads them, and no bytes break the
+//! reader. The encoder is `encode.rs`; `tests/cluster/encodings.rs` holds both against a real API
+//! server.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -17,14 +18,25 @@ fn time() -> impl Strategy<Value = String> {
 }
 
 fn amounts() -> impl Strategy<Value = Value> {
-    proptest::collection::btree_map(prop_oneof!["nvidia.com/gpu", "cpu", "memory"], "[1-9][0-9]{0,2}(m|Gi)?", 0..3)
-        .prop_map(|amounts| json!(amounts))
+    proptest::collection::btree_map(
+        prop_oneof!["nvidia.com/gpu", "cpu", "memory"],
+        "[1-9][0-9]{0,2}(m|Gi)?",
+        0..3,
+    )
+    .prop_map(|amounts| json!(amounts))
 }
 
 fn container() -> impl Strategy<Value = Value> {
-    (text(), amounts(), amounts(), proptest::option::of(1_u16..9000), any::<bool>()).prop_map(
-        |(name, limits, requests, port, probed)| {
-            let mut container = json!({"name": name, "resources": {"limits": limits, "requests": requests}});
+    (
+        text(),
+        amounts(),
+        amounts(),
+        proptest::option::of(1_u16..9000),
+        any::<bool>(),
+    )
+        .prop_map(|(name, limits, requests, port, probed)| {
+            let mut container =
+                json!({"name": name, "resources": {"limits": limits, "requests": requests}});
             if let Some(port) = port {
                 container["ports"] = json!([{"containerPort": port}, {"containerPort": 1}]);
             }
@@ -33,8 +45,7 @@ fn container() -> impl Strategy<Value = Value> {
                 container["startupProbe"] = json!({});
             }
             container
-        },
-    )
+        })
 }
 
 fn status() -> impl Strategy<Value = Value> {
@@ -125,7 +136,8 @@ proptest! {
     }
 }
 
-/// Texts that are empty are nowhere in JSON, except as values of maps; lists and maps without items neither.
+/// Texts that are empty are nowhere in JSON, except as values of maps; lists and maps without items
+/// neither.
 fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -145,7 +157,10 @@ fn without_empty(value: Value) -> Value {
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+            let mut fields: Vec<_> = fields
+                .iter()
+                .map(|(key, value)| (key.clone(), sorted(value)))
+                .collect();
             fields.sort_by(|a, b| a.0.cmp(&b.0));
             fields.into_iter().collect()
         }
@@ -169,8 +184,12 @@ fn lists_that_are_read_in_protobuf() {
     ] {
         assert!(list_of(path).is_some(), "{path}");
     }
-    for path in ["/api/v1/configmaps", "/apis/example.com/v1/pods", "/api/v1/namespaces/pods", "/apis/batch/v1/namespaces/a/pods"]
-    {
+    for path in [
+        "/api/v1/configmaps",
+        "/apis/example.com/v1/pods",
+        "/api/v1/namespaces/pods",
+        "/apis/batch/v1/namespaces/a/pods",
+    ] {
         assert!(list_of(path).is_none(), "{path}");
     }
 }
@@ -181,7 +200,8 @@ fn a_refusal_is_read_and_times_that_are_none_are_none() {
         "details": {"kind": "pods", "causes": [{"reason": "R", "message": "M", "field": "F"}]}});
     let read: Value = decode(&answer(&STATUS, &status), &STATUS).unwrap();
     assert_eq!(sorted(&read), sorted(&status));
-    // Go writes a container that never started as one that started in 1970, and a zero time as an empty message.
+    // Go writes a container that never started as one that started in 1970, and a zero time as an
+    // empty message.
     let mut bytes = Vec::new();
     bytes_field(8, b"", &mut bytes);
     let mut pod = Vec::new();
@@ -202,5 +222,8 @@ fn a_refusal_is_read_and_times_that_are_none_are_none() {
     bytes_field(1, &torn, &mut pod);
     bytes_field(2, &pod, &mut list);
     bytes_field(2, &list, &mut envelope);
-    assert!(decode::<ListPage<WirePod<'_>>>(&envelope, message).is_err(), "so JSON is asked for");
+    assert!(
+        decode::<ListPage<WirePod<'_>>>(&envelope, message).is_err(),
+        "so JSON is asked for"
+    );
 }

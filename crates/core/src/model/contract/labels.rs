@@ -1,5 +1,5 @@
-//! The labels, annotations and names that gpuctl writes into the cluster. Everything of ours is found by them, so a change
-//! here orphans what older versions made.
+//! The labels, annotations and names that gpuctl writes into the cluster. Everything of ours is
+//! found by them, so a change here orphans what older versions made.
 
 /// The common label that says which tool made an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -13,7 +13,8 @@ pub const KIND: &str = "gpuctl/kind";
 pub const USER: &str = "gpuctl/user";
 /// The GPU type that the job asked for.
 pub const GPU_TYPE: &str = "gpuctl/gpu-type";
-/// The YAML that was submitted, on the root object only: in a pod template every edited comment would be a rollout.
+/// The YAML that was submitted, on the root object only: in a pod template every edited comment
+/// would be a rollout.
 pub const SOURCE: &str = "gpuctl/source";
 /// What the job has from the site's defaults, as JSON: field, value.
 pub const DEFAULTS: &str = "gpuctl/defaults";
@@ -27,7 +28,8 @@ pub const RESTARTED: &str = "gpuctl/restarted-at";
 pub const REPLICAS: &str = "gpuctl/replicas";
 /// Kueue's label on the owner of pods: the LocalQueue.
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
-/// Kueue's annotation of a pod template: the label of nodes by which it places the pods near each other, as far as there is room.
+/// Kueue's annotation of a pod template: the label of nodes by which it places the pods near each
+/// other, as far as there is room.
 pub const KUEUE_TOPOLOGY: &str = "kueue.x-k8s.io/podset-preferred-topology";
 /// LeaderWorkerSet's labels of pods: the set, the replica, and the number within it.
 pub const GROUP: &str = "leaderworkerset.sigs.k8s.io/name";
@@ -41,7 +43,8 @@ pub const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 pub const VOLCANO_GROUP_SIZE: &str = "scheduling.volcano.sh/group-min-member";
 /// The label by which scheduler-plugins' coscheduling finds the PodGroup of a pod.
 pub const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/pod-group";
-/// KAI's annotation of a Job: how many of its pods are placed together; without it each pod is placed alone.
+/// KAI's annotation of a Job: how many of its pods are placed together; without it each pod is
+/// placed alone.
 pub const KAI_GROUP_SIZE: &str = "kai.scheduler/batch-min-member";
 /// Somebody paused a job that a queue admits; the queue's own suspension looks the same.
 pub const PAUSED: &str = "gpuctl/paused";
@@ -62,7 +65,8 @@ pub const POOL_LABEL: &str = "gpuctl/pool";
 pub const HOME_UID: &str = "gpuctl/namespace-uid";
 /// The namespace of what belongs to the whole cluster.
 pub const HOME: &str = "gpuctl-system";
-/// How a pod's request for claimed devices is called; behind it stands their number, which nothing else in the pod tells.
+/// How a pod's request for claimed devices is called; behind it stands their number, which nothing
+/// else in the pod tells.
 pub const CLAIMED_GPUS: &str = "gpus-";
 /// The volume and the file with the program that keeps ranks in step.
 pub const SUPERVISOR_VOLUME: &str = "supervisor";
@@ -74,7 +78,8 @@ pub const TOKEN_TYPE: &str = "gpuctl/supervisor-token";
 /// The SHA-256 of the supervisor with which a Job was created, on the Job. Newer versions of gpuctl
 /// contain other programs.
 pub const SUPERVISOR_HASH: &str = "gpuctl/supervisor-sha256";
-/// Prefix of the termination message that the supervisor of ranks writes; a reason, `: ` and a sentence follow.
+/// Prefix of the termination message that the supervisor of ranks writes; a reason, `: ` and a
+/// sentence follow.
 pub const TERMINATION_PREFIX: &str = "gpuctl/";
 /// The volume behind `/dev/shm`.
 pub const SHARED_MEMORY_VOLUME: &str = "shm";
@@ -86,5 +91,7 @@ pub fn is_label_value(text: &str) -> bool {
         || (text.len() <= 63
             && text.starts_with(edge)
             && text.ends_with(edge)
-            && text.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.')))
+            && text
+                .chars()
+                .all(|c| edge(c) || matches!(c, '-' | '_' | '.')))
 }

@@ -1,7 +1,8 @@
 //! Recognizes the causes that Kubernetes, container runtimes and `tar` tell in words alone.
 //!
-//! Note: these are the only texts of other programs that a decision rests on. Where the API has a code, a reason or a field, that
-//! is read instead. The words have been stable since the versions named here; one that changes falls back to the general error.
+//! Note: these are the only texts of other programs that a decision rests on. Where the API has a
+//! code, a reason or a field, that is read instead. The words have been stable since the versions
+//! named here; one that changes falls back to the general error.
 
 /// Why the API server refuses an object, as far as its message alone tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +25,8 @@ pub enum RefusalCause {
     NoSuchContainer,
 }
 
-/// The words of each cause. The code cannot tell them apart: admission answers 403 for a quota, Pod Security and a webhook, and a
-/// webhook may choose any code.
+/// The words of each cause. The code cannot tell them apart: admission answers 403 for a quota, Pod
+/// Security and a webhook, and a webhook may choose any code.
 const REFUSALS: [(&str, RefusalCause); 13] = [
     // k8s.io/apiserver, plugin/resourcequota/controller.go.
     ("exceeded quota", RefusalCause::QuotaExceeded),
@@ -44,20 +45,29 @@ const REFUSALS: [(&str, RefusalCause); 13] = [
     // k8s.io/apiserver, plugin/namespace/lifecycle.
     ("being terminated", RefusalCause::NamespaceTerminating),
     // kubernetes, plugin/pkg/admission/serviceaccount.
-    ("error looking up service account", RefusalCause::NoServiceAccount),
+    (
+        "error looking up service account",
+        RefusalCause::NoServiceAccount,
+    ),
     // kubernetes, plugin/pkg/admission/priority.
     ("no PriorityClass", RefusalCause::NoPriorityClass),
     // k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go.
-    ("cannot create resource \"pods\"", RefusalCause::NoRightToPods),
-    // kubernetes, pkg/registry/core/pod/strategy.go: «container x is not valid for pod y»; the same 400 says that a container has
-    // not begun.
+    (
+        "cannot create resource \"pods\"",
+        RefusalCause::NoRightToPods,
+    ),
+    // kubernetes, pkg/registry/core/pod/strategy.go: «container x is not valid for pod y»; the same
+    // 400 says that a container has not begun.
     ("is not valid for pod", RefusalCause::NoSuchContainer),
 ];
 
 impl RefusalCause {
     /// Returns the cause that a message of the API server tells; of several the first of the table.
     pub fn of(message: &str) -> Option<Self> {
-        REFUSALS.iter().find(|(words, _)| message.contains(words)).map(|(_, cause)| *cause)
+        REFUSALS
+            .iter()
+            .find(|(words, _)| message.contains(words))
+            .map(|(_, cause)| *cause)
     }
 }
 
@@ -76,7 +86,10 @@ impl ContainerComplaint {
     /// Returns why a runtime did not start a command.
     pub fn of_runtime(message: &str) -> Option<Self> {
         let words = ["executable file not found", "no such file"];
-        words.iter().any(|words| message.contains(words)).then_some(Self::NoProgram)
+        words
+            .iter()
+            .any(|words| message.contains(words))
+            .then_some(Self::NoProgram)
     }
 
     /// Returns what `tar` complained of.
@@ -85,7 +98,8 @@ impl ContainerComplaint {
         if missing.iter().any(|words| said.contains(words)) {
             return Some(Self::NoFile);
         }
-        said.contains("changed as we read it").then_some(Self::Changed)
+        said.contains("changed as we read it")
+            .then_some(Self::Changed)
     }
 }
 
@@ -96,29 +110,65 @@ mod tests {
     #[test]
     fn each_cause_is_recognized_in_the_server_s_own_sentence() {
         for (message, cause) in [
-            ("pods \"x\" is forbidden: exceeded quota: team, requested: requests.nvidia.com/gpu=9", RefusalCause::QuotaExceeded),
-            ("pods \"x\" is forbidden: failed quota: team: must specify cpu for: main", RefusalCause::QuotaUnset),
-            ("pods \"x\" is forbidden: maximum cpu usage per Container is 4, but limit is 8", RefusalCause::LimitRange),
-            ("pods \"x\" is forbidden: violates PodSecurity \"baseline:latest\": hostPath volumes", RefusalCause::PodSecurity),
-            ("admission webhook \"a.example.com\" denied the request: no", RefusalCause::WebhookDenied),
-            ("admission webhook \"a.example.com\" does not support dry run", RefusalCause::NoDryRun),
-            ("pods \"x\" is forbidden: no PriorityClass with name high was found", RefusalCause::NoPriorityClass),
-            ("container nope is not valid for pod x-0", RefusalCause::NoSuchContainer),
+            (
+                "pods \"x\" is forbidden: exceeded quota: team, requested: requests.nvidia.com/gpu=9",
+                RefusalCause::QuotaExceeded,
+            ),
+            (
+                "pods \"x\" is forbidden: failed quota: team: must specify cpu for: main",
+                RefusalCause::QuotaUnset,
+            ),
+            (
+                "pods \"x\" is forbidden: maximum cpu usage per Container is 4, but limit is 8",
+                RefusalCause::LimitRange,
+            ),
+            (
+                "pods \"x\" is forbidden: violates PodSecurity \"baseline:latest\": hostPath volumes",
+                RefusalCause::PodSecurity,
+            ),
+            (
+                "admission webhook \"a.example.com\" denied the request: no",
+                RefusalCause::WebhookDenied,
+            ),
+            (
+                "admission webhook \"a.example.com\" does not support dry run",
+                RefusalCause::NoDryRun,
+            ),
+            (
+                "pods \"x\" is forbidden: no PriorityClass with name high was found",
+                RefusalCause::NoPriorityClass,
+            ),
+            (
+                "container nope is not valid for pod x-0",
+                RefusalCause::NoSuchContainer,
+            ),
         ] {
             assert_eq!(RefusalCause::of(message), Some(cause), "{message}");
         }
-        assert_eq!(RefusalCause::of("container main in pod x-0 is waiting to start"), None);
+        assert_eq!(
+            RefusalCause::of("container main in pod x-0 is waiting to start"),
+            None
+        );
     }
 
     #[test]
     fn runtimes_and_tar_are_understood() {
         let runtime = "exec: \"bash\": executable file not found in $PATH: unknown";
-        assert_eq!(ContainerComplaint::of_runtime(runtime), Some(ContainerComplaint::NoProgram));
+        assert_eq!(
+            ContainerComplaint::of_runtime(runtime),
+            Some(ContainerComplaint::NoProgram)
+        );
         assert_eq!(
             ContainerComplaint::of_tar("tar: x: Cannot stat: No such file or directory"),
             Some(ContainerComplaint::NoFile)
         );
-        assert_eq!(ContainerComplaint::of_tar("tar: x: file changed as we read it"), Some(ContainerComplaint::Changed));
-        assert_eq!(ContainerComplaint::of_tar("tar: x: Permission denied"), None);
+        assert_eq!(
+            ContainerComplaint::of_tar("tar: x: file changed as we read it"),
+            Some(ContainerComplaint::Changed)
+        );
+        assert_eq!(
+            ContainerComplaint::of_tar("tar: x: Permission denied"),
+            None
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Lists the rights that commands need in the cluster, and what is lost without the optional ones. `auth check` and the
-//! roles it prints are made from this.
+//! Lists the rights that commands need in the cluster, and what is lost without the optional ones.
+//! `auth check` and the roles it prints are made from this.
 
 mod person;
 mod queue_rules;
@@ -65,15 +65,27 @@ impl Right {
 impl Rule {
     /// Returns the rights one by one.
     pub fn rights(self) -> impl Iterator<Item = Right> {
-        let Self { place, group, resource, verbs, .. } = self;
-        verbs.iter().map(move |verb| Right { place, group, resource, verb })
+        let Self {
+            place,
+            group,
+            resource,
+            verbs,
+            ..
+        } = self;
+        verbs.iter().map(move |verb| Right {
+            place,
+            group,
+            resource,
+            verb,
+        })
     }
 }
 
 /// What a command of gpuctl needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// The words of `auth check`, as they are typed: `create jobs`, `logs`. `jobs` are trainings where the kinds differ.
+    /// The words of `auth check`, as they are typed: `create jobs`, `logs`. `jobs` are trainings
+    /// where the kinds differ.
     pub words: &'static str,
     rules: &'static [&'static [Rule]],
 }
@@ -85,12 +97,16 @@ impl Task {
 
     /// As it is typed: `create`.
     pub fn verb(&self) -> &'static str {
-        self.words.split_once(' ').map_or(self.words, |(verb, _)| verb)
+        self.words
+            .split_once(' ')
+            .map_or(self.words, |(verb, _)| verb)
     }
 
     /// Returns what it is done to: `jobs`.
     pub fn resource(&self) -> &'static str {
-        self.words.split_once(' ').map_or("", |(_, resource)| resource)
+        self.words
+            .split_once(' ')
+            .map_or("", |(_, resource)| resource)
     }
 
     /// Returns true for a command that has no answer without Prometheus.
@@ -104,7 +120,10 @@ impl Task {
 
     /// Collects the rights whose need satisfies `is_wanted`.
     pub(crate) fn rights_where(&self, is_wanted: impl Fn(Need) -> bool) -> BTreeSet<Right> {
-        self.rules().filter(|rule| is_wanted(rule.need)).flat_map(Rule::rights).collect()
+        self.rules()
+            .filter(|rule| is_wanted(rule.need))
+            .flat_map(Rule::rights)
+            .collect()
     }
 
     /// Rights without which the command always fails.
@@ -145,7 +164,10 @@ impl Task {
 pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
     let mut grouped: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for right in rights {
-        grouped.entry((right.group, right.resource)).or_default().insert(right.verb);
+        grouped
+            .entry((right.group, right.resource))
+            .or_default()
+            .insert(right.verb);
     }
     let one = |((group, resource), verbs): ((&str, &str), BTreeSet<&str>)| {
         let verbs: Vec<&str> = verbs.into_iter().collect();
@@ -165,7 +187,12 @@ pub fn merged(
 ) -> BTreeMap<RightScope, BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>> {
     let mut places: BTreeMap<RightScope, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
     for right in rights {
-        places.entry(right.place).or_default().entry((right.group, right.resource)).or_default().insert(right.verb);
+        places
+            .entry(right.place)
+            .or_default()
+            .entry((right.group, right.resource))
+            .or_default()
+            .insert(right.verb);
     }
     places
 }

@@ -1,4 +1,5 @@
-//! The free resources of nodes, who holds their devices, and which pods wait for some. It knows nothing of how these are read.
+//! The free resources of nodes, who holds their devices, and which pods wait for some. It knows
+//! nothing of how these are read.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use crate::model::facts::node::Node;
 pub struct Room {
     /// By node; below zero where more is requested than allocatable.
     pub free: BTreeMap<String, Amounts>,
-    /// Devices in use: by node, then by NAMESPACE/NAME of the job, else of the pod's owner or of the pod.
+    /// Devices in use: by node, then by NAMESPACE/NAME of the job, else of the pod's owner or of
+    /// the pod.
     pub held: BTreeMap<String, BTreeMap<String, u64>>,
     /// CPU and memory in use, in the same way, in thousandths.
     pub machine: BTreeMap<String, BTreeMap<String, Amounts>>,
@@ -53,24 +55,41 @@ impl Room {
         for (holder, devices) in nodes.filter_map(|node| self.held.get(node)).flatten() {
             *held.entry(holder).or_default() += devices;
         }
-        let mut held: Vec<(String, u64)> = held.into_iter().map(|(holder, devices)| (holder.to_owned(), devices)).collect();
+        let mut held: Vec<(String, u64)> = held
+            .into_iter()
+            .map(|(holder, devices)| (holder.to_owned(), devices))
+            .collect();
         held.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         held
     }
 
-    /// Returns whether others than this holder wait for devices and may get some on one of these nodes, as far as their selectors tell.
+    /// Returns whether others than this holder wait for devices and may get some on one of these
+    /// nodes, as far as their selectors tell.
     pub fn has_rivals(&self, own: &str, nodes: &[&Node]) -> bool {
-        let may_run = |pod: &WaitingPod, node: &Node| pod.selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
-        let rival = |pod: &WaitingPod| pod.devices > 0 && pod.holder != own && nodes.iter().any(|node| may_run(pod, node));
+        let may_run = |pod: &WaitingPod, node: &Node| {
+            pod.selector
+                .iter()
+                .all(|(key, value)| node.labels.get(key) == Some(value))
+        };
+        let rival = |pod: &WaitingPod| {
+            pod.devices > 0 && pod.holder != own && nodes.iter().any(|node| may_run(pod, node))
+        };
         self.waiting.iter().any(rival)
     }
 
     /// Returns who requests most of CPU or memory on these nodes.
-    pub fn most_of<'n>(&self, resource: &str, nodes: impl Iterator<Item = &'n str>) -> Option<(String, i128)> {
+    pub fn most_of<'n>(
+        &self,
+        resource: &str,
+        nodes: impl Iterator<Item = &'n str>,
+    ) -> Option<(String, i128)> {
         let mut held: BTreeMap<&str, i128> = BTreeMap::new();
         for (holder, amounts) in nodes.filter_map(|node| self.machine.get(node)).flatten() {
             *held.entry(holder).or_default() += amounts.get(resource).copied().unwrap_or(0);
         }
-        held.into_iter().filter(|(_, amount)| *amount > 0).max_by_key(|(_, amount)| *amount).map(|(a, b)| (a.to_owned(), b))
+        held.into_iter()
+            .filter(|(_, amount)| *amount > 0)
+            .max_by_key(|(_, amount)| *amount)
+            .map(|(a, b)| (a.to_owned(), b))
     }
 }

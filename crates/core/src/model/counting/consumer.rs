@@ -1,5 +1,6 @@
-//! Keeps what pods that have not ended take away from their nodes. There may be hundreds of thousands, and most ask for no devices, so
-//! of these only sums are kept. It knows neither nodes nor how a pod is read.
+//! Keeps what pods that have not ended take away from their nodes. There may be hundreds of
+//! thousands, and most ask for no devices, so of these only sums are kept. It knows neither nodes
+//! nor how a pod is read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -7,7 +8,8 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-/// A pod that has not ended, as far as it takes something away from its node. What many have in common is shared.
+/// A pod that has not ended, as far as it takes something away from its node. What many have in
+/// common is shared.
 #[derive(Clone, Debug, Default)]
 pub struct Consumer {
     pub namespace: Rc<str>,
@@ -69,7 +71,8 @@ struct LargestPod {
 impl Consumers {
     fn add(&mut self, pod: Consumer) {
         if let Some(node) = &pod.node {
-            self.pod_nodes.insert(&pod.namespace, &pod.name, Rc::clone(node));
+            self.pod_nodes
+                .insert(&pod.namespace, &pod.name, Rc::clone(node));
         }
         if pod.asks_for_devices {
             self.with_devices.push(pod);
@@ -80,7 +83,10 @@ impl Consumers {
 
     /// Returns what pods without devices request of a node.
     pub fn others_on(&self, node: &str) -> MachineRequests {
-        self.others.get(node).map(|others| others.sum).unwrap_or_default()
+        self.others
+            .get(node)
+            .map(|others| others.sum)
+            .unwrap_or_default()
     }
 
     /// Returns the node of every bound pod.
@@ -92,9 +98,15 @@ impl Consumers {
     pub(crate) fn by_node(&self) -> ConsumersByNode<'_> {
         let mut with_devices: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
         for pod in &self.with_devices {
-            pod.node.as_deref().into_iter().for_each(|node| with_devices.entry(node).or_default().push(pod));
+            pod.node
+                .as_deref()
+                .into_iter()
+                .for_each(|node| with_devices.entry(node).or_default().push(pod));
         }
-        ConsumersByNode { with_devices, others: &self.others }
+        ConsumersByNode {
+            with_devices,
+            others: &self.others,
+        }
     }
 }
 
@@ -105,8 +117,13 @@ pub(crate) struct ConsumersByNode<'c> {
 }
 
 impl ConsumersByNode<'_> {
-    /// Returns what requests most of a node, as `namespace/name`, and how much: a job of ours as a whole, else a pod.
-    pub(crate) fn largest_on(&self, node: &str, amount: impl Fn(&MachineRequests) -> u64) -> Option<(String, u64)> {
+    /// Returns what requests most of a node, as `namespace/name`, and how much: a job of ours as a
+    /// whole, else a pod.
+    pub(crate) fn largest_on(
+        &self,
+        node: &str,
+        amount: impl Fn(&MachineRequests) -> u64,
+    ) -> Option<(String, u64)> {
         let mut held: BTreeMap<String, MachineRequests> = BTreeMap::new();
         for pod in self.with_devices.get(node).into_iter().flatten() {
             let name = pod.job.as_ref().unwrap_or(&pod.name);
@@ -117,10 +134,18 @@ impl ConsumersByNode<'_> {
                 *held.entry(format!("{namespace}/{job}")).or_default() += *requests;
             }
         }
-        let pods = self.others.get(node).into_iter().flat_map(|others| others.most_cpu.iter().chain(&others.most_memory));
-        let all = held.into_iter().chain(pods.map(|pod| (pod.name.clone(), pod.requests)));
+        let pods = self
+            .others
+            .get(node)
+            .into_iter()
+            .flat_map(|others| others.most_cpu.iter().chain(&others.most_memory));
+        let all = held
+            .into_iter()
+            .chain(pods.map(|pod| (pod.name.clone(), pod.requests)));
         let largest = all.map(|(name, requests)| (amount(&requests), name)).max();
-        largest.filter(|(amount, _)| *amount > 0).map(|(amount, name)| (name, amount))
+        largest
+            .filter(|(amount, _)| *amount > 0)
+            .map(|(amount, name)| (name, amount))
     }
 }
 
@@ -142,7 +167,10 @@ impl OthersOnNode {
     fn add(&mut self, pod: &Consumer) {
         self.sum += pod.requests;
         if let Some(job) = &pod.job {
-            *self.jobs.entry((Rc::clone(&pod.namespace), Rc::clone(job))).or_default() += pod.requests;
+            *self
+                .jobs
+                .entry((Rc::clone(&pod.namespace), Rc::clone(job)))
+                .or_default() += pod.requests;
             return;
         }
         LargestPod::replace(&mut self.most_cpu, pod, |one| one.cpu_milli);
@@ -151,8 +179,13 @@ impl OthersOnNode {
 }
 
 impl LargestPod {
-    /// Takes a pod in place of one that requests less. Of equal ones the last by name counts, in whatever order they come.
-    fn replace(largest: &mut Option<Self>, pod: &Consumer, amount: impl Fn(&MachineRequests) -> u64) {
+    /// Takes a pod in place of one that requests less. Of equal ones the last by name counts, in
+    /// whatever order they come.
+    fn replace(
+        largest: &mut Option<Self>,
+        pod: &Consumer,
+        amount: impl Fn(&MachineRequests) -> u64,
+    ) {
         let ours = amount(&pod.requests);
         let known = largest.as_ref().map_or(0, |known| amount(&known.requests));
         if ours < known || ours == 0 {
@@ -160,13 +193,17 @@ impl LargestPod {
         }
         let name = format!("{}/{}", pod.namespace, pod.name);
         if ours > known || largest.as_ref().is_some_and(|known| name > known.name) {
-            *largest = Some(Self { name, requests: pod.requests });
+            *largest = Some(Self {
+                name,
+                requests: pod.requests,
+            });
         }
     }
 }
 
-/// The node of each bound pod. Pods are known by a hash of their names, because the names take eight times its memory; its key is random, so
-/// that nobody can name a pod like another. Among a million pods, two have the same hash with a probability of 3 in 100 million.
+/// The node of each bound pod. Pods are known by a hash of their names, because the names take
+/// eight times its memory; its key is random, so that nobody can name a pod like another. Among a
+/// million pods, two have the same hash with a probability of 3 in 100 million.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodNodes {
     pods: Rc<NumberedNodes>,
@@ -188,7 +225,11 @@ impl PodNodes {
 
     pub(crate) fn insert(&mut self, namespace: &str, name: &str, node: Rc<str>) {
         let hash = self.hash(namespace, name);
-        let NumberedNodes { by_pod, names, numbers } = Rc::make_mut(&mut self.pods);
+        let NumberedNodes {
+            by_pod,
+            names,
+            numbers,
+        } = Rc::make_mut(&mut self.pods);
         let next = names.len() as u32;
         let number = *numbers.entry(node).or_insert_with_key(|node| {
             names.push(Rc::clone(node));
@@ -210,33 +251,67 @@ mod tests {
 
     #[test]
     fn sums_of_pods_without_devices_are_those_of_each_pod() {
-        let pod = |name: &str, job: Option<&str>, cpu_milli, memory_bytes, gpus: Option<u64>| Consumer {
-            namespace: "n".into(),
-            name: name.into(),
-            node: Some("a".into()),
-            job: job.map(Into::into),
-            devices: Rc::new(gpus.map(|gpus| ("nvidia.com/gpu".to_owned(), gpus)).into_iter().collect()),
-            asks_for_devices: gpus.is_some(),
-            requests: MachineRequests { cpu_milli, memory_bytes },
-            ..Consumer::default()
-        };
+        let pod =
+            |name: &str, job: Option<&str>, cpu_milli, memory_bytes, gpus: Option<u64>| Consumer {
+                namespace: "n".into(),
+                name: name.into(),
+                node: Some("a".into()),
+                job: job.map(Into::into),
+                devices: Rc::new(
+                    gpus.map(|gpus| ("nvidia.com/gpu".to_owned(), gpus))
+                        .into_iter()
+                        .collect(),
+                ),
+                asks_for_devices: gpus.is_some(),
+                requests: MachineRequests {
+                    cpu_milli,
+                    memory_bytes,
+                },
+                ..Consumer::default()
+            };
         let pods = [
             pod("web", None, 700, 20, None),
             pod("cache", None, 100, 900, None),
             pod("train-0", Some("train"), 500, 300, Some(1)),
             pod("train-1", Some("train"), 250, 300, None),
-            Consumer { node: None, ..pod("waits", None, 9_000, 9_000, None) },
-            Consumer { asks_for_devices: true, ..pod("claims", None, 50, 5, None) },
+            Consumer {
+                node: None,
+                ..pod("waits", None, 9_000, 9_000, None)
+            },
+            Consumer {
+                asks_for_devices: true,
+                ..pod("claims", None, 50, 5, None)
+            },
         ];
         let all: Consumers = pods.into_iter().collect();
-        assert_eq!(all.with_devices.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["train-0", "claims"]);
-        assert_eq!(all.others_on("a"), MachineRequests { cpu_milli: 700 + 100 + 250, memory_bytes: 20 + 900 + 300 });
+        assert_eq!(
+            all.with_devices
+                .iter()
+                .map(|pod| &*pod.name)
+                .collect::<Vec<_>>(),
+            ["train-0", "claims"]
+        );
+        assert_eq!(
+            all.others_on("a"),
+            MachineRequests {
+                cpu_milli: 700 + 100 + 250,
+                memory_bytes: 20 + 900 + 300
+            }
+        );
         assert_eq!(all.others_on("b"), MachineRequests::default());
-        // 500 and 250 of the job are more than the 700 of the largest pod; of memory, 600 are less than 900.
-        assert_eq!(all.by_node().largest_on("a", |one| one.cpu_milli), Some(("n/train".to_owned(), 500 + 250)));
-        assert_eq!(all.by_node().largest_on("a", |one| one.memory_bytes), Some(("n/cache".to_owned(), 900)));
+        // 500 and 250 of the job are more than the 700 of the largest pod; of memory, 600 are less
+        // than 900.
+        assert_eq!(
+            all.by_node().largest_on("a", |one| one.cpu_milli),
+            Some(("n/train".to_owned(), 500 + 250))
+        );
+        assert_eq!(
+            all.by_node().largest_on("a", |one| one.memory_bytes),
+            Some(("n/cache".to_owned(), 900))
+        );
         assert_eq!(all.by_node().largest_on("b", |one| one.cpu_milli), None);
-        let nodes = ["web", "train-1", "claims", "waits", "gone"].map(|name| all.pod_nodes().of("n", name));
+        let nodes =
+            ["web", "train-1", "claims", "waits", "gone"].map(|name| all.pod_nodes().of("n", name));
         assert_eq!(nodes, [Some("a"), Some("a"), Some("a"), None, None]);
         assert_eq!(all.pod_nodes().of("other", "web"), None);
     }
@@ -248,7 +323,10 @@ mod tests {
             name: name.into(),
             node: Some("a".into()),
             job: job.map(Into::into),
-            requests: MachineRequests { cpu_milli, memory_bytes },
+            requests: MachineRequests {
+                cpu_milli,
+                memory_bytes,
+            },
             ..Consumer::default()
         };
         // A pod with the name of a job is another one.
@@ -263,9 +341,21 @@ mod tests {
         for _ in 0..pods.len() {
             pods.rotate_left(1);
             let all: Consumers = pods.iter().cloned().collect();
-            assert_eq!(all.by_node().largest_on("a", |one| one.cpu_milli), Some(("n/twin".to_owned(), 300)));
-            assert_eq!(all.by_node().largest_on("a", |one| one.memory_bytes), Some(("n/memory".to_owned(), 800)));
-            assert_eq!(all.others_on("a"), MachineRequests { cpu_milli: 980, memory_bytes: 1585 });
+            assert_eq!(
+                all.by_node().largest_on("a", |one| one.cpu_milli),
+                Some(("n/twin".to_owned(), 300))
+            );
+            assert_eq!(
+                all.by_node().largest_on("a", |one| one.memory_bytes),
+                Some(("n/memory".to_owned(), 800))
+            );
+            assert_eq!(
+                all.others_on("a"),
+                MachineRequests {
+                    cpu_milli: 980,
+                    memory_bytes: 1585
+                }
+            );
         }
     }
 }

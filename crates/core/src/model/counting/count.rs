@@ -18,6 +18,9 @@ impl Count {
 
     pub(crate) fn add(&mut self, other: Self) {
         self.total = self.total.saturating_add(other.total);
-        self.used = self.used.zip(other.used).map(|(ours, theirs)| ours.saturating_add(theirs));
+        self.used = self
+            .used
+            .zip(other.used)
+            .map(|(ours, theirs)| ours.saturating_add(theirs));
     }
 }

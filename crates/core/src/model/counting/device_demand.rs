@@ -1,8 +1,10 @@
-//! What a pod claims of dynamic resource allocation, compared with the devices that nodes offer. Each claim becomes an amount of a
-//! resource of its own, so that what fits is computed as for every other resource.
+//! What a pod claims of dynamic resource allocation, compared with the devices that nodes offer.
+//! Each claim becomes an amount of a resource of its own, so that what fits is computed as for
+//! every other resource.
 //!
-//! Note: of the expressions by which devices are selected (CEL) only comparisons of the driver and of attributes with texts,
-//! joined by `&&`, are evaluated; with anything else the answer is «not evaluated».
+//! Note: of the expressions by which devices are selected (CEL) only comparisons of the driver and
+//! of attributes with texts, joined by `&&`, are evaluated; with anything else the answer is «not
+//! evaluated».
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -53,7 +55,8 @@ pub struct OfferedDevice {
     pub taints: Vec<Taint>,
     /// True when a claim has it.
     pub is_held: bool,
-    /// False for a device that several nodes reach or several claims share: whether one more claim can have it is more than a count.
+    /// False for a device that several nodes reach or several claims share: whether one more claim
+    /// can have it is more than a count.
     pub is_countable: bool,
 }
 
@@ -92,15 +95,24 @@ impl DeviceClaims {
         }
         let mut found: Vec<(DeviceDemand, BTreeMap<String, ClassRoom>)> = Vec::new();
         for demand in demands {
-            let meets_both =
-                |device: &OfferedDevice| demand.is_met_by(device) && found.iter().any(|(other, _)| other.is_met_by(device));
-            if found.iter().any(|(other, _)| other.class == demand.class) || devices.iter().any(meets_both) {
-                return Self::NotEvaluated(format!("several claims of the same devices (class {})", demand.class));
+            let meets_both = |device: &OfferedDevice| {
+                demand.is_met_by(device) && found.iter().any(|(other, _)| other.is_met_by(device))
+            };
+            if found.iter().any(|(other, _)| other.class == demand.class)
+                || devices.iter().any(meets_both)
+            {
+                return Self::NotEvaluated(format!(
+                    "several claims of the same devices (class {})",
+                    demand.class
+                ));
             }
             match demand.rooms(devices) {
                 Some(rooms) => found.push((demand, rooms)),
                 None => {
-                    return Self::NotEvaluated(format!("devices of class {} (CEL, or devices that are shared)", demand.class));
+                    return Self::NotEvaluated(format!(
+                        "devices of class {} (CEL, or devices that are shared)",
+                        demand.class
+                    ));
                 }
             }
         }
@@ -115,8 +127,11 @@ impl DeviceClaims {
             let resource = format!("{CLASS_RESOURCE}{}", demand.class);
             requests.insert(resource.clone(), i128::from(demand.count) * 1000);
             for node in &mut *nodes {
-                let Some(offered) = rooms.get(&node.name) else { continue };
-                node.allocatable.insert(resource.clone(), offered.all.to_string());
+                let Some(offered) = rooms.get(&node.name) else {
+                    continue;
+                };
+                node.allocatable
+                    .insert(resource.clone(), offered.all.to_string());
                 if let Some(free) = free.as_mut().and_then(|free| free.get_mut(&node.name)) {
                     free.insert(resource.clone(), i128::from(offered.free) * 1000);
                 }
@@ -126,7 +141,9 @@ impl DeviceClaims {
 
     /// Returns what a node offers of a class; `None` where it was not compared.
     pub fn on_node(&self, class: &str, node: &str) -> Option<ClassRoom> {
-        let Self::Compared(claims) = self else { return None };
+        let Self::Compared(claims) = self else {
+            return None;
+        };
         let (_, rooms) = claims.iter().find(|(demand, _)| demand.class == class)?;
         Some(rooms.get(node).cloned().unwrap_or_default())
     }
@@ -139,9 +156,15 @@ impl DeviceDemand {
         terms.is_some_and(|terms| meets(&terms.concat(), device) == Some(true))
     }
 
-    /// Returns what each node offers; `None` where a selector is not understood or a device is not countable.
+    /// Returns what each node offers; `None` where a selector is not understood or a device is not
+    /// countable.
     fn rooms(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassRoom>> {
-        let terms: Vec<Term> = self.selectors.iter().map(|text| terms(text)).collect::<Option<Vec<_>>>()?.concat();
+        let terms: Vec<Term> = self
+            .selectors
+            .iter()
+            .map(|text| terms(text))
+            .collect::<Option<Vec<_>>>()?
+            .concat();
         let mut rooms: BTreeMap<String, ClassRoom> = BTreeMap::new();
         for device in devices {
             if !meets(&terms, device)? {
@@ -170,9 +193,13 @@ impl DeviceDemand {
         let tolerates = |one: &DeviceToleration| {
             (one.key.is_empty() || one.key == taint.key)
                 && (one.effect.is_empty() || one.effect == taint.effect)
-                && one.value.as_ref().is_none_or(|value| *value == taint.value.clone().unwrap_or_default())
+                && one
+                    .value
+                    .as_ref()
+                    .is_none_or(|value| *value == taint.value.clone().unwrap_or_default())
         };
-        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !self.tolerations.iter().any(tolerates)
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+            && !self.tolerations.iter().any(tolerates)
     }
 }
 
@@ -201,13 +228,18 @@ fn meets(terms: &[Term], device: &OfferedDevice) -> Option<bool> {
 /// Returns the comparisons of an expression; `None` for one that has anything else.
 fn terms(expression: &str) -> Option<Vec<Term>> {
     const TEXT: &str = r#"(?:"[^"\\]*"|'[^'\\]*')"#;
-    static DRIVER: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(&format!(r"^device\.driver\s*==\s*({TEXT})$")).expect("the pattern is valid"));
+    static DRIVER: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(&format!(r"^device\.driver\s*==\s*({TEXT})$")).expect("the pattern is valid")
+    });
     static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
         let values = format!(r"==\s*({TEXT})|in\s*\[\s*({TEXT}(?:\s*,\s*{TEXT})*)\s*\]");
-        Regex::new(&format!(r"^device\.attributes\[({TEXT})\]\.([A-Za-z_]\w*)\s*(?:{values})$")).expect("the pattern is valid")
+        Regex::new(&format!(
+            r"^device\.attributes\[({TEXT})\]\.([A-Za-z_]\w*)\s*(?:{values})$"
+        ))
+        .expect("the pattern is valid")
     });
-    static VALUE: LazyLock<Regex> = LazyLock::new(|| Regex::new(TEXT).expect("the pattern is valid"));
+    static VALUE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(TEXT).expect("the pattern is valid"));
     let bare = |text: &str| text[1..text.len() - 1].to_owned();
     let term = |part: &str| {
         let part = part.trim();
@@ -216,8 +248,14 @@ fn terms(expression: &str) -> Option<Vec<Term>> {
         }
         let found = ATTRIBUTE.captures(part)?;
         let values = found.get(3).or_else(|| found.get(4))?.as_str();
-        let values = VALUE.find_iter(values).map(|value| bare(value.as_str())).collect();
-        Some(Term::Attribute(format!("{}/{}", bare(&found[1]), &found[2]), values))
+        let values = VALUE
+            .find_iter(values)
+            .map(|value| bare(value.as_str()))
+            .collect();
+        Some(Term::Attribute(
+            format!("{}/{}", bare(&found[1]), &found[2]),
+            values,
+        ))
     };
     expression.split("&&").map(term).collect()
 }
@@ -227,7 +265,11 @@ mod tests {
     use super::*;
 
     fn device(node: &str, kind: &str, is_held: bool, taint: Option<&str>) -> OfferedDevice {
-        let taint = taint.map(|key| Taint { key: key.to_owned(), value: None, effect: "NoSchedule".to_owned() });
+        let taint = taint.map(|key| Taint {
+            key: key.to_owned(),
+            value: None,
+            effect: "NoSchedule".to_owned(),
+        });
         OfferedDevice {
             node: node.to_owned(),
             driver: "gpu.nvidia.com".to_owned(),
@@ -247,7 +289,8 @@ mod tests {
         }
     }
 
-    const WHOLE: &str = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == \"gpu\"";
+    const WHOLE: &str =
+        "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == \"gpu\"";
 
     #[test]
     fn devices_are_counted_by_node_without_those_that_are_held_tainted_or_of_another_kind() {
@@ -259,11 +302,25 @@ mod tests {
             device("b", "gpu", false, None),
         ];
         let found = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
-        let on_a = ClassRoom { free: 1, tainted: 1, taint: Some("example.com/broken".to_owned()), all: 3 };
+        let on_a = ClassRoom {
+            free: 1,
+            tainted: 1,
+            taint: Some("example.com/broken".to_owned()),
+            all: 3,
+        };
         assert_eq!(found.on_node("gpu.nvidia.com", "a"), Some(on_a));
-        assert_eq!(found.on_node("gpu.nvidia.com", "c"), Some(ClassRoom::default()));
-        let toleration = DeviceToleration { key: "example.com/broken".to_owned(), ..DeviceToleration::default() };
-        let tolerant = DeviceDemand { tolerations: vec![toleration], ..demand(WHOLE) };
+        assert_eq!(
+            found.on_node("gpu.nvidia.com", "c"),
+            Some(ClassRoom::default())
+        );
+        let toleration = DeviceToleration {
+            key: "example.com/broken".to_owned(),
+            ..DeviceToleration::default()
+        };
+        let tolerant = DeviceDemand {
+            tolerations: vec![toleration],
+            ..demand(WHOLE)
+        };
         let found = DeviceClaims::compared(vec![tolerant], &devices);
         assert_eq!(found.on_node("gpu.nvidia.com", "a").unwrap().free, 2);
     }
@@ -279,25 +336,55 @@ mod tests {
         ] {
             assert_eq!(terms(expression), None, "{expression}");
         }
-        let named = r#"device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100", "NVIDIA H200"]"#;
-        let products = ["NVIDIA H100", "NVIDIA H200"].map(ToOwned::to_owned).to_vec();
-        assert_eq!(terms(named), Some(vec![Term::Attribute("gpu.nvidia.com/productName".to_owned(), products)]));
-        // The scheduler fails for an attribute that is not there, unless a comparison before it says no.
+        let named =
+            r#"device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100", "NVIDIA H200"]"#;
+        let products = ["NVIDIA H100", "NVIDIA H200"]
+            .map(ToOwned::to_owned)
+            .to_vec();
+        assert_eq!(
+            terms(named),
+            Some(vec![Term::Attribute(
+                "gpu.nvidia.com/productName".to_owned(),
+                products
+            )])
+        );
+        // The scheduler fails for an attribute that is not there, unless a comparison before it
+        // says no.
         let devices = [device("a", "gpu", false, None)];
-        let not_evaluated =
-            DeviceClaims::NotEvaluated("devices of class gpu.nvidia.com (CEL, or devices that are shared)".to_owned());
-        assert_eq!(DeviceClaims::compared(vec![demand(named)], &devices), not_evaluated);
-        let other = demand("device.driver == 'nic.example.com' && device.attributes['nic.example.com'].speed == 'fast'");
-        let DeviceClaims::Compared(found) = DeviceClaims::compared(vec![other], &devices) else { panic!("it is compared") };
+        let not_evaluated = DeviceClaims::NotEvaluated(
+            "devices of class gpu.nvidia.com (CEL, or devices that are shared)".to_owned(),
+        );
+        assert_eq!(
+            DeviceClaims::compared(vec![demand(named)], &devices),
+            not_evaluated
+        );
+        let other = demand(
+            "device.driver == 'nic.example.com' && device.attributes['nic.example.com'].speed == 'fast'",
+        );
+        let DeviceClaims::Compared(found) = DeviceClaims::compared(vec![other], &devices) else {
+            panic!("it is compared")
+        };
         assert!(found[0].1.is_empty());
     }
 
     #[test]
     fn a_claim_is_an_amount_like_any_other() {
-        let devices = [device("a", "gpu", false, None), device("a", "gpu", true, None)];
+        let devices = [
+            device("a", "gpu", false, None),
+            device("a", "gpu", true, None),
+        ];
         let claims = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
-        let (mut requests, mut nodes) = (Amounts::new(), [Node { name: "a".to_owned(), ..Node::default() }]);
-        let mut room = Room { free: BTreeMap::from([("a".to_owned(), Amounts::new())]), ..Room::default() };
+        let (mut requests, mut nodes) = (
+            Amounts::new(),
+            [Node {
+                name: "a".to_owned(),
+                ..Node::default()
+            }],
+        );
+        let mut room = Room {
+            free: BTreeMap::from([("a".to_owned(), Amounts::new())]),
+            ..Room::default()
+        };
         claims.add_to(&mut requests, &mut nodes, Some(&mut room));
         let resource = "deviceclass.resource.kubernetes.io/gpu.nvidia.com".to_owned();
         assert_eq!(requests, Amounts::from([(resource.clone(), 2000)]));

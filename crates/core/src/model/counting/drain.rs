@@ -1,4 +1,5 @@
-//! What draining a node would do: whose pods are hit, and where each could run instead. It does not know budgets of disruption.
+//! What draining a node would do: whose pods are hit, and where each could run instead. It does not
+//! know budgets of disruption.
 
 use jiff::Timestamp;
 

@@ -17,11 +17,14 @@ pub struct Fit {
     pub gpus_per_pod: u64,
     /// Nodes by what keeps a further pod off them, those with room first.
     pub groups: Vec<NodeGroup>,
-    /// By the label that the nodes are told apart by, those that take most pods first; none without a label.
+    /// By the label that the nodes are told apart by, those that take most pods first; none without
+    /// a label.
     pub domains: Vec<Domain>,
-    /// Pods that the scheduler would end to place it; `None` where it ends none, or where that is not known.
+    /// Pods that the scheduler would end to place it; `None` where it ends none, or where that is
+    /// not known.
     pub victims: Option<Vec<Victim>>,
-    /// When deadlines of those that run make room for all pods; `None` where they do not, or where others wait as well.
+    /// When deadlines of those that run make room for all pods; `None` where they do not, or where
+    /// others wait as well.
     pub room_by: Option<Timestamp>,
     /// Why it cannot be submitted, or waits for something that is not a node.
     pub reasons: Vec<String>,
@@ -37,9 +40,16 @@ impl Fit {
 
     /// Returns the nodes on which its pods may run once there is room.
     pub fn possible(&self) -> BTreeSet<String> {
-        let is_possible =
-            |group: &&NodeGroup| group.cause.is_none_or(|cause| cause.starts_with("insufficient") || cause == "device-claim");
-        self.groups.iter().filter(is_possible).flat_map(|group| group.nodes.iter().cloned()).collect()
+        let is_possible = |group: &&NodeGroup| {
+            group
+                .cause
+                .is_none_or(|cause| cause.starts_with("insufficient") || cause == "device-claim")
+        };
+        self.groups
+            .iter()
+            .filter(is_possible)
+            .flat_map(|group| group.nodes.iter().cloned())
+            .collect()
     }
 }
 

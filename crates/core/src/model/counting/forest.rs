@@ -1,5 +1,5 @@
-//! Builds workloads from owners and pods: the owner at the top of each chain, what is below it, and the GPUs that all of it
-//! requests and holds.
+//! Builds workloads from owners and pods: the owner at the top of each chain, what is below it, and
+//! the GPUs that all of it requests and holds.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -48,7 +48,9 @@ impl Forest {
         let mut found = None;
         let mut next = parent;
         for _ in 0..DEEPEST {
-            let Some(owner) = next.and_then(|uid| self.owners.get(uid)) else { break };
+            let Some(owner) = next.and_then(|uid| self.owners.get(uid)) else {
+                break;
+            };
             found = Some(owner);
             next = owner.parent.as_deref();
         }
@@ -60,44 +62,78 @@ impl Forest {
         let holders: BTreeMap<(&str, &str), (&NodeUsage, &Holder)> = inventory
             .hosts
             .iter()
-            .flat_map(|host| host.holders.iter().map(move |holder| ((&*holder.namespace, &*holder.pod), (host, holder))))
+            .flat_map(|host| {
+                host.holders
+                    .iter()
+                    .map(move |holder| ((&*holder.namespace, &*holder.pod), (host, holder)))
+            })
             .collect();
-        // Where pods of all namespaces may not be listed, what these pods ask for is what they hold.
+        // Where pods of all namespaces may not be listed, what these pods ask for is what they
+        // hold.
         let counted = !inventory.hosts.is_empty() && inventory.gpus().used.is_some();
-        let products: BTreeMap<&str, &str> =
-            inventory.hosts.iter().map(|host| (host.name(), host.details.node.product())).collect();
+        let products: BTreeMap<&str, &str> = inventory
+            .hosts
+            .iter()
+            .map(|host| (host.name(), host.details.node.product()))
+            .collect();
         let products = (!counted).then_some(&products);
         let mut groups: BTreeMap<&str, Group<'_>> = BTreeMap::new();
         for pod in &self.pods {
             let top = self.top(pod.parent.as_deref());
-            let group = groups.entry(top.map_or(&*pod.uid, |top| &top.uid)).or_insert_with(|| Group { top, ..Group::default() });
-            group.is_wanted |= pod.gpus > GpuCount::ZERO || holders.contains_key(&(&*pod.namespace, &*pod.name));
+            let group = groups
+                .entry(top.map_or(&*pod.uid, |top| &top.uid))
+                .or_insert_with(|| Group {
+                    top,
+                    ..Group::default()
+                });
+            group.is_wanted |=
+                pod.gpus > GpuCount::ZERO || holders.contains_key(&(&*pod.namespace, &*pod.name));
             group.pods.push(pod);
         }
-        for owner in self.owners.values().filter(|owner| owner.gpus > GpuCount::ZERO) {
+        for owner in self
+            .owners
+            .values()
+            .filter(|owner| owner.gpus > GpuCount::ZERO)
+        {
             let top = self.top(Some(&owner.uid)).unwrap_or(owner);
             let group = groups.entry(&top.uid).or_default();
             (group.top, group.is_wanted) = (Some(top), true);
         }
         for (parent, sums) in &self.others {
             // An owner that nobody knows has nothing that asks for devices.
-            if let Some(group) = self.top(Some(parent)).and_then(|top| groups.get_mut(top.uid.as_str())) {
+            if let Some(group) = self
+                .top(Some(parent))
+                .and_then(|top| groups.get_mut(top.uid.as_str()))
+            {
                 group.others.merge(sums);
             }
         }
         let mut children: BTreeMap<&str, Vec<&OwnerObject>> = BTreeMap::new();
         for owner in self.owners.values() {
-            children.entry(owner.parent.as_deref().unwrap_or_default()).or_default().push(owner);
+            children
+                .entry(owner.parent.as_deref().unwrap_or_default())
+                .or_default()
+                .push(owner);
         }
         let mut found: Vec<Workload> = groups
             .into_values()
             .filter(|group| group.is_wanted)
             .filter_map(|group| {
                 let mut own: Vec<Rc<WorkPod>> = group.pods.iter().copied().cloned().collect();
-                let top = group.top.cloned().or_else(|| own.first().map(|pod| alone(pod)))?;
+                let top = group
+                    .top
+                    .cloned()
+                    .or_else(|| own.first().map(|pod| alone(pod)))?;
                 own.sort_by(|a, b| a.name.cmp(&b.name));
                 let template = asked(&top, &children, DEEPEST);
-                Some(workload(top, own, &group.others, template, &holders, products))
+                Some(workload(
+                    top,
+                    own,
+                    &group.others,
+                    template,
+                    &holders,
+                    products,
+                ))
             })
             .collect();
         found.sort_by(|a, b| {
@@ -114,15 +150,25 @@ impl Forest {
 
     fn branch_within(&self, top: &OwnerObject, deepest: usize) -> Branch {
         let is_child = |parent: Option<&str>| parent == Some(top.uid.as_str());
-        let owners = self.owners.values().filter(|owner| is_child(owner.parent.as_deref()) && deepest > 0);
-        let mut children: Vec<Branch> = owners.map(|owner| self.branch_within(owner, deepest - 1)).collect();
-        children.extend(self.pods.iter().filter(|pod| is_child(pod.parent.as_deref())).map(|pod| Branch {
-            kind: "Pod".to_owned(),
-            namespace: pod.namespace.to_string(),
-            name: pod.name.to_string(),
-            uid: pod.uid.to_string(),
-            children: Vec::new(),
-        }));
+        let owners = self
+            .owners
+            .values()
+            .filter(|owner| is_child(owner.parent.as_deref()) && deepest > 0);
+        let mut children: Vec<Branch> = owners
+            .map(|owner| self.branch_within(owner, deepest - 1))
+            .collect();
+        children.extend(
+            self.pods
+                .iter()
+                .filter(|pod| is_child(pod.parent.as_deref()))
+                .map(|pod| Branch {
+                    kind: "Pod".to_owned(),
+                    namespace: pod.namespace.to_string(),
+                    name: pod.name.to_string(),
+                    uid: pod.uid.to_string(),
+                    children: Vec::new(),
+                }),
+        );
         children.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
         Branch {
             kind: top.kind.clone(),
@@ -156,31 +202,61 @@ fn workload(
     products: Option<&BTreeMap<&str, &str>>,
 ) -> Workload {
     let (mut held, mut slices) = (BTreeMap::new(), BTreeMap::new());
-    for (host, holder) in pods.iter().filter_map(|pod| holders.get(&(&*pod.namespace, &*pod.name))) {
+    for (host, holder) in pods
+        .iter()
+        .filter_map(|pod| holders.get(&(&*pod.namespace, &*pod.name)))
+    {
         if holder.gpus > GpuCount::ZERO {
-            *held.entry(host.details.node.product().to_owned()).or_default() += holder.gpus;
+            *held
+                .entry(host.details.node.product().to_owned())
+                .or_default() += holder.gpus;
         }
         for (name, count) in &holder.slices {
             *slices.entry(name.clone()).or_default() += count;
         }
     }
     if let Some(products) = products {
-        for pod in pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended()) {
+        for pod in pods
+            .iter()
+            .filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended())
+        {
             let Some(node) = &pod.node else { continue };
             let product = products.get(&**node).copied().unwrap_or("unknown");
             *held.entry(product.to_owned()).or_default() += pod.gpus;
         }
     }
-    let living: GpuCount = pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.gpus).sum();
+    let living: GpuCount = pods
+        .iter()
+        .filter(|pod| !pod.ended())
+        .map(|pod| pod.gpus)
+        .sum();
     let held_now = held.values().copied().sum::<GpuCount>() + GpuCount(slices.values().sum());
     // Trouble of pods with devices is told first, whether the others have names or not.
-    let mut sums = PodSums::of(pods.iter().map(AsRef::as_ref).filter(|pod| pod.gpus > GpuCount::ZERO));
-    sums.merge(&PodSums::of(pods.iter().map(AsRef::as_ref).filter(|pod| pod.gpus == GpuCount::ZERO)));
+    let mut sums = PodSums::of(
+        pods.iter()
+            .map(AsRef::as_ref)
+            .filter(|pod| pod.gpus > GpuCount::ZERO),
+    );
+    sums.merge(&PodSums::of(
+        pods.iter()
+            .map(AsRef::as_ref)
+            .filter(|pod| pod.gpus == GpuCount::ZERO),
+    ));
     sums.merge(others);
     let standing = standing(&top, &sums);
     let over = matches!(standing, Standing::Completed | Standing::Failed);
-    let requested = living.max(held_now).max(if over { GpuCount::ZERO } else { template });
-    Workload { top, pods, sums, standing, requested, held, slices }
+    let requested = living
+        .max(held_now)
+        .max(if over { GpuCount::ZERO } else { template });
+    Workload {
+        top,
+        pods,
+        sums,
+        standing,
+        requested,
+        held,
+        slices,
+    }
 }
 
 /// Returns the verdict of the object itself; an object without one has the state of its pods.
@@ -204,14 +280,23 @@ fn standing(top: &OwnerObject, sums: &PodSums) -> Standing {
     }
 }
 
-/// Devices that templates below an object ask for, those of siblings together; its own where nothing below does.
-fn asked(top: &OwnerObject, children: &BTreeMap<&str, Vec<&OwnerObject>>, deepest: usize) -> GpuCount {
+/// Devices that templates below an object ask for, those of siblings together; its own where
+/// nothing below does.
+fn asked(
+    top: &OwnerObject,
+    children: &BTreeMap<&str, Vec<&OwnerObject>>,
+    deepest: usize,
+) -> GpuCount {
     if top.verdict.is_some() || deepest == 0 {
         return GpuCount::ZERO;
     }
     let below = children.get(top.uid.as_str()).into_iter().flatten();
     let below: GpuCount = below.map(|owner| asked(owner, children, deepest - 1)).sum();
-    if below > GpuCount::ZERO { below } else { top.gpus }
+    if below > GpuCount::ZERO {
+        below
+    } else {
+        top.gpus
+    }
 }
 
 #[cfg(test)]
@@ -245,8 +330,12 @@ mod tests {
     #[test]
     fn the_top_of_any_chain_is_the_workload() {
         let forest = Forest {
-            owners: [owner("RayJob", "job", None), owner("RayCluster", "cluster", Some("job")), owner("Deployment", "web", None)]
-                .into(),
+            owners: [
+                owner("RayJob", "job", None),
+                owner("RayCluster", "cluster", Some("job")),
+                owner("Deployment", "web", None),
+            ]
+            .into(),
             pods: vec![
                 pod("head", Some("cluster"), 0, PodPhase::Running),
                 pod("worker", Some("cluster"), 4, PodPhase::Pending),
@@ -256,11 +345,32 @@ mod tests {
             ..Forest::default()
         };
         let found = forest.workloads(&Inventory::default());
-        let told: Vec<_> =
-            found.iter().map(|one| (one.top.kind.as_str(), one.requested.0, one.standing, one.pods.len())).collect();
-        assert_eq!(told, [("RayJob", 4, Standing::Running, 2), ("Pod", 0, Standing::Failed, 1)]);
+        let told: Vec<_> = found
+            .iter()
+            .map(|one| {
+                (
+                    one.top.kind.as_str(),
+                    one.requested.0,
+                    one.standing,
+                    one.pods.len(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("RayJob", 4, Standing::Running, 2),
+                ("Pod", 0, Standing::Failed, 1)
+            ]
+        );
         let tree = forest.branch(&found[0].top);
-        assert_eq!((tree.children[0].kind.as_str(), tree.children[0].children.len()), ("RayCluster", 2));
+        assert_eq!(
+            (
+                tree.children[0].kind.as_str(),
+                tree.children[0].children.len()
+            ),
+            ("RayCluster", 2)
+        );
     }
 
     #[test]
@@ -269,10 +379,19 @@ mod tests {
         (paused.1.gpus, paused.1.resting) = (GpuCount(8), Some("Suspended"));
         let mut ended = owner("Job", "ended", None);
         (ended.1.gpus, ended.1.verdict) = (GpuCount(8), Some(Standing::Completed));
-        let forest = Forest { owners: [paused, ended].into(), ..Forest::default() };
+        let forest = Forest {
+            owners: [paused, ended].into(),
+            ..Forest::default()
+        };
         let found = forest.workloads(&Inventory::default());
-        let told: Vec<_> = found.iter().map(|one| (one.standing, one.requested.0, one.gpus_held().0)).collect();
-        assert_eq!(told, [(Standing::Completed, 0, 0), (Standing::Pending, 8, 0)]);
+        let told: Vec<_> = found
+            .iter()
+            .map(|one| (one.standing, one.requested.0, one.gpus_held().0))
+            .collect();
+        assert_eq!(
+            told,
+            [(Standing::Completed, 0, 0), (Standing::Pending, 8, 0)]
+        );
     }
 
     #[test]
@@ -288,31 +407,59 @@ mod tests {
             with(owner("Deployment", "web", None), 2),
             with(owner("ReplicaSet", "new", Some("web")), 2),
         ];
-        let found = Forest { owners: owners.into(), ..Forest::default() }.workloads(&Inventory::default());
-        assert_eq!(found.iter().map(|one| one.requested.0).collect::<Vec<_>>(), [8, 2]);
+        let found = Forest {
+            owners: owners.into(),
+            ..Forest::default()
+        }
+        .workloads(&Inventory::default());
+        assert_eq!(
+            found.iter().map(|one| one.requested.0).collect::<Vec<_>>(),
+            [8, 2]
+        );
     }
 
     #[test]
     fn who_may_not_count_the_cluster_counts_his_own_pods() {
-        let running = WorkPod { node: Some("n".into()), ..(*pod("p", None, 8, PodPhase::Running)).clone() };
-        let found =
-            Forest { owners: BTreeMap::new(), pods: vec![running.into()], ..Forest::default() }.workloads(&Inventory::default());
-        assert_eq!((found[0].gpus_held(), found[0].held.get("unknown")), (GpuCount(8), Some(&GpuCount(8))));
+        let running = WorkPod {
+            node: Some("n".into()),
+            ..(*pod("p", None, 8, PodPhase::Running)).clone()
+        };
+        let found = Forest {
+            owners: BTreeMap::new(),
+            pods: vec![running.into()],
+            ..Forest::default()
+        }
+        .workloads(&Inventory::default());
+        assert_eq!(
+            (found[0].gpus_held(), found[0].held.get("unknown")),
+            (GpuCount(8), Some(&GpuCount(8)))
+        );
     }
 
     #[test]
     fn pods_without_names_count_for_their_workload() {
         let sums = |phase| PodSums::of([&*pod("x", None, 0, phase)]);
         let forest = Forest {
-            owners: [owner("RayJob", "job", None), owner("RayCluster", "cluster", Some("job")), owner("Deployment", "web", None)]
-                .into(),
+            owners: [
+                owner("RayJob", "job", None),
+                owner("RayCluster", "cluster", Some("job")),
+                owner("Deployment", "web", None),
+            ]
+            .into(),
             pods: vec![pod("worker", Some("cluster"), 4, PodPhase::Pending)],
-            others: [("cluster", PodPhase::Running), ("web", PodPhase::Running), ("gone", PodPhase::Failed)]
-                .map(|(parent, phase)| (parent.into(), sums(phase)))
-                .into(),
+            others: [
+                ("cluster", PodPhase::Running),
+                ("web", PodPhase::Running),
+                ("gone", PodPhase::Failed),
+            ]
+            .map(|(parent, phase)| (parent.into(), sums(phase)))
+            .into(),
         };
         let found = forest.workloads(&Inventory::default());
-        let told: Vec<_> = found.iter().map(|one| (one.top.kind.as_str(), one.standing, one.pods.len())).collect();
+        let told: Vec<_> = found
+            .iter()
+            .map(|one| (one.top.kind.as_str(), one.standing, one.pods.len()))
+            .collect();
         assert_eq!(told, [("RayJob", Standing::Running, 1)]);
     }
 

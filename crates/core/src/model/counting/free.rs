@@ -1,6 +1,6 @@
-//! Tells what of the free GPUs can be used: in which blocks they are free, how many jobs of a size fit, what is stranded and by whom,
-//! and which pods would have to move for one more. Only whole GPUs count; what a scheduler knows beyond CPU, memory, taints and
-//! health is not looked at.
+//! Tells what of the free GPUs can be used: in which blocks they are free, how many jobs of a size
+//! fit, what is stranded and by whom, and which pods would have to move for one more. Only whole
+//! GPUs count; what a scheduler knows beyond CPU, memory, taints and health is not looked at.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,8 @@ pub struct Stranded {
     pub by: StrandedBy,
     /// The fault or the taint.
     pub detail: Option<String>,
-    /// NAMESPACE/NAME of what holds most of the missing resource on the node, with thousandths of CPUs or with bytes.
+    /// NAMESPACE/NAME of what holds most of the missing resource on the node, with thousandths of
+    /// CPUs or with bytes.
     pub holder: Option<(String, u64)>,
 }
 
@@ -99,7 +100,8 @@ pub struct Gang {
     pub gpus_per_node: u64,
 }
 
-/// Returns the groups by type and domain; `None` where it is not known what pods hold. `by` is a label of nodes.
+/// Returns the groups by type and domain; `None` where it is not known what pods hold. `by` is a
+/// label of nodes.
 pub fn free_gpus(
     inventory: &Inventory,
     consumers: &Consumers,
@@ -109,12 +111,32 @@ pub fn free_gpus(
 ) -> Option<Vec<FreeGpus>> {
     let mut groups: BTreeMap<(String, Option<String>, Option<String>), FreeGpus> = BTreeMap::new();
     let consumers = consumers.by_node();
-    for host in inventory.hosts.iter().filter(|host| host.gpus.total > 0 && wanted(host)) {
-        let kind = host.gpu_type().map_or_else(|| UNTYPED.to_owned(), |kind: GpuType| kind.to_string());
-        let domain = by.map(|label| host.details.node.labels.get(label).cloned().unwrap_or_default());
-        let pool = host.details.node.taints.iter().find(|taint| taint.key == POOL_LABEL && taint.effect != PREFERENCE);
+    for host in inventory
+        .hosts
+        .iter()
+        .filter(|host| host.gpus.total > 0 && wanted(host))
+    {
+        let kind = host
+            .gpu_type()
+            .map_or_else(|| UNTYPED.to_owned(), |kind: GpuType| kind.to_string());
+        let domain = by.map(|label| {
+            host.details
+                .node
+                .labels
+                .get(label)
+                .cloned()
+                .unwrap_or_default()
+        });
+        let pool = host
+            .details
+            .node
+            .taints
+            .iter()
+            .find(|taint| taint.key == POOL_LABEL && taint.effect != PREFERENCE);
         let pool = pool.map(|taint| taint.value.clone().unwrap_or_default());
-        let group = groups.entry((kind.clone(), domain.clone(), pool.clone())).or_default();
+        let group = groups
+            .entry((kind.clone(), domain.clone(), pool.clone()))
+            .or_default();
         (group.gpu_type, group.domain, group.exclusive_pool) = (kind, domain, pool);
         group.total += host.gpus.total;
         group.take(host, &consumers, beside)?;
@@ -123,36 +145,74 @@ pub fn free_gpus(
 }
 
 impl FreeGpus {
-    fn take(&mut self, host: &NodeUsage, consumers: &ConsumersByNode<'_>, beside: BesideGpu) -> Option<()> {
+    fn take(
+        &mut self,
+        host: &NodeUsage,
+        consumers: &ConsumersByNode<'_>,
+        beside: BesideGpu,
+    ) -> Option<()> {
         let (name, free) = (host.name().to_owned(), host.gpus.free()?);
-        let strand = |gpus, by, detail, holder| Stranded { node: name.clone(), gpus, by, detail, holder };
+        let strand = |gpus, by, detail, holder| Stranded {
+            node: name.clone(),
+            gpus,
+            by,
+            detail,
+            holder,
+        };
         if let Some((by, detail)) = closed(host) {
-            self.stranded.extend((free > 0).then(|| strand(free, by, detail, None)));
+            self.stranded
+                .extend((free > 0).then(|| strand(free, by, detail, None)));
             return Some(());
         }
         let left = |resource: &str, used: u64| {
             let milli = quantity::milli(host.details.allocatable.get(resource)?)?;
-            let whole = if resource == "cpu" { milli } else { milli / 1000 };
+            let whole = if resource == "cpu" {
+                milli
+            } else {
+                milli / 1000
+            };
             Some(u64::try_from(whole).unwrap_or(0).saturating_sub(used))
         };
         // What the node does not tell is no limit.
-        let within = |left: Option<u64>, each: u64| left.and_then(|left| left.checked_div(each)).unwrap_or(u64::MAX);
+        let within = |left: Option<u64>, each: u64| {
+            left.and_then(|left| left.checked_div(each))
+                .unwrap_or(u64::MAX)
+        };
         let by_cpu = within(left("cpu", host.cpu_used_milli?), beside.cpu_milli);
         let by_memory = within(left("memory", host.memory_used_bytes?), beside.memory_bytes);
         let usable = free.min(by_cpu).min(by_memory);
         if usable < free {
             let (by, holder) = if by_cpu <= by_memory {
-                (StrandedBy::Cpu, consumers.largest_on(host.name(), |one| one.cpu_milli))
+                (
+                    StrandedBy::Cpu,
+                    consumers.largest_on(host.name(), |one| one.cpu_milli),
+                )
             } else {
-                (StrandedBy::Memory, consumers.largest_on(host.name(), |one| one.memory_bytes))
+                (
+                    StrandedBy::Memory,
+                    consumers.largest_on(host.name(), |one| one.memory_bytes),
+                )
             };
             self.stranded.push(strand(free - usable, by, None, holder));
         }
         self.sizes.insert(name.clone(), host.gpus.total);
-        let held =
-            |holder: &super::inventory::Holder| (name.clone(), format!("{}/{}", holder.namespace, holder.pod), holder.gpus.0);
-        self.movable.extend(host.holders.iter().filter(|holder| holder.gpus.0 > 0).map(held));
-        self.blocks.extend((usable > 0).then(|| Block { node: name.clone(), free: usable }));
+        let held = |holder: &super::inventory::Holder| {
+            (
+                name.clone(),
+                format!("{}/{}", holder.namespace, holder.pod),
+                holder.gpus.0,
+            )
+        };
+        self.movable.extend(
+            host.holders
+                .iter()
+                .filter(|holder| holder.gpus.0 > 0)
+                .map(held),
+        );
+        self.blocks.extend((usable > 0).then(|| Block {
+            node: name.clone(),
+            free: usable,
+        }));
         Some(())
     }
 
@@ -164,29 +224,49 @@ impl FreeGpus {
     /// Returns how many nodes have a block of each size, the largest first.
     pub fn sizes_of_blocks(&self) -> Vec<(u64, u64)> {
         let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
-        self.blocks.iter().for_each(|block| *sizes.entry(block.free).or_default() += 1);
+        self.blocks
+            .iter()
+            .for_each(|block| *sizes.entry(block.free).or_default() += 1);
         sizes.into_iter().rev().collect()
     }
 
-    /// Returns the largest number of GPUs in equal blocks: each size with the nodes that have at least so many.
+    /// Returns the largest number of GPUs in equal blocks: each size with the nodes that have at
+    /// least so many.
     pub fn largest_gang(&self) -> Gang {
         let gang = |(size, _): &(u64, u64)| Gang {
-            nodes: self.blocks.iter().filter(|block| block.free >= *size).count() as u64,
+            nodes: self
+                .blocks
+                .iter()
+                .filter(|block| block.free >= *size)
+                .count() as u64,
             gpus_per_node: *size,
         };
         // Of equal sums that of the larger blocks, which come first.
         let sums = self.sizes_of_blocks();
-        sums.iter().map(gang).rev().max_by_key(|gang| gang.nodes * gang.gpus_per_node).unwrap_or_default()
+        sums.iter()
+            .map(gang)
+            .rev()
+            .max_by_key(|gang| gang.nodes * gang.gpus_per_node)
+            .unwrap_or_default()
     }
 
     /// Returns how many jobs of so many GPUs fit at the same time.
     pub fn jobs(&self, slots: u64) -> u64 {
-        self.jobs_with(&self.blocks.iter().map(|block| (block.node.clone(), block.free)).collect(), slots)
+        self.jobs_with(
+            &self
+                .blocks
+                .iter()
+                .map(|block| (block.node.clone(), block.free))
+                .collect(),
+            slots,
+        )
     }
 
     /// A job that is larger than a node takes whole nodes of the largest size.
     fn jobs_with(&self, free: &BTreeMap<String, u64>, slots: u64) -> u64 {
-        let Some((block, nodes)) = self.shape(slots) else { return 0 };
+        let Some((block, nodes)) = self.shape(slots) else {
+            return 0;
+        };
         match nodes {
             1 => free.values().map(|free| free / block).sum(),
             nodes => free.values().filter(|free| **free >= block).count() as u64 / nodes,
@@ -196,13 +276,19 @@ impl FreeGpus {
     /// Returns the GPUs per node and the nodes of a job.
     fn shape(&self, slots: u64) -> Option<(u64, u64)> {
         let largest = self.sizes.values().copied().max().filter(|_| slots > 0)?;
-        Some(if slots <= largest { (slots, 1) } else { (largest, slots.div_ceil(largest)) })
+        Some(if slots <= largest {
+            (slots, 1)
+        } else {
+            (largest, slots.div_ceil(largest))
+        })
     }
 
-    /// Returns pods to move so that one more job of so many GPUs fits; nothing where that is not possible within `most` moves. Every
-    /// pod goes to the smallest block that takes it.
+    /// Returns pods to move so that one more job of so many GPUs fits; nothing where that is not
+    /// possible within `most` moves. Every pod goes to the smallest block that takes it.
     pub fn moves(&self, slots: u64, most: usize) -> Vec<Move> {
-        let Some((block, nodes)) = self.shape(slots) else { return Vec::new() };
+        let Some((block, nodes)) = self.shape(slots) else {
+            return Vec::new();
+        };
         let now = self.jobs(slots);
         let mut free: BTreeMap<String, u64> = self
             .sizes
@@ -212,7 +298,8 @@ impl FreeGpus {
             .collect();
         let (mut moves, mut pods) = (Vec::<Move>::new(), self.movable.clone());
         for _ in 0..nodes {
-            let lacks = |(node, free): &(&String, &u64)| self.sizes[*node] >= block && **free < block;
+            let lacks =
+                |(node, free): &(&String, &u64)| self.sizes[*node] >= block && **free < block;
             let mut candidates: Vec<(&String, &u64)> = free.iter().filter(lacks).collect();
             candidates.sort_by_key(|(node, room)| (block - **room, *node));
             let made = candidates
@@ -220,10 +307,15 @@ impl FreeGpus {
                 .take(LOOKED_AT)
                 .filter_map(|(node, room)| emptied(node, block - room, &free, &pods, block));
             // A whole block more is what counts; then the fewest GPUs and pods.
-            let whole = |free: &BTreeMap<String, u64>| free.values().map(|free| free / block).sum::<u64>();
-            let cost = |moves: &[Move]| (moves.iter().map(|one| one.gpus).sum::<u64>(), moves.len());
-            let best = made.min_by_key(|(after, moves)| (std::cmp::Reverse(whole(after)), cost(moves)));
-            let Some((after, made)) = best.filter(|(after, _)| whole(after) > whole(&free)) else { break };
+            let whole =
+                |free: &BTreeMap<String, u64>| free.values().map(|free| free / block).sum::<u64>();
+            let cost =
+                |moves: &[Move]| (moves.iter().map(|one| one.gpus).sum::<u64>(), moves.len());
+            let best =
+                made.min_by_key(|(after, moves)| (std::cmp::Reverse(whole(after)), cost(moves)));
+            let Some((after, made)) = best.filter(|(after, _)| whole(after) > whole(&free)) else {
+                break;
+            };
             for one in &made {
                 pods.retain(|(_, pod, _)| *pod != one.pod);
             }
@@ -240,7 +332,8 @@ impl FreeGpus {
     }
 }
 
-/// Frees so many GPUs of a node by its smallest pods that fit elsewhere; `None` where that is not enough.
+/// Frees so many GPUs of a node by its smallest pods that fit elsewhere; `None` where that is not
+/// enough.
 fn emptied(
     node: &str,
     missing: u64,
@@ -256,18 +349,30 @@ fn emptied(
             break;
         }
         // A block that is large enough for a job is the last to be broken.
-        let takes = free.iter().filter(|(to, room)| *to != node && **room >= *gpus);
-        let Some(to) = takes.min_by_key(|(to, room)| (**room >= block, **room, *to)).map(|(to, _)| to.clone()) else { continue };
+        let takes = free
+            .iter()
+            .filter(|(to, room)| *to != node && **room >= *gpus);
+        let Some(to) = takes
+            .min_by_key(|(to, room)| (**room >= block, **room, *to))
+            .map(|(to, _)| to.clone())
+        else {
+            continue;
+        };
         *free.get_mut(&to)? -= gpus;
         freed += gpus;
-        moves.push(Move { pod: pod.clone(), gpus: *gpus, from: from.clone(), to });
+        moves.push(Move {
+            pod: pod.clone(),
+            gpus: *gpus,
+            from: from.clone(),
+            to,
+        });
     }
     *free.get_mut(node)? += freed;
     (freed >= missing).then_some((free, moves))
 }
 
-/// Returns why a node takes no ordinary GPU job. A fault that no taint tells keeps no pod away: Kubernetes itself taints nodes that are
-/// not ready.
+/// Returns why a node takes no ordinary GPU job. A fault that no taint tells keeps no pod away:
+/// Kubernetes itself taints nodes that are not ready.
 fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
     let node = &host.details.node;
     if !node.schedulable {
@@ -279,7 +384,10 @@ fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
         };
         // The resource's own name dedicates as well: `gpu.intel.com/i915`.
         let of_vendor = host.details.allocatable.contains_key(&taint.key);
-        taint.effect == PREFERENCE || taint.key == POOL_LABEL || of_vendor || DEDICATED.iter().any(dedicated)
+        taint.effect == PREFERENCE
+            || taint.key == POOL_LABEL
+            || of_vendor
+            || DEDICATED.iter().any(dedicated)
     };
     let taint = node.taints.iter().find(|taint| !is_expected(taint))?;
     Some(match host.health {
@@ -298,22 +406,49 @@ mod tests {
     fn group(nodes: &[EightGpus<'_>]) -> FreeGpus {
         let mut group = FreeGpus::default();
         for (node, free, pods) in nodes {
-            assert_eq!(free + pods.iter().map(|(_, gpus)| gpus).sum::<u64>(), 8, "{node}");
+            assert_eq!(
+                free + pods.iter().map(|(_, gpus)| gpus).sum::<u64>(),
+                8,
+                "{node}"
+            );
             group.sizes.insert((*node).to_owned(), 8);
             group.total += 8;
-            group.blocks.extend((*free > 0).then(|| Block { node: (*node).to_owned(), free: *free }));
-            group.movable.extend(pods.iter().map(|(pod, gpus)| ((*node).to_owned(), (*pod).to_owned(), *gpus)));
+            group.blocks.extend((*free > 0).then(|| Block {
+                node: (*node).to_owned(),
+                free: *free,
+            }));
+            group.movable.extend(
+                pods.iter()
+                    .map(|(pod, gpus)| ((*node).to_owned(), (*pod).to_owned(), *gpus)),
+            );
         }
         group
     }
 
     #[test]
     fn blocks_and_gangs_are_counted_by_hand() {
-        let fleet = group(&[("a", 8, &[]), ("b", 8, &[]), ("c", 3, &[("n/x", 5)]), ("d", 0, &[("n/y", 8)])]);
-        assert_eq!((fleet.free(), fleet.sizes_of_blocks()), (19, vec![(8, 2), (3, 1)]));
-        assert_eq!(fleet.largest_gang(), Gang { nodes: 2, gpus_per_node: 8 });
+        let fleet = group(&[
+            ("a", 8, &[]),
+            ("b", 8, &[]),
+            ("c", 3, &[("n/x", 5)]),
+            ("d", 0, &[("n/y", 8)]),
+        ]);
+        assert_eq!(
+            (fleet.free(), fleet.sizes_of_blocks()),
+            (19, vec![(8, 2), (3, 1)])
+        );
+        assert_eq!(
+            fleet.largest_gang(),
+            Gang {
+                nodes: 2,
+                gpus_per_node: 8
+            }
+        );
         // 8 = 2 + 2 + 2 + 2 on each of two nodes, and one of three.
-        assert_eq!([1, 2, 3, 8, 9, 16, 17, 64].map(|slots| fleet.jobs(slots)), [19, 9, 5, 2, 1, 1, 0, 0]);
+        assert_eq!(
+            [1, 2, 3, 8, 9, 16, 17, 64].map(|slots| fleet.jobs(slots)),
+            [19, 9, 5, 2, 1, 1, 0, 0]
+        );
         // Six nodes with three each make eighteen; two with eight only sixteen.
         let thin = group(&[
             ("a", 8, &[]),
@@ -323,15 +458,31 @@ mod tests {
             ("e", 3, &[("n/3", 5)]),
             ("f", 3, &[("n/4", 5)]),
         ]);
-        assert_eq!(thin.largest_gang(), Gang { nodes: 6, gpus_per_node: 3 });
+        assert_eq!(
+            thin.largest_gang(),
+            Gang {
+                nodes: 6,
+                gpus_per_node: 3
+            }
+        );
         assert_eq!(FreeGpus::default().largest_gang(), Gang::default());
         assert_eq!(FreeGpus::default().jobs(8), 0);
     }
 
     #[test]
     fn the_fewest_gpus_move_and_no_block_is_broken_for_them() {
-        let fleet = group(&[("a", 8, &[]), ("b", 7, &[("n/lab", 1)]), ("c", 2, &[("n/x", 6)]), ("d", 0, &[("n/y", 8)])]);
-        let one = Move { pod: "n/lab".to_owned(), gpus: 1, from: "b".to_owned(), to: "c".to_owned() };
+        let fleet = group(&[
+            ("a", 8, &[]),
+            ("b", 7, &[("n/lab", 1)]),
+            ("c", 2, &[("n/x", 6)]),
+            ("d", 0, &[("n/y", 8)]),
+        ]);
+        let one = Move {
+            pod: "n/lab".to_owned(),
+            gpus: 1,
+            from: "b".to_owned(),
+            to: "c".to_owned(),
+        };
         assert_eq!(fleet.moves(8, 3), std::slice::from_ref(&one));
         // Two whole nodes for one job of sixteen.
         assert_eq!(fleet.moves(16, 3), std::slice::from_ref(&one));
@@ -339,8 +490,15 @@ mod tests {
         assert_eq!(fleet.moves(24, 3), []);
         let tight = group(&[("a", 8, &[]), ("b", 2, &[("n/x", 6)])]);
         assert_eq!(tight.moves(8, 3), []);
-        let many = group(&[("a", 4, &[("n/1", 1), ("n/2", 1), ("n/3", 1), ("n/4", 1)]), ("b", 4, &[("n/5", 4)])]);
-        assert_eq!(many.moves(8, 3).len(), 1, "the pod of four goes before the four pods of one");
+        let many = group(&[
+            ("a", 4, &[("n/1", 1), ("n/2", 1), ("n/3", 1), ("n/4", 1)]),
+            ("b", 4, &[("n/5", 4)]),
+        ]);
+        assert_eq!(
+            many.moves(8, 3).len(),
+            1,
+            "the pod of four goes before the four pods of one"
+        );
         // The cheapest node would only break the whole one; the two pods of three do not.
         let breaking = group(&[
             ("a", 3, &[("n/a", 5)]),
@@ -349,7 +507,11 @@ mod tests {
             ("d", 3, &[("n/d", 5)]),
             ("e", 3, &[("n/e", 5)]),
         ]);
-        let pods: Vec<String> = breaking.moves(8, 3).into_iter().map(|one| one.pod).collect();
+        let pods: Vec<String> = breaking
+            .moves(8, 3)
+            .into_iter()
+            .map(|one| one.pod)
+            .collect();
         assert_eq!(pods, ["n/1", "n/2"]);
     }
 }

@@ -11,11 +11,16 @@ impl Inventory {
     pub fn measure(&mut self, readings: &Readings) {
         let mut by_node: BTreeMap<&str, Vec<Reading>> = BTreeMap::new();
         for reading in &readings.devices {
-            by_node.entry(&reading.node).or_default().push(reading.clone());
+            by_node
+                .entry(&reading.node)
+                .or_default()
+                .push(reading.clone());
         }
         for host in &mut self.hosts {
             let own = by_node.remove(host.name()).unwrap_or_default();
-            let fault = own.iter().find_map(|reading| Some(format!("{}: {}", reading.id(), reading.fault.as_ref()?)));
+            let fault = own
+                .iter()
+                .find_map(|reading| Some(format!("{}: {}", reading.id(), reading.fault.as_ref()?)));
             if let Some(fault) = fault.filter(|_| host.health != NodeHealth::Faulty) {
                 (host.health, host.reason) = (NodeHealth::Faulty, Some(fault));
             }
@@ -32,6 +37,9 @@ impl NodeUsage {
 
     /// Devices that a pod holds, as far as it is known.
     pub fn held_devices(&self) -> impl Iterator<Item = &Reading> + Clone {
-        self.devices.iter().flatten().filter(|reading| reading.held == Some(true))
+        self.devices
+            .iter()
+            .flatten()
+            .filter(|reading| reading.held == Some(true))
     }
 }

@@ -16,21 +16,31 @@ pub struct StartForecast {
     pub similar: u64,
     /// Days of history in which they were looked for.
     pub days: i64,
-    /// Seconds within which deadlines of those that run make room; `None` where they do not, or where others wait as well.
+    /// Seconds within which deadlines of those that run make room; `None` where they do not, or
+    /// where others wait as well.
     pub latest: Option<f64>,
 }
 
 impl StartForecast {
     /// Bounds what the past tells by what deadlines tell.
     pub fn bounded(past: Option<Self>, room_by: Option<Timestamp>, now: Timestamp) -> Option<Self> {
-        let Some(latest) = room_by.map(|at| at.duration_since(now).as_secs_f64().max(0.0)) else { return past };
+        let Some(latest) = room_by.map(|at| at.duration_since(now).as_secs_f64().max(0.0)) else {
+            return past;
+        };
         let past = past.unwrap_or_default();
-        let quantiles = past.quantiles.map(|(low, half, most)| (low.min(latest), half.min(latest), most.min(latest)));
-        Some(Self { quantiles, latest: Some(latest), ..past })
+        let quantiles = past
+            .quantiles
+            .map(|(low, half, most)| (low.min(latest), half.min(latest), most.min(latest)));
+        Some(Self {
+            quantiles,
+            latest: Some(latest),
+            ..past
+        })
     }
 }
 
-/// Returns when so many pods find room on these nodes at the latest, where `ends` says by when each holder must have ended.
+/// Returns when so many pods find room on these nodes at the latest, where `ends` says by when each
+/// holder must have ended.
 pub fn room_by(
     requests: &Amounts,
     pods: u64,
@@ -42,10 +52,16 @@ pub fn room_by(
         let has_ended = |holder: &String| ends.get(holder).is_some_and(|end| end <= at);
         let left = |(free, placed): &NodeLoad| {
             let mut free = free.clone();
-            placed.iter().filter(|pod| has_ended(&pod.holder)).for_each(|pod| add(&mut free, &pod.amounts, 1));
+            placed
+                .iter()
+                .filter(|pod| has_ended(&pod.holder))
+                .for_each(|pod| add(&mut free, &pod.amounts, 1));
             free
         };
-        let free = nodes.iter().map(|(node, load)| (node.clone(), left(load))).collect();
+        let free = nodes
+            .iter()
+            .map(|(node, load)| (node.clone(), left(load)))
+            .collect();
         pods_held(requests, &free) >= pods
     })
 }
@@ -63,13 +79,24 @@ mod tests {
         Timestamp::from_second(minute * 60).unwrap()
     }
 
-    /// Node a: 2 free, x has 4 until minute 10, y has 2 without an end. Node b: 0 free, x has 4, z has 4 until minute 30.
+    /// Node a: 2 free, x has 4 until minute 10, y has 2 without an end. Node b: 0 free, x has 4, z
+    /// has 4 until minute 30.
     #[test]
     fn room_comes_when_the_holders_must_have_ended() {
-        let pod = |holder: &str, count| PlacedPod { holder: holder.to_owned(), amounts: gpus(count), ..PlacedPod::default() };
+        let pod = |holder: &str, count| PlacedPod {
+            holder: holder.to_owned(),
+            amounts: gpus(count),
+            ..PlacedPod::default()
+        };
         let nodes = BTreeMap::from([
-            ("a".to_owned(), (gpus(2), vec![pod("n/x", 4), pod("n/y", 2)])),
-            ("b".to_owned(), (gpus(0), vec![pod("n/x", 4), pod("n/z", 4)])),
+            (
+                "a".to_owned(),
+                (gpus(2), vec![pod("n/x", 4), pod("n/y", 2)]),
+            ),
+            (
+                "b".to_owned(),
+                (gpus(0), vec![pod("n/x", 4), pod("n/z", 4)]),
+            ),
         ]);
         let ends = BTreeMap::from([("n/x".to_owned(), at(10)), ("n/z".to_owned(), at(30))]);
         let by = |wanted, pods| room_by(&gpus(wanted), pods, &nodes, &ends);
@@ -82,9 +109,17 @@ mod tests {
 
     #[test]
     fn deadlines_bound_what_the_past_tells() {
-        let past = StartForecast { quantiles: Some((60.0, 900.0, 7200.0)), similar: 12, days: 7, latest: None };
+        let past = StartForecast {
+            quantiles: Some((60.0, 900.0, 7200.0)),
+            similar: 12,
+            days: 7,
+            latest: None,
+        };
         let bounded = StartForecast::bounded(Some(past), Some(at(60)), at(30)).unwrap();
-        assert_eq!((bounded.quantiles, bounded.latest), (Some((60.0, 900.0, 1800.0)), Some(1800.0)));
+        assert_eq!(
+            (bounded.quantiles, bounded.latest),
+            (Some((60.0, 900.0, 1800.0)), Some(1800.0))
+        );
         assert_eq!(StartForecast::bounded(Some(past), None, at(30)), Some(past));
         let alone = StartForecast::bounded(None, Some(at(10)), at(30)).unwrap();
         assert_eq!((alone.quantiles, alone.latest), (None, Some(0.0)));

@@ -1,7 +1,9 @@
-//! Which pods give way to one of higher priority, in the order in which kube-scheduler spares them: all of lower priority are thought
-//! away, and those that leave room enough come back, the highest priority first. Disruption budgets and pods beside pods are not looked at.
+//! Which pods give way to one of higher priority, in the order in which kube-scheduler spares them:
+//! all of lower priority are thought away, and those that leave room enough come back, the highest
+//! priority first. Disruption budgets and pods beside pods are not looked at.
 //!
-//! Source: kubernetes, pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode, pickOneNodeForPreemption).
+//! Source: kubernetes, pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode,
+//! pickOneNodeForPreemption).
 
 use std::collections::BTreeMap;
 
@@ -18,16 +20,30 @@ pub struct Victim {
 /// A node with what is free on it and who is there.
 pub type NodeLoad = (Amounts, Vec<PlacedPod>);
 
-/// Returns the pods that give way to so many pods of this priority; `None` where even then there is no room for all.
-pub fn victims(wanted: &Amounts, priority: i64, pods: u64, mut nodes: BTreeMap<String, NodeLoad>) -> Option<Vec<Victim>> {
+/// Returns the pods that give way to so many pods of this priority; `None` where even then there is
+/// no room for all.
+pub fn victims(
+    wanted: &Amounts,
+    priority: i64,
+    pods: u64,
+    mut nodes: BTreeMap<String, NodeLoad>,
+) -> Option<Vec<Victim>> {
     let mut ended = Vec::new();
     for _ in 0..pods {
-        let free = nodes.iter().find(|(_, (free, _))| lacking(wanted, free).is_empty()).map(|(node, _)| node.clone());
+        let free = nodes
+            .iter()
+            .find(|(_, (free, _))| lacking(wanted, free).is_empty())
+            .map(|(node, _)| node.clone());
         let (node, on_node) = match free {
             Some(node) => (node, Vec::new()),
             None => {
-                let on = |(node, load): (&String, &NodeLoad)| Some((node.clone(), on_node(wanted, priority, load)?));
-                nodes.iter().filter_map(on).min_by_key(|(_, victims)| cost(victims))?
+                let on = |(node, load): (&String, &NodeLoad)| {
+                    Some((node.clone(), on_node(wanted, priority, load)?))
+                };
+                nodes
+                    .iter()
+                    .filter_map(on)
+                    .min_by_key(|(_, victims)| cost(victims))?
             }
         };
         let (free, placed) = nodes.get_mut(&node)?;
@@ -41,21 +57,34 @@ pub fn victims(wanted: &Amounts, priority: i64, pods: u64, mut nodes: BTreeMap<S
                 placed.swap_remove(at);
             }
         }
-        ended.extend(on_node.into_iter().map(|pod| Victim { node: node.clone(), pod }));
+        ended.extend(on_node.into_iter().map(|pod| Victim {
+            node: node.clone(),
+            pod,
+        }));
     }
     Some(ended)
 }
 
-/// Orders choices: the lowest of the highest priorities, the lowest sum of priorities, the fewest pods.
+/// Orders choices: the lowest of the highest priorities, the lowest sum of priorities, the fewest
+/// pods.
 fn cost(victims: &[PlacedPod]) -> (i64, i64, usize) {
     let priorities = || victims.iter().map(|pod| pod.priority);
-    (priorities().max().unwrap_or(i64::MIN), priorities().fold(0, i64::saturating_add), victims.len())
+    (
+        priorities().max().unwrap_or(i64::MIN),
+        priorities().fold(0, i64::saturating_add),
+        victims.len(),
+    )
 }
 
 /// Returns the pods of one node that give way to one pod.
 fn on_node(wanted: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Option<Vec<PlacedPod>> {
-    let (mut lower, mut left): (Vec<&PlacedPod>, Amounts) =
-        (placed.iter().filter(|pod| pod.priority < priority).collect(), free.clone());
+    let (mut lower, mut left): (Vec<&PlacedPod>, Amounts) = (
+        placed
+            .iter()
+            .filter(|pod| pod.priority < priority)
+            .collect(),
+        free.clone(),
+    );
     lower.iter().for_each(|pod| add(&mut left, &pod.amounts, 1));
     if lower.is_empty() || !lacking(wanted, &left).is_empty() {
         return None;
@@ -89,17 +118,39 @@ mod tests {
     }
 
     fn pod(name: &str, priority: i64, count: i128) -> PlacedPod {
-        PlacedPod { holder: format!("a/{name}"), priority, amounts: gpus(count), ..PlacedPod::default() }
+        PlacedPod {
+            holder: format!("a/{name}"),
+            priority,
+            amounts: gpus(count),
+            ..PlacedPod::default()
+        }
     }
 
-    fn told(wanted: i128, priority: i64, pods: u64, nodes: &[(&str, i128, Vec<PlacedPod>)]) -> Option<Vec<(String, String)>> {
-        let nodes = nodes.iter().map(|(name, free, placed)| ((*name).to_owned(), (gpus(*free), placed.clone()))).collect();
+    fn told(
+        wanted: i128,
+        priority: i64,
+        pods: u64,
+        nodes: &[(&str, i128, Vec<PlacedPod>)],
+    ) -> Option<Vec<(String, String)>> {
+        let nodes = nodes
+            .iter()
+            .map(|(name, free, placed)| ((*name).to_owned(), (gpus(*free), placed.clone())))
+            .collect();
         let ended = victims(&gpus(wanted), priority, pods, nodes)?;
-        Some(ended.into_iter().map(|victim| (victim.node, victim.pod.holder)).collect())
+        Some(
+            ended
+                .into_iter()
+                .map(|victim| (victim.node, victim.pod.holder))
+                .collect(),
+        )
     }
 
     fn pairs(of: &[(&str, &str)]) -> Option<Vec<(String, String)>> {
-        Some(of.iter().map(|(node, holder)| ((*node).to_owned(), format!("a/{holder}"))).collect())
+        Some(
+            of.iter()
+                .map(|(node, holder)| ((*node).to_owned(), format!("a/{holder}")))
+                .collect(),
+        )
     }
 
     /// The order of the scheduler, followed by hand.
@@ -107,19 +158,37 @@ mod tests {
     fn the_lowest_give_way_and_no_more_of_them_than_needed() {
         let first = ("n1", 0, vec![pod("low", 0, 4), pod("middle", 500, 4)]);
         // Both of lower priority could go; the middle one comes back first.
-        assert_eq!(told(4, 1000, 1, std::slice::from_ref(&first)), pairs(&[("n1", "low")]));
-        assert_eq!(told(8, 1000, 1, std::slice::from_ref(&first)), pairs(&[("n1", "middle"), ("n1", "low")]));
+        assert_eq!(
+            told(4, 1000, 1, std::slice::from_ref(&first)),
+            pairs(&[("n1", "low")])
+        );
+        assert_eq!(
+            told(8, 1000, 1, std::slice::from_ref(&first)),
+            pairs(&[("n1", "middle"), ("n1", "low")])
+        );
         // Nobody of the same priority goes.
         assert_eq!(told(8, 500, 1, std::slice::from_ref(&first)), None);
         assert_eq!(told(1, 0, 1, std::slice::from_ref(&first)), None);
         // Of two nodes the one whose highest victim is lowest.
         let second = ("n2", 0, vec![pod("lowest", -10, 4), pod("high", 2000, 4)]);
-        assert_eq!(told(4, 1000, 1, &[first.clone(), second.clone()]), pairs(&[("n2", "lowest")]));
+        assert_eq!(
+            told(4, 1000, 1, &[first.clone(), second.clone()]),
+            pairs(&[("n2", "lowest")])
+        );
         // Two pods: what the first took is gone.
-        assert_eq!(told(4, 1000, 2, &[first.clone(), second]), pairs(&[("n2", "lowest"), ("n1", "low")]));
+        assert_eq!(
+            told(4, 1000, 2, &[first.clone(), second]),
+            pairs(&[("n2", "lowest"), ("n1", "low")])
+        );
         let twins = ("n4", 0, vec![pod("twin", 0, 4), pod("twin", 0, 4)]);
-        assert_eq!(told(4, 1000, 2, &[twins]), pairs(&[("n4", "twin"), ("n4", "twin")]));
+        assert_eq!(
+            told(4, 1000, 2, &[twins]),
+            pairs(&[("n4", "twin"), ("n4", "twin")])
+        );
         // What is free is used before anybody is ended.
-        assert_eq!(told(4, 1000, 2, &[first, ("n3", 4, Vec::new())]), pairs(&[("n1", "low")]));
+        assert_eq!(
+            told(4, 1000, 2, &[first, ("n3", 4, Vec::new())]),
+            pairs(&[("n1", "low")])
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A volume claim with who uses it. Kubernetes keeps no record of uses: what ended pods tell is gone with the pods.
+//! A volume claim with who uses it. Kubernetes keeps no record of uses: what ended pods tell is
+//! gone with the pods.
 
 use jiff::Timestamp;
 
@@ -19,7 +20,8 @@ pub struct Claim {
     pub access_modes: Vec<String>,
     /// Pods that mount it and have not ended; `None` when pods may not be listed.
     pub pods: Option<Vec<String>>,
-    /// When the last pod that mounted it and is still listed ended. Nobody knows of pods that were deleted.
+    /// When the last pod that mounted it and is still listed ended. Nobody knows of pods that were
+    /// deleted.
     pub last_used: Option<Timestamp>,
     pub created_at: Option<Timestamp>,
 }

@@ -1,5 +1,6 @@
-//! The name of a device on its node, the same in every command: `gpu-3`, or `gpu-3/1g.10gb-7` for an instance of a device
-//! that is cut. Which number a device has is decided in `stats/exporters/device_numbers.rs`.
+//! The name of a device on its node, the same in every command: `gpu-3`, or `gpu-3/1g.10gb-7` for
+//! an instance of a device that is cut. Which number a device has is decided in
+//! `stats/exporters/device_numbers.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -39,7 +40,10 @@ impl FromStr for DeviceId {
 
     /// Reads `3`, `gpu-3` and `GPU-3`: a whole device.
     fn from_str(text: &str) -> Result<Self, NoDevice> {
-        let number = text.strip_prefix("gpu-").or_else(|| text.strip_prefix("GPU-")).unwrap_or(text);
+        let number = text
+            .strip_prefix("gpu-")
+            .or_else(|| text.strip_prefix("GPU-"))
+            .unwrap_or(text);
         number.parse().map(Self::whole).map_err(|_| NoDevice)
     }
 }

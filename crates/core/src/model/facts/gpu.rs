@@ -1,5 +1,5 @@
-//! Normalizes GPU types, however a vendor, an exporter or a person spells them, and classifies extended resources as whole
-//! devices, slices or shares.
+//! Normalizes GPU types, however a vendor, an exporter or a person spells them, and classifies
+//! extended resources as whole devices, slices or shares.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuType {
     model: String,
-    /// Device memory in GB as the vendor sells it, when the name tells it or the model comes in one size only.
+    /// Device memory in GB as the vendor sells it, when the name tells it or the model comes in one
+    /// size only.
     gigabytes: Option<u32>,
 }
 
@@ -51,7 +52,8 @@ pub const NOISE: [&str; 30] = [
     "com",
 ];
 
-/// Models sold in one memory size, so that `a10` is `a10-24g`. GB as sold; MiB totals behind it are the vendors'.
+/// Models sold in one memory size, so that `a10` is `a10-24g`. GB as sold; MiB totals behind it are
+/// the vendors'.
 const ONE_SIZE: [(&str, u32); 12] = [
     ("a10", 24),
     ("a30", 24),
@@ -67,8 +69,8 @@ const ONE_SIZE: [(&str, u32); 12] = [
     ("5090", 32),
 ];
 
-/// Labels of common devices and of the clouds that bring them, for users who may not look at the nodes and for nodes
-/// that are not there yet.
+/// Labels of common devices and of the clouds that bring them, for users who may not look at the
+/// nodes and for nodes that are not there yet.
 const PRODUCTS: [(&str, &str); 40] = [
     ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"),
     ("nvidia.com/gpu.product", "NVIDIA-A100-80GB-PCIe"),
@@ -113,13 +115,21 @@ const PRODUCTS: [(&str, &str); 40] = [
 ];
 
 impl GpuType {
-    /// Reads any spelling, with or without a `vendor.com/` prefix; `None` when no letter or digit of a model is left.
+    /// Reads any spelling, with or without a `vendor.com/` prefix; `None` when no letter or digit
+    /// of a model is left.
     pub fn parse(text: &str) -> Option<Self> {
-        let name = text.rsplit_once('/').map_or(text, |(_, name)| name).to_ascii_lowercase();
-        // In MIG single mode the product label carries the profile; the type is that of the whole device.
+        let name = text
+            .rsplit_once('/')
+            .map_or(text, |(_, name)| name)
+            .to_ascii_lowercase();
+        // In MIG single mode the product label carries the profile; the type is that of the whole
+        // device.
         let name = name.split("-mig-").next().unwrap_or_default();
         let (mut model, mut gigabytes) = (Vec::new(), None);
-        for word in name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        for word in name
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+        {
             if let Some(size) = memory_word(word).filter(|_| !model.is_empty()) {
                 gigabytes = Some(size);
             } else if !NOISE.contains(&word) {
@@ -129,18 +139,28 @@ impl GpuType {
         if model.is_empty() {
             return None;
         }
-        // `ada` tells the RTX 6000 of 2022 from the Quadro of 2018; elsewhere it says what the model says already.
-        if model.iter().any(|word| *word != "ada" && !word.bytes().all(|byte| byte.is_ascii_digit())) {
+        // `ada` tells the RTX 6000 of 2022 from the Quadro of 2018; elsewhere it says what the
+        // model says already.
+        if model
+            .iter()
+            .any(|word| *word != "ada" && !word.bytes().all(|byte| byte.is_ascii_digit()))
+        {
             model.retain(|word| *word != "ada");
         }
         let model = model.join("-");
         // The 480 GB of a GH200 are the CPU's.
         let gigabytes = gigabytes.filter(|_| model != "gh200");
-        let gigabytes = gigabytes.or_else(|| ONE_SIZE.iter().find(|(name, _)| *name == model).map(|(_, size)| *size));
+        let gigabytes = gigabytes.or_else(|| {
+            ONE_SIZE
+                .iter()
+                .find(|(name, _)| *name == model)
+                .map(|(_, size)| *size)
+        });
         Some(Self { model, gigabytes })
     }
 
-    /// Returns true when both may be the same device: a memory size that one of them does not tell is no difference.
+    /// Returns true when both may be the same device: a memory size that one of them does not tell
+    /// is no difference.
     pub fn matches(&self, other: &Self) -> bool {
         self.model == other.model
             && match (self.gigabytes, other.gigabytes) {
@@ -149,7 +169,8 @@ impl GpuType {
             }
     }
 
-    /// Returns the node labels by which nodes with this type are known, with the values that vendors and clouds give them.
+    /// Returns the node labels by which nodes with this type are known, with the values that
+    /// vendors and clouds give them.
     pub fn known_labels(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
         let mut labels: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
         for (label, value) in PRODUCTS {
@@ -162,7 +183,10 @@ impl GpuType {
 
     /// Returns the resource that counts devices of this type, by the vendor that makes them.
     pub fn resource(&self) -> &'static str {
-        let amd = self.model.strip_prefix("mi").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let amd = self
+            .model
+            .strip_prefix("mi")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         if amd { "amd.com/gpu" } else { WHOLE[0] }
     }
 }
@@ -200,7 +224,8 @@ impl JsonSchema for GpuType {
 impl<'de> Deserialize<'de> for GpuType {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<'de, str>::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a known GPU type")))
+        Self::parse(&text)
+            .ok_or_else(|| D::Error::custom(format!("`{text}` is not a known GPU type")))
     }
 }
 
@@ -227,15 +252,20 @@ pub const REPLICAS_LABEL: &str = "nvidia.com/gpu.replicas";
 pub const HAMI_REGISTER: &str = "hami.io/node-nvidia-register";
 
 /// Those of them by which the autoscalers of clouds know their node groups.
-pub const CLOUD_TYPE_LABELS: [&str; 3] =
-    ["cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name", "aliyun.accelerator/nvidia_name"];
+pub const CLOUD_TYPE_LABELS: [&str; 3] = [
+    "cloud.google.com/gke-accelerator",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "aliyun.accelerator/nvidia_name",
+];
 
-/// Returns true for every label that can tell a type: the vendors' keys, and whatever people call `gpu-type` or `gpu-model`.
+/// Returns true for every label that can tell a type: the vendors' keys, and whatever people call
+/// `gpu-type` or `gpu-model`.
 pub fn is_type_label(key: &str) -> bool {
     TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
 }
 
-/// Extended resources that count whole devices, in order of preference where a cluster offers several.
+/// Extended resources that count whole devices, in order of preference where a cluster offers
+/// several.
 pub const WHOLE: [&str; 11] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
@@ -260,13 +290,17 @@ pub fn mig_profile(resource: &str) -> Option<&str> {
 
 /// Returns the memory of one slice of a MIG profile in GB: `3g.40gb` → 40.
 pub fn mig_gigabytes(profile: &str) -> Option<u64> {
-    let memory = profile.split('.').find_map(|part| part.strip_suffix("gb"))?;
+    let memory = profile
+        .split('.')
+        .find_map(|part| part.strip_suffix("gb"))?;
     memory.parse().ok()
 }
 
 /// Returns true for every extended resource of which one unit occupies a device or a slice of one.
 pub fn is_device(resource: &str) -> bool {
-    WHOLE.contains(&resource) || resource == "nvidia.com/gpu.shared" || mig_profile(resource).is_some()
+    WHOLE.contains(&resource)
+        || resource == "nvidia.com/gpu.shared"
+        || mig_profile(resource).is_some()
 }
 
 #[cfg(test)]
@@ -322,8 +356,14 @@ mod tests {
         let labels = kind("h100-80g").known_labels();
         assert!(labels["nvidia.com/gpu.product"].contains("NVIDIA-H100-80GB-HBM3"));
         assert!(labels["cloud.google.com/gke-accelerator"].contains("nvidia-h100-80gb"));
-        assert_eq!(kind("mi300x").known_labels().keys().collect::<Vec<_>>(), [&"amd.com/gpu.product-name"]);
-        assert_eq!((kind("MI300X").resource(), kind("a100").resource()), ("amd.com/gpu", "nvidia.com/gpu"));
+        assert_eq!(
+            kind("mi300x").known_labels().keys().collect::<Vec<_>>(),
+            [&"amd.com/gpu.product-name"]
+        );
+        assert_eq!(
+            (kind("MI300X").resource(), kind("a100").resource()),
+            ("amd.com/gpu", "nvidia.com/gpu")
+        );
     }
 
     #[test]
@@ -331,7 +371,12 @@ mod tests {
         assert_eq!(mig_profile("nvidia.com/mig-1g.10gb"), Some("1g.10gb"));
         assert_eq!(mig_gigabytes("3g.40gb"), Some(40));
         assert!(is_device("amd.com/gpu") && is_device("nvidia.com/mig-1g.10gb"));
-        for share in ["nvidia.com/gpumem", "nvidia.com/gpucores", "aliyun.com/gpu-mem", "cpu"] {
+        for share in [
+            "nvidia.com/gpumem",
+            "nvidia.com/gpucores",
+            "aliyun.com/gpu-mem",
+            "cpu",
+        ] {
             assert!(!is_device(share), "{share}");
         }
     }

@@ -1,5 +1,6 @@
-//! The chain of programs by which a node's GPUs become usable and visible: driver, container toolkit, device plugin, feature discovery,
-//! exporter, scrape. It names the first link that is broken on a node; it does not know who installed them.
+//! The chain of programs by which a node's GPUs become usable and visible: driver, container
+//! toolkit, device plugin, feature discovery, exporter, scrape. It names the first link that is
+//! broken on a node; it does not know who installed them.
 
 use super::gpu::WHOLE;
 use super::host::NodeDetails;
@@ -62,38 +63,69 @@ pub enum NodeMetrics {
 }
 
 /// Labels by which feature discovery, or somebody, says that a node has GPUs.
-const PRESENT: [&str; 3] =
-    ["nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present", "feature.node.kubernetes.io/pci-1002.present"];
+const PRESENT: [&str; 3] = [
+    "nvidia.com/gpu.present",
+    "feature.node.kubernetes.io/pci-10de.present",
+    "feature.node.kubernetes.io/pci-1002.present",
+];
 
 /// Returns true for a node that has GPUs, or is labelled as one, usable or not.
 pub fn has_gpus(host: &NodeDetails) -> bool {
     host.node.has_gpus()
         || installed(host) > 0
-        || PRESENT.iter().any(|label| host.node.labels.get(*label).is_some_and(|value| value == "true"))
+        || PRESENT.iter().any(|label| {
+            host.node
+                .labels
+                .get(*label)
+                .is_some_and(|value| value == "true")
+        })
 }
 
 /// Returns how many whole GPUs a node has, healthy or not.
 fn installed(host: &NodeDetails) -> u64 {
-    let of = |resource: &&str| host.capacity.get(*resource).and_then(|text| quantity::units(text));
+    let of = |resource: &&str| {
+        host.capacity
+            .get(*resource)
+            .and_then(|text| quantity::units(text))
+    };
     WHOLE.iter().filter_map(of).sum()
 }
 
 /// Returns how many of them pods may have.
 fn offered(host: &NodeDetails) -> u64 {
-    WHOLE.iter().map(|resource| host.node.allocatable(resource)).sum()
+    WHOLE
+        .iter()
+        .map(|resource| host.node.allocatable(resource))
+        .sum()
 }
 
 /// Returns the first broken link of a node with GPUs.
 pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Option<BrokenLink> {
     let node = &host.node;
-    let here = |link: StackLink| pods.iter().filter(move |pod| pod.link == Some(link) && pod.node == node.name);
+    let here = |link: StackLink| {
+        pods.iter()
+            .filter(move |pod| pod.link == Some(link) && pod.node == node.name)
+    };
     let anywhere = |link: StackLink| pods.iter().any(|pod| pod.link == Some(link));
-    // What is there and does not run, or runs elsewhere and is not there. A driver of the host's own has no pod anywhere.
+    // What is there and does not run, or runs elsewhere and is not there. A driver of the host's
+    // own has no pod anywhere.
     let fault = |link: StackLink| {
-        let logs = |pod: &StackPod| format!("kubectl logs -n {} {} --all-containers --tail 30", pod.namespace, pod.name);
+        let logs = |pod: &StackPod| {
+            format!(
+                "kubectl logs -n {} {} --all-containers --tail 30",
+                pod.namespace, pod.name
+            )
+        };
         if let Some(pod) = here(link).find(|pod| !pod.ready) {
-            let why = pod.trouble.as_ref().map_or(String::new(), |trouble| format!(" ({trouble})"));
-            return Some(BrokenLink { link, message: format!("its pod {} is not ready{why}", pod.name), fix: logs(pod) });
+            let why = pod
+                .trouble
+                .as_ref()
+                .map_or(String::new(), |trouble| format!(" ({trouble})"));
+            return Some(BrokenLink {
+                link,
+                message: format!("its pod {} is not ready{why}", pod.name),
+                fix: logs(pod),
+            });
         }
         (anywhere(link) && here(link).next().is_none()).then(|| BrokenLink {
             link,
@@ -106,16 +138,25 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
         let plugin = || BrokenLink {
             link: StackLink::DevicePlugin,
             message: "the node is labelled as one with GPUs and offers none".to_owned(),
-            fix: format!("kubectl get pods -A --field-selector spec.nodeName={} | grep -i -e plugin -e driver", node.name),
+            fix: format!(
+                "kubectl get pods -A --field-selector spec.nodeName={} | grep -i -e plugin -e driver",
+                node.name
+            ),
         };
-        let links = [StackLink::Driver, StackLink::Toolkit, StackLink::DevicePlugin];
+        let links = [
+            StackLink::Driver,
+            StackLink::Toolkit,
+            StackLink::DevicePlugin,
+        ];
         return links.into_iter().find_map(fault).or_else(|| Some(plugin()));
     }
     if offered < installed {
         let bad = installed - offered;
         return Some(BrokenLink {
             link: StackLink::DevicePlugin,
-            message: format!("{bad} of {installed} GPUs are not offered: the device plugin found them unhealthy, or is down"),
+            message: format!(
+                "{bad} of {installed} GPUs are not offered: the device plugin found them unhealthy, or is down"
+            ),
             fix: format!("gpuctl describe node {}", node.name),
         });
     }
@@ -137,7 +178,10 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
         NodeMetrics::Stale(age) => format!("its GPUs have had no metrics for {age:.0} s"),
     };
     match fault(StackLink::Exporter) {
-        Some(found) => Some(BrokenLink { message: format!("{stale}: {}", found.message), ..found }),
+        Some(found) => Some(BrokenLink {
+            message: format!("{stale}: {}", found.message),
+            ..found
+        }),
         None if here(StackLink::Exporter).next().is_some() => Some(BrokenLink {
             link: StackLink::Scrape,
             message: format!("{stale}: its exporter is ready, and Prometheus does not scrape it"),
@@ -146,7 +190,8 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
         None => Some(BrokenLink {
             link: StackLink::Exporter,
             message: format!("{stale}: no exporter runs there"),
-            fix: "install dcgm-exporter, or AMD's device-metrics-exporter, on every GPU node".to_owned(),
+            fix: "install dcgm-exporter, or AMD's device-metrics-exporter, on every GPU node"
+                .to_owned(),
         }),
     }
 }
@@ -160,36 +205,100 @@ mod tests {
 
     fn host(capacity: &str, allocatable: &str, labels: &[(&str, &str)]) -> NodeDetails {
         let amounts = |count: &str| {
-            if count == "0" { BTreeMap::default() } else { [("nvidia.com/gpu".to_owned(), count.to_owned())].into() }
+            if count == "0" {
+                BTreeMap::default()
+            } else {
+                [("nvidia.com/gpu".to_owned(), count.to_owned())].into()
+            }
         };
-        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let node = Node { name: "n".into(), labels, allocatable: amounts(allocatable), ..Node::default() };
-        NodeDetails { node, capacity: amounts(capacity), ..NodeDetails::default() }
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        let node = Node {
+            name: "n".into(),
+            labels,
+            allocatable: amounts(allocatable),
+            ..Node::default()
+        };
+        NodeDetails {
+            node,
+            capacity: amounts(capacity),
+            ..NodeDetails::default()
+        }
     }
 
     fn pod(link: StackLink, node: &str, ready: bool) -> StackPod {
-        StackPod { link: Some(link), node: node.into(), name: format!("{}-{node}", link.word()), ready, ..StackPod::default() }
+        StackPod {
+            link: Some(link),
+            node: node.into(),
+            name: format!("{}-{node}", link.word()),
+            ready,
+            ..StackPod::default()
+        }
     }
 
     #[test]
     fn the_first_broken_link_is_named() {
         use StackLink::{DevicePlugin, Driver, Exporter, FeatureDiscovery, Scrape, Toolkit};
         let typed = [("nvidia.com/gpu.product", "NVIDIA-A10")];
-        let link = |host: &NodeDetails, pods: &[StackPod], metrics| broken(host, pods, metrics).map(|found| found.link);
+        let link = |host: &NodeDetails, pods: &[StackPod], metrics| {
+            broken(host, pods, metrics).map(|found| found.link)
+        };
         let well = host("8", "8", &typed);
         assert_eq!(link(&well, &[], NodeMetrics::Fresh), None);
         assert_eq!(link(&well, &[], NodeMetrics::Unknown), None);
         assert_eq!(link(&well, &[], NodeMetrics::Missing), Some(Exporter));
-        assert_eq!(link(&well, &[pod(Exporter, "n", true)], NodeMetrics::Stale(700.0)), Some(Scrape));
-        assert_eq!(link(&well, &[pod(Exporter, "n", false)], NodeMetrics::Missing), Some(Exporter));
-        assert_eq!(link(&well, &[pod(DevicePlugin, "other", true)], NodeMetrics::Fresh), Some(DevicePlugin));
-        assert_eq!(link(&host("8", "6", &typed), &[], NodeMetrics::Fresh), Some(DevicePlugin));
-        assert_eq!(link(&host("8", "0", &typed), &[], NodeMetrics::Fresh), Some(DevicePlugin));
-        assert_eq!(link(&host("8", "8", &[]), &[], NodeMetrics::Fresh), Some(FeatureDiscovery));
+        assert_eq!(
+            link(
+                &well,
+                &[pod(Exporter, "n", true)],
+                NodeMetrics::Stale(700.0)
+            ),
+            Some(Scrape)
+        );
+        assert_eq!(
+            link(&well, &[pod(Exporter, "n", false)], NodeMetrics::Missing),
+            Some(Exporter)
+        );
+        assert_eq!(
+            link(
+                &well,
+                &[pod(DevicePlugin, "other", true)],
+                NodeMetrics::Fresh
+            ),
+            Some(DevicePlugin)
+        );
+        assert_eq!(
+            link(&host("8", "6", &typed), &[], NodeMetrics::Fresh),
+            Some(DevicePlugin)
+        );
+        assert_eq!(
+            link(&host("8", "0", &typed), &[], NodeMetrics::Fresh),
+            Some(DevicePlugin)
+        );
+        assert_eq!(
+            link(&host("8", "8", &[]), &[], NodeMetrics::Fresh),
+            Some(FeatureDiscovery)
+        );
         let empty = host("0", "0", &[("nvidia.com/gpu.present", "true")]);
         assert!(has_gpus(&empty) && !has_gpus(&host("0", "0", &[])));
         assert_eq!(link(&empty, &[], NodeMetrics::Fresh), Some(DevicePlugin));
-        assert_eq!(link(&empty, &[pod(Driver, "n", false), pod(Toolkit, "n", false)], NodeMetrics::Fresh), Some(Driver));
-        assert_eq!(link(&empty, &[pod(Driver, "n", true), pod(Toolkit, "n", false)], NodeMetrics::Fresh), Some(Toolkit));
+        assert_eq!(
+            link(
+                &empty,
+                &[pod(Driver, "n", false), pod(Toolkit, "n", false)],
+                NodeMetrics::Fresh
+            ),
+            Some(Driver)
+        );
+        assert_eq!(
+            link(
+                &empty,
+                &[pod(Driver, "n", true), pod(Toolkit, "n", false)],
+                NodeMetrics::Fresh
+            ),
+            Some(Toolkit)
+        );
     }
 }

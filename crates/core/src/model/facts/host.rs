@@ -1,5 +1,5 @@
-//! A node as the inventory needs it: what it offers and its health. Whether a unit of a resource is a device or a part of
-//! one is decided here alone.
+//! A node as the inventory needs it: what it offers and its health. Whether a unit of a resource is
+//! a device or a part of one is decided here alone.
 
 use std::collections::BTreeMap;
 
@@ -76,8 +76,8 @@ pub enum Unit {
     Slice(String),
 }
 
-/// Returns what one unit of `resource` is on `node`; `None` for what is no GPU. Sharing multiplies what a node advertises, so its
-/// units are shares and not devices.
+/// Returns what one unit of `resource` is on `node`; `None` for what is no GPU. Sharing multiplies
+/// what a node advertises, so its units are shares and not devices.
 pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     let slice = |name: &str| Some(Unit::Slice(name.to_owned()));
     if let Some(profile) = mig_profile(resource) {
@@ -90,20 +90,30 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
         return slice("gpu.shared");
     }
     // AMD's partitions: `amd.com/cpx_nps4`.
-    if let Some(partition) = resource.strip_prefix("amd.com/").filter(|name| name.contains("_nps")) {
+    if let Some(partition) = resource
+        .strip_prefix("amd.com/")
+        .filter(|name| name.contains("_nps"))
+    {
         return slice(partition);
     }
     if !WHOLE.contains(&resource) {
         return None;
     }
-    let replicas = node.labels.get(REPLICAS_LABEL).and_then(|text| text.parse::<u32>().ok());
-    let shared =
-        resource == WHOLE[0] && (replicas.is_some_and(|replicas| replicas > 1) || node.annotations.contains_key(HAMI_REGISTER));
+    let replicas = node
+        .labels
+        .get(REPLICAS_LABEL)
+        .and_then(|text| text.parse::<u32>().ok());
+    let shared = resource == WHOLE[0]
+        && (replicas.is_some_and(|replicas| replicas > 1)
+            || node.annotations.contains_key(HAMI_REGISTER));
     if shared {
         return slice("gpu.shared");
     }
     // With the single strategy of MIG the product label tells that a unit is a slice.
-    let product = node.labels.get("nvidia.com/gpu.product").filter(|_| resource == WHOLE[0]);
+    let product = node
+        .labels
+        .get("nvidia.com/gpu.product")
+        .filter(|_| resource == WHOLE[0]);
     match product.and_then(|product| product.split_once("-MIG-")) {
         Some((_, profile)) => slice(&format!("mig-{}", profile.trim_end_matches("-SHARED"))),
         None => Some(Unit::Whole),
@@ -115,7 +125,12 @@ pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
     if host.published {
         return (NodeHealth::Unknown, None);
     }
-    let broken = host.conditions.iter().find_map(condition_fault).or_else(|| taint_fault(host)).or_else(|| missing_devices(host));
+    let broken = host
+        .conditions
+        .iter()
+        .find_map(condition_fault)
+        .or_else(|| taint_fault(host))
+        .or_else(|| missing_devices(host));
     match broken {
         Some(reason) => (NodeHealth::Faulty, Some(reason)),
         None if !host.node.schedulable => (NodeHealth::Maintaining, Some("cordoned".to_owned())),
@@ -124,15 +139,38 @@ pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
 }
 
 fn condition_fault(condition: &HostCondition) -> Option<String> {
-    const PRESSURE: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
-    const DEVICES: [&str; 7] = ["gpu", "gpus", "xid", "nvlink", "nvswitch", "accelerated", "accelerator"];
-    const WELL: [&str; 7] = ["healthy", "ready", "present", "available", "installed", "configured", "ok"];
+    const PRESSURE: [&str; 4] = [
+        "MemoryPressure",
+        "DiskPressure",
+        "PIDPressure",
+        "NetworkUnavailable",
+    ];
+    const DEVICES: [&str; 7] = [
+        "gpu",
+        "gpus",
+        "xid",
+        "nvlink",
+        "nvswitch",
+        "accelerated",
+        "accelerator",
+    ];
+    const WELL: [&str; 7] = [
+        "healthy",
+        "ready",
+        "present",
+        "available",
+        "installed",
+        "configured",
+        "ok",
+    ];
     let kind = condition.kind.as_str();
     let words = words(kind);
     let of_gpus = words.iter().any(|word| DEVICES.contains(&word.as_str()));
-    // Problem detectors report a fault as a condition that is true (`GpuXidError`), managed node groups as one that is false
-    // (`AcceleratedHardwareReady` of EKS, `GPUHealthy`).
-    let is_good = words.last().is_some_and(|word| WELL.contains(&word.as_str()));
+    // Problem detectors report a fault as a condition that is true (`GpuXidError`), managed node
+    // groups as one that is false (`AcceleratedHardwareReady` of EKS, `GPUHealthy`).
+    let is_good = words
+        .last()
+        .is_some_and(|word| WELL.contains(&word.as_str()));
     match condition.status.as_str() {
         "True" if PRESSURE.contains(&kind) => Some(kind.to_owned()),
         "True" if of_gpus && !is_good => Some(kind.to_owned()),
@@ -144,20 +182,36 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
 
 /// Tells a vendor's taint that dedicates a node from one that marks it as broken.
 fn taint_fault(host: &NodeDetails) -> Option<String> {
-    const WORDS: [&str; 10] =
-        ["unhealthy", "error", "errors", "fault", "faults", "faulty", "xid", "unreachable", "quarantine", "quarantined"];
-    let bad = host.node.taints.iter().find(|taint| words(&taint.key).iter().any(|word| WORDS.contains(&word.as_str())));
+    const WORDS: [&str; 10] = [
+        "unhealthy",
+        "error",
+        "errors",
+        "fault",
+        "faults",
+        "faulty",
+        "xid",
+        "unreachable",
+        "quarantine",
+        "quarantined",
+    ];
+    let bad = host.node.taints.iter().find(|taint| {
+        words(&taint.key)
+            .iter()
+            .any(|word| WORDS.contains(&word.as_str()))
+    });
     bad.map(|taint| taint.key.clone())
 }
 
-/// Returns the words of a key or of a CamelCase name in lower case, for `default` has no fault: `GPUHealthy` is `gpu`, `healthy`.
+/// Returns the words of a key or of a CamelCase name in lower case, for `default` has no fault:
+/// `GPUHealthy` is `gpu`, `healthy`.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), String::new());
     let letters: Vec<char> = text.chars().collect();
     for (place, letter) in letters.iter().enumerate() {
         let before = place.checked_sub(1).map(|place| letters[place]);
         let next_is_lower = letters.get(place + 1).is_some_and(char::is_ascii_lowercase);
-        let begins = letter.is_ascii_uppercase() && before.is_some_and(|before| !before.is_ascii_uppercase() || next_is_lower);
+        let begins = letter.is_ascii_uppercase()
+            && before.is_some_and(|before| !before.is_ascii_uppercase() || next_is_lower);
         if (begins || !letter.is_ascii_alphanumeric()) && !word.is_empty() {
             words.push(std::mem::take(&mut word));
         }
@@ -171,11 +225,19 @@ fn words(text: &str) -> Vec<String> {
 
 /// Returns a device that the kubelet has taken out of service.
 fn missing_devices(host: &NodeDetails) -> Option<String> {
-    let amount = |map: &BTreeMap<String, String>, resource: &str| map.get(resource).and_then(|text| quantity::units(text));
-    host.capacity.keys().filter(|resource| unit(&host.node, resource).is_some()).find_map(|resource| {
-        let (all, left) = (amount(&host.capacity, resource)?, amount(&host.allocatable, resource).unwrap_or(0));
-        (left < all).then(|| format!("{left} of {all} {resource} usable"))
-    })
+    let amount = |map: &BTreeMap<String, String>, resource: &str| {
+        map.get(resource).and_then(|text| quantity::units(text))
+    };
+    host.capacity
+        .keys()
+        .filter(|resource| unit(&host.node, resource).is_some())
+        .find_map(|resource| {
+            let (all, left) = (
+                amount(&host.capacity, resource)?,
+                amount(&host.allocatable, resource).unwrap_or(0),
+            );
+            (left < all).then(|| format!("{left} of {all} {resource} usable"))
+        })
 }
 
 #[cfg(test)]
@@ -186,40 +248,97 @@ mod tests {
     fn a_faulty_node_says_why_and_a_cordoned_one_is_healthy() {
         let well = || {
             let resources = BTreeMap::from([("nvidia.com/gpu".to_owned(), "8".to_owned())]);
-            let node = Node { name: "a".into(), schedulable: true, ..Node::default() };
-            NodeDetails { node, capacity: resources.clone(), allocatable: resources, ..NodeDetails::default() }
+            let node = Node {
+                name: "a".into(),
+                schedulable: true,
+                ..Node::default()
+            };
+            NodeDetails {
+                node,
+                capacity: resources.clone(),
+                allocatable: resources,
+                ..NodeDetails::default()
+            }
         };
         let word = |host: NodeDetails| {
             let (health, reason) = health(&host);
-            format!("{} {}", health.word(), reason.unwrap_or_default()).trim().to_owned()
+            format!("{} {}", health.word(), reason.unwrap_or_default())
+                .trim()
+                .to_owned()
         };
-        let condition =
-            |kind: &str, status: &str| HostCondition { kind: kind.into(), status: status.into(), ..HostCondition::default() };
-        let with = |conditions: Vec<HostCondition>| NodeDetails { conditions, ..well() };
+        let condition = |kind: &str, status: &str| HostCondition {
+            kind: kind.into(),
+            status: status.into(),
+            ..HostCondition::default()
+        };
+        let with = |conditions: Vec<HostCondition>| NodeDetails {
+            conditions,
+            ..well()
+        };
         assert_eq!(word(well()), "active");
-        assert_eq!(word(with(vec![condition("Ready", "Unknown")])), "faulty NotReady");
-        assert_eq!(word(with(vec![condition("Ready", "True"), condition("DiskPressure", "True")])), "faulty DiskPressure");
-        assert_eq!(word(with(vec![condition("GpuXidError", "True"), condition("GPUHealthy", "True")])), "faulty GpuXidError");
+        assert_eq!(
+            word(with(vec![condition("Ready", "Unknown")])),
+            "faulty NotReady"
+        );
+        assert_eq!(
+            word(with(vec![
+                condition("Ready", "True"),
+                condition("DiskPressure", "True")
+            ])),
+            "faulty DiskPressure"
+        );
+        assert_eq!(
+            word(with(vec![
+                condition("GpuXidError", "True"),
+                condition("GPUHealthy", "True")
+            ])),
+            "faulty GpuXidError"
+        );
         let mut cordoned = well();
         cordoned.node.schedulable = false;
         assert_eq!(word(cordoned), "maintaining cordoned");
         let mut lost = well();
         lost.allocatable.insert("nvidia.com/gpu".into(), "7".into());
         assert_eq!(word(lost), "faulty 7 of 8 nvidia.com/gpu usable");
-        let taint = |key: &str| crate::model::Taint { key: key.into(), value: None, effect: "NoSchedule".into() };
+        let taint = |key: &str| crate::model::Taint {
+            key: key.into(),
+            value: None,
+            effect: "NoSchedule".into(),
+        };
         let mut dedicated = well();
         dedicated.node.taints.push(taint("nvidia.com/gpu"));
         assert_eq!(word(dedicated), "active");
         let mut condemned = well();
-        condemned.node.taints.push(taint("nvidia.com/gpu-unhealthy"));
+        condemned
+            .node
+            .taints
+            .push(taint("nvidia.com/gpu-unhealthy"));
         assert_eq!(word(condemned), "faulty nvidia.com/gpu-unhealthy");
         let mut named = well();
-        named.node.taints.push(taint("example.com/default-gpu-pool"));
+        named
+            .node
+            .taints
+            .push(taint("example.com/default-gpu-pool"));
         assert_eq!(word(named), "active", "`default` is no fault");
-        assert_eq!(word(with(vec![condition("GPUHealthy", "False")])), "faulty not GPUHealthy");
-        assert_eq!(word(with(vec![condition("AcceleratedHardwareReady", "False")])), "faulty not AcceleratedHardwareReady");
-        assert_eq!(word(with(vec![condition("AcceleratedHardwareReady", "True")])), "active");
-        assert_eq!(word(with(vec![condition("GPUUnhealthy", "True")])), "faulty GPUUnhealthy");
-        assert_eq!(words("nvidia.com/GPUXidErrors-now2"), ["nvidia", "com", "gpu", "xid", "errors", "now2"]);
+        assert_eq!(
+            word(with(vec![condition("GPUHealthy", "False")])),
+            "faulty not GPUHealthy"
+        );
+        assert_eq!(
+            word(with(vec![condition("AcceleratedHardwareReady", "False")])),
+            "faulty not AcceleratedHardwareReady"
+        );
+        assert_eq!(
+            word(with(vec![condition("AcceleratedHardwareReady", "True")])),
+            "active"
+        );
+        assert_eq!(
+            word(with(vec![condition("GPUUnhealthy", "True")])),
+            "faulty GPUUnhealthy"
+        );
+        assert_eq!(
+            words("nvidia.com/GPUXidErrors-now2"),
+            ["nvidia", "com", "gpu", "xid", "errors", "now2"]
+        );
     }
 }

@@ -25,7 +25,12 @@ pub enum JobKind {
 }
 
 impl JobKind {
-    pub const ALL: [Self; 4] = [Self::Training, Self::Inference, Self::Notebook, Self::Compute];
+    pub const ALL: [Self; 4] = [
+        Self::Training,
+        Self::Inference,
+        Self::Notebook,
+        Self::Compute,
+    ];
 
     /// Runs until it is deleted: its pods serve, and never complete.
     pub fn serves(self) -> bool {
@@ -58,7 +63,10 @@ impl FromStr for JobKind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|kind| kind.word() == text).ok_or(())
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.word() == text)
+            .ok_or(())
     }
 }
 
@@ -127,26 +135,44 @@ pub struct Job {
     pub create_failure: Option<String>,
     /// Why a pod that is placed cannot start, from its newest warning event: (reason, message).
     pub start_failure: Option<(String, String)>,
-    /// Why its node evicts a pod that the API server still shows as running, in the kubelet's words.
+    /// Why its node evicts a pod that the API server still shows as running, in the kubelet's
+    /// words.
     pub eviction: Option<String>,
-    /// False while the controller has not seen the newest specification, or pods of an older one are left.
+    /// False while the controller has not seen the newest specification, or pods of an older one
+    /// are left.
     pub rolling_out: bool,
     /// The owning object is gone; only pods that still end are left.
     pub owner_is_gone: bool,
 }
 
 impl Job {
-    /// Returns true while Kueue holds the job, or a pod of a service, back: not admitted yet, or evicted.
+    /// Returns true while Kueue holds the job, or a pod of a service, back: not admitted yet, or
+    /// evicted.
     pub fn waits_in_queue(&self) -> bool {
-        let ended = ["Complete", "Failed"].iter().any(|kind| self.conditions.contains_key(*kind));
-        let gated = |pod: &Pod| !pod.deleting && pod.unscheduled.as_ref().is_some_and(|(reason, _)| reason == "SchedulingGated");
-        let held_back = if self.kind.serves() { self.pods.iter().any(gated) } else { self.suspended };
+        let ended = ["Complete", "Failed"]
+            .iter()
+            .any(|kind| self.conditions.contains_key(*kind));
+        let gated = |pod: &Pod| {
+            !pod.deleting
+                && pod
+                    .unscheduled
+                    .as_ref()
+                    .is_some_and(|(reason, _)| reason == "SchedulingGated")
+        };
+        let held_back = if self.kind.serves() {
+            self.pods.iter().any(gated)
+        } else {
+            self.suspended
+        };
         self.queued && !self.held && !self.deleting && !ended && held_back
     }
 
     /// Returns why a job that its queue holds back does not run.
     pub(crate) fn queue_words(&self) -> String {
-        let queue = self.queue.as_ref().map_or("the queue".to_owned(), |queue| format!("queue {queue}"));
+        let queue = self
+            .queue
+            .as_ref()
+            .map_or("the queue".to_owned(), |queue| format!("queue {queue}"));
         match &self.queue_verdict {
             Some(verdict) => format!("{queue}: {}", verdict.message),
             None => format!("{queue} has not admitted it yet"),
@@ -158,10 +184,17 @@ impl Job {
         pod.group.is_none_or(|(_, number)| number == 0)
     }
 
-    /// Returns true for a pod that is of use: it is ready, and so is the pod that answers for its replica.
+    /// Returns true for a pod that is of use: it is ready, and so is the pod that answers for its
+    /// replica.
     pub(crate) fn serves_with(&self, pod: &Pod) -> bool {
-        let leads =
-            |other: &Pod| other.ready && !other.deleting && other.group.zip(pod.group).is_some_and(|(a, b)| a == (b.0, 0));
+        let leads = |other: &Pod| {
+            other.ready
+                && !other.deleting
+                && other
+                    .group
+                    .zip(pod.group)
+                    .is_some_and(|(a, b)| a == (b.0, 0))
+        };
         pod.ready && !pod.deleting && (pod.group.is_none() || self.pods.iter().any(leads))
     }
 
@@ -169,7 +202,10 @@ impl Job {
     pub fn is_in(&self, queue: &Queue) -> bool {
         self.queue.as_deref() == Some(queue.name.as_str())
             && self.queued == (queue.system == QueueSystem::Kueue)
-            && queue.namespace.as_ref().is_none_or(|namespace| *namespace == self.namespace)
+            && queue
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| *namespace == self.namespace)
     }
 
     /// Returns what a service is scaled in: its pods, or its groups of pods.
@@ -184,27 +220,40 @@ impl Job {
 
     /// Returns what the job holds now: bound pods that have not ended.
     pub fn gpus_held(&self) -> GpuCount {
-        self.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.gpus).sum()
+        self.pods
+            .iter()
+            .filter(|pod| pod.holds())
+            .map(|pod| pod.gpus)
+            .sum()
     }
 
-    /// Returns when its first pod began to run; `status.startTime` of a Job is set while pods still wait.
+    /// Returns when its first pod began to run; `status.startTime` of a Job is set while pods still
+    /// wait.
     pub fn started_at(&self) -> Option<Timestamp> {
         self.pods.iter().filter_map(|pod| pod.started_at).min()
     }
 
-    /// Returns when it ended. The controller writes that down a moment after the last pod has succeeded.
+    /// Returns when it ended. The controller writes that down a moment after the last pod has
+    /// succeeded.
     pub fn ended_at(&self) -> Option<Timestamp> {
         let pods = self.current_pods();
         let succeeded = !self.kind.serves()
             && pods.len() as u64 >= u64::from(self.pods_wanted)
             && pods.iter().all(|pod| pod.phase == PodPhase::Succeeded);
-        self.finished_at.or_else(|| pods.iter().filter_map(|pod| pod.ended_at).max().filter(|_| succeeded))
+        self.finished_at.or_else(|| {
+            pods.iter()
+                .filter_map(|pod| pod.ended_at)
+                .max()
+                .filter(|_| succeeded)
+        })
     }
 
     /// Returns the newest pod of each rank, in rank order; pods without a rank all.
     pub fn current_pods(&self) -> Vec<&Pod> {
         let mut pods: Vec<&Pod> = self.pods.iter().collect();
-        pods.sort_by(|a, b| (a.rank, &b.created_at, &a.name).cmp(&(b.rank, &a.created_at, &b.name)));
+        pods.sort_by(|a, b| {
+            (a.rank, &b.created_at, &a.name).cmp(&(b.rank, &a.created_at, &b.name))
+        });
         let mut last = None;
         pods.retain(|pod| pod.rank.is_none() || std::mem::replace(&mut last, pod.rank) != pod.rank);
         pods
@@ -236,9 +285,11 @@ pub struct Pod {
     pub uid: String,
     /// Its index in an Indexed Job.
     pub rank: Option<u32>,
-    /// The replica that it is of and its number in it, where a replica is several pods; number 0 answers requests.
+    /// The replica that it is of and its number in it, where a replica is several pods; number 0
+    /// answers requests.
     pub group: Option<(u32, u32)>,
-    /// The version of the template that it was made from, where a controller replaces pods by newer ones.
+    /// The version of the template that it was made from, where a controller replaces pods by newer
+    /// ones.
     pub revision: Option<String>,
     pub node: Option<String>,
     /// The node's address, where node ports answer.
@@ -254,7 +305,8 @@ pub struct Pod {
     pub gpus: GpuCount,
     /// Why the scheduler has not placed it: (reason, message).
     pub unscheduled: Option<(String, String)>,
-    /// Its node does not answer: it was marked not ready although its containers were when last heard of.
+    /// Its node does not answer: it was marked not ready although its containers were when last
+    /// heard of.
     pub silent: bool,
     /// The reason of a DisruptionTarget condition: somebody else ended it.
     pub disrupted: Option<String>,
@@ -265,7 +317,8 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// Returns true while bound to a node and not ended: its devices are taken, also while it pulls its image or terminates.
+    /// Returns true while bound to a node and not ended: its devices are taken, also while it pulls
+    /// its image or terminates.
     pub fn holds(&self) -> bool {
         self.node.is_some() && !self.ended()
     }
@@ -281,15 +334,22 @@ impl Pod {
         self.node.is_some() && (self.phase == PodPhase::Unknown || self.silent || given_up)
     }
 
-    /// Returns the container that runs the job; the kubelet sorts them by name, and a sidecar may come first.
+    /// Returns the container that runs the job; the kubelet sorts them by name, and a sidecar may
+    /// come first.
     pub fn own_container(&self) -> &str {
-        let own = self.containers.iter().find(|container| container.name == OWN_CONTAINER);
-        own.or(self.containers.first()).map_or(OWN_CONTAINER, |container| container.name.as_str())
+        let own = self
+            .containers
+            .iter()
+            .find(|container| container.name == OWN_CONTAINER);
+        own.or(self.containers.first())
+            .map_or(OWN_CONTAINER, |container| container.name.as_str())
     }
 
     /// Returns true when the job's own container has ended, whatever sidecars do.
     pub fn own_ended(&self) -> bool {
-        self.containers.iter().any(|container| container.name == OWN_CONTAINER && container.terminated.is_some())
+        self.containers
+            .iter()
+            .any(|container| container.name == OWN_CONTAINER && container.terminated.is_some())
     }
 
     /// Returns a container that keeps a pod alive whose own one has ended.
@@ -299,7 +359,10 @@ impl Pod {
     }
 
     pub fn restarts(&self) -> u32 {
-        self.containers.iter().map(|container| container.restarts).fold(0, u32::saturating_add)
+        self.containers
+            .iter()
+            .map(|container| container.restarts)
+            .fold(0, u32::saturating_add)
     }
 }
 
@@ -309,7 +372,8 @@ pub struct ContainerEnd {
     pub code: i32,
     /// The runtime's word: `OOMKilled`, `Error`, `StartError`.
     pub reason: String,
-    /// What the runtime says of a container that it could not start; else what the program wrote as its last words.
+    /// What the runtime says of a container that it could not start; else what the program wrote as
+    /// its last words.
     pub message: String,
 }
 
@@ -319,10 +383,19 @@ impl ContainerEnd {
         matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
     }
 
-    /// Returns the exit code of the command: a supervisor of ranks ends with a code of its own and says the command's.
+    /// Returns the exit code of the command: a supervisor of ranks ends with a code of its own and
+    /// says the command's.
     pub fn command_code(&self) -> i32 {
-        let told = self.message.strip_prefix(TERMINATION_PREFIX).and_then(|text| text.split_once("exit code "));
-        let digits = told.and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+        let told = self
+            .message
+            .strip_prefix(TERMINATION_PREFIX)
+            .and_then(|text| text.split_once("exit code "));
+        let digits = told.and_then(|(_, rest)| {
+            rest.split(|c: char| !c.is_ascii_digit())
+                .next()?
+                .parse()
+                .ok()
+        });
         digits.unwrap_or(self.code)
     }
 }
@@ -358,17 +431,35 @@ pub struct Event {
 }
 
 impl Event {
-    /// Orders events by what caused what. Kubelets tell whole seconds and the scheduler microseconds, so within a second the steps
-    /// of a pod's life count, then the order in which the API server heard of them (resource versions are comparable numbers,
-    /// KEP-5504): controllers report later than the scheduler acts.
+    /// Orders events by what caused what. Kubelets tell whole seconds and the scheduler
+    /// microseconds, so within a second the steps of a pod's life count, then the order in which
+    /// the API server heard of them (resource versions are comparable numbers, KEP-5504):
+    /// controllers report later than the scheduler acts.
     pub fn in_order(a: &Self, b: &Self) -> Ordering {
-        let key = |event: &Self| (event.at.map(Timestamp::as_second), event.step(), event.version);
+        let key = |event: &Self| {
+            (
+                event.at.map(Timestamp::as_second),
+                event.step(),
+                event.version,
+            )
+        };
         key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
     }
 
-    /// Returns how far in the life of a pod this happens. What may happen at any time is beside a running container.
+    /// Returns how far in the life of a pod this happens. What may happen at any time is beside a
+    /// running container.
     fn step(&self) -> usize {
-        const STEPS: [&str; 6] = ["SuccessfulCreate", "Scheduled", "Pulling", "Pulled", "Created", "Started"];
-        STEPS.iter().position(|step| *step == self.reason).unwrap_or(STEPS.len())
+        const STEPS: [&str; 6] = [
+            "SuccessfulCreate",
+            "Scheduled",
+            "Pulling",
+            "Pulled",
+            "Created",
+            "Started",
+        ];
+        STEPS
+            .iter()
+            .position(|step| *step == self.reason)
+            .unwrap_or(STEPS.len())
     }
 }

@@ -1,11 +1,14 @@
-//! A node as far as placing a job needs it. It is also published in the cluster for users who may not list nodes.
+//! A node as far as placing a job needs it. It is also published in the cluster for users who may
+//! not list nodes.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::gpu::{GpuType, REPLICAS_LABEL, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_device, is_type_label};
+use super::gpu::{
+    GpuType, REPLICAS_LABEL, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_device, is_type_label,
+};
 use crate::model::contract::labels::POOL_LABEL;
 use crate::model::counting::capacity::Amounts;
 use crate::model::values::quantity;
@@ -22,7 +25,8 @@ pub struct Node {
     pub annotations: BTreeMap<String, String>,
     /// Extended resources and their allocatable amounts, as written by the kubelet.
     pub allocatable: BTreeMap<String, String>,
-    /// Extended resources that are installed, healthy or not: a device plugin that is down takes them from `allocatable` alone.
+    /// Extended resources that are installed, healthy or not: a device plugin that is down takes
+    /// them from `allocatable` alone.
     #[serde(skip)]
     pub capacity: BTreeMap<String, String>,
     /// CPU, memory and disk that pods may request.
@@ -57,7 +61,9 @@ pub struct ClaimableDevices {
 }
 
 /// A taint that keeps pods away.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize,
+)]
 pub struct Taint {
     /// Such as `nvidia.com/gpu`.
     pub key: String,
@@ -68,8 +74,9 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// Taints by which vendors and clouds dedicate nodes to GPUs, with the value where the key alone says too little. Anything else, a
-/// quarantine or somebody's reservation, is tolerated only by whoever says so in `pod:`.
+/// Taints by which vendors and clouds dedicate nodes to GPUs, with the value where the key alone
+/// says too little. Anything else, a quarantine or somebody's reservation, is tolerated only by
+/// whoever says so in `pod:`.
 pub const DEDICATED: [(&str, Option<&str>); 3] = [
     ("nvidia.com/gpu", None),
     ("amd.com/gpu", None),
@@ -105,70 +112,124 @@ impl Node {
         self.labels.get(POOL_LABEL).map(String::as_str)
     }
 
-    /// Returns the product of the node's devices as its vendor's label says it, whatever people call their type.
+    /// Returns the product of the node's devices as its vendor's label says it, whatever people
+    /// call their type.
     pub fn product(&self) -> &str {
-        let vendor = TYPE_LABELS.iter().skip(1).find_map(|key| self.labels.get(*key));
-        vendor.map(String::as_str).or_else(|| self.type_label().map(|(_, value)| value)).unwrap_or("unknown")
+        let vendor = TYPE_LABELS
+            .iter()
+            .skip(1)
+            .find_map(|key| self.labels.get(*key));
+        vendor
+            .map(String::as_str)
+            .or_else(|| self.type_label().map(|(_, value)| value))
+            .unwrap_or("unknown")
     }
 
     /// Returns the label that tells the type of the node's GPUs, as (key, value).
     pub fn type_label(&self) -> Option<(&str, &str)> {
-        let of_site = self.site_type_label.as_ref().and_then(|key| self.labels.get_key_value(key));
-        let known = of_site.or_else(|| TYPE_LABELS.iter().find_map(|key| self.labels.get_key_value(*key)));
+        let of_site = self
+            .site_type_label
+            .as_ref()
+            .and_then(|key| self.labels.get_key_value(key));
+        let known = of_site.or_else(|| {
+            TYPE_LABELS
+                .iter()
+                .find_map(|key| self.labels.get_key_value(*key))
+        });
         let found = known.or_else(|| self.labels.iter().find(|(key, _)| is_type_label(key)));
         found.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// Returns the type of the node's GPUs; `None` without GPUs or without a label that tells it.
     pub fn gpu_type(&self) -> Option<GpuType> {
-        let told = self.has_gpus().then(|| self.type_label().and_then(|(_, value)| GpuType::parse(value)))?;
-        let mut products = self.claimable.iter().filter_map(|devices| devices.product.as_deref().and_then(GpuType::parse));
+        let told = self.has_gpus().then(|| {
+            self.type_label()
+                .and_then(|(_, value)| GpuType::parse(value))
+        })?;
+        let mut products = self
+            .claimable
+            .iter()
+            .filter_map(|devices| devices.product.as_deref().and_then(GpuType::parse));
         // Of several products no one is the node's.
-        told.or_else(|| products.next().filter(|first| products.all(|other| other == *first)))
+        told.or_else(|| {
+            products
+                .next()
+                .filter(|first| products.all(|other| other == *first))
+        })
     }
 
     /// Returns how many units of an extended resource may be requested.
     pub fn allocatable(&self, resource: &str) -> u64 {
-        self.allocatable.get(resource).and_then(|text| quantity::units(text)).unwrap_or(0)
+        self.allocatable
+            .get(resource)
+            .and_then(|text| quantity::units(text))
+            .unwrap_or(0)
     }
 
     /// Returns how many units of an extended resource are installed, healthy or not.
     pub fn installed(&self, resource: &str) -> u64 {
-        let told = self.capacity.get(resource).and_then(|text| quantity::units(text)).unwrap_or(0);
+        let told = self
+            .capacity
+            .get(resource)
+            .and_then(|text| quantity::units(text))
+            .unwrap_or(0);
         told.max(self.allocatable(resource))
     }
 
-    /// Returns what one pod may request at most of a node that nobody else uses. Cordons and taints are not looked at.
+    /// Returns what one pod may request at most of a node that nobody else uses. Cordons and taints
+    /// are not looked at.
     pub fn most(&self) -> Amounts {
         let extended = self.allocatable.keys().chain(self.capacity.keys());
-        let extended = extended.map(|resource| (resource.clone(), i128::from(self.installed(resource)) * 1000));
+        let extended = extended.map(|resource| {
+            (
+                resource.clone(),
+                i128::from(self.installed(resource)) * 1000,
+            )
+        });
         extended.chain(self.machine_amounts()).collect()
     }
 
     /// Returns what may be requested now where nobody uses the node yet.
     pub fn now(&self) -> Amounts {
-        let extended = self.allocatable.keys().map(|resource| (resource.clone(), i128::from(self.allocatable(resource)) * 1000));
+        let extended = self.allocatable.keys().map(|resource| {
+            (
+                resource.clone(),
+                i128::from(self.allocatable(resource)) * 1000,
+            )
+        });
         extended.chain(self.machine_amounts()).collect()
     }
 
     fn machine_amounts(&self) -> impl Iterator<Item = (String, i128)> {
-        self.machine.iter().filter_map(|(resource, text)| Some((resource.clone(), quantity::milli(text)?)))
+        self.machine
+            .iter()
+            .filter_map(|(resource, text)| Some((resource.clone(), quantity::milli(text)?)))
     }
 
     /// Returns the resource that counts the node's whole GPUs.
     pub fn whole_resource(&self) -> Option<&'static str> {
-        WHOLE.into_iter().find(|resource| self.installed(resource) > 0)
+        WHOLE
+            .into_iter()
+            .find(|resource| self.installed(resource) > 0)
     }
 
-    /// Returns how many shares the device plugin makes of each device, by time-slicing or MPS, where it makes any.
+    /// Returns how many shares the device plugin makes of each device, by time-slicing or MPS,
+    /// where it makes any.
     pub fn shares(&self) -> Option<u32> {
-        let count = self.labels.get(REPLICAS_LABEL).and_then(|text| text.parse().ok());
+        let count = self
+            .labels
+            .get(REPLICAS_LABEL)
+            .and_then(|text| text.parse().ok());
         count.filter(|count| *count > 1)
     }
 
-    /// Returns true when what the node offers under the name of whole GPUs are parts: shares, or slices of MIG's single strategy.
+    /// Returns true when what the node offers under the name of whole GPUs are parts: shares, or
+    /// slices of MIG's single strategy.
     pub fn offers_parts_as_gpus(&self) -> bool {
-        let product = self.labels.get("nvidia.com/gpu.product").map_or("", String::as_str);
+        let product = self
+            .labels
+            .get("nvidia.com/gpu.product")
+            .map_or("", String::as_str);
         self.shares().is_some() || product.contains("-MIG-") || product.ends_with("-SHARED")
     }
 
@@ -176,10 +237,12 @@ impl Node {
     pub fn has_gpus(&self) -> bool {
         let counts = |resource: &str| is_device(resource) || resource == SHARED_MEMORY;
         let mut told = self.allocatable.keys().chain(self.capacity.keys());
-        !self.claimable.is_empty() || told.any(|resource| counts(resource) && self.installed(resource) > 0)
+        !self.claimable.is_empty()
+            || told.any(|resource| counts(resource) && self.installed(resource) > 0)
     }
 
-    /// Returns true when something may add nodes like this one: a node group of a cloud, or Karpenter.
+    /// Returns true when something may add nodes like this one: a node group of a cloud, or
+    /// Karpenter.
     pub fn is_autoscaled(&self) -> bool {
         self.labels.keys().any(|label| is_group_label(label))
     }

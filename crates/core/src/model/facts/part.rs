@@ -1,7 +1,8 @@
-//! What part of a device one unit of an extended resource is: an instance, a partition, or a share that others use too.
+//! What part of a device one unit of an extended resource is: an instance, a partition, or a share
+//! that others use too.
 //!
-//! Sources: NVIDIA's MIG user guide for compute slices of profiles, AMD's partitioning guide for compute modes, HAMi's
-//! `pkg/device/nvidia` for what a node registers.
+//! Sources: NVIDIA's MIG user guide for compute slices of profiles, AMD's partitioning guide for
+//! compute modes, HAMi's `pkg/device/nvidia` for what a node registers.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +16,11 @@ use crate::model::values::quantity;
 pub struct Part {
     /// As nodes list it: `mig-1g.10gb`, `cpx_nps4`, `gpu.shared`, `gpu-mem`.
     pub name: String,
-    /// 0–1 of the device's compute, of shares that of its memory or time; `None` where nobody tells.
+    /// 0–1 of the device's compute, of shares that of its memory or time; `None` where nobody
+    /// tells.
     pub fraction: Option<f64>,
-    /// True for what exporters measure by itself, false for a share of a device that is measured as one.
+    /// True for what exporters measure by itself, false for a share of a device that is measured as
+    /// one.
     pub instance: bool,
     /// True where pods say how much of a device's memory they want.
     pub by_memory: bool,
@@ -26,47 +29,85 @@ pub struct Part {
 }
 
 impl Part {
-    /// Returns what a unit of `resource` is on a node; `None` for whole devices and for what is none.
+    /// Returns what a unit of `resource` is on a node; `None` for whole devices and for what is
+    /// none.
     pub fn of(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
-        let Some(Unit::Slice(name)) = unit(node, resource) else { return None };
-        let product = node.type_label().and_then(|(_, value)| GpuType::parse(value));
+        let Some(Unit::Slice(name)) = unit(node, resource) else {
+            return None;
+        };
+        let product = node
+            .type_label()
+            .and_then(|(_, value)| GpuType::parse(value));
         let plain = Self::named(&name, product.as_ref());
         if name == "gpu-mem" {
-            let amount = |name: &str| capacity.get(name).and_then(|text| quantity::units(text)).filter(|amount| *amount > 0);
-            let fraction =
-                amount("aliyun.com/gpu-count").zip(amount(SHARED_MEMORY)).map(|(count, all)| count as f64 / all as f64);
+            let amount = |name: &str| {
+                capacity
+                    .get(name)
+                    .and_then(|text| quantity::units(text))
+                    .filter(|amount| *amount > 0)
+            };
+            let fraction = amount("aliyun.com/gpu-count")
+                .zip(amount(SHARED_MEMORY))
+                .map(|(count, all)| count as f64 / all as f64);
             return Some(Self { fraction, ..plain });
         }
         if name != "gpu.shared" {
             return Some(plain);
         }
         if node.annotations.contains_key(HAMI_REGISTER) && resource == WHOLE[0] {
-            return Some(Self { by_memory: true, device_memory: hami_memory(node), ..plain });
+            return Some(Self {
+                by_memory: true,
+                device_memory: hami_memory(node),
+                ..plain
+            });
         }
-        let replicas = node.labels.get(REPLICAS_LABEL).and_then(|text| text.parse::<u32>().ok()).filter(|replicas| *replicas > 0);
-        let cut = node.labels.get("nvidia.com/gpu.product").and_then(|label| label.split_once("-MIG-"));
-        let of_device = cut.map_or(Some(1.0), |(_, profile)| mig_fraction(profile.trim_end_matches("-SHARED"), product.as_ref()));
-        let fraction = replicas.zip(of_device).map(|(replicas, of_device)| of_device / f64::from(replicas));
+        let replicas = node
+            .labels
+            .get(REPLICAS_LABEL)
+            .and_then(|text| text.parse::<u32>().ok())
+            .filter(|replicas| *replicas > 0);
+        let cut = node
+            .labels
+            .get("nvidia.com/gpu.product")
+            .and_then(|label| label.split_once("-MIG-"));
+        let of_device = cut.map_or(Some(1.0), |(_, profile)| {
+            mig_fraction(profile.trim_end_matches("-SHARED"), product.as_ref())
+        });
+        let fraction = replicas
+            .zip(of_device)
+            .map(|(replicas, of_device)| of_device / f64::from(replicas));
         Some(Self { fraction, ..plain })
     }
 
     /// Returns the part of this name on a device of this product.
     pub fn named(name: &str, product: Option<&GpuType>) -> Self {
-        let of_modes = || name.split_once("_nps").and_then(|(mode, _)| mode_fraction(mode, product));
+        let of_modes = || {
+            name.split_once("_nps")
+                .and_then(|(mode, _)| mode_fraction(mode, product))
+        };
         let profile = name.strip_prefix("mig-");
         let fraction = profile.map_or_else(of_modes, |profile| mig_fraction(profile, product));
         // A device in one partition is measured as a whole.
         let instance = profile.is_some() || (name.contains("_nps") && !name.starts_with("spx"));
-        Self { name: name.to_owned(), fraction, instance, by_memory: false, device_memory: None }
+        Self {
+            name: name.to_owned(),
+            fraction,
+            instance,
+            by_memory: false,
+            device_memory: None,
+        }
     }
 
-    /// Returns what a unit of a resource is whose name kube-state-metrics has written, on a node of which nothing is known;
-    /// `None` for whole devices and for what is none.
+    /// Returns what a unit of a resource is whose name kube-state-metrics has written, on a node of
+    /// which nothing is known; `None` for whole devices and for what is none.
     pub fn written(resource: &str) -> Option<Self> {
         let name = match resource {
             "aliyun_com_gpu_mem" => "gpu-mem".to_owned(),
             _ if resource.ends_with("_gpu_shared") => "gpu.shared".to_owned(),
-            _ => match (resource.strip_prefix("nvidia_com_mig_"), resource.strip_prefix("amd_com_")) {
+            _ => match (
+                resource.strip_prefix("nvidia_com_mig_"),
+                resource.strip_prefix("amd_com_"),
+            ) {
                 (Some(profile), _) => format!("mig-{}", profile.replace('_', ".")),
                 (None, Some(modes)) if modes.contains("_nps") => modes.to_owned(),
                 _ => return None,
@@ -75,7 +116,8 @@ impl Part {
         Some(Self::named(&name, None))
     }
 
-    /// Returns what a unit counts where nobody tells its fraction: like a device, but for GiB, of which a device has many.
+    /// Returns what a unit counts where nobody tells its fraction: like a device, but for GiB, of
+    /// which a device has many.
     pub fn unknown(&self) -> f64 {
         if self.name == "gpu-mem" { 0.0 } else { 1.0 }
     }
@@ -84,27 +126,51 @@ impl Part {
     pub(crate) fn shared_by(pods: usize, of: Option<Self>) -> Self {
         let whole = of.map_or(Some(1.0), |part| part.fraction);
         let fraction = whole.map(|whole| whole / pods.max(1) as f64);
-        Self { name: "gpu.shared".to_owned(), fraction, instance: false, by_memory: false, device_memory: None }
+        Self {
+            name: "gpu.shared".to_owned(),
+            fraction,
+            instance: false,
+            by_memory: false,
+            device_memory: None,
+        }
     }
 
-    /// Returns the same with the fraction of a pod that wants so many MiB, or percent, of the device's memory. Who names neither
-    /// may use all of it.
+    /// Returns the same with the fraction of a pod that wants so many MiB, or percent, of the
+    /// device's memory. Who names neither may use all of it.
     pub(crate) fn with_memory(self, mebibytes: Option<f64>, percent: Option<f64>) -> Self {
         let Some(all) = self.device_memory.filter(|all| *all > 0.0) else {
-            return Self { fraction: self.fraction.or(percent.map(|percent| (percent / 100.0).min(1.0))), ..self };
+            return Self {
+                fraction: self
+                    .fraction
+                    .or(percent.map(|percent| (percent / 100.0).min(1.0))),
+                ..self
+            };
         };
-        let of_memory = mebibytes.map(|wanted| wanted / all).or(percent.map(|percent| percent / 100.0));
-        Self { fraction: Some(of_memory.unwrap_or(1.0).min(1.0)), ..self }
+        let of_memory = mebibytes
+            .map(|wanted| wanted / all)
+            .or(percent.map(|percent| percent / 100.0));
+        Self {
+            fraction: Some(of_memory.unwrap_or(1.0).min(1.0)),
+            ..self
+        }
     }
 }
 
-/// Returns the share of a device's compute slices that a profile has: `3g.40gb` is 3 of 7. Two products have four of them.
+/// Returns the share of a device's compute slices that a profile has: `3g.40gb` is 3 of 7. Two
+/// products have four of them.
 fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
     let mut parts = profile.split('.');
     let first = parts.next()?;
     // `1c.3g.40gb` is one compute slice of an instance of three.
-    let count: f64 = first.strip_suffix('c').or_else(|| first.strip_suffix('g'))?.parse().ok()?;
-    let sizes: Vec<&str> = profile.split('.').filter(|word| word.ends_with('g') || word.ends_with("gb")).collect();
+    let count: f64 = first
+        .strip_suffix('c')
+        .or_else(|| first.strip_suffix('g'))?
+        .parse()
+        .ok()?;
+    let sizes: Vec<&str> = profile
+        .split('.')
+        .filter(|word| word.ends_with('g') || word.ends_with("gb"))
+        .collect();
     let all = match product.map(ToString::to_string) {
         Some(product) if product.starts_with("a30") || product.contains("pro-") => 4.0,
         Some(_) => 7.0,
@@ -118,8 +184,8 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
     (count <= all).then_some(count / all)
 }
 
-/// Returns the share of a device that one partition of a compute mode has; `cpx` is one compute die, of which products have
-/// different numbers.
+/// Returns the share of a device that one partition of a compute mode has; `cpx` is one compute
+/// die, of which products have different numbers.
 fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
     match mode {
         "spx" => Some(1.0),
@@ -128,8 +194,17 @@ fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
         "qpx" => Some(1.0 / 4.0),
         "cpx" => {
             let product = product?.to_string();
-            let dies = [("mi300a", 6.0), ("mi308x", 4.0), ("mi300x", 8.0), ("mi325x", 8.0), ("mi350x", 8.0), ("mi355x", 8.0)];
-            dies.iter().find(|(name, _)| product.starts_with(name)).map(|(_, dies)| 1.0 / dies)
+            let dies = [
+                ("mi300a", 6.0),
+                ("mi308x", 4.0),
+                ("mi300x", 8.0),
+                ("mi325x", 8.0),
+                ("mi350x", 8.0),
+                ("mi355x", 8.0),
+            ];
+            dies.iter()
+                .find(|(name, _)| product.starts_with(name))
+                .map(|(_, dies)| 1.0 / dies)
         }
         _ => None,
     }
@@ -139,12 +214,21 @@ fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
 fn hami_memory(node: &Node) -> Option<f64> {
     let text = node.annotations.get(HAMI_REGISTER)?;
     let sizes: Vec<f64> = match serde_json::from_str::<Vec<serde_json::Value>>(text) {
-        Ok(devices) => devices.iter().filter_map(|device| device["devmem"].as_f64()).collect(),
+        Ok(devices) => devices
+            .iter()
+            .filter_map(|device| device["devmem"].as_f64())
+            .collect(),
         // Before version 2.5: `UUID,count,MiB,cores,type,numa,health:` for each.
-        Err(_) => text.split(':').filter_map(|device| device.split(',').nth(2)?.parse().ok()).collect(),
+        Err(_) => text
+            .split(':')
+            .filter_map(|device| device.split(',').nth(2)?.parse().ok())
+            .collect(),
     };
     let first = *sizes.first()?;
-    sizes.iter().all(|size| (size - first).abs() < 1.0).then_some(first)
+    sizes
+        .iter()
+        .all(|size| (size - first).abs() < 1.0)
+        .then_some(first)
 }
 
 #[cfg(test)]
@@ -152,9 +236,20 @@ mod tests {
     use super::*;
 
     fn node(labels: &[(&str, &str)], annotations: &[(&str, &str)]) -> Node {
-        let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let map = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect()
+        };
         let allocatable = [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
-        Node { name: "n".into(), labels: map(labels), annotations: map(annotations), allocatable, ..Node::default() }
+        Node {
+            name: "n".into(),
+            labels: map(labels),
+            annotations: map(annotations),
+            allocatable,
+            ..Node::default()
+        }
     }
 
     fn fraction(node: &Node, resource: &str) -> Option<f64> {
@@ -164,16 +259,51 @@ mod tests {
     #[test]
     fn instances_are_so_many_of_their_products_slices() {
         let of = |product: &str| node(&[("nvidia.com/gpu.product", product)], &[]);
-        assert_eq!(fraction(&of("NVIDIA-A100-SXM4-80GB"), "nvidia.com/mig-3g.40gb"), Some(3.0 / 7.0));
-        assert_eq!(fraction(&of("NVIDIA-A30"), "nvidia.com/mig-1g.6gb"), Some(0.25));
-        assert_eq!(fraction(&of("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"), "nvidia.com/mig-1g.24gb"), Some(0.25));
-        assert_eq!(fraction(&of("NVIDIA-H100-NVL"), "nvidia.com/mig-1g.24gb"), Some(1.0 / 7.0));
-        assert_eq!(Part::written("nvidia_com_mig_1g_24gb").unwrap().fraction, None, "two products have it");
+        assert_eq!(
+            fraction(&of("NVIDIA-A100-SXM4-80GB"), "nvidia.com/mig-3g.40gb"),
+            Some(3.0 / 7.0)
+        );
+        assert_eq!(
+            fraction(&of("NVIDIA-A30"), "nvidia.com/mig-1g.6gb"),
+            Some(0.25)
+        );
+        assert_eq!(
+            fraction(
+                &of("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"),
+                "nvidia.com/mig-1g.24gb"
+            ),
+            Some(0.25)
+        );
+        assert_eq!(
+            fraction(&of("NVIDIA-H100-NVL"), "nvidia.com/mig-1g.24gb"),
+            Some(1.0 / 7.0)
+        );
+        assert_eq!(
+            Part::written("nvidia_com_mig_1g_24gb").unwrap().fraction,
+            None,
+            "two products have it"
+        );
         let media = Part::written("nvidia_com_mig_1g_10gb_me").unwrap();
-        assert_eq!((media.name.as_str(), media.fraction, media.instance), ("mig-1g.10gb.me", Some(1.0 / 7.0), true));
-        assert_eq!(Part::named("mig-1c.3g.40gb", None).fraction, Some(1.0 / 7.0));
-        assert_eq!(fraction(&of("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"), "nvidia.com/gpu"), Some(1.0 / 7.0));
-        assert_eq!(Part::of(&of("NVIDIA-A100-SXM4-80GB"), &BTreeMap::new(), "nvidia.com/gpu"), None);
+        assert_eq!(
+            (media.name.as_str(), media.fraction, media.instance),
+            ("mig-1g.10gb.me", Some(1.0 / 7.0), true)
+        );
+        assert_eq!(
+            Part::named("mig-1c.3g.40gb", None).fraction,
+            Some(1.0 / 7.0)
+        );
+        assert_eq!(
+            fraction(&of("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"), "nvidia.com/gpu"),
+            Some(1.0 / 7.0)
+        );
+        assert_eq!(
+            Part::of(
+                &of("NVIDIA-A100-SXM4-80GB"),
+                &BTreeMap::new(),
+                "nvidia.com/gpu"
+            ),
+            None
+        );
         for whole in ["nvidia_com_gpu", "amd_com_gpu", "cpu"] {
             assert_eq!(Part::written(whole), None);
         }
@@ -182,31 +312,80 @@ mod tests {
     #[test]
     fn partitions_are_so_many_dies() {
         let of = |product: &str| node(&[("amd.com/gpu.product-name", product)], &[]);
-        assert_eq!(fraction(&of("AMD_Instinct_MI300X_OAM"), "amd.com/cpx_nps4"), Some(0.125));
-        assert_eq!(fraction(&of("AMD_Instinct_MI300A"), "amd.com/cpx_nps1"), Some(1.0 / 6.0));
-        assert_eq!(Part::written("amd_com_cpx_nps4").unwrap().fraction, None, "by the product alone");
-        assert_eq!(Part::written("amd_com_dpx_nps1").unwrap().fraction, Some(0.5));
+        assert_eq!(
+            fraction(&of("AMD_Instinct_MI300X_OAM"), "amd.com/cpx_nps4"),
+            Some(0.125)
+        );
+        assert_eq!(
+            fraction(&of("AMD_Instinct_MI300A"), "amd.com/cpx_nps1"),
+            Some(1.0 / 6.0)
+        );
+        assert_eq!(
+            Part::written("amd_com_cpx_nps4").unwrap().fraction,
+            None,
+            "by the product alone"
+        );
+        assert_eq!(
+            Part::written("amd_com_dpx_nps1").unwrap().fraction,
+            Some(0.5)
+        );
     }
 
     #[test]
     fn shares_are_of_time_or_of_memory() {
-        let sliced = node(&[("nvidia.com/gpu.product", "NVIDIA-L4-SHARED"), ("nvidia.com/gpu.replicas", "4")], &[]);
+        let sliced = node(
+            &[
+                ("nvidia.com/gpu.product", "NVIDIA-L4-SHARED"),
+                ("nvidia.com/gpu.replicas", "4"),
+            ],
+            &[],
+        );
         let part = Part::of(&sliced, &BTreeMap::new(), "nvidia.com/gpu").unwrap();
-        assert_eq!((part.name.as_str(), part.fraction, part.instance), ("gpu.shared", Some(0.25), false));
-        let cut = [("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHARED"), ("nvidia.com/gpu.replicas", "2")];
-        assert_eq!(fraction(&node(&cut, &[]), "nvidia.com/gpu"), Some(1.0 / 14.0));
+        assert_eq!(
+            (part.name.as_str(), part.fraction, part.instance),
+            ("gpu.shared", Some(0.25), false)
+        );
+        let cut = [
+            (
+                "nvidia.com/gpu.product",
+                "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHARED",
+            ),
+            ("nvidia.com/gpu.replicas", "2"),
+        ];
+        assert_eq!(
+            fraction(&node(&cut, &[]), "nvidia.com/gpu"),
+            Some(1.0 / 14.0)
+        );
         for register in [
             r#"[{"id":"GPU-a","count":10,"devmem":81920,"devcore":100},{"id":"GPU-b","count":10,"devmem":81920,"devcore":100}]"#,
             "GPU-a,10,81920,100,NVIDIA-A100,0,true:GPU-b,10,81920,100,NVIDIA-A100,0,true:",
         ] {
-            let part = Part::of(&node(&[], &[(HAMI_REGISTER, register)]), &BTreeMap::new(), "nvidia.com/gpu").unwrap();
-            assert_eq!(part.clone().with_memory(Some(8192.0), None).fraction, Some(0.1));
-            assert_eq!(part.clone().with_memory(None, Some(30.0)).fraction, Some(0.3));
-            assert_eq!(part.with_memory(None, None).fraction, Some(1.0), "all of the memory");
+            let part = Part::of(
+                &node(&[], &[(HAMI_REGISTER, register)]),
+                &BTreeMap::new(),
+                "nvidia.com/gpu",
+            )
+            .unwrap();
+            assert_eq!(
+                part.clone().with_memory(Some(8192.0), None).fraction,
+                Some(0.1)
+            );
+            assert_eq!(
+                part.clone().with_memory(None, Some(30.0)).fraction,
+                Some(0.3)
+            );
+            assert_eq!(
+                part.with_memory(None, None).fraction,
+                Some(1.0),
+                "all of the memory"
+            );
         }
-        let capacity =
-            [("aliyun.com/gpu-mem", "320"), ("aliyun.com/gpu-count", "4")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let capacity = [("aliyun.com/gpu-mem", "320"), ("aliyun.com/gpu-count", "4")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()));
         let part = Part::of(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();
-        assert_eq!((part.name.as_str(), part.fraction), ("gpu-mem", Some(0.0125)));
+        assert_eq!(
+            (part.name.as_str(), part.fraction),
+            ("gpu-mem", Some(0.0125))
+        );
     }
 }

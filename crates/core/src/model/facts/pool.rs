@@ -1,5 +1,5 @@
-//! A pool beyond the label on its nodes: description, allowed types, quota, and the labels that were set on each node for
-//! it, so that deleting the pool removes exactly those.
+//! A pool beyond the label on its nodes: description, allowed types, quota, and the labels that
+//! were set on each node for it, so that deleting the pool removes exactly those.
 
 use std::collections::BTreeMap;
 
@@ -46,12 +46,14 @@ pub struct Noted {
 pub struct Leaving {
     /// Labels that are removed or get their earlier value back.
     pub restored: Notes,
-    /// Keys that the definition names although gpuctl sets no such label for a pool. They are not touched.
+    /// Keys that the definition names although gpuctl sets no such label for a pool. They are not
+    /// touched.
     pub foreign: Vec<String>,
 }
 
-/// Checks the notes of a definition about a node. Its author may lack the right to write nodes, so a note is followed only if
-/// gpuctl could have written it: the pool's own label, and the type of the GPUs on a node of the pool.
+/// Checks the notes of a definition about a node. Its author may lack the right to write nodes, so
+/// a note is followed only if gpuctl could have written it: the pool's own label, and the type of
+/// the GPUs on a node of the pool.
 pub fn leaving(pool: &str, node: &Node, notes: &Notes) -> Leaving {
     let mut leaving = Leaving::default();
     for (key, note) in notes {
@@ -59,9 +61,18 @@ pub fn leaving(pool: &str, node: &Node, notes: &Notes) -> Leaving {
         match key.as_str() {
             // A pool's label has no earlier value: a node is in one pool at most.
             POOL_LABEL if note.value == pool => {
-                leaving.restored.insert(key.clone(), Noted { before: None, ..note.clone() });
+                leaving.restored.insert(
+                    key.clone(),
+                    Noted {
+                        before: None,
+                        ..note.clone()
+                    },
+                );
             }
-            key if key == TYPE_LABELS[0] && is_value(&note.value) && note.before.as_ref().is_none_or(is_value) => {
+            key if key == TYPE_LABELS[0]
+                && is_value(&note.value)
+                && note.before.as_ref().is_none_or(is_value) =>
+            {
                 if node.pool() == Some(pool) {
                     leaving.restored.insert(key.to_owned(), note.clone());
                 }
@@ -82,11 +93,21 @@ pub struct PoolRefusal {
 }
 
 impl PoolDefinition {
-    /// Returns why a job does not get in: `gpus` in all, of `kind`, beside `jobs` that have not ended.
-    pub fn refuses(&self, gpus: GpuCount, kind: Option<&GpuType>, jobs: usize) -> Option<PoolRefusal> {
+    /// Returns why a job does not get in: `gpus` in all, of `kind`, beside `jobs` that have not
+    /// ended.
+    pub fn refuses(
+        &self,
+        gpus: GpuCount,
+        kind: Option<&GpuType>,
+        jobs: usize,
+    ) -> Option<PoolRefusal> {
         let pool = &self.name;
-        if let Some(most) = self.max_gpu_per_job.filter(|most| gpus > GpuCount(u64::from(*most))) {
-            let message = format!("the job asks for {gpus} GPUs in all; pool `{pool}` allows {most} per job");
+        if let Some(most) = self
+            .max_gpu_per_job
+            .filter(|most| gpus > GpuCount(u64::from(*most)))
+        {
+            let message =
+                format!("the job asks for {gpus} GPUs in all; pool `{pool}` allows {most} per job");
             return Some(PoolRefusal {
                 name: "PoolQuotaExceeded",
                 message,
@@ -96,7 +117,11 @@ impl PoolDefinition {
         if let Some(most) = self.max_jobs.filter(|most| jobs >= *most as usize) {
             let message = format!("pool `{pool}` has {jobs} jobs and allows {most}");
             let hint = format!("wait for one to end: gpuctl get jobs --pool {pool}");
-            return Some(PoolRefusal { name: "PoolQuotaExceeded", message, hint });
+            return Some(PoolRefusal {
+                name: "PoolQuotaExceeded",
+                message,
+                hint,
+            });
         }
         let kind = kind.filter(|kind| gpus > GpuCount::ZERO && !self.allows(kind))?;
         let message = format!("pool `{pool}` does not take jobs on {kind}");
@@ -117,7 +142,10 @@ impl PoolDefinition {
                 None => labels.remove(node),
             };
         }
-        Self { labels, ..before.clone() }
+        Self {
+            labels,
+            ..before.clone()
+        }
     }
 
     /// As `wanted` says; nodes that only this one has stay in it.
@@ -127,7 +155,10 @@ impl PoolDefinition {
         for (node, set) in &wanted.labels {
             labels.entry(node.clone()).or_default().extend(set.clone());
         }
-        Self { labels, ..wanted.clone() }
+        Self {
+            labels,
+            ..wanted.clone()
+        }
     }
 
     /// Returns true when devices of this type belong into the pool.
@@ -147,7 +178,10 @@ mod tests {
 
     #[test]
     fn a_definition_restores_only_labels_that_gpuctl_sets() {
-        let note = |value: &str, before: Option<&str>| Noted { value: value.into(), before: before.map(Into::into) };
+        let note = |value: &str, before: Option<&str>| Noted {
+            value: value.into(),
+            before: before.map(Into::into),
+        };
         let notes: Notes = [
             ("gpuctl/pool", note("p", Some("other"))),
             (TYPE_LABELS[0], note("H100", Some("A100"))),
@@ -157,16 +191,35 @@ mod tests {
         ]
         .map(|(key, note)| (key.to_owned(), note))
         .into();
-        let node = |pool: &str| Node { labels: [(POOL_LABEL.to_owned(), pool.to_owned())].into(), ..Node::default() };
+        let node = |pool: &str| Node {
+            labels: [(POOL_LABEL.to_owned(), pool.to_owned())].into(),
+            ..Node::default()
+        };
         let found = leaving("p", &node("p"), &notes);
-        assert_eq!(found.restored.keys().collect::<Vec<_>>(), ["gpuctl/pool", TYPE_LABELS[0]]);
+        assert_eq!(
+            found.restored.keys().collect::<Vec<_>>(),
+            ["gpuctl/pool", TYPE_LABELS[0]]
+        );
         assert_eq!(found.restored["gpuctl/pool"].before, None);
-        assert_eq!(found.foreign, ["kubernetes.io/hostname", "nvidia.com/gpu.product", "security-zone"]);
+        assert_eq!(
+            found.foreign,
+            [
+                "kubernetes.io/hostname",
+                "nvidia.com/gpu.product",
+                "security-zone"
+            ]
+        );
         // A node of another pool keeps its type, and the label of the other pool.
         let other = leaving("p", &node("q"), &notes);
         assert_eq!(other.restored.keys().collect::<Vec<_>>(), ["gpuctl/pool"]);
         let stolen: Notes = [("gpuctl/pool".to_owned(), note("q", None))].into();
-        assert_eq!(leaving("p", &node("q"), &stolen), Leaving { foreign: vec!["gpuctl/pool".into()], ..Leaving::default() });
+        assert_eq!(
+            leaving("p", &node("q"), &stolen),
+            Leaving {
+                foreign: vec!["gpuctl/pool".into()],
+                ..Leaving::default()
+            }
+        );
         let bad: Notes = [(TYPE_LABELS[0].to_owned(), note("x", Some("$(id)")))].into();
         assert_eq!(leaving("p", &node("p"), &bad).foreign, [TYPE_LABELS[0]]);
     }
@@ -182,13 +235,28 @@ mod tests {
         };
         let why = |gpus, kind: Option<&str>, jobs| {
             let kind = kind.and_then(GpuType::parse);
-            pool.refuses(GpuCount(gpus), kind.as_ref(), jobs).map(|refused| refused.message)
+            pool.refuses(GpuCount(gpus), kind.as_ref(), jobs)
+                .map(|refused| refused.message)
         };
         assert_eq!(why(8, Some("NVIDIA-A100-SXM4-80GB"), 1), None);
-        assert_eq!(why(9, None, 0).unwrap(), "the job asks for 9 GPUs in all; pool `p` allows 8 per job");
+        assert_eq!(
+            why(9, None, 0).unwrap(),
+            "the job asks for 9 GPUs in all; pool `p` allows 8 per job"
+        );
         assert_eq!(why(1, None, 2).unwrap(), "pool `p` has 2 jobs and allows 2");
-        assert_eq!(why(1, Some("h100"), 0).unwrap(), "pool `p` does not take jobs on h100");
-        assert_eq!(why(0, Some("h100"), 0), None, "a job without GPUs is of no type");
-        assert!(PoolDefinition::default().refuses(GpuCount(1000), GpuType::parse("x").as_ref(), 1000).is_none());
+        assert_eq!(
+            why(1, Some("h100"), 0).unwrap(),
+            "pool `p` does not take jobs on h100"
+        );
+        assert_eq!(
+            why(0, Some("h100"), 0),
+            None,
+            "a job without GPUs is of no type"
+        );
+        assert!(
+            PoolDefinition::default()
+                .refuses(GpuCount(1000), GpuType::parse("x").as_ref(), 1000)
+                .is_none()
+        );
     }
 }

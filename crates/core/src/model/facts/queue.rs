@@ -1,5 +1,5 @@
-//! Queues and gangs: who decides when a job runs, and who places the pods of a training together. What a queue says of a job
-//! is in the queue's own words; nothing here decides on them.
+//! Queues and gangs: who decides when a job runs, and who places the pods of a training together.
+//! What a queue says of a job is in the queue's own words; nothing here decides on them.
 
 use std::fmt;
 
@@ -58,7 +58,15 @@ pub enum GangWish {
 
 impl GangWish {
     /// The words of `job.gang`.
-    pub const WORDS: [&'static str; 7] = ["auto", "native", "kueue", "volcano", "coscheduling", "kai", "none"];
+    pub const WORDS: [&'static str; 7] = [
+        "auto",
+        "native",
+        "kueue",
+        "volcano",
+        "coscheduling",
+        "kai",
+        "none",
+    ];
 
     /// Returns the word of the YAML.
     pub fn word(self) -> &'static str {
@@ -86,9 +94,11 @@ pub enum Gang {
     Native(String),
     /// Volcano's scheduler, by a PodGroup that its controller makes.
     Volcano,
-    /// Kueue admits the pods together; whether they also fit on nodes together depends on its configuration.
+    /// Kueue admits the pods together; whether they also fit on nodes together depends on its
+    /// configuration.
     Kueue,
-    /// The scheduler of scheduler-plugins, by a PodGroup of this group and version: `scheduling.x-k8s.io/v1alpha1`.
+    /// The scheduler of scheduler-plugins, by a PodGroup of this group and version:
+    /// `scheduling.x-k8s.io/v1alpha1`.
     Coscheduling(String),
     /// KAI's scheduler, by a PodGroup that its pod-grouper makes.
     Kai,
@@ -135,7 +145,8 @@ pub struct Queue {
     pub active: bool,
     /// Why it is not active.
     pub message: Option<String>,
-    /// What its jobs may use together: of a LocalQueue that of its ClusterQueue. `None` without a limit, or where it may not be read.
+    /// What its jobs may use together: of a LocalQueue that of its ClusterQueue. `None` without a
+    /// limit, or where it may not be read.
     pub quota: Option<GpuCount>,
     /// What its own jobs use.
     pub used: Option<GpuCount>,

@@ -1,5 +1,5 @@
-//! What the devices of a cluster measure now: each device once, with its node and the pods that hold it. A missing value is
-//! unknown, never zero.
+//! What the devices of a cluster measure now: each device once, with its node and the pods that
+//! hold it. A missing value is unknown, never zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,12 +45,17 @@ pub struct Reading {
 
 impl Reading {
     pub(crate) fn is_held_by(&self, namespace: &str, pod: &str) -> bool {
-        self.holders.iter().any(|(ours, name)| ours == namespace && name == pod)
+        self.holders
+            .iter()
+            .any(|(ours, name)| ours == namespace && name == pod)
     }
 
     /// Returns the device's name on its node.
     pub fn id(&self) -> DeviceId {
-        DeviceId { index: self.index, slice: self.slice.clone() }
+        DeviceId {
+            index: self.index,
+            slice: self.slice.clone(),
+        }
     }
 }
 
@@ -78,7 +83,13 @@ impl Readings {
                 held_by.entry(holder.clone()).or_default().push(place);
             }
         }
-        Self { devices, dropped, samples, elsewhere, held_by }
+        Self {
+            devices,
+            dropped,
+            samples,
+            elsewhere,
+            held_by,
+        }
     }
 
     /// Means over the devices that pods of a namespace hold, each once.
@@ -88,8 +99,12 @@ impl Readings {
 
     /// The same for pods of several namespaces.
     pub fn figures_of_all<'p>(&self, pods: impl Iterator<Item = (&'p str, &'p str)>) -> Figures {
-        let places =
-            |(namespace, pod): (&str, &str)| self.held_by.get(&(namespace.to_owned(), pod.to_owned())).into_iter().flatten();
+        let places = |(namespace, pod): (&str, &str)| {
+            self.held_by
+                .get(&(namespace.to_owned(), pod.to_owned()))
+                .into_iter()
+                .flatten()
+        };
         let places: BTreeSet<usize> = pods.flat_map(places).copied().collect();
         Figures::of(places.iter().map(|place| &self.devices[*place]))
     }
@@ -128,7 +143,10 @@ impl Figures {
         };
         Self {
             devices: readings.clone().count() as u64,
-            sampled: readings.clone().filter(|reading| reading.utilization.is_some()).count() as u64,
+            sampled: readings
+                .clone()
+                .filter(|reading| reading.utilization.is_some())
+                .count() as u64,
             utilization: mean(readings.clone(), |reading| reading.utilization),
             lowest: units::lowest(readings.clone().filter_map(|reading| reading.utilization)),
             memory_used,
@@ -141,11 +159,18 @@ impl Figures {
 
 /// Returns the sum; `None` for no device at all, and when one of them does not tell.
 fn sum_of_all(values: impl Iterator<Item = Option<Watts>>) -> Option<Watts> {
-    let watts: Option<Vec<f64>> = values.map(|value| value.map(|Watts(watts)| watts)).collect();
-    watts.filter(|watts| !watts.is_empty()).map(|watts| Watts(watts.iter().sum()))
+    let watts: Option<Vec<f64>> = values
+        .map(|value| value.map(|Watts(watts)| watts))
+        .collect();
+    watts
+        .filter(|watts| !watts.is_empty())
+        .map(|watts| Watts(watts.iter().sum()))
 }
 
-fn mean<'a, U: UnitValue>(readings: impl Iterator<Item = &'a Reading>, value: fn(&Reading) -> Option<U>) -> Option<U> {
+fn mean<'a, U: UnitValue>(
+    readings: impl Iterator<Item = &'a Reading>,
+    value: fn(&Reading) -> Option<U>,
+) -> Option<U> {
     units::mean(readings.filter_map(value))
 }
 
@@ -156,12 +181,20 @@ mod tests {
     #[test]
     fn a_total_is_of_all_devices_or_unknown() {
         let total = |watts: &[Option<f64>]| {
-            let readings: Vec<Reading> =
-                watts.iter().map(|watts| Reading { power: watts.map(Watts), ..Reading::default() }).collect();
+            let readings: Vec<Reading> = watts
+                .iter()
+                .map(|watts| Reading {
+                    power: watts.map(Watts),
+                    ..Reading::default()
+                })
+                .collect();
             Figures::of(readings.iter()).power_in_all
         };
         // 300 + 250 + 62.
-        assert_eq!(total(&[Some(300.0), Some(250.0), Some(62.0)]), Some(Watts(612.0)));
+        assert_eq!(
+            total(&[Some(300.0), Some(250.0), Some(62.0)]),
+            Some(Watts(612.0))
+        );
         assert_eq!((total(&[Some(300.0), None]), total(&[])), (None, None));
     }
 
@@ -173,12 +206,30 @@ mod tests {
             memory_total: used.map(|_| Mebibytes(100.0)),
             ..Reading::default()
         };
-        let devices = [reading(Some(90.0), Some(40.0)), reading(None, None), reading(Some(30.0), Some(10.0))];
+        let devices = [
+            reading(Some(90.0), Some(40.0)),
+            reading(None, None),
+            reading(Some(30.0), Some(10.0)),
+        ];
         let figures = Figures::of(devices.iter());
         assert_eq!((figures.devices, figures.sampled), (3, 2));
-        assert_eq!((figures.utilization, figures.lowest), (Some(Percent(60.0)), Some(Percent(30.0))));
-        assert_eq!((figures.memory_used, figures.memory_total), (Some(Mebibytes(25.0)), Some(Mebibytes(100.0))));
+        assert_eq!(
+            (figures.utilization, figures.lowest),
+            (Some(Percent(60.0)), Some(Percent(30.0)))
+        );
+        assert_eq!(
+            (figures.memory_used, figures.memory_total),
+            (Some(Mebibytes(25.0)), Some(Mebibytes(100.0)))
+        );
         let none = Figures::of(devices[1..2].iter());
-        assert_eq!((none.utilization, none.lowest, none.memory_used, none.sampled), (None, None, None, 0));
+        assert_eq!(
+            (
+                none.utilization,
+                none.lowest,
+                none.memory_used,
+                none.sampled
+            ),
+            (None, None, None, 0)
+        );
     }
 }

@@ -11,7 +11,10 @@ pub struct Endpoint {
 
 impl Endpoint {
     pub fn new(kind: &'static str, url: String) -> Self {
-        Self { kind, url: Some(url) }
+        Self {
+            kind,
+            url: Some(url),
+        }
     }
 }
 

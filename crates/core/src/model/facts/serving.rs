@@ -1,8 +1,11 @@
-//! The state of services and notebooks, read from the readiness of their pods, with the reason when a pod does not become
-//! ready.
+//! The state of services and notebooks, read from the readiness of their pods, with the reason when
+//! a pod does not become ready.
 
 use super::job::{Container, Job, Pod, PodPhase};
-use super::state::{State, Status, Why, create_failure_reason, evicted, lost, not_started, scheduler_words, stuck, why};
+use super::state::{
+    State, Status, Why, create_failure_reason, evicted, lost, not_started, scheduler_words, stuck,
+    why,
+};
 
 /// Reads the state of a service or notebook.
 pub(crate) fn state(job: &Job) -> State {
@@ -15,24 +18,52 @@ pub(crate) fn state(job: &Job) -> State {
     } else if job.suspended {
         (Status::Paused, None)
     } else if ready >= job.pods_wanted {
-        (Status::Running, trouble(job, &pods).map(|why| degraded(job, ready, why)).or_else(|| rollout(job, &pods)))
+        (
+            Status::Running,
+            trouble(job, &pods)
+                .map(|why| degraded(job, ready, why))
+                .or_else(|| rollout(job, &pods)),
+        )
     } else if ready > 0 {
         let told = trouble(job, &pods).map(|why| degraded(job, ready, why));
-        (Status::Running, Some(told.or_else(|| rollout(job, &pods)).unwrap_or_else(|| beginning(job, &pods))))
+        (
+            Status::Running,
+            Some(
+                told.or_else(|| rollout(job, &pods))
+                    .unwrap_or_else(|| beginning(job, &pods)),
+            ),
+        )
     } else if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
         (Status::Unknown, Some(why))
     } else {
-        (Status::Pending, Some(trouble(job, &pods).unwrap_or_else(|| beginning(job, &pods))))
+        (
+            Status::Pending,
+            Some(trouble(job, &pods).unwrap_or_else(|| beginning(job, &pods))),
+        )
     };
     let (reason, message) = told.unzip();
     let message = message.filter(|message| !message.is_empty());
-    State { status, reason, message, running: ready, wanted: job.pods_wanted, counted: job.kind.is_replicated() }
+    State {
+        status,
+        reason,
+        message,
+        running: ready,
+        wanted: job.pods_wanted,
+        counted: job.kind.is_replicated(),
+    }
 }
 
 /// Describes a service of which some pods serve and others cannot.
 fn degraded(job: &Job, ready: u32, (reason, message): Why) -> Why {
-    let what = if message.is_empty() { reason } else { format!("{reason}: {message}") };
-    why("Degraded", format!("{ready} of {} pods are ready; {what}", job.pods_wanted))
+    let what = if message.is_empty() {
+        reason
+    } else {
+        format!("{reason}: {message}")
+    };
+    why(
+        "Degraded",
+        format!("{ready} of {} pods are ready; {what}", job.pods_wanted),
+    )
 }
 
 /// Returns the reason that waiting alone does not remove, if there is one.
@@ -44,15 +75,27 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
         return Some(why);
     }
     let present: Vec<&&Pod> = pods.iter().filter(|pod| !pod.deleting).collect();
-    if let Some(why) = present.iter().find_map(|pod| crashing(job, pod).or_else(|| stuck(pod))) {
+    if let Some(why) = present
+        .iter()
+        .find_map(|pod| crashing(job, pod).or_else(|| stuck(pod)))
+    {
         return Some(why);
     }
     if let Some((reason, message)) = present.iter().find_map(|pod| pod.unscheduled.as_ref()) {
         return Some(match &job.pinned {
             _ if job.queued && reason == "SchedulingGated" => why("Queued", job.queue_words()),
             Some(node) => {
-                let way = format!("`gpuctl resume job {}/{} --anywhere` lets it go", job.namespace, job.name);
-                why(reason, format!("{}; its files are on {node}, {way}", scheduler_words(message)))
+                let way = format!(
+                    "`gpuctl resume job {}/{} --anywhere` lets it go",
+                    job.namespace, job.name
+                );
+                why(
+                    reason,
+                    format!(
+                        "{}; its files are on {node}, {way}",
+                        scheduler_words(message)
+                    ),
+                )
             }
             None => why(reason, scheduler_words(message)),
         });
@@ -60,20 +103,34 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     if let Some((reason, message)) = &job.start_failure {
         return Some(why(reason, message));
     }
-    if let Some(message) = job.create_failure.as_deref().filter(|_| present.len() < job.pods_wanted as usize) {
+    if let Some(message) = job
+        .create_failure
+        .as_deref()
+        .filter(|_| present.len() < job.pods_wanted as usize)
+    {
         return Some(why(create_failure_reason(message), message));
     }
-    let unhealthy = |pod: &&&Pod| !pod.ready && pod.phase == PodPhase::Running && pod.containers.iter().all(|one| one.started);
-    let pod = present.iter().find(|pod| job.checked && unhealthy(pod) && !pod.containers.is_empty())?;
-    Some(why("Unhealthy", format!("{} runs, but does not answer its health check", pod.name)))
+    let unhealthy = |pod: &&&Pod| {
+        !pod.ready && pod.phase == PodPhase::Running && pod.containers.iter().all(|one| one.started)
+    };
+    let pod = present
+        .iter()
+        .find(|pod| job.checked && unhealthy(pod) && !pod.containers.is_empty())?;
+    Some(why(
+        "Unhealthy",
+        format!("{} runs, but does not answer its health check", pod.name),
+    ))
 }
 
 /// Returns a container that ends again and again, with what ended it last.
 fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
     let ends = |container: &&Container| {
-        let waits = container.waiting.as_ref().is_some_and(|(reason, _)| reason == "CrashLoopBackOff");
-        // Loading once more after it has ended is no mere start. One that has passed its startup check and fails the next is
-        // unhealthy, whatever ended it some time ago.
+        let waits = container
+            .waiting
+            .as_ref()
+            .is_some_and(|(reason, _)| reason == "CrashLoopBackOff");
+        // Loading once more after it has ended is no mere start. One that has passed its startup
+        // check and fails the next is unhealthy, whatever ended it some time ago.
         let loads = !(job.checked && container.started);
         let again = container.running && container.last_ended.is_some() && !pod.ready && loads;
         waits || again || container.terminated.is_some()
@@ -83,30 +140,53 @@ fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
         1 => "1 restart".to_owned(),
         number => format!("{number} restarts"),
     };
-    let message = match container.terminated.as_ref().or(container.last_ended.as_ref()) {
+    let message = match container
+        .terminated
+        .as_ref()
+        .or(container.last_ended.as_ref())
+    {
         Some(end) if end.reason == "OOMKilled" => {
-            format!("{} ran out of memory (exit code {}), {restarts}", pod.name, end.code)
+            format!(
+                "{} ran out of memory (exit code {}), {restarts}",
+                pod.name, end.code
+            )
         }
         Some(end) if end.never_started() => format!("{}, {restarts}", not_started(&pod.name, end)),
         Some(end) => format!("{} ended with exit code {}, {restarts}", pod.name, end.code),
         None => format!("{} ends again and again, {restarts}", pod.name),
     };
-    let reason = if container.waiting.is_some() { "CrashLoopBackOff" } else { "Restarting" };
+    let reason = if container.waiting.is_some() {
+        "CrashLoopBackOff"
+    } else {
+        "Restarting"
+    };
     Some(why(reason, message))
 }
 
-/// Pods of two versions, or a specification that the controller has not seen yet: one version is replacing the other.
+/// Pods of two versions, or a specification that the controller has not seen yet: one version is
+/// replacing the other.
 fn rollout(job: &Job, pods: &[&Pod]) -> Option<Why> {
-    let mut revisions: Vec<&str> = pods.iter().filter_map(|pod| pod.revision.as_deref()).collect();
+    let mut revisions: Vec<&str> = pods
+        .iter()
+        .filter_map(|pod| pod.revision.as_deref())
+        .collect();
     revisions.sort_unstable();
     revisions.dedup();
-    (job.rolling_out || revisions.len() > 1).then(|| why("RollingOut", "a new version is replacing the old one"))
+    (job.rolling_out || revisions.len() > 1)
+        .then(|| why("RollingOut", "a new version is replacing the old one"))
 }
 
 /// Returns what a pod that is not ready yet is at.
 fn beginning(job: &Job, pods: &[&Pod]) -> Why {
-    let present: Vec<&&Pod> = pods.iter().filter(|pod| !pod.deleting && !pod.ready).collect();
-    let waiting = present.iter().find_map(|pod| pod.containers.iter().find_map(|container| container.waiting.clone()));
+    let present: Vec<&&Pod> = pods
+        .iter()
+        .filter(|pod| !pod.deleting && !pod.ready)
+        .collect();
+    let waiting = present.iter().find_map(|pod| {
+        pod.containers
+            .iter()
+            .find_map(|container| container.waiting.clone())
+    });
     if pods.is_empty() {
         why("Creating", "")
     } else if present.is_empty() {
@@ -131,7 +211,11 @@ mod tests {
     use crate::model::{ContainerEnd, JobKind};
 
     fn oom() -> ContainerEnd {
-        ContainerEnd { code: 137, reason: "OOMKilled".into(), ..ContainerEnd::default() }
+        ContainerEnd {
+            code: 137,
+            reason: "OOMKilled".into(),
+            ..ContainerEnd::default()
+        }
     }
 
     fn pod(name: &str, revision: &str) -> Pod {
@@ -141,40 +225,82 @@ mod tests {
             phase: PodPhase::Running,
             ready: true,
             revision: Some(revision.into()),
-            containers: vec![Container { name: "main".into(), running: true, started: true, ..Container::default() }],
+            containers: vec![Container {
+                name: "main".into(),
+                running: true,
+                started: true,
+                ..Container::default()
+            }],
             ..Pod::default()
         }
     }
 
     fn service(pods: Vec<Pod>) -> Job {
-        Job { name: "web".into(), kind: JobKind::Inference, pods_wanted: 2, checked: true, pods, ..Job::default() }
+        Job {
+            name: "web".into(),
+            kind: JobKind::Inference,
+            pods_wanted: 2,
+            checked: true,
+            pods,
+            ..Job::default()
+        }
     }
 
     fn word(job: &Job) -> String {
         let state = State::of(job);
-        format!("{} {}/{} {}", state.status, state.running, state.wanted, state.reason.unwrap_or_default()).trim().to_owned()
+        format!(
+            "{} {}/{} {}",
+            state.status,
+            state.running,
+            state.wanted,
+            state.reason.unwrap_or_default()
+        )
+        .trim()
+        .to_owned()
     }
 
     #[test]
     fn running_means_ready() {
-        assert_eq!(word(&service(vec![pod("a", "1"), pod("b", "1")])), "running 2/2");
+        assert_eq!(
+            word(&service(vec![pod("a", "1"), pod("b", "1")])),
+            "running 2/2"
+        );
         let loading = |started| {
-            let mut pod = Pod { ready: false, ..pod("b", "1") };
+            let mut pod = Pod {
+                ready: false,
+                ..pod("b", "1")
+            };
             pod.containers[0].started = started;
             pod
         };
         assert_eq!(word(&service(vec![loading(false)])), "pending 0/2 Starting");
         assert_eq!(word(&service(vec![loading(true)])), "pending 0/2 Unhealthy");
-        assert_eq!(word(&service(vec![pod("a", "1"), loading(false)])), "running 1/2 Starting");
-        assert_eq!(word(&service(vec![pod("a", "1"), loading(true)])), "running 1/2 Degraded");
+        assert_eq!(
+            word(&service(vec![pod("a", "1"), loading(false)])),
+            "running 1/2 Starting"
+        );
+        assert_eq!(
+            word(&service(vec![pod("a", "1"), loading(true)])),
+            "running 1/2 Degraded"
+        );
         assert_eq!(word(&service(vec![])), "pending 0/2 Creating");
-        let evicted = Pod { phase: PodPhase::Failed, ready: false, ..pod("old", "1") };
-        assert_eq!(word(&service(vec![evicted, pod("a", "1"), pod("b", "1")])), "running 2/2");
+        let evicted = Pod {
+            phase: PodPhase::Failed,
+            ready: false,
+            ..pod("old", "1")
+        };
+        assert_eq!(
+            word(&service(vec![evicted, pod("a", "1"), pod("b", "1")])),
+            "running 2/2"
+        );
     }
 
     #[test]
     fn a_crash_loop_says_what_ended_it() {
-        let mut crashing = Pod { ready: false, ..pod("b", "1") };
+        let mut crashing = Pod {
+            ready: false,
+            ..pod("b", "1")
+        };
         crashing.containers = vec![Container {
             waiting: Some(("CrashLoopBackOff".into(), "back-off 5m0s".into())),
             last_ended: Some(oom()),
@@ -183,43 +309,86 @@ mod tests {
         }];
         let state = State::of(&service(vec![crashing.clone()]));
         assert_eq!(state.reason.as_deref(), Some("CrashLoopBackOff"));
-        assert_eq!(state.message.unwrap(), "b ran out of memory (exit code 137), 4 restarts");
+        assert_eq!(
+            state.message.unwrap(),
+            "b ran out of memory (exit code 137), 4 restarts"
+        );
         let state = State::of(&service(vec![pod("a", "1"), crashing]));
         assert_eq!(state.status, Status::Running);
         let message = "1 of 2 pods are ready; CrashLoopBackOff: b ran out of memory (exit code 137), 4 restarts";
-        assert_eq!((state.reason.as_deref(), state.message.as_deref()), (Some("Degraded"), Some(message)));
+        assert_eq!(
+            (state.reason.as_deref(), state.message.as_deref()),
+            (Some("Degraded"), Some(message))
+        );
     }
 
     #[test]
     fn without_a_check_a_program_that_does_not_listen_is_starting() {
-        let silent = Pod { ready: false, ..pod("b", "1") };
-        let job = Job { checked: false, port: Some(8000), ..service(vec![silent]) };
+        let silent = Pod {
+            ready: false,
+            ..pod("b", "1")
+        };
+        let job = Job {
+            checked: false,
+            port: Some(8000),
+            ..service(vec![silent])
+        };
         assert_eq!(word(&job), "pending 0/2 Starting");
-        assert_eq!(State::of(&job).message.unwrap(), "nothing listens on port 8000 yet");
+        assert_eq!(
+            State::of(&job).message.unwrap(),
+            "nothing listens on port 8000 yet"
+        );
     }
 
     #[test]
     fn a_node_that_does_not_answer_is_lost_and_not_unhealthy() {
-        let silent = Pod { ready: false, silent: true, ..pod("b", "1") };
+        let silent = Pod {
+            ready: false,
+            silent: true,
+            ..pod("b", "1")
+        };
         assert_eq!(word(&service(vec![silent.clone()])), "unknown 0/2 NodeLost");
-        assert_eq!(word(&service(vec![pod("a", "1"), silent])), "running 1/2 Degraded");
-        let given_up = Pod { ready: false, deleting: true, disrupted: Some("DeletionByTaintManager".into()), ..pod("b", "1") };
+        assert_eq!(
+            word(&service(vec![pod("a", "1"), silent])),
+            "running 1/2 Degraded"
+        );
+        let given_up = Pod {
+            ready: false,
+            deleting: true,
+            disrupted: Some("DeletionByTaintManager".into()),
+            ..pod("b", "1")
+        };
         assert_eq!(word(&service(vec![given_up])), "unknown 0/2 NodeLost");
     }
 
     #[test]
     fn loading_again_after_a_crash_is_no_mere_start() {
-        let mut again = Pod { ready: false, ..pod("b", "1") };
-        again.containers[0] = Container { running: true, restarts: 2, last_ended: Some(oom()), ..Container::default() };
-        assert_eq!(word(&service(vec![again.clone()])), "pending 0/2 Restarting");
-        // Once it has come up again, a check that fails is about the present and not about that end.
+        let mut again = Pod {
+            ready: false,
+            ..pod("b", "1")
+        };
+        again.containers[0] = Container {
+            running: true,
+            restarts: 2,
+            last_ended: Some(oom()),
+            ..Container::default()
+        };
+        assert_eq!(
+            word(&service(vec![again.clone()])),
+            "pending 0/2 Restarting"
+        );
+        // Once it has come up again, a check that fails is about the present and not about that
+        // end.
         again.containers[0].started = true;
         assert_eq!(word(&service(vec![again])), "pending 0/2 Unhealthy");
     }
 
     #[test]
     fn a_rollout_and_a_pause_are_told() {
-        assert_eq!(word(&service(vec![pod("a", "1"), pod("b", "2")])), "running 2/2 RollingOut");
+        assert_eq!(
+            word(&service(vec![pod("a", "1"), pod("b", "2")])),
+            "running 2/2 RollingOut"
+        );
         let mut job = service(vec![]);
         job.suspended = true;
         assert_eq!(word(&job), "paused 0/2");
@@ -233,15 +402,25 @@ mod tests {
             node: None,
             ready: false,
             phase: PodPhase::Pending,
-            unscheduled: Some(("Unschedulable".into(), "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.".into())),
+            unscheduled: Some((
+                "Unschedulable".into(),
+                "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.".into(),
+            )),
             containers: vec![],
             ..pod("b", "1")
         };
-        assert_eq!(word(&service(vec![waits.clone()])), "pending 0/2 Unschedulable");
-        assert_eq!(word(&service(vec![pod("a", "1"), waits])), "running 1/2 Degraded");
+        assert_eq!(
+            word(&service(vec![waits.clone()])),
+            "pending 0/2 Unschedulable"
+        );
+        assert_eq!(
+            word(&service(vec![pod("a", "1"), waits])),
+            "running 1/2 Degraded"
+        );
     }
 
-    /// A replica of several pods answers by its first one: a worker that is ready is of no use beside one that is not.
+    /// A replica of several pods answers by its first one: a worker that is ready is of no use
+    /// beside one that is not.
     #[test]
     fn a_replica_serves_by_its_first_pod() {
         let pod = |group: u32, number: u32, ready: bool| Pod {
@@ -252,13 +431,31 @@ mod tests {
         };
         let job = Job {
             group_size: 2,
-            pods: vec![pod(0, 0, false), pod(0, 1, true), pod(1, 0, true), pod(1, 1, true)],
+            pods: vec![
+                pod(0, 0, false),
+                pod(0, 1, true),
+                pod(1, 0, true),
+                pod(1, 1, true),
+            ],
             ..Job::default()
         };
-        let serving: Vec<&str> = job.pods.iter().filter(|pod| job.serves_with(pod)).map(|pod| pod.name.as_str()).collect();
+        let serving: Vec<&str> = job
+            .pods
+            .iter()
+            .filter(|pod| job.serves_with(pod))
+            .map(|pod| pod.name.as_str())
+            .collect();
         assert_eq!(serving, ["s-1-0", "s-1-1"]);
-        let answering: Vec<&str> = job.pods.iter().filter(|pod| Job::answers(pod)).map(|pod| pod.name.as_str()).collect();
+        let answering: Vec<&str> = job
+            .pods
+            .iter()
+            .filter(|pod| Job::answers(pod))
+            .map(|pod| pod.name.as_str())
+            .collect();
         assert_eq!(answering, ["s-0-0", "s-1-0"]);
-        assert!(Job::answers(&Pod::default()), "a pod of no group answers itself");
+        assert!(
+            Job::answers(&Pod::default()),
+            "a pod of no group answers itself"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The state of a job: its status and the reasons that trainings and services share. It is read from the pods, never from
-//! the existence of an object.
+//! The state of a job: its status and the reasons that trainings and services share. It is read
+//! from the pods, never from the existence of an object.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,8 +21,15 @@ pub enum Status {
 }
 
 impl Status {
-    pub const ALL: [Self; 7] =
-        [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Paused, Self::Terminating, Self::Unknown];
+    pub const ALL: [Self; 7] = [
+        Self::Pending,
+        Self::Running,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Paused,
+        Self::Terminating,
+        Self::Unknown,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -52,7 +59,10 @@ impl FromStr for Status {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|status| status.word() == text).ok_or(())
+        Self::ALL
+            .into_iter()
+            .find(|status| status.word() == text)
+            .ok_or(())
     }
 }
 
@@ -89,50 +99,84 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<Why> {
     if let Some(disruption) = &pod.disrupted {
         return Some(why("Evicted", format!("{name} was evicted ({disruption})")));
     }
-    let ended = pod.containers.iter().find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0));
-    let told = pod.message.as_deref().map_or(String::new(), |message| format!(": {}", message.trim_end_matches(['.', ' '])));
-    let told_by_supervisor = ended.and_then(|end| end.message.strip_prefix(TERMINATION_PREFIX)?.split_once(": "));
+    let ended = pod
+        .containers
+        .iter()
+        .find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0));
+    let told = pod.message.as_deref().map_or(String::new(), |message| {
+        format!(": {}", message.trim_end_matches(['.', ' ']))
+    });
+    let told_by_supervisor = ended.and_then(|end| {
+        end.message
+            .strip_prefix(TERMINATION_PREFIX)?
+            .split_once(": ")
+    });
     if let Some((reason, message)) = told_by_supervisor {
         return Some(why(reason, message));
     }
     Some(match (&pod.reason, ended) {
-        (_, Some(end)) if end.reason == "OOMKilled" => {
-            why(&end.reason, format!("{name} ran out of memory (exit code {})", end.code))
-        }
+        (_, Some(end)) if end.reason == "OOMKilled" => why(
+            &end.reason,
+            format!("{name} ran out of memory (exit code {})", end.code),
+        ),
         (_, Some(end)) if end.never_started() => why(&end.reason, not_started(&name, end)),
-        (Some(reason), _) if reason == "DeadlineExceeded" => why(reason, format!("{name} ran longer than `job.max_runtime`")),
+        (Some(reason), _) if reason == "DeadlineExceeded" => {
+            why(reason, format!("{name} ran longer than `job.max_runtime`"))
+        }
         // The kubelet's own eviction has no DisruptionTarget condition.
-        (Some(reason), _) if reason == "Evicted" => why(reason, format!("{name} was evicted by its node{told}")),
+        (Some(reason), _) if reason == "Evicted" => {
+            why(reason, format!("{name} was evicted by its node{told}"))
+        }
         (Some(reason), _) => why(reason, format!("{name} failed{told}")),
-        (None, Some(end)) => why(&end.reason, format!("{name} ended with exit code {}", end.code)),
+        (None, Some(end)) => why(
+            &end.reason,
+            format!("{name} ended with exit code {}", end.code),
+        ),
         (None, None) => why("Error", format!("{name} failed")),
     })
 }
 
 /// Says why a container never started, in the runtime's words.
 pub fn not_started(name: &str, end: &ContainerEnd) -> String {
-    if end.message.is_empty() { format!("{name} could not start") } else { format!("{name} could not start: {}", end.message) }
+    if end.message.is_empty() {
+        format!("{name} could not start")
+    } else {
+        format!("{name} could not start: {}", end.message)
+    }
 }
 
 pub fn pod_name(pod: &Pod) -> String {
-    pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
+    pod.rank
+        .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
 /// Returns that a node evicts a pod of the job, while the pod itself does not say so yet.
 pub(crate) fn evicted(job: &Job) -> Option<Why> {
     let message = job.eviction.as_deref()?.trim_end_matches(['.', ' ']);
-    Some(why("Evicted", format!("a pod was evicted by its node: {message}")))
+    Some(why(
+        "Evicted",
+        format!("a pod was evicted by its node: {message}"),
+    ))
 }
 
 /// Returns a pod whose node does not answer: what it does is not known.
 pub fn lost(pod: &Pod) -> Option<Why> {
     let node = pod.node.as_deref()?;
-    pod.is_lost().then(|| why("NodeLost", format!("{}'s node {node} does not answer", pod_name(pod))))
+    pod.is_lost().then(|| {
+        why(
+            "NodeLost",
+            format!("{}'s node {node} does not answer", pod_name(pod)),
+        )
+    })
 }
 
-/// Returns the scheduler's sentence without what follows about preemption, which never is tried here.
+/// Returns the scheduler's sentence without what follows about preemption, which never is tried
+/// here.
 pub fn scheduler_words(message: &str) -> &str {
-    let end = [". no new claims", ". preemption:", ", preemption:"].iter().filter_map(|tail| message.find(tail)).min();
+    let end = [". no new claims", ". preemption:", ", preemption:"]
+        .iter()
+        .filter_map(|tail| message.find(tail))
+        .min();
     message[..end.unwrap_or(message.len())].trim_end_matches('.')
 }
 
@@ -143,12 +187,18 @@ pub fn is_starting(reason: &str) -> bool {
 
 /// Returns why a pod waits for something that waiting alone does not bring.
 pub(crate) fn stuck(pod: &Pod) -> Option<Why> {
-    let waits = |container: &Container| container.waiting.clone().filter(|(reason, _)| !is_starting(reason));
+    let waits = |container: &Container| {
+        container
+            .waiting
+            .clone()
+            .filter(|(reason, _)| !is_starting(reason))
+    };
     pod.containers.iter().find_map(waits)
 }
 
-/// Returns why a pod of the job does not start and is not expected to: its image cannot be pulled, its container
-/// crashes or is refused by the runtime. `counts` leaves pods of an older version out.
+/// Returns why a pod of the job does not start and is not expected to: its image cannot be pulled,
+/// its container crashes or is refused by the runtime. `counts` leaves pods of an older version
+/// out.
 pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
     const LASTING: [&str; 8] = [
         "ImagePullBackOff",
@@ -160,22 +210,41 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
         "RunContainerError",
         "StartError",
     ];
-    let pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| !pod.deleting && counts(pod)).collect();
-    // A training's pod ends when its program cannot be started, and another one tries the same a while later.
+    let pods: Vec<&Pod> = job
+        .current_pods()
+        .into_iter()
+        .filter(|pod| !pod.deleting && counts(pod))
+        .collect();
+    // A training's pod ends when its program cannot be started, and another one tries the same a
+    // while later.
     let refused = |pod: &&Pod| {
-        let mut ends = pod.containers.iter().filter_map(|container| container.terminated.as_ref());
+        let mut ends = pod
+            .containers
+            .iter()
+            .filter_map(|container| container.terminated.as_ref());
         let end = ends.find(|end| end.never_started())?;
         Some((end.reason.clone(), not_started(&pod_name(pod), end)))
     };
     if let Some(found) = pods.iter().find_map(refused) {
         return Some(found);
     }
-    let mut found = pods.into_iter().filter(|pod| !pod.ended()).filter_map(|pod| Some((pod, stuck(pod)?)));
-    let (pod, (reason, message)) = found.find(|(_, (reason, _))| LASTING.contains(&reason.as_str()))?;
-    let last = pod.containers.iter().find_map(|container| container.last_ended.as_ref());
+    let mut found = pods
+        .into_iter()
+        .filter(|pod| !pod.ended())
+        .filter_map(|pod| Some((pod, stuck(pod)?)));
+    let (pod, (reason, message)) =
+        found.find(|(_, (reason, _))| LASTING.contains(&reason.as_str()))?;
+    let last = pod
+        .containers
+        .iter()
+        .find_map(|container| container.last_ended.as_ref());
     let told = match last {
         Some(end) if reason == "CrashLoopBackOff" => {
-            format!("{} ends again and again, with exit code {}", pod_name(pod), end.code)
+            format!(
+                "{} ends again and again, with exit code {}",
+                pod_name(pod),
+                end.code
+            )
         }
         _ if message.is_empty() => format!("{} cannot start", pod_name(pod)),
         _ => format!("{} cannot start: {message}", pod_name(pod)),

@@ -1,10 +1,11 @@
-//! The state of a training, read from the phases of its pods; and `State::of`, which knows that services and notebooks are
-//! read from their readiness instead.
+//! The state of a training, read from the phases of its pods; and `State::of`, which knows that
+//! services and notebooks are read from their readiness instead.
 
 use super::job::{Job, Pod, PodPhase};
 use super::serving;
 use super::state::{
-    State, Status, Why, count, create_failure_reason, evicted, lost, pod_failure, pod_name, scheduler_words, stuck, why,
+    State, Status, Why, count, create_failure_reason, evicted, lost, pod_failure, pod_name,
+    scheduler_words, stuck, why,
 };
 
 impl State {
@@ -14,7 +15,9 @@ impl State {
             return serving::state(job);
         }
         let pods = job.current_pods();
-        let running = count(&pods, |pod| pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended());
+        let running = count(&pods, |pod| {
+            pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended()
+        });
         let done = count(&pods, |pod| pod.phase == PodPhase::Succeeded).max(job.pods_done);
         let (status, why) = if job.deleting {
             (Status::Terminating, None)
@@ -34,30 +37,56 @@ impl State {
             (Status::Pending, Some(waiting(job, &pods)))
         };
         let (reason, message) = why_split(why);
-        Self { status, reason, message, running, wanted: job.pods_wanted, counted: false }
+        Self {
+            status,
+            reason,
+            message,
+            running,
+            wanted: job.pods_wanted,
+            counted: false,
+        }
     }
 }
 
 fn why_split(why: Option<Why>) -> (Option<String>, Option<String>) {
-    why.map_or((None, None), |(reason, message)| (Some(reason), Some(message).filter(|message| !message.is_empty())))
+    why.map_or((None, None), |(reason, message)| {
+        (
+            Some(reason),
+            Some(message).filter(|message| !message.is_empty()),
+        )
+    })
 }
 
 fn holds(job: &Job, conditions: &[&str]) -> Option<Why> {
-    conditions.iter().find_map(|condition| job.conditions.get(*condition).cloned())
+    conditions
+        .iter()
+        .find_map(|condition| job.conditions.get(*condition).cloned())
 }
 
 /// Returns the reason why a pod failed, which says more than the Job's own `BackoffLimitExceeded`.
 fn failure(job: &Job, condition: Why) -> Why {
     // The present try comes first: what ended an earlier one was overcome.
     let mut present = job.current_pods();
-    let mut earlier: Vec<&Pod> = job.pods.iter().filter(|pod| !present.iter().any(|other| other.name == pod.name)).collect();
+    let mut earlier: Vec<&Pod> = job
+        .pods
+        .iter()
+        .filter(|pod| !present.iter().any(|other| other.name == pod.name))
+        .collect();
     earlier.sort_by(|a, b| (b.created_at, &b.name).cmp(&(a.created_at, &a.name)));
     // Of one try the rank that ended first is the culprit: its peers end because it is gone.
     present.sort_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
-    let ended: Vec<Why> =
-        present.into_iter().chain(earlier).filter(|pod| pod.disrupted.is_none()).filter_map(pod_failure).collect();
-    // Peers may have ended within the same second, and say only `Error`: the rank with a reason of its own tells more.
-    let told = ended.iter().find(|(reason, _)| reason != "Error").or_else(|| ended.first());
+    let ended: Vec<Why> = present
+        .into_iter()
+        .chain(earlier)
+        .filter(|pod| pod.disrupted.is_none())
+        .filter_map(pod_failure)
+        .collect();
+    // Peers may have ended within the same second, and say only `Error`: the rank with a reason of
+    // its own tells more.
+    let told = ended
+        .iter()
+        .find(|(reason, _)| reason != "Error")
+        .or_else(|| ended.first());
     told.cloned().unwrap_or(condition)
 }
 
@@ -67,14 +96,20 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
         return why;
     }
     if let Some((pod, sidecar)) = pods.iter().find_map(|pod| Some((pod, pod.sidecar_left()?))) {
-        let message = format!("{} has ended, but its container {sidecar} still runs and keeps the GPUs", pod_name(pod));
+        let message = format!(
+            "{} has ended, but its container {sidecar} still runs and keeps the GPUs",
+            pod_name(pod)
+        );
         return why("SidecarRunning", message);
     }
     let bound: Vec<&&Pod> = pods.iter().filter(|pod| pod.holds()).collect();
     if let Some(container) = pods.iter().find_map(|pod| stuck(pod)) {
         return container;
     }
-    let unscheduled = pods.iter().filter(|pod| !pod.ended()).find_map(|pod| pod.unscheduled.as_ref());
+    let unscheduled = pods
+        .iter()
+        .filter(|pod| !pod.ended())
+        .find_map(|pod| pod.unscheduled.as_ref());
     if let Some((reason, message)) = unscheduled {
         let message = scheduler_words(message);
         if bound.is_empty() {
@@ -93,16 +128,30 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
     if let Some(message) = job.create_failure.as_deref().filter(|_| lacks_pods) {
         return why(create_failure_reason(message), message);
     }
-    if let Some((_, (_, message))) = pods.iter().find_map(|pod| pod_failure(pod).map(|why| (pod, why))) {
-        return why("Restarting", format!("{message}; up to {} retries", job.retries));
+    if let Some((_, (_, message))) = pods
+        .iter()
+        .find_map(|pod| pod_failure(pod).map(|why| (pod, why)))
+    {
+        return why(
+            "Restarting",
+            format!("{message}; up to {} retries", job.retries),
+        );
     }
     if let Some((reason, message)) = &job.start_failure {
         return why(reason, message);
     }
-    match pods.iter().find_map(|pod| pod.containers.iter().find_map(|container| container.waiting.as_ref())) {
+    match pods.iter().find_map(|pod| {
+        pod.containers
+            .iter()
+            .find_map(|container| container.waiting.as_ref())
+    }) {
         Some((reason, message)) => why(reason, message),
-        None if pods.iter().any(|pod| pod.deleting) => why("Restarting", "a pod is ending and will be replaced"),
-        None if let Some(told) = pods.iter().find_map(|pod| restarted(pod)) => why("Restarting", told),
+        None if pods.iter().any(|pod| pod.deleting) => {
+            why("Restarting", "a pod is ending and will be replaced")
+        }
+        None if let Some(told) = pods.iter().find_map(|pod| restarted(pod)) => {
+            why("Restarting", told)
+        }
         None if pods.is_empty() => why("Creating", ""),
         None if bound.len() < pods.len() => why("Scheduling", ""),
         None => why("ContainerCreating", ""),
@@ -111,9 +160,19 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
 
 /// What a kubelet will start again ended a moment ago.
 fn restarted(pod: &Pod) -> Option<String> {
-    let ended = |container: &super::job::Container| Some((container.restarts, container.terminated.as_ref()?.code));
-    let (restarts, code) = pod.containers.iter().filter(|one| one.restarts > 0).filter_map(ended).find(|(_, code)| *code != 0)?;
-    Some(format!("{} ended with exit code {code}, {restarts} restarts", pod.name))
+    let ended = |container: &super::job::Container| {
+        Some((container.restarts, container.terminated.as_ref()?.code))
+    };
+    let (restarts, code) = pod
+        .containers
+        .iter()
+        .filter(|one| one.restarts > 0)
+        .filter_map(ended)
+        .find(|(_, code)| *code != 0)?;
+    Some(format!(
+        "{} ended with exit code {code}, {restarts} restarts",
+        pod.name
+    ))
 }
 
 #[cfg(test)]
@@ -136,20 +195,48 @@ mod tests {
     }
 
     fn pod(rank: u32, phase: PodPhase) -> Pod {
-        Pod { name: format!("x-{rank}"), rank: Some(rank), node: Some("n".into()), phase, gpus: GpuCount(8), ..Pod::default() }
+        Pod {
+            name: format!("x-{rank}"),
+            rank: Some(rank),
+            node: Some("n".into()),
+            phase,
+            gpus: GpuCount(8),
+            ..Pod::default()
+        }
     }
 
     fn word(job: &Job) -> String {
         let state = State::of(job);
-        [state.status.word(), state.reason.as_deref().unwrap_or("")].join(" ").trim().to_owned()
+        [state.status.word(), state.reason.as_deref().unwrap_or("")]
+            .join(" ")
+            .trim()
+            .to_owned()
     }
 
     #[test]
     fn running_means_every_rank_runs() {
-        assert_eq!(word(&job(vec![pod(0, PodPhase::Running), pod(1, PodPhase::Running)])), "running");
-        assert_eq!(word(&job(vec![pod(0, PodPhase::Running), pod(1, PodPhase::Succeeded)])), "running");
-        assert_eq!(word(&job(vec![pod(0, PodPhase::Running)])), "pending ContainerCreating");
-        let finished_and_gone = Job { pods_done: 1, ..job(vec![pod(0, PodPhase::Running)]) };
+        assert_eq!(
+            word(&job(vec![
+                pod(0, PodPhase::Running),
+                pod(1, PodPhase::Running)
+            ])),
+            "running"
+        );
+        assert_eq!(
+            word(&job(vec![
+                pod(0, PodPhase::Running),
+                pod(1, PodPhase::Succeeded)
+            ])),
+            "running"
+        );
+        assert_eq!(
+            word(&job(vec![pod(0, PodPhase::Running)])),
+            "pending ContainerCreating"
+        );
+        let finished_and_gone = Job {
+            pods_done: 1,
+            ..job(vec![pod(0, PodPhase::Running)])
+        };
         assert_eq!(word(&finished_and_gone), "running");
         assert_eq!(word(&job(vec![])), "pending Creating");
     }
@@ -161,8 +248,17 @@ mod tests {
         second.unscheduled = Some(("Unschedulable".into(), "0/2 nodes are available".into()));
         let state = State::of(&job(vec![pod(0, PodPhase::Running), second.clone()]));
         assert_eq!(state.reason.as_deref(), Some("WaitingForPeers"));
-        assert!(state.message.unwrap().starts_with("1 of 2 pods are placed and hold 8 of 16 GPUs"));
-        let first = Pod { rank: Some(0), name: "x-0".into(), ..second.clone() };
+        assert!(
+            state
+                .message
+                .unwrap()
+                .starts_with("1 of 2 pods are placed and hold 8 of 16 GPUs")
+        );
+        let first = Pod {
+            rank: Some(0),
+            name: "x-0".into(),
+            ..second.clone()
+        };
         assert_eq!(word(&job(vec![first, second])), "pending Unschedulable");
     }
 
@@ -170,54 +266,114 @@ mod tests {
     fn the_rank_that_was_killed_gives_the_reason_not_its_peers() {
         let ended = |rank, reason: &str| Pod {
             containers: vec![Container {
-                terminated: Some(ContainerEnd { code: 137, reason: reason.into(), ..ContainerEnd::default() }),
+                terminated: Some(ContainerEnd {
+                    code: 137,
+                    reason: reason.into(),
+                    ..ContainerEnd::default()
+                }),
                 ..Container::default()
             }],
             ..pod(rank, PodPhase::Failed)
         };
-        let mut job = job(vec![ended(0, "Error"), ended(1, "OOMKilled"), ended(2, "Error")]);
-        job.conditions.insert("Failed".into(), ("MaxFailedIndexesExceeded".into(), String::new()));
+        let mut job = job(vec![
+            ended(0, "Error"),
+            ended(1, "OOMKilled"),
+            ended(2, "Error"),
+        ]);
+        job.conditions.insert(
+            "Failed".into(),
+            ("MaxFailedIndexesExceeded".into(), String::new()),
+        );
         assert_eq!(word(&job), "failed OOMKilled");
         // Both say `Error`: the one that ended first is the culprit.
         let at = |second| Some(jiff::Timestamp::from_second(second).unwrap());
-        job.pods = vec![Pod { ended_at: at(130), ..ended(0, "Error") }, Pod { ended_at: at(100), ..ended(1, "Error") }];
-        assert_eq!(State::of(&job).message.unwrap(), "rank 1 ended with exit code 137");
-        let late = Pod { reason: Some("DeadlineExceeded".into()), ..pod(0, PodPhase::Failed) };
+        job.pods = vec![
+            Pod {
+                ended_at: at(130),
+                ..ended(0, "Error")
+            },
+            Pod {
+                ended_at: at(100),
+                ..ended(1, "Error")
+            },
+        ];
+        assert_eq!(
+            State::of(&job).message.unwrap(),
+            "rank 1 ended with exit code 137"
+        );
+        let late = Pod {
+            reason: Some("DeadlineExceeded".into()),
+            ..pod(0, PodPhase::Failed)
+        };
         job.pods = vec![late, ended(1, "Error")];
         assert_eq!(word(&job), "failed DeadlineExceeded");
-        assert_eq!(State::of(&job).message.unwrap(), "rank 0 ran longer than `job.max_runtime`");
+        assert_eq!(
+            State::of(&job).message.unwrap(),
+            "rank 0 ran longer than `job.max_runtime`"
+        );
     }
 
     #[test]
     fn ranks_that_restart_together_say_why_they_gave_up() {
         let ended = |rank, code, message: &str| Pod {
             containers: vec![Container {
-                terminated: Some(ContainerEnd { code, reason: "Error".into(), message: message.into() }),
+                terminated: Some(ContainerEnd {
+                    code,
+                    reason: "Error".into(),
+                    message: message.into(),
+                }),
                 ..Container::default()
             }],
             ..pod(rank, PodPhase::Failed)
         };
-        let words = "gpuctl/OOMKilled: rank 1 ran out of memory (exit code 137); all 3 retries are used";
+        let words =
+            "gpuctl/OOMKilled: rank 1 ran out of memory (exit code 137); all 3 retries are used";
         let mut job = job(vec![ended(0, 113, words), ended(1, 137, words)]);
-        job.conditions.insert("Failed".into(), ("PodFailurePolicy".into(), String::new()));
+        job.conditions
+            .insert("Failed".into(), ("PodFailurePolicy".into(), String::new()));
         assert_eq!(word(&job), "failed OOMKilled");
-        assert_eq!(State::of(&job).message.unwrap(), "rank 1 ran out of memory (exit code 137); all 3 retries are used");
-        assert_eq!(job.pods[0].containers[0].terminated.as_ref().unwrap().command_code(), 137);
+        assert_eq!(
+            State::of(&job).message.unwrap(),
+            "rank 1 ran out of memory (exit code 137); all 3 retries are used"
+        );
+        assert_eq!(
+            job.pods[0].containers[0]
+                .terminated
+                .as_ref()
+                .unwrap()
+                .command_code(),
+            137
+        );
     }
 
     #[test]
     fn a_lost_node_and_a_left_sidecar_are_not_running() {
-        assert_eq!(word(&job(vec![pod(0, PodPhase::Running), pod(1, PodPhase::Unknown)])), "unknown NodeLost");
+        assert_eq!(
+            word(&job(vec![
+                pod(0, PodPhase::Running),
+                pod(1, PodPhase::Unknown)
+            ])),
+            "unknown NodeLost"
+        );
         let container = |name: &str, running| Container {
             name: name.into(),
             running,
-            terminated: (!running).then(|| ContainerEnd { reason: "Completed".into(), ..ContainerEnd::default() }),
+            terminated: (!running).then(|| ContainerEnd {
+                reason: "Completed".into(),
+                ..ContainerEnd::default()
+            }),
             ..Container::default()
         };
-        let left = Pod { containers: vec![container("agent", true), container("main", false)], ..pod(1, PodPhase::Running) };
+        let left = Pod {
+            containers: vec![container("agent", true), container("main", false)],
+            ..pod(1, PodPhase::Running)
+        };
         let state = State::of(&job(vec![pod(0, PodPhase::Running), left]));
         assert_eq!(state.reason.as_deref(), Some("SidecarRunning"));
-        assert_eq!(state.message.unwrap(), "rank 1 has ended, but its container agent still runs and keeps the GPUs");
+        assert_eq!(
+            state.message.unwrap(),
+            "rank 1 has ended, but its container agent still runs and keeps the GPUs"
+        );
     }
 
     #[test]
@@ -242,7 +398,11 @@ mod tests {
 
     #[test]
     fn shuffled_pods_change_nothing() {
-        let mut job = job(vec![pod(0, PodPhase::Running), pod(1, PodPhase::Failed), pod(2, PodPhase::Pending)]);
+        let mut job = job(vec![
+            pod(0, PodPhase::Running),
+            pod(1, PodPhase::Failed),
+            pod(2, PodPhase::Pending),
+        ]);
         let before = State::of(&job);
         job.pods.reverse();
         assert_eq!(State::of(&job), before);

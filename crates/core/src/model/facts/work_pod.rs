@@ -1,5 +1,5 @@
-//! A pod as a workload needs it, and what several tell together: the phases that they are in, when the first began and the last ended,
-//! what troubles one.
+//! A pod as a workload needs it, and what several tell together: the phases that they are in, when
+//! the first began and the last ended, what troubles one.
 
 use std::rc::Rc;
 
@@ -9,7 +9,8 @@ use super::job::PodPhase;
 use super::reading::PodKey;
 use crate::model::values::units::GpuCount;
 
-/// A pod as a workload needs it. There may be hundreds of thousands, so what many have in common is shared.
+/// A pod as a workload needs it. There may be hundreds of thousands, so what many have in common is
+/// shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkPod {
     pub namespace: Rc<str>,
@@ -44,9 +45,11 @@ impl WorkPod {
 pub struct PodSums {
     /// True for phases that a pod is in.
     phases: [bool; 5],
-    /// True when a pod runs and has no trouble: the phase of one that crashes in a loop is still `Running`.
+    /// True when a pod runs and has no trouble: the phase of one that crashes in a loop is still
+    /// `Running`.
     pub works: bool,
-    /// Why a pod that has not ended does not work; of several, what was told of the first that was added.
+    /// Why a pod that has not ended does not work; of several, what was told of the first that was
+    /// added.
     pub trouble: Option<Rc<str>>,
     /// When the first container began.
     pub started_at: Option<Timestamp>,
@@ -74,7 +77,10 @@ impl PodSums {
     }
 
     pub fn merge(&mut self, other: &Self) {
-        self.phases.iter_mut().zip(other.phases).for_each(|(ours, theirs)| *ours |= theirs);
+        self.phases
+            .iter_mut()
+            .zip(other.phases)
+            .for_each(|(ours, theirs)| *ours |= theirs);
         self.works |= other.works;
         self.trouble = self.trouble.take().or_else(|| other.trouble.clone());
         self.started_at = self.started_at.into_iter().chain(other.started_at).min();
@@ -109,7 +115,17 @@ mod tests {
         sums.merge(&PodSums::of(&pods[1..]));
         assert_eq!(sums, PodSums::of(&pods));
         // One that has ended troubles nobody, and one that crashes does not work.
-        assert_eq!((sums.trouble.as_deref(), sums.works, sums.has(PodPhase::Running)), (Some("CrashLoopBackOff"), false, true));
-        assert_eq!((sums.started_at, sums.ended_at, sums.has(PodPhase::Unknown)), (at(20), at(50), false));
+        assert_eq!(
+            (
+                sums.trouble.as_deref(),
+                sums.works,
+                sums.has(PodPhase::Running)
+            ),
+            (Some("CrashLoopBackOff"), false, true)
+        );
+        assert_eq!(
+            (sums.started_at, sums.ended_at, sums.has(PodPhase::Unknown)),
+            (at(20), at(50), false)
+        );
     }
 }

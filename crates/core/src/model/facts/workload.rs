@@ -69,7 +69,8 @@ impl Standing {
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub top: OwnerObject,
-    /// Pods below it, by name: all, or those that ask for devices where the names of the others were not wanted.
+    /// Pods below it, by name: all, or those that ask for devices where the names of the others
+    /// were not wanted.
     pub pods: Vec<Rc<WorkPod>>,
     /// What all its pods tell together.
     pub sums: PodSums,
@@ -93,10 +94,12 @@ impl Workload {
         self.held.values().copied().sum()
     }
 
-    /// Returns when the first container of its pods began; the object's own time where it has ended and no pod is left, for an
-    /// object that waits says that it started, too.
+    /// Returns when the first container of its pods began; the object's own time where it has ended
+    /// and no pod is left, for an object that waits says that it started, too.
     pub fn started_at(&self) -> Option<Timestamp> {
-        self.sums.started_at.or(self.top.started_at.filter(|_| self.has_ended()))
+        self.sums
+            .started_at
+            .or(self.top.started_at.filter(|_| self.has_ended()))
     }
 
     /// Returns when it ended; `None` while it goes on, or where nothing recorded it.

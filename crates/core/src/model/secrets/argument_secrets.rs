@@ -8,7 +8,9 @@ use super::secret_values::is_count;
 /// Indices of words that are entirely secret or join a short flag with one, as in `-pSECRET`.
 /// [`secret_spans`] finds other secrets within a word.
 pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
-    let mut found: Vec<usize> = (1..words.len()).filter(|index| follows_secret_flag(words[index - 1], words[*index])).collect();
+    let mut found: Vec<usize> = (1..words.len())
+        .filter(|index| follows_secret_flag(words[index - 1], words[*index]))
+        .collect();
     let in_programs = secret_words(words.iter().map(|word| (*word, false)));
     found.extend(in_programs.into_iter().map(|secret| secret.index));
     // The joined line identifies secrets that several words announce.
@@ -17,7 +19,11 @@ pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
     let mut start = 0;
     for (index, word) in words.iter().enumerate() {
         let end = start + word.len();
-        if !word.is_empty() && spans.iter().any(|span| span.start <= start && end <= span.end) {
+        if !word.is_empty()
+            && spans
+                .iter()
+                .any(|span| span.start <= start && end <= span.end)
+        {
             found.push(index);
         }
         start = end + 1;
@@ -41,18 +47,65 @@ mod tests {
     #[test]
     fn values_of_flags_and_logins_are_found() {
         for (words, secrets) in [
-            (vec!["train", "--wandb-key", "X Y", "--epochs", "3"], vec![2]),
-            (vec!["docker", "login", "-u", "me", "-p", "X", "registry.example.com"], vec![5]),
+            (
+                vec!["train", "--wandb-key", "X Y", "--epochs", "3"],
+                vec![2],
+            ),
+            (
+                vec![
+                    "docker",
+                    "login",
+                    "-u",
+                    "me",
+                    "-p",
+                    "X",
+                    "registry.example.com",
+                ],
+                vec![5],
+            ),
             (vec!["wandb", "login", "X"], vec![2]),
             (vec!["curl", "-u", "me:X", "https://host"], vec![2]),
             (vec!["mysql", "-pX", "db"], vec![1]),
             (vec!["curl", "-sSLu", "me:X Y", "https://host"], vec![2]),
             (vec!["hf", "auth", "login", "X"], vec![3]),
             (vec!["htpasswd", "-b", "f", "u", "X"], vec![4]),
-            (vec!["train", "--tokens", "4096", "--auth", "/X+y==", "--hf-tokens", "X"], vec![4, 6]),
-            (vec!["train", "--tokens", "8388608", "--tokens-per-gpu", "4096", "--token", "12345678"], vec![6]),
+            (
+                vec![
+                    "train",
+                    "--tokens",
+                    "4096",
+                    "--auth",
+                    "/X+y==",
+                    "--hf-tokens",
+                    "X",
+                ],
+                vec![4, 6],
+            ),
+            (
+                vec![
+                    "train",
+                    "--tokens",
+                    "8388608",
+                    "--tokens-per-gpu",
+                    "4096",
+                    "--token",
+                    "12345678",
+                ],
+                vec![6],
+            ),
             (vec!["echo", "Starting", "|", "tee", "login"], vec![]),
-            (vec!["train", "--sort-key", "name", "--key", "/etc/tls/key.pem", "--auth", "--verbose"], vec![]),
+            (
+                vec![
+                    "train",
+                    "--sort-key",
+                    "name",
+                    "--key",
+                    "/etc/tls/key.pem",
+                    "--auth",
+                    "--verbose",
+                ],
+                vec![],
+            ),
         ] {
             assert_eq!(argument_secrets(&words), secrets, "{words:?}");
         }

@@ -143,7 +143,10 @@ fn everyday_text_is_kept() {
     ] {
         assert_eq!(scrubbed(text), None, "{text}");
     }
-    assert_eq!(scrubbed("curl https://me:x1@host/x --epochs 3").as_deref(), Some("curl https://[redacted]@host/x --epochs 3"));
+    assert_eq!(
+        scrubbed("curl https://me:x1@host/x --epochs 3").as_deref(),
+        Some("curl https://[redacted]@host/x --epochs 3")
+    );
 }
 
 #[test]

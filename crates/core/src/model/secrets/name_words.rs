@@ -1,7 +1,7 @@
 //! Word lists for the recognition of secrets by the name of a variable, flag or key.
 
-/// Suffixes that announce a secret wherever they appear, in the singular. `PGPASSWORD` and `hftoken` have no
-/// separator.
+/// Suffixes that announce a secret wherever they appear, in the singular. `PGPASSWORD` and
+/// `hftoken` have no separator.
 #[rustfmt::skip]
 pub(super) const STRONG_ENDS: [&str; 21] = [
     "token", "password", "passwd", "passphrase", "passcode", "secret", "apikey", "accesskey", "secretkey",
@@ -69,7 +69,8 @@ pub(super) const KEY_LETTERS: [&str; 22] = [
     "alt", "ctrl", "dar", "don", "flun", "fn", "hic", "hoc", "hot", "jer", "joc", "lac", "mic", "mon",
     "multi", "on", "press", "shift", "short", "stoc", "tur", "whis",
 ];
-/// Words that make `pass` a step or a filter, with and without a separator: `forward_pass`, `bypass`.
+/// Words that make `pass` a step or a filter, with and without a separator: `forward_pass`,
+/// `bypass`.
 #[rustfmt::skip]
 pub(super) const PLAIN_PASSES: [&str; 30] = [
     "all", "back", "backward", "band", "by", "com", "encom", "fast", "first", "forward", "full", "half",
@@ -82,7 +83,8 @@ pub(super) const AFTER_KEYS: [&str; 14] = [
     "cache", "frame", "frames", "head", "heads", "layer", "padding", "point", "points", "proj", "projection",
     "states", "value", "values",
 ];
-/// Weak words that mean a secret only at the end of a name: `pin_memory` and `sas_address` are settings.
+/// Weak words that mean a secret only at the end of a name: `pin_memory` and `sas_address` are
+/// settings.
 #[rustfmt::skip]
 pub(super) const FINAL_ONLY: [&str; 4] = [
     "pass", "pin", "psk", "sas",

@@ -41,7 +41,12 @@ const fn program(
     glued: &'static [&'static str],
     rule: Rule,
 ) -> Program {
-    Program { names, flags, glued, rule }
+    Program {
+        names,
+        flags,
+        glued,
+        rule,
+    }
 }
 
 /// The programs. Names of passwords, such as `--http-password`, need no entry.
@@ -82,4 +87,10 @@ pub(super) const KEY_LOGINS: [&str; 19] = [
     "vault", "doctl", "replicate", "modal", "lightning", "dvc", "runpodctl",
 ];
 /// Flags of logins without a value.
-pub(super) const LONE_LOGIN_FLAGS: [&str; 5] = ["--relogin", "--verify", "--cloud", "--anonymously", "--add-to-git-credential"];
+pub(super) const LONE_LOGIN_FLAGS: [&str; 5] = [
+    "--relogin",
+    "--verify",
+    "--cloud",
+    "--anonymously",
+    "--add-to-git-credential",
+];

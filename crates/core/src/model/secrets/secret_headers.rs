@@ -8,21 +8,27 @@ use regex::Regex;
 
 use super::secret_names::{NameStrength, is_secret_value};
 use super::secret_values::{
-    ValueEnd, closing_quote, end_of_line, is_count, is_masked, is_word_of_a_message, line_before, value_at,
+    ValueEnd, closing_quote, end_of_line, is_count, is_masked, is_word_of_a_message, line_before,
+    value_at,
 };
 
 static HEADER: LazyLock<Regex> = LazyLock::new(|| {
     let long = r"(?:proxy-|x-)?authorization|(?:set-)?cookie2?";
     let short = r"x-[0-9a-z_-]*(?:token|key|secret|auth|signature|credentials?|password)|(?:private|job|deploy)-token|api-?key|ocp-apim-subscription-key";
     let separator = r#"\\{0,7}["'`]?[ \t]*(?::|=>?)[ \t]*|\\{0,3}["'][ \t]*,[ \t]*|[ \t]+"#;
-    Regex::new(&format!(r"(?i)(?-u:\b)(?:(?P<long>{long})|(?:{short}))(?P<s>{separator})")).expect("the pattern is tested")
+    Regex::new(&format!(
+        r"(?i)(?-u:\b)(?:(?P<long>{long})|(?:{short}))(?P<s>{separator})"
+    ))
+    .expect("the pattern is tested")
 });
 
 /// Adds the places of headers' values.
 pub(super) fn add_headers(text: &str, spans: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while let Some(found) = HEADER.captures_at(text, at) {
-        let (Some(whole), Some(separator)) = (found.get(0), found.name("s")) else { break };
+        let (Some(whole), Some(separator)) = (found.get(0), found.name("s")) else {
+            break;
+        };
         at = whole.end();
         let value = match found.name("long") {
             Some(name) => long_value(text, name.start(), separator.as_str(), at),
@@ -43,8 +49,8 @@ fn long_value(text: &str, name_at: usize, separator: &str, at: usize) -> Option<
         return Some(value.span);
     }
     // `cookie=x` is a parameter, and the name of a header without a separator is prose.
-    let is_header =
-        separator.contains(':') || (separator.contains('=') && text[name_at..at].to_ascii_lowercase().contains("auth"));
+    let is_header = separator.contains(':')
+        || (separator.contains('=') && text[name_at..at].to_ascii_lowercase().contains("auth"));
     // Test the first word before looking for the end of a line, which can have many headers.
     if !is_header || text[at..].starts_with('{') || !is_credential(&text[at..value.span.end]) {
         return None;
@@ -54,7 +60,8 @@ fn long_value(text: &str, name_at: usize, separator: &str, at: usize) -> Option<
     if line.starts_with('[') && !is_masked(line) {
         return Some(at + 1..at + line.rfind(']').unwrap_or(line.len()));
     }
-    let end = enclosing_quote(text, name_at).and_then(|(quote, level)| closing_quote(text.as_bytes(), at, quote, level));
+    let end = enclosing_quote(text, name_at)
+        .and_then(|(quote, level)| closing_quote(text.as_bytes(), at, quote, level));
     Some(at..end.map_or(at + line.len(), |end| end.min(at + line.len())))
 }
 
@@ -64,12 +71,14 @@ fn short_value(text: &str, separator: &str, at: usize) -> Option<Range<usize>> {
     (value.is_quoted || separator.contains(':')).then_some(value.span)
 }
 
-/// The quote that opens before a header, with the number of its backslashes: `-H "Authorization: x"`.
+/// The quote that opens before a header, with the number of its backslashes: `-H "Authorization:
+/// x"`.
 fn enclosing_quote(text: &str, name_at: usize) -> Option<(u8, usize)> {
     let line = line_before(text, name_at).1;
     let opening = line.rfind(['"', '\'', '`'])?;
     let before = line[..opening].trim_end_matches('\\');
-    let opens = before.is_empty() || before.ends_with([' ', '\t', '=', '(', '[', '{', ',', ':', '$', '"', '\'', 'H']);
+    let opens = before.is_empty()
+        || before.ends_with([' ', '\t', '=', '(', '[', '{', ',', ':', '$', '"', '\'', 'H']);
     opens.then_some((line.as_bytes()[opening], opening - before.len()))
 }
 
@@ -78,6 +87,7 @@ fn is_credential(value: &str) -> bool {
     let value = value.trim();
     let first = value.split_whitespace().next().unwrap_or_default();
     let rest = value[first.len()..].trim_start();
-    let is_message = is_word_of_a_message(first) || is_masked(first) || is_masked(rest) || is_count(first);
+    let is_message =
+        is_word_of_a_message(first) || is_masked(first) || is_masked(rest) || is_count(first);
     !is_message && !first.is_empty() && is_secret_value(NameStrength::Strong, value)
 }

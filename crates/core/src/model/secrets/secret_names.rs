@@ -1,8 +1,8 @@
 //! Decides by the name of a variable, flag or key whether it holds a secret.
 
 use super::name_words::{
-    AFTER_KEYS, COUNTS, DESCRIPTIONS, EXTENSIONS, FILE_NAMES, FINAL_ONLY, KEY_LETTERS, KEY_OWNERS, NO_PLURAL, PLAIN_KEYS,
-    PLAIN_PASSES, PLAIN_TOKENS, STRONG_ENDS, WEAK,
+    AFTER_KEYS, COUNTS, DESCRIPTIONS, EXTENSIONS, FILE_NAMES, FINAL_ONLY, KEY_LETTERS, KEY_OWNERS,
+    NO_PLURAL, PLAIN_KEYS, PLAIN_PASSES, PLAIN_TOKENS, STRONG_ENDS, WEAK,
 };
 use super::secret_values::is_number_of_tokens;
 
@@ -11,7 +11,8 @@ use super::secret_values::is_number_of_tokens;
 pub enum NameStrength {
     /// The name does not announce a secret.
     None,
-    /// A secret in a flag or a variable, but an everyday word in prose and in API objects: `key`, `login`.
+    /// A secret in a flag or a variable, but an everyday word in prose and in API objects: `key`,
+    /// `login`.
     Weak,
     /// A secret wherever it appears: `password`, `api_key`.
     Strong,
@@ -28,7 +29,10 @@ pub struct Announcement {
 
 impl From<NameStrength> for Announcement {
     fn from(strength: NameStrength) -> Self {
-        Self { strength, counts_tokens: false }
+        Self {
+            strength,
+            counts_tokens: false,
+        }
     }
 }
 
@@ -41,8 +45,12 @@ impl PartialEq<NameStrength> for Announcement {
 /// Classifies a name: `--wandb-key`, `HF_TOKEN`, `NotebookApp.token`, `clientSecret`.
 pub fn strength_of(name: &str) -> Announcement {
     let words = words_of(name);
-    let Some(last) = words.last() else { return NameStrength::None.into() };
-    let is_file = name.rsplit_once('.').is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
+    let Some(last) = words.last() else {
+        return NameStrength::None.into();
+    };
+    let is_file = name
+        .rsplit_once('.')
+        .is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
     // The secret ID of an AppRole is its password, although other IDs are public.
     let is_secret_id = words.len() > 1 && last == "id" && words[words.len() - 2] == "secret";
     if is_secret_id {
@@ -52,27 +60,49 @@ pub fn strength_of(name: &str) -> Announcement {
     if is_file || DESCRIPTIONS.contains(&last.as_str()) {
         return NameStrength::None.into();
     }
-    let strengths: Vec<NameStrength> = (0..words.len()).map(|index| strength_in(&words, index)).collect();
+    let strengths: Vec<NameStrength> = (0..words.len())
+        .map(|index| strength_in(&words, index))
+        .collect();
     // `password_tokens` and `auth_tokens` announce a secret by another word too.
-    let counts_tokens = strengths.iter().zip(&words).enumerate().all(|(index, (strength, word))| {
-        let is_counted = word.ends_with("tokens") || (word.ends_with("token") && index + 1 < words.len());
-        *strength == NameStrength::None || is_counted
-    });
-    Announcement { strength: strengths.into_iter().max().unwrap_or(NameStrength::None), counts_tokens }
+    let counts_tokens =
+        strengths
+            .iter()
+            .zip(&words)
+            .enumerate()
+            .all(|(index, (strength, word))| {
+                let is_counted = word.ends_with("tokens")
+                    || (word.ends_with("token") && index + 1 < words.len());
+                *strength == NameStrength::None || is_counted
+            });
+    Announcement {
+        strength: strengths.into_iter().max().unwrap_or(NameStrength::None),
+        counts_tokens,
+    }
 }
 
 /// Classifies one word of a name by its neighbours.
 fn strength_in(words: &[String], index: usize) -> NameStrength {
     let written = words[index].as_str();
-    let singular = written.strip_suffix('s').filter(|word| !word.ends_with('s') && !NO_PLURAL.contains(word));
-    let word = if WEAK.contains(&written) { written } else { singular.unwrap_or(written) };
-    let before = index.checked_sub(1).map_or("", |before| words[before].as_str());
+    let singular = written
+        .strip_suffix('s')
+        .filter(|word| !word.ends_with('s') && !NO_PLURAL.contains(word));
+    let word = if WEAK.contains(&written) {
+        written
+    } else {
+        singular.unwrap_or(written)
+    };
+    let before = index
+        .checked_sub(1)
+        .map_or("", |before| words[before].as_str());
     let after = words.get(index + 1).map_or("", String::as_str);
     if let Some(start) = word.strip_suffix("token") {
         return strength_of_token(&words[..index], start, written != word, after);
     }
     // `imagePullSecret` and `tlsSecret` hold the name of a Secret.
-    if word == "secret" && matches!(before, "pull" | "tls") || word.ends_with("pullsecret") || word == "tlssecret" {
+    if word == "secret" && matches!(before, "pull" | "tls")
+        || word.ends_with("pullsecret")
+        || word == "tlssecret"
+    {
         return NameStrength::None;
     }
     if STRONG_ENDS.iter().any(|end| word.ends_with(end)) {
@@ -86,10 +116,20 @@ fn strength_in(words: &[String], index: usize) -> NameStrength {
     }
 }
 
-/// Classifies `token` between the words `before` and the word `after`. `start` is glued to it, as in `hftoken`.
+/// Classifies `token` between the words `before` and the word `after`. `start` is glued to it, as
+/// in `hftoken`.
 fn strength_of_token(before: &[String], start: &str, is_plural: bool, after: &str) -> NameStrength {
-    let owner = if start.is_empty() { before.last().map_or("", String::as_str) } else { start };
-    let is_counted = is_plural && before.iter().rev().take(4).any(|word| COUNTS.contains(&word.as_str()));
+    let owner = if start.is_empty() {
+        before.last().map_or("", String::as_str)
+    } else {
+        start
+    };
+    let is_counted = is_plural
+        && before
+            .iter()
+            .rev()
+            .take(4)
+            .any(|word| COUNTS.contains(&word.as_str()));
     // `tokens_seen` is a count, and `HF_TOKENS_PROD` is a list of secrets.
     let is_qualified = is_plural && !after.is_empty() && !KEY_OWNERS.contains(&owner);
     match PLAIN_TOKENS.contains(&owner) || is_counted || is_qualified || after == "per" {
@@ -103,7 +143,11 @@ fn strength_of_key(owner: &str, is_glued: bool) -> NameStrength {
     if PLAIN_KEYS.contains(&owner) || (is_glued && KEY_LETTERS.contains(&owner)) {
         return NameStrength::None;
     }
-    if KEY_OWNERS.contains(&owner) { NameStrength::Strong } else { NameStrength::Weak }
+    if KEY_OWNERS.contains(&owner) {
+        NameStrength::Strong
+    } else {
+        NameStrength::Weak
+    }
 }
 
 /// Classifies the remaining words, which can be glued to an owner: `pin`, `DBPASS`.
@@ -115,11 +159,20 @@ fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
         return NameStrength::Weak;
     }
     if let Some(owner) = word.strip_suffix("pass") {
-        return if PLAIN_PASSES.contains(&owner) { NameStrength::None } else { NameStrength::Strong };
+        return if PLAIN_PASSES.contains(&owner) {
+            NameStrength::None
+        } else {
+            NameStrength::Strong
+        };
     }
     // The shell's `OLDPWD` is a directory.
-    let is_glued = (word.ends_with("pw") || word.ends_with("pwd") || word.ends_with("psk")) && word != "oldpwd";
-    if is_glued { NameStrength::Strong } else { NameStrength::None }
+    let is_glued = (word.ends_with("pw") || word.ends_with("pwd") || word.ends_with("psk"))
+        && word != "oldpwd";
+    if is_glued {
+        NameStrength::Strong
+    } else {
+        NameStrength::None
+    }
 }
 
 /// Whether an environment variable of this name holds a secret.
@@ -128,16 +181,22 @@ pub fn is_secret_name(name: &str) -> bool {
     !matches!(name, "PWD" | "OLDPWD") && strength_of(name) != NameStrength::None
 }
 
-/// Whether a value after a name of this strength can be a secret. A switch never is, nor is a count of
-/// tokens. A path is one only after an unambiguous name; [`holds_secret`] also considers which names take a file.
+/// Whether a value after a name of this strength can be a secret. A switch never is, nor is a count
+/// of tokens. A path is one only after an unambiguous name; [`holds_secret`] also considers which
+/// names take a file.
 pub fn is_secret_value(announced: impl Into<Announcement>, value: &str) -> bool {
-    const SWITCHES: [&str; 12] =
-        ["true", "false", "yes", "no", "on", "off", "none", "null", "nil", "auto", "disabled", "enabled"];
+    const SWITCHES: [&str; 12] = [
+        "true", "false", "yes", "no", "on", "off", "none", "null", "nil", "auto", "disabled",
+        "enabled",
+    ];
     let value = value.trim_matches(['"', '\'']);
     if value.is_empty() || SWITCHES.contains(&value.to_ascii_lowercase().as_str()) {
         return false;
     }
-    let Announcement { strength, counts_tokens } = announced.into();
+    let Announcement {
+        strength,
+        counts_tokens,
+    } = announced.into();
     if counts_tokens && is_number_of_tokens(value) {
         return false;
     }
@@ -152,28 +211,53 @@ pub fn is_secret_value(announced: impl Into<Announcement>, value: &str) -> bool 
 /// `--key` usually takes a file, `--auth` does not.
 pub(super) fn holds_secret(name: &str, value: &str) -> bool {
     let announced = strength_of(name);
-    let takes_file =
-        words_of(name).last().is_some_and(|last| FILE_NAMES.iter().any(|end| last.trim_end_matches('s').ends_with(end)));
-    let strength = if takes_file { announced.strength } else { NameStrength::Strong };
-    announced != NameStrength::None && is_secret_value(Announcement { strength, ..announced }, value)
+    let takes_file = words_of(name).last().is_some_and(|last| {
+        FILE_NAMES
+            .iter()
+            .any(|end| last.trim_end_matches('s').ends_with(end))
+    });
+    let strength = if takes_file {
+        announced.strength
+    } else {
+        NameStrength::Strong
+    };
+    announced != NameStrength::None
+        && is_secret_value(
+            Announcement {
+                strength,
+                ..announced
+            },
+            value,
+        )
 }
 
 /// Whether a value has the shape of a path. Base64 also begins with a slash, and has `+` and `=`.
 fn is_path(value: &str) -> bool {
-    const EXTENSIONS: [&str; 10] = ["pem", "key", "crt", "cer", "lic", "json", "txt", "p12", "pub", "der"];
+    const EXTENSIONS: [&str; 10] = [
+        "pem", "key", "crt", "cer", "lic", "json", "txt", "p12", "pub", "der",
+    ];
     // A longer path cannot be opened.
     const LONGEST: usize = 4096;
-    let Some(rest) = ["../", "./", "~/", "/"].iter().find_map(|start| value.strip_prefix(start)) else { return false };
-    let has_extension = rest.rsplit_once('.').is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
+    let Some(rest) = ["../", "./", "~/", "/"]
+        .iter()
+        .find_map(|start| value.strip_prefix(start))
+    else {
+        return false;
+    };
+    let has_extension = rest
+        .rsplit_once('.')
+        .is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
     value.len() <= LONGEST && !value.contains(['+', '=']) && (rest.contains('/') || has_extension)
 }
 
-/// Splits at everything that is not a letter or digit, at changes from lower to upper case, and before trailing digits.
+/// Splits at everything that is not a letter or digit, at changes from lower to upper case, and
+/// before trailing digits.
 fn words_of(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut last = ' ';
     for letter in name.chars() {
-        let starts = !last.is_ascii_alphanumeric() || (last.is_ascii_lowercase() && letter.is_ascii_uppercase());
+        let starts = !last.is_ascii_alphanumeric()
+            || (last.is_ascii_lowercase() && letter.is_ascii_uppercase());
         if letter.is_ascii_alphanumeric() {
             match words.last_mut() {
                 Some(word) if !starts => word.push(letter.to_ascii_lowercase()),
@@ -182,7 +266,9 @@ fn words_of(name: &str) -> Vec<String> {
         }
         last = letter;
     }
-    words.iter_mut().for_each(|word| word.truncate(word.trim_end_matches(|c: char| c.is_ascii_digit()).len()));
+    words
+        .iter_mut()
+        .for_each(|word| word.truncate(word.trim_end_matches(|c: char| c.is_ascii_digit()).len()));
     words.retain(|word| !word.is_empty());
     words
 }
@@ -371,11 +457,26 @@ mod tests {
         assert!(!is_secret_value(NameStrength::Weak, "/etc/tls/key.pem"));
         assert!(is_secret_value(NameStrength::Strong, "/b64+key"));
         assert!(is_secret_value(NameStrength::Weak, "123456"));
-        for secret in ["/CANARY+x==", "./CANARY", "~CANARY", "/x", "/a/b+c", ".CANARY"] {
+        for secret in [
+            "/CANARY+x==",
+            "./CANARY",
+            "~CANARY",
+            "/x",
+            "/a/b+c",
+            ".CANARY",
+        ] {
             assert!(is_secret_value(NameStrength::Weak, secret), "{secret}");
         }
-        assert!(!holds_secret("--key", "/etc/tls/key.pem") && !holds_secret("--license", "./x.lic"));
-        assert!(!holds_secret("pwd", "/workspace/run") && !holds_secret("--sslkey", "~/client.key"));
-        assert!(holds_secret("--auth", "/etc/x/y") && holds_secret("--pat", "/a/b.txt") && !holds_secret("--auth", "off"));
+        assert!(
+            !holds_secret("--key", "/etc/tls/key.pem") && !holds_secret("--license", "./x.lic")
+        );
+        assert!(
+            !holds_secret("pwd", "/workspace/run") && !holds_secret("--sslkey", "~/client.key")
+        );
+        assert!(
+            holds_secret("--auth", "/etc/x/y")
+                && holds_secret("--pat", "/a/b.txt")
+                && !holds_secret("--auth", "off")
+        );
     }
 }

@@ -8,8 +8,8 @@ use regex::{Captures, Regex};
 
 use super::secret_names::{NameStrength, holds_secret, is_secret_value, strength_of};
 use super::secret_values::{
-    TextValue, ValueEnd, block_at, end_of_line, is_count, is_number_of_tokens, is_plain_word, is_word_of_a_message, line_before,
-    near_end_of_line, number_before_pair, value_at,
+    TextValue, ValueEnd, block_at, end_of_line, is_count, is_number_of_tokens, is_plain_word,
+    is_word_of_a_message, line_before, near_end_of_line, number_before_pair, value_at,
 };
 
 /// A name in text, what separates it from its value, and where the value starts.
@@ -52,7 +52,10 @@ static RULES: LazyLock<Vec<(Regex, Find)>> = LazyLock::new(|| {
         (r#"(?P<n>--from-literal)(?P<s>(?:[=\s]\s*|["']\s*,\s*)["']?[^\s=]+=)"#.to_owned(), literal),
         (r"(?i)(?-u:\b)(?P<n>identified\s+(?:with\s+\S+\s+)?by|(?:encrypted|with|set)\s+password|password\s+for\s+\S+)(?P<s>\s*=?\s+)".to_owned(), sql),
     ];
-    rules.into_iter().map(|(pattern, find)| (Regex::new(&pattern).expect("the patterns are tested"), find)).collect()
+    rules
+        .into_iter()
+        .map(|(pattern, find)| (Regex::new(&pattern).expect("the patterns are tested"), find))
+        .collect()
 });
 
 /// `"value": "x", "name": "TOKEN"`: JSON with sorted keys.
@@ -69,7 +72,9 @@ pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
     for (pattern, find) in RULES.iter() {
         let mut at = 0;
         while let Some(found) = pattern.captures_at(text, at) {
-            let Some(pair) = Pair::of(text, &found) else { break };
+            let Some(pair) = Pair::of(text, &found) else {
+                break;
+            };
             // Names can follow each other directly: `--env=TOKEN=x`.
             at = pair.name_at + pair.name.len();
             if let Some(span) = find(&pair) {
@@ -78,14 +83,22 @@ pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
             }
         }
     }
-    let reversed = REVERSED.captures_iter(text).filter(|found| holds_secret(&found["n"], &found["v"]));
+    let reversed = REVERSED
+        .captures_iter(text)
+        .filter(|found| holds_secret(&found["n"], &found["v"]));
     spans.extend(reversed.filter_map(|found| found.name("v").map(|value| value.range())));
 }
 
 impl<'a> Pair<'a> {
     fn of(text: &'a str, found: &Captures<'a>) -> Option<Self> {
         let (name, separator) = (found.name("n")?, found.name("s")?);
-        Some(Self { text, name: name.as_str(), name_at: name.start(), separator: separator.as_str(), value_at: separator.end() })
+        Some(Self {
+            text,
+            name: name.as_str(),
+            name_at: name.start(),
+            separator: separator.as_str(),
+            value_at: separator.end(),
+        })
     }
 
     fn strength(&self) -> NameStrength {
@@ -102,7 +115,11 @@ impl<'a> Pair<'a> {
         let name = self.name.to_ascii_lowercase().replace([' ', '-'], "");
         let says = self.separator.trim().to_ascii_lowercase();
         let is_told = matches!(says.as_str(), "is" | "is now" | "equals") || says.ends_with(" to");
-        is_told && matches!(name.as_str(), "password" | "passwd" | "passphrase" | "passcode" | "pin" | "pw" | "pwd")
+        is_told
+            && matches!(
+                name.as_str(),
+                "password" | "passwd" | "passphrase" | "passcode" | "pin" | "pw" | "pwd"
+            )
     }
 
     fn before(&self) -> Option<char> {
@@ -113,16 +130,31 @@ impl<'a> Pair<'a> {
         &self.text[self.value_at..]
     }
 
-    /// The value. A switch or a count before a separator is a value of its own: `token=None,lr=0.1`.
+    /// The value. A switch or a count before a separator is a value of its own:
+    /// `token=None,lr=0.1`.
     fn value(&self, end: ValueEnd) -> TextValue {
         const LONGEST_SWITCH: usize = 8;
-        let letters = self.rest().bytes().take(LONGEST_SWITCH + 1).take_while(u8::is_ascii_alphabetic).count();
+        let letters = self
+            .rest()
+            .bytes()
+            .take(LONGEST_SWITCH + 1)
+            .take_while(u8::is_ascii_alphabetic)
+            .count();
         let is_alone = self.rest()[letters..].starts_with([',', ';', '&', ')']);
-        if letters > 0 && is_alone && !is_secret_value(NameStrength::Strong, &self.rest()[..letters]) {
-            return TextValue { span: self.value_at..self.value_at + letters, is_quoted: false };
+        if letters > 0
+            && is_alone
+            && !is_secret_value(NameStrength::Strong, &self.rest()[..letters])
+        {
+            return TextValue {
+                span: self.value_at..self.value_at + letters,
+                is_quoted: false,
+            };
         }
         if let Some(number) = number_before_pair(self.rest()).filter(|number| self.counts(number)) {
-            return TextValue { span: self.value_at..self.value_at + number.len(), is_quoted: false };
+            return TextValue {
+                span: self.value_at..self.value_at + number.len(),
+                is_quoted: false,
+            };
         }
         value_at(self.text, self.value_at, end)
     }
@@ -140,8 +172,11 @@ impl<'a> Pair<'a> {
     fn counts(&self, value: &str) -> bool {
         let name = self.name.trim_end_matches('s').to_ascii_lowercase();
         // `PASS=12 FAIL=3` summarizes tests.
-        let may_count = name.ends_with("token") || name.ends_with("secret") || self.name.eq_ignore_ascii_case("pass");
-        (may_count && is_count(value)) || (is_number_of_tokens(value) && strength_of(self.name).counts_tokens)
+        let may_count = name.ends_with("token")
+            || name.ends_with("secret")
+            || self.name.eq_ignore_ascii_case("pass");
+        (may_count && is_count(value))
+            || (is_number_of_tokens(value) && strength_of(self.name).counts_tokens)
     }
 
     /// The value's place if the value can be a secret of this name.
@@ -157,7 +192,11 @@ fn assigned(pair: &Pair<'_>) -> Option<Range<usize>> {
     let is_spaced = pair.separator.len() > 1 && !pair.separator.starts_with(['=', '\\']);
     let is_folder = matches!(pair.name, "PWD" | "OLDPWD");
     let is_operator = pair.rest().starts_with(['=', '~']);
-    if strength == NameStrength::None || (strength == NameStrength::Weak && is_spaced) || is_folder || is_operator {
+    if strength == NameStrength::None
+        || (strength == NameStrength::Weak && is_spaced)
+        || is_folder
+        || is_operator
+    {
         return None;
     }
     let end = match pair.before() {
@@ -167,45 +206,68 @@ fn assigned(pair: &Pair<'_>) -> Option<Range<usize>> {
         _ => ValueEnd::Blank,
     };
     let value = pair.value(end);
-    let is_word = strength == NameStrength::Weak && is_word_of_a_message(&pair.text[value.span.clone()]);
+    let is_word =
+        strength == NameStrength::Weak && is_word_of_a_message(&pair.text[value.span.clone()]);
     pair.accepted(value).filter(|_| !is_word)
 }
 
 /// `token: x` and `"token":"x"`, but not an image tag, `token:1.2`.
 fn field(pair: &Pair<'_>) -> Option<Range<usize>> {
     let is_path = pair.before() == Some('/') && pair.separator == ":";
-    let is_place = is_path || pair.rest().starts_with([':', '{', '=']) || pair.rest().starts_with("//");
+    let is_place =
+        is_path || pair.rest().starts_with([':', '{', '=']) || pair.rest().starts_with("//");
     if is_place || !is_field_name(pair) {
         return None;
     }
-    if let Some(block) = block_at(pair.text, pair.value_at, line_before(pair.text, pair.name_at).0) {
+    if let Some(block) = block_at(
+        pair.text,
+        pair.value_at,
+        line_before(pair.text, pair.name_at).0,
+    ) {
         return Some(block);
     }
     if pair.rest().starts_with(['\n', '\r']) {
         return next_line(pair);
     }
     let is_collection = pair.rest().starts_with('[') && matches!(pair.name, "tokens" | "secrets");
-    let value = pair.value(if pair.has_quoted_name() { ValueEnd::List } else { ValueEnd::Blank });
+    let value = pair.value(if pair.has_quoted_name() {
+        ValueEnd::List
+    } else {
+        ValueEnd::Blank
+    });
     let content = &pair.text[value.span.clone()];
     // In documents, backticks delimit a command: "keep it in a secret: `gpuctl create secret x`".
     let is_command = pair.rest().starts_with('`') && content.contains(' ');
-    let is_word = is_command || (!value.is_quoted && (is_word_of_a_message(content) || is_type(content)));
+    let is_word =
+        is_command || (!value.is_quoted && (is_word_of_a_message(content) || is_type(content)));
     if is_collection || is_word || (!value.is_quoted && is_reference(pair, content)) {
         return None;
     }
     let is_phrase = !value.is_quoted && is_phrase_of_yaml(pair);
-    pair.accepted(value).map(|span| if is_phrase { span.start..end_of_phrase(pair) } else { span })
+    pair.accepted(value).map(|span| {
+        if is_phrase {
+            span.start..end_of_phrase(pair)
+        } else {
+            span
+        }
+    })
 }
 
 fn is_field_name(pair: &Pair<'_>) -> bool {
     // Everyday words except in variables and in the `auths` of a Docker config.
     const PROSE: [&str; 8] = ["pwd", "pw", "cred", "creds", "jwt", "pass", "psk", "otp"];
     let name = pair.name.to_ascii_lowercase();
-    let is_compound = pair.name.contains('_') || !matches!(name.as_str(), "key" | "keys" | "auth" | "login" | "license" | "pin");
+    let is_compound = pair.name.contains('_')
+        || !matches!(
+            name.as_str(),
+            "key" | "keys" | "auth" | "login" | "license" | "pin"
+        );
     match pair.strength() {
         NameStrength::Strong => true,
         NameStrength::Weak => {
-            PROSE.iter().any(|word| name == *word || name.ends_with(&format!("_{word}")))
+            PROSE
+                .iter()
+                .any(|word| name == *word || name.ends_with(&format!("_{word}")))
                 || (pair.has_quoted_name() && name == "auth")
                 || (pair.is_variable() && is_compound)
         }
@@ -215,11 +277,14 @@ fn is_field_name(pair: &Pair<'_>) -> bool {
 
 /// Whether a value is a type, as in `token: str = "x"`.
 fn is_type(value: &str) -> bool {
-    matches!(value, "str" | "string" | "String" | "bytes" | "SecretStr" | "&str") || value.starts_with("Optional[")
+    matches!(
+        value,
+        "str" | "string" | "String" | "bytes" | "SecretStr" | "&str"
+    ) || value.starts_with("Optional[")
 }
 
-/// Whether a value without quotes directly after `name:` refers to something: the tag of an image, a
-/// line of a source file, or a Secret.
+/// Whether a value without quotes directly after `name:` refers to something: the tag of an image,
+/// a line of a source file, or a Secret.
 fn is_reference(pair: &Pair<'_>, value: &str) -> bool {
     if pair.separator != ":" {
         return false;
@@ -227,11 +292,15 @@ fn is_reference(pair: &Pair<'_>, value: &str) -> bool {
     // A longer text cannot be the name of an object.
     const LONGEST_NAME: usize = 254;
     let name = pair.name.to_ascii_lowercase();
-    let is_version = value == "latest" || value.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit());
+    let is_version = value == "latest"
+        || value
+            .trim_start_matches('v')
+            .starts_with(|c: char| c.is_ascii_digit());
     let is_object = value.len() < LONGEST_NAME
         && matches!(name.as_str(), "secret" | "secrets")
         && !value.contains(|c: char| c.is_uppercase() || c.is_ascii_digit());
-    let is_tagged = is_version && value.len() < 16 && (name.ends_with("token") || name.ends_with("secret"));
+    let is_tagged =
+        is_version && value.len() < 16 && (name.ends_with("token") || name.ends_with("secret"));
     is_tagged || is_object || (pair.strength() == NameStrength::Weak && is_count(value))
 }
 
@@ -240,17 +309,26 @@ fn next_line(pair: &Pair<'_>) -> Option<Range<usize>> {
     let blanks = pair.rest().len() - pair.rest().trim_start().len();
     let value = value_at(pair.text, pair.value_at + blanks, ValueEnd::Blank);
     let line = &pair.text[value.span.start..near_end_of_line(pair.text, value.span.start)];
-    let is_nested = line.starts_with(['-', '{', '[', '#']) || line.trim_end().ends_with(':') || line.contains(": ");
-    let is_indented = line_before(pair.text, value.span.start).0 > line_before(pair.text, pair.name_at).0;
-    let is_value = value.is_quoted || (is_indented && !is_nested && !is_word_of_a_message(&pair.text[value.span.clone()]));
+    let is_nested = line.starts_with(['-', '{', '[', '#'])
+        || line.trim_end().ends_with(':')
+        || line.contains(": ");
+    let is_indented =
+        line_before(pair.text, value.span.start).0 > line_before(pair.text, pair.name_at).0;
+    let is_value = value.is_quoted
+        || (is_indented && !is_nested && !is_word_of_a_message(&pair.text[value.span.clone()]));
     if is_value { pair.accepted(value) } else { None }
 }
 
-/// Whether a line of YAML consists of a name and a value that can have blanks: `password: two words`.
+/// Whether a line of YAML consists of a name and a value that can have blanks: `password: two
+/// words`.
 fn is_phrase_of_yaml(pair: &Pair<'_>) -> bool {
     let name = pair.name.to_ascii_lowercase();
-    let is_password = ["password", "passwd", "passphrase", "passcode", "pswd"].iter().any(|end| name.ends_with(end));
-    is_password && pair.separator == ": " && matches!(line_before(pair.text, pair.name_at).1, "" | "- ")
+    let is_password = ["password", "passwd", "passphrase", "passcode", "pswd"]
+        .iter()
+        .any(|end| name.ends_with(end));
+    is_password
+        && pair.separator == ": "
+        && matches!(line_before(pair.text, pair.name_at).1, "" | "- ")
 }
 
 fn end_of_phrase(pair: &Pair<'_>) -> usize {
@@ -260,13 +338,19 @@ fn end_of_phrase(pair: &Pair<'_>) -> usize {
 
 /// `--token x`, `["--token", "x"]`, and the same over two lines.
 fn flag(pair: &Pair<'_>) -> Option<Range<usize>> {
-    const PROSE: [&str; 11] = ["is", "was", "and", "or", "must", "not", "requires", "cannot", "flag", "option", "are"];
+    const PROSE: [&str; 11] = [
+        "is", "was", "and", "or", "must", "not", "requires", "cannot", "flag", "option", "are",
+    ];
     let is_list = pair.separator.starts_with(',');
     // `-auth` in prose is a hyphen; Go programs spell out single-dash flags.
     if pair.rest().starts_with('-') || (is_list && !pair.name.starts_with("--")) {
         return None;
     }
-    let value = pair.value(if is_list { ValueEnd::List } else { ValueEnd::Blank });
+    let value = pair.value(if is_list {
+        ValueEnd::List
+    } else {
+        ValueEnd::Blank
+    });
     let is_prose = !value.is_quoted && PROSE.contains(&&pair.text[value.span.clone()]);
     pair.accepted(value).filter(|_| !is_prose)
 }
@@ -278,7 +362,8 @@ fn key_of_owner(pair: &Pair<'_>) -> Option<Range<usize>> {
     }
     let value = pair.value(ValueEnd::Blank);
     let content = &pair.text[value.span.clone()];
-    let is_plain = is_word_of_a_message(content) || (pair.is_in_sentence() && is_plain_word(content));
+    let is_plain =
+        is_word_of_a_message(content) || (pair.is_in_sentence() && is_plain_word(content));
     let is_word = !value.is_quoted && is_plain;
     let may = is_secret_value(NameStrength::Weak, content) && !is_word && !is_count(content);
     may.then_some(value.span)
@@ -293,14 +378,16 @@ fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
     let value = pair.value(ValueEnd::Blank);
     let content = &pair.text[value.span.clone()];
     let name = pair.name.to_ascii_lowercase();
-    let is_number = (name == "tokens" && is_number_of_tokens(content)) || (name == "token" && is_count(content));
+    let is_number = (name == "tokens" && is_number_of_tokens(content))
+        || (name == "token" && is_count(content));
     // Of tokenizers: `<s>`, `[PAD]`.
     let is_symbol = name.starts_with("token")
         && content.starts_with(['<', '['])
         && content.len() < 16
         && !content.contains(|c: char| c.is_ascii_digit());
     let is_plain = is_number || is_symbol || (is_plain_word(content) && !pair.tells_password());
-    let is_word = is_word_of_a_message(content) || (pair.is_in_sentence() && !value.is_quoted && is_plain);
+    let is_word =
+        is_word_of_a_message(content) || (pair.is_in_sentence() && !value.is_quoted && is_plain);
     let may = is_secret_value(NameStrength::Strong, content) && !is_word && !is_number;
     may.then_some(value.span)
 }
@@ -310,7 +397,11 @@ fn variable(pair: &Pair<'_>) -> Option<Range<usize>> {
     if pair.strength() == NameStrength::None {
         return None;
     }
-    if let Some(block) = block_at(pair.text, pair.value_at, line_before(pair.text, pair.value_at).0) {
+    if let Some(block) = block_at(
+        pair.text,
+        pair.value_at,
+        line_before(pair.text, pair.value_at).0,
+    ) {
         return Some(block);
     }
     let value = pair.value(ValueEnd::Blank);
@@ -318,31 +409,60 @@ fn variable(pair: &Pair<'_>) -> Option<Range<usize>> {
     if value.is_quoted {
         return pair.accepted(value);
     }
-    let go = [",ValueFrom:", " ValueFrom:", "</value>"].iter().filter_map(|next| line.find(next)).min();
-    let yaml = matches!(line_before(pair.text, pair.value_at).1.trim_end(), "value:").then(|| line.trim_end().len());
-    let end = go.or(yaml).map_or(value.span.end, |length| value.span.start + length);
-    pair.accepted(TextValue { span: value.span.start..end, is_quoted: false })
+    let go = [",ValueFrom:", " ValueFrom:", "</value>"]
+        .iter()
+        .filter_map(|next| line.find(next))
+        .min();
+    let yaml = matches!(line_before(pair.text, pair.value_at).1.trim_end(), "value:")
+        .then(|| line.trim_end().len());
+    let end = go
+        .or(yaml)
+        .map_or(value.span.end, |length| value.span.start + length);
+    pair.accepted(TextValue {
+        span: value.span.start..end,
+        is_quoted: false,
+    })
 }
 
 /// `<password>x</password>`.
 fn element(pair: &Pair<'_>) -> Option<Range<usize>> {
-    let length = if pair.strength() == NameStrength::Strong { pair.rest().find('<')? } else { return None };
+    let length = if pair.strength() == NameStrength::Strong {
+        pair.rest().find('<')?
+    } else {
+        return None;
+    };
     let is_closed = pair.rest()[length..].starts_with("</");
     let span = pair.value_at..pair.value_at + length;
     let is_blank = pair.text[span.clone()].trim().is_empty();
-    if is_closed && !is_blank { pair.accepted(TextValue { span, is_quoted: true }) } else { None }
+    if is_closed && !is_blank {
+        pair.accepted(TextValue {
+            span,
+            is_quoted: true,
+        })
+    } else {
+        None
+    }
 }
 
 /// `kubectl create secret generic x --from-literal=name=value`: a secret whatever its name.
 fn literal(pair: &Pair<'_>) -> Option<Range<usize>> {
-    let before = pair.separator.trim_start_matches(['=', ' ', ',']).chars().next();
+    let before = pair
+        .separator
+        .trim_start_matches(['=', ' ', ','])
+        .chars()
+        .next();
     let quote = before.filter(|quote| matches!(quote, '"' | '\''));
     let rest = pair.rest();
     let length = quote.and_then(|quote| rest[..near_end_of_line(rest, 0)].find(quote));
-    Some(length.map_or_else(|| pair.value(ValueEnd::Blank).span, |length| pair.value_at..pair.value_at + length))
+    Some(length.map_or_else(
+        || pair.value(ValueEnd::Blank).span,
+        |length| pair.value_at..pair.value_at + length,
+    ))
 }
 
 /// `IDENTIFIED BY 'x'`, `WITH PASSWORD 'x'`.
 fn sql(pair: &Pair<'_>) -> Option<Range<usize>> {
-    Some(pair.value(ValueEnd::Blank)).filter(|value| value.is_quoted).map(|value| value.span)
+    Some(pair.value(ValueEnd::Blank))
+        .filter(|value| value.is_quoted)
+        .map(|value| value.span)
 }

@@ -1,5 +1,5 @@
-//! Recognizes secrets by their own shape: keys, prefixes of services' credentials, logins in URLs and
-//! addresses whose path is a password.
+//! Recognizes secrets by their own shape: keys, prefixes of services' credentials, logins in URLs
+//! and addresses whose path is a password.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -26,7 +26,15 @@ static RULES: LazyLock<Vec<(Regex, Judge)>> = LazyLock::new(|| {
         (alert_receivers(), |_| true),
         (r#"[?&](?P<n>[\w.%-]+)=(?P<v>[^&\s"'#;<>]+)"#.to_owned(), is_parameter),
     ];
-    rules.into_iter().map(|(pattern, judge)| (Regex::new(&pattern).expect("the patterns are tested"), judge)).collect()
+    rules
+        .into_iter()
+        .map(|(pattern, judge)| {
+            (
+                Regex::new(&pattern).expect("the patterns are tested"),
+                judge,
+            )
+        })
+        .collect()
 });
 
 /// Prefixes and formats of services' credentials.
@@ -104,7 +112,12 @@ fn alert_receivers() -> String {
 /// Adds the places of secrets that their shape announces.
 pub(super) fn add_shapes(text: &str, spans: &mut Vec<Range<usize>>) {
     for (pattern, judge) in RULES.iter() {
-        let of = |found: Captures<'_>| found.name("v").or_else(|| found.get(0)).map(|value| value.range());
+        let of = |found: Captures<'_>| {
+            found
+                .name("v")
+                .or_else(|| found.get(0))
+                .map(|value| value.range())
+        };
         spans.extend(pattern.captures_iter(text).filter(judge).filter_map(of));
     }
 }
@@ -118,21 +131,34 @@ fn is_bootstrap_token(found: &Captures<'_>) -> bool {
 
 fn is_header_value(found: &Captures<'_>) -> bool {
     let value = &found["v"];
-    value.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase() || byte == b'=')
+    value
+        .bytes()
+        .any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase() || byte == b'=')
         && !value.to_ascii_lowercase().starts_with("authenti")
 }
 
 /// Whether the text before an `@` is a login, not a port with a path: `http://host:80/a@b`.
 fn is_login(found: &Captures<'_>) -> bool {
-    let password = found["v"].split_once(':').map_or("", |(_, password)| password);
+    let password = found["v"]
+        .split_once(':')
+        .map_or("", |(_, password)| password);
     let after_digits = password.trim_start_matches(|c: char| c.is_ascii_digit());
     !(after_digits.len() < password.len() && after_digits.starts_with(['/', '?', '#']))
 }
 
 /// Whether a parameter of a query is a credential. OAuth and Azure Functions call theirs `code`.
 fn is_parameter(found: &Captures<'_>) -> bool {
-    const SESSIONS: [&str; 9] =
-        ["code", "session", "sessionid", "session_id", "sid", "ticket", "assertion", "samlresponse", "hmac"];
+    const SESSIONS: [&str; 9] = [
+        "code",
+        "session",
+        "sessionid",
+        "session_id",
+        "sid",
+        "ticket",
+        "assertion",
+        "samlresponse",
+        "hmac",
+    ];
     let (name, value) = (found["n"].to_ascii_lowercase(), &found["v"]);
     let is_signed = name.starts_with("x-amz-") && name != "x-amz-algorithm";
     // An exit or status code is a number.

@@ -49,7 +49,8 @@ pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
 
 /// Whether a text can have a name and a value.
 fn has_separator(text: &str) -> bool {
-    text.bytes().any(|byte| !byte.is_ascii_alphanumeric() && !b"-_./+".contains(&byte))
+    text.bytes()
+        .any(|byte| !byte.is_ascii_alphanumeric() && !b"-_./+".contains(&byte))
 }
 
 /// The text without its secrets; `None` if it has none.

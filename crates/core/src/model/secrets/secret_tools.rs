@@ -11,15 +11,22 @@ use super::secret_names::{NameStrength, is_secret_value, strength_of};
 use super::secret_values::{ValueEnd, is_word_of_a_message, value_at};
 
 /// Words of a line. A pipe separates them without blanks too.
-static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\|+|[^\s|]+").expect("the pattern is tested"));
+static WORD: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\|+|[^\s|]+").expect("the pattern is tested"));
 
 /// Flags and programs that read a password from a pipe.
-const READERS: [&str; 5] = ["--password-stdin", "--with-token", "--token-stdin", "chpasswd", "--stdin"];
+const READERS: [&str; 5] = [
+    "--password-stdin",
+    "--with-token",
+    "--token-stdin",
+    "chpasswd",
+    "--stdin",
+];
 
 /// Programs for text and files. `login` after them is the name of a file or a word to search.
 const TEXT_TOOLS: [&str; 18] = [
-    "awk", "cat", "cp", "cut", "grep", "egrep", "head", "less", "mv", "rg", "sed", "sort", "tail", "tee", "touch", "tr", "uniq",
-    "wc",
+    "awk", "cat", "cp", "cut", "grep", "egrep", "head", "less", "mv", "rg", "sed", "sort", "tail",
+    "tee", "touch", "tr", "uniq", "wc",
 ];
 /// Final letters of settings that hold a password although prose and other settings also have such
 /// words: `_auth` of npm, `wifi-sec.psk` of nmcli, `pass` of rclone.
@@ -38,7 +45,10 @@ pub(super) fn add_tools(text: &str, spans: &mut Vec<Range<usize>>) {
     let lines = words.iter().enumerate().map(|(index, word)| {
         let next = words.get(index + 1).map_or(text.len(), |next| next.start);
         let is_continued = text[word.clone()].ends_with('\\');
-        (&text[word.clone()], !is_continued && text[word.end..next].contains('\n'))
+        (
+            &text[word.clone()],
+            !is_continued && text[word.end..next].contains('\n'),
+        )
     });
     let mut end = 0;
     for secret in secret_words(lines) {
@@ -62,7 +72,9 @@ pub(super) fn secret_words<'a>(words: impl Iterator<Item = (&'a str, bool)>) -> 
             ";" | "&" | "&&" | "||" => command = command.ended(&mut secrets),
             _ => command.add(written, index, &mut secrets),
         }
-        let is_end = ends_line || (written.len() > 1 && written.ends_with(';')) || command.is_closed_by(written, index);
+        let is_end = ends_line
+            || (written.len() > 1 && written.ends_with(';'))
+            || command.is_closed_by(written, index);
         if is_end {
             command = command.ended(&mut secrets);
         }
@@ -99,17 +111,27 @@ struct Command<'a> {
 
 impl<'a> Command<'a> {
     fn add(&mut self, written: &'a str, index: usize, secrets: &mut Vec<SecretWord>) {
-        let start = written.len() - written.trim_start_matches(['"', '\'', '[', '(', '{', '`', '$', '\\']).len();
-        let word = written.trim_matches(['"', '\'', '[', ']', '(', ')', '{', '}', ',', '`', '$', ';', '\\']);
+        let start = written.len()
+            - written
+                .trim_start_matches(['"', '\'', '[', '(', '{', '`', '$', '\\'])
+                .len();
+        let word = written.trim_matches([
+            '"', '\'', '[', ']', '(', ')', '{', '}', ',', '`', '$', ';', '\\',
+        ]);
         if word.is_empty() {
             return;
         }
         if let Some(skipped) = self.secret_in(written, word) {
             secrets.push(SecretWord { index, skipped });
         }
-        let is_value = self.before.starts_with('-') && !self.before.contains('=') && !LONE_LOGIN_FLAGS.contains(&self.before);
+        let is_value = self.before.starts_with('-')
+            && !self.before.contains('=')
+            && !LONE_LOGIN_FLAGS.contains(&self.before);
         if !word.starts_with('-') && (!is_value || self.echoes) {
-            self.bare.push(SecretWord { index, skipped: start });
+            self.bare.push(SecretWord {
+                index,
+                skipped: start,
+            });
         }
         self.recognize(word, index, secrets);
         self.handles_text |= self.words == 0 && is_text_tool(word);
@@ -120,9 +142,13 @@ impl<'a> Command<'a> {
     /// The place of a secret in a word.
     fn secret_in(&self, written: &str, word: &str) -> Option<usize> {
         let is_flag = word.starts_with('-');
-        let is_value = self.before.starts_with('-') && !self.before.contains('=') && !LONE_LOGIN_FLAGS.contains(&self.before);
+        let is_value = self.before.starts_with('-')
+            && !self.before.contains('=')
+            && !LONE_LOGIN_FLAGS.contains(&self.before);
         if self.logs_in {
-            if self.before == "-p" || (self.takes_key && !is_flag && !is_value && !is_word_of_a_message(word)) {
+            if self.before == "-p"
+                || (self.takes_key && !is_flag && !is_value && !is_word_of_a_message(word))
+            {
                 return Some(0);
             }
             if let Some(glued) = word.strip_prefix("-p").filter(|glued| !glued.is_empty()) {
@@ -142,29 +168,43 @@ impl<'a> Command<'a> {
         if program.is_value_of_flag(self.before, word) {
             return Some(0);
         }
-        program.glued_value(word).map(|glued| offset(written, word, glued))
+        program
+            .glued_value(word)
+            .map(|glued| offset(written, word, glued))
     }
 
     /// Whether the word before names a secret of a configuration: `aws configure set token x`.
     fn names_secret(&self, word: &str) -> bool {
         let is_setting = self.is_rule(Rule::Settings);
         let name = self.before.rsplit(['/', ':']).next().unwrap_or_default();
-        let name = if is_setting { name.rsplit('.').next().unwrap_or(name) } else { name };
+        let name = if is_setting {
+            name.rsplit('.').next().unwrap_or(name)
+        } else {
+            name
+        };
         let announced = strength_of(name);
         let lower = name.to_ascii_lowercase();
-        let is_clear = announced == NameStrength::Strong || SHORT_SETTINGS.iter().any(|end| lower.ends_with(end));
-        let is_name = !self.before.starts_with('-') && !self.before.contains('=') && (is_clear || !is_setting);
+        let is_clear = announced == NameStrength::Strong
+            || SHORT_SETTINGS.iter().any(|end| lower.ends_with(end));
+        let is_name = !self.before.starts_with('-')
+            && !self.before.contains('=')
+            && (is_clear || !is_setting);
         is_name && is_secret_value(announced, word) && !is_word_of_a_message(word)
     }
 
     /// Updates the state by a word: a program, a subcommand, or a flag that reads a password.
     fn recognize(&mut self, word: &str, index: usize, secrets: &mut Vec<SecretWord>) {
         let name = word.rsplit('/').next().unwrap_or(word);
-        let program = PROGRAMS.iter().find(|program| program.names.contains(&name));
+        let program = PROGRAMS
+            .iter()
+            .find(|program| program.names.contains(&name));
         if let Some(program) = program {
             self.echoes |= program.rule == Rule::Echo;
-            (self.program, self.sets, self.ends_with_password) =
-                (Some(program), program.rule == Rule::Assign, program.rule == Rule::LastWord);
+            (self.program, self.sets, self.ends_with_password) = (
+                Some(program),
+                program.rule == Rule::Assign,
+                program.rule == Rule::LastWord,
+            );
         }
         let is_key_login = !self.logs_in && KEY_LOGINS.contains(&name);
         self.takes_key |= is_key_login;
@@ -172,35 +212,47 @@ impl<'a> Command<'a> {
             self.program_at = index;
         }
         let is_sudo = self.before == "sudo" && word.starts_with('-') && word.contains('S');
-        let reads_password = is_sudo || READERS.contains(&word) || (word == "login" && self.is_subcommand());
+        let reads_password =
+            is_sudo || READERS.contains(&word) || (word == "login" && self.is_subcommand());
         self.logs_in |= reads_password;
         if reads_password {
             secrets.append(&mut self.piped);
         }
         if self.is_rule(Rule::Settings) {
-            self.sets |= ["set", "config", "configure", "modify", "create", "update"].contains(&word);
+            self.sets |=
+                ["set", "config", "configure", "modify", "create", "update"].contains(&word);
         }
-        let is_batch = self.is_rule(Rule::Batch) && word.starts_with('-') && !word.starts_with("--") && word.contains('b');
-        let adds_user = ["add_user", "change_password"].contains(&word) || (self.before == "alias" && word == "set");
+        let is_batch = self.is_rule(Rule::Batch)
+            && word.starts_with('-')
+            && !word.starts_with("--")
+            && word.contains('b');
+        let adds_user = ["add_user", "change_password"].contains(&word)
+            || (self.before == "alias" && word == "set");
         self.ends_with_password |= is_batch || (self.is_rule(Rule::Subcommand) && adds_user);
         self.ends_with_password |= self.is_rule(Rule::Settings) && word == "obscure";
     }
 
-    /// Whether the next word can be a subcommand: `docker login`, not `tee login` or `train.py --stage login`.
+    /// Whether the next word can be a subcommand: `docker login`, not `tee login` or `train.py
+    /// --stage login`.
     fn is_subcommand(&self) -> bool {
         let is_short = self.before.len() == 2 || matches!(self.before, "--debug" | "--verbose");
         let is_lone_flag = self.words < 3 && is_short && !self.handles_text;
-        !self.before.is_empty() && !is_text_tool(self.before) && (!self.before.starts_with('-') || is_lone_flag)
+        !self.before.is_empty()
+            && !is_text_tool(self.before)
+            && (!self.before.starts_with('-') || is_lone_flag)
     }
 
     fn is_rule(&self, rule: Rule) -> bool {
         self.program.is_some_and(|program| program.rule == rule)
     }
 
-    /// Whether a word has the closing quote of a text around the command: "`wandb login` saves the key".
+    /// Whether a word has the closing quote of a text around the command: "`wandb login` saves the
+    /// key".
     fn is_closed_by(&mut self, written: &str, index: usize) -> bool {
         let written = written.trim_end_matches([',', '.', ')', ':']);
-        let unpaired = ['"', '\'', '`'].into_iter().find(|quote| written.matches(*quote).count() % 2 == 1);
+        let unpaired = ['"', '\'', '`']
+            .into_iter()
+            .find(|quote| written.matches(*quote).count() % 2 == 1);
         let Some(quote) = unpaired.filter(|_| self.program_at != index) else {
             return false;
         };
@@ -215,14 +267,22 @@ impl<'a> Command<'a> {
 
     /// The command after a pipe, which reads what this one prints.
     fn piped(self, secrets: &mut Vec<SecretWord>) -> Self {
-        let piped = if self.echoes { self.bare.iter().skip(1).copied().collect() } else { Vec::new() };
+        let piped = if self.echoes {
+            self.bare.iter().skip(1).copied().collect()
+        } else {
+            Vec::new()
+        };
         self.ended(secrets);
-        Self { piped, ..Self::default() }
+        Self {
+            piped,
+            ..Self::default()
+        }
     }
 
     /// The next command after the end of this one.
     fn ended(self, secrets: &mut Vec<SecretWord>) -> Self {
-        // The program and the flag's next word precede the password of `htpasswd -nb user password`.
+        // The program and the flag's next word precede the password of `htpasswd -nb user
+        // password`.
         let least = if self.is_rule(Rule::Batch) { 1 } else { 2 };
         if self.ends_with_password && self.bare.len() > least {
             secrets.extend(self.bare.last());
@@ -251,14 +311,19 @@ impl Program {
     }
 
     fn glued_value<'a>(&self, word: &'a str) -> Option<&'a str> {
-        let value =
-            self.glued.iter().find_map(|flag| word.strip_prefix(flag)).map(|value| value.strip_prefix('=').unwrap_or(value));
+        let value = self
+            .glued
+            .iter()
+            .find_map(|flag| word.strip_prefix(flag))
+            .map(|value| value.strip_prefix('=').unwrap_or(value));
         value.filter(|value| !value.is_empty() && self.is_password(value))
     }
 
     /// Whether a value is a password, not a place or a user without one.
     fn is_password(&self, value: &str) -> bool {
-        let is_elsewhere = ["file:", "env:", "fd:", "stdin"].iter().any(|place| value.starts_with(place));
+        let is_elsewhere = ["file:", "env:", "fd:", "stdin"]
+            .iter()
+            .any(|place| value.starts_with(place));
         match self.rule {
             Rule::Source => !is_elsewhere && !value.starts_with('-'),
             Rule::UserAndPassword => value.contains('%'),

@@ -1,4 +1,5 @@
-//! Finds where a value ends in text, and recognizes values that are ordinary words, numbers or masks.
+//! Finds where a value ends in text, and recognizes values that are ordinary words, numbers or
+//! masks.
 
 use std::ops::Range;
 
@@ -33,37 +34,65 @@ pub(super) struct TextValue {
 /// The value that starts at `at`. Python and C# prefixes of strings are not part of it: `b'x'`.
 pub(super) fn value_at(text: &str, at: usize, end: ValueEnd) -> TextValue {
     let bytes = text.as_bytes();
-    let letters = bytes[at..].iter().take(2).take_while(|letter| b"bBrRuUfF$@".contains(letter)).count();
+    let letters = bytes[at..]
+        .iter()
+        .take(2)
+        .take_while(|letter| b"bBrRuUfF$@".contains(letter))
+        .count();
     let starts = [at, at + letters.min(1), at + letters];
     let quoted = starts.into_iter().find_map(|start| quoted_at(text, start));
-    quoted.unwrap_or_else(|| TextValue { span: at..end_of_word(text, at, end), is_quoted: false })
+    quoted.unwrap_or_else(|| TextValue {
+        span: at..end_of_word(text, at, end),
+        is_quoted: false,
+    })
 }
 
 /// A value in quotes at `start`, which can be escaped as in JSON within JSON.
 fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
     let bytes = text.as_bytes();
-    let level = bytes[start..].iter().take_while(|byte| **byte == b'\\').count();
-    let quote = *bytes.get(start + level).filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
+    let level = bytes[start..]
+        .iter()
+        .take_while(|byte| **byte == b'\\')
+        .count();
+    let quote = *bytes
+        .get(start + level)
+        .filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
     let content = start + level + 1;
     if level == 0 && bytes[content..].starts_with(&[quote, quote]) {
         let triple = &text[start..content + 2];
-        let length = text[content + 2..].find(triple).unwrap_or(text.len() - content - 2);
-        return Some(TextValue { span: content + 2..content + 2 + length, is_quoted: true });
+        let length = text[content + 2..]
+            .find(triple)
+            .unwrap_or(text.len() - content - 2);
+        return Some(TextValue {
+            span: content + 2..content + 2 + length,
+            is_quoted: true,
+        });
     }
-    let end = closing_quote(bytes, content, quote, level).unwrap_or_else(|| end_of_line(text, content));
-    Some(TextValue { span: content..end, is_quoted: true })
+    let end =
+        closing_quote(bytes, content, quote, level).unwrap_or_else(|| end_of_line(text, content));
+    Some(TextValue {
+        span: content..end,
+        is_quoted: true,
+    })
 }
 
-/// The end of a value whose quotes have `level` backslashes. Escaping doubles the backslashes within
-/// it, so their number tells a quote of the value from the closing one.
-pub(super) fn closing_quote(bytes: &[u8], content: usize, quote: u8, level: usize) -> Option<usize> {
+/// The end of a value whose quotes have `level` backslashes. Escaping doubles the backslashes
+/// within it, so their number tells a quote of the value from the closing one.
+pub(super) fn closing_quote(
+    bytes: &[u8],
+    content: usize,
+    quote: u8,
+    level: usize,
+) -> Option<usize> {
     let (mut slashes, mut at) = (0, content);
     while at < bytes.len() {
         let byte = bytes[at];
         if byte == quote {
-            let is_escaped =
-                slashes > level && (slashes - level).is_multiple_of(level + 1) && (slashes - level) / (level + 1) % 2 == 1;
-            let is_doubled = quote == b'\'' && level == 0 && at > content && bytes.get(at + 1) == Some(&quote);
+            let is_escaped = slashes > level
+                && (slashes - level).is_multiple_of(level + 1)
+                && (slashes - level) / (level + 1) % 2 == 1;
+            let is_doubled =
+                quote == b'\'' && level == 0 && at > content && bytes.get(at + 1) == Some(&quote);
             if is_doubled {
                 at += 1;
             } else if !is_escaped {
@@ -88,7 +117,10 @@ fn end_of_word(text: &str, start: usize, end: ValueEnd) -> usize {
                 break;
             }
             let line = &bytes[at + 1..near_end_of_line(text, at + 1)];
-            at += line.iter().position(|byte| *byte == bytes[at]).map_or(0, |length| length + 1);
+            at += line
+                .iter()
+                .position(|byte| *byte == bytes[at])
+                .map_or(0, |length| length + 1);
         }
         at += 1;
     }
@@ -98,11 +130,13 @@ fn end_of_word(text: &str, start: usize, end: ValueEnd) -> usize {
 
 /// The end of the line that contains `at`.
 pub(super) fn end_of_line(text: &str, at: usize) -> usize {
-    text[at..].find('\n').map_or(text.len(), |length| at + length)
+    text[at..]
+        .find('\n')
+        .map_or(text.len(), |length| at + length)
 }
 
-/// The end of the line that contains `at`, or a place close behind `at` in a very long line. Callers
-/// ask again for each name of a line, so its whole length would cost quadratic time.
+/// The end of the line that contains `at`, or a place close behind `at` in a very long line.
+/// Callers ask again for each name of a line, so its whole length would cost quadratic time.
 pub(super) fn near_end_of_line(text: &str, at: usize) -> usize {
     const DISTANCE: usize = 4096;
     let mut limit = text.len().min(at + DISTANCE);
@@ -112,8 +146,8 @@ pub(super) fn near_end_of_line(text: &str, at: usize) -> usize {
     end_of_line(&text[..limit], at)
 }
 
-/// The number of blanks at the start of the line that contains `at`, and the text between them and `at`.
-/// Looks back over a limited distance, because a text can be one long line.
+/// The number of blanks at the start of the line that contains `at`, and the text between them and
+/// `at`. Looks back over a limited distance, because a text can be one long line.
 pub(super) fn line_before(text: &str, at: usize) -> (usize, &str) {
     const DISTANCE: usize = 256;
     let mut from = at.saturating_sub(DISTANCE);
@@ -128,7 +162,9 @@ pub(super) fn line_before(text: &str, at: usize) -> (usize, &str) {
 /// The YAML block scalar after `|` or `>` at `at`: lines with more than `indent` blanks.
 pub(super) fn block_at(text: &str, at: usize, indent: usize) -> Option<Range<usize>> {
     let header = text[at..near_end_of_line(text, at)].trim_end();
-    let is_header = header.starts_with(['|', '>']) && header.len() < 4 && !header[1..].contains(|c: char| c.is_alphabetic());
+    let is_header = header.starts_with(['|', '>'])
+        && header.len() < 4
+        && !header[1..].contains(|c: char| c.is_alphabetic());
     if !is_header {
         return None;
     }
@@ -146,7 +182,8 @@ pub(super) fn block_at(text: &str, at: usize, indent: usize) -> Option<Range<usi
     Some(content..start + block.trim_end().len()).filter(|span| span.start < span.end)
 }
 
-/// Whether a value is an ordinary word of a message, as in `token is expired` and `password: wrong`.
+/// Whether a value is an ordinary word of a message, as in `token is expired` and `password:
+/// wrong`.
 pub(super) fn is_word_of_a_message(value: &str) -> bool {
     #[rustfmt::skip]
     const WORDS: [&str; 171] = [
@@ -168,50 +205,70 @@ pub(super) fn is_word_of_a_message(value: &str) -> bool {
         "unknown", "unset", "unsupported", "updated", "used", "user", "using", "valid", "value", "verified",
         "was", "weak", "webhook", "when", "will", "with", "wrong", "your", "you",
     ];
-    WORDS.contains(&value.to_ascii_lowercase().trim_end_matches(['.', ':', ',', '!', ')', ';']))
+    WORDS.contains(
+        &value
+            .to_ascii_lowercase()
+            .trim_end_matches(['.', ':', ',', '!', ')', ';']),
+    )
 }
 
 /// Whether a value is a number with an optional unit, such as a count of tokens.
 pub(super) fn is_count(value: &str) -> bool {
-    const UNITS: [&str; 14] = ["", "k", "m", "b", "t", "/s", "%", "s", "ms", "us", "it/s", "tok/s", "x", "k/s"];
-    let unit = value.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '_'));
+    const UNITS: [&str; 14] = [
+        "", "k", "m", "b", "t", "/s", "%", "s", "ms", "us", "it/s", "tok/s", "x", "k/s",
+    ];
+    let unit =
+        value.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '_'));
     let number = &value[..value.len() - unit.len()];
     let is_number = number.starts_with(|c: char| c.is_ascii_digit()) && number.len() < 16;
     let is_short = value.len() < 7 || number.contains([',', '_']) || !unit.is_empty();
     is_number && is_short && UNITS.contains(&unit.to_ascii_lowercase().as_str())
 }
 
-/// Whether a value after a name such as `tokens` is their number, of any length that programs print.
+/// Whether a value after a name such as `tokens` is their number, of any length that programs
+/// print.
 pub(super) fn is_number_of_tokens(value: &str) -> bool {
     const LONGEST: usize = 15;
-    is_count(value) || (value.len() <= LONGEST && value.replace([',', '_'], "").parse::<f64>().is_ok())
+    is_count(value)
+        || (value.len() <= LONGEST && value.replace([',', '_'], "").parse::<f64>().is_ok())
 }
 
-/// The number at the start of a list of pairs: `1.5` in `1.5,lr=0.1`. Reads a limited distance, because
-/// callers ask for each name of a long list.
+/// The number at the start of a list of pairs: `1.5` in `1.5,lr=0.1`. Reads a limited distance,
+/// because callers ask for each name of a long list.
 pub(super) fn number_before_pair(text: &str) -> Option<&str> {
     const LONGEST_NUMBER: usize = 15;
     const LONGEST_NAME: usize = 64;
     let bytes = text.as_bytes();
     let is_inner = |at: usize| {
         let is_thousands = bytes[at] == b',' && bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
-        is_thousands || bytes[at].is_ascii_alphanumeric() || matches!(bytes[at], b'.' | b'_' | b'+' | b'-' | b'/' | b'%')
+        is_thousands
+            || bytes[at].is_ascii_alphanumeric()
+            || matches!(bytes[at], b'.' | b'_' | b'+' | b'-' | b'/' | b'%')
     };
-    let length = (0..bytes.len().min(LONGEST_NUMBER + 1)).take_while(|at| is_inner(*at)).count();
+    let length = (0..bytes.len().min(LONGEST_NUMBER + 1))
+        .take_while(|at| is_inner(*at))
+        .count();
     let is_separated = matches!(bytes.get(length), Some(b',' | b';' | b'&'));
     let rest = bytes.get(length + 1..)?;
-    let name =
-        rest.iter().take(LONGEST_NAME).take_while(|byte| byte.is_ascii_alphanumeric() || b"_.-/\"'".contains(byte)).count();
+    let name = rest
+        .iter()
+        .take(LONGEST_NAME)
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"_.-/\"'".contains(byte))
+        .count();
     let is_pair = name > 0 && matches!(rest.get(name), Some(b'=' | b':'));
     (is_separated && is_pair).then(|| &text[..length])
 }
 
-/// Whether a value in a sentence has the form of an ordinary word: `packed`, `left-padded`, `Done.`.
+/// Whether a value in a sentence has the form of an ordinary word: `packed`, `left-padded`,
+/// `Done.`.
 pub(super) fn is_plain_word(value: &str) -> bool {
     const LONGEST: usize = 24;
     let word = value.trim_end_matches(['.', ',', ':', ';', '!', '?', ')']);
-    let is_inner = |letter: char| letter.is_lowercase() || matches!(letter, '-' | '/' | '\'' | '\u{2019}');
-    word.len() <= LONGEST && word.starts_with(char::is_alphabetic) && word.chars().skip(1).all(is_inner)
+    let is_inner =
+        |letter: char| letter.is_lowercase() || matches!(letter, '-' | '/' | '\'' | '\u{2019}');
+    word.len() <= LONGEST
+        && word.starts_with(char::is_alphabetic)
+        && word.chars().skip(1).all(is_inner)
 }
 
 /// Whether a value is already masked.

@@ -21,14 +21,18 @@ pub fn shown_url(text: &str) -> String {
 pub fn shown_origin(text: &str) -> String {
     let shown = shown_url(text);
     let (scheme, rest) = split_scheme(&shown);
-    format!("{scheme}{}", rest.split(['/', '\\']).next().unwrap_or_default())
+    format!(
+        "{scheme}{}",
+        rest.split(['/', '\\']).next().unwrap_or_default()
+    )
 }
 
 /// Shortens every URL in a library's text, which may quote a server, a proxy or a redirect with its
 /// password.
 pub fn shown_error(text: &str) -> String {
-    static URL: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>`]+"#).expect("the pattern is tested"));
+    static URL: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>`]+"#).expect("the pattern is tested")
+    });
     let shown = URL.replace_all(text, |found: &Captures<'_>| {
         let closed = found[0].trim_end_matches([')', ']', '}', ',', '.', ':']);
         format!("{}{}", shown_url(closed), &found[0][closed.len()..])
@@ -40,7 +44,13 @@ pub fn shown_error(text: &str) -> String {
 /// password.
 fn split_scheme(text: &str) -> (&str, &str) {
     match text.find("://") {
-        Some(at) if text[..at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) => text.split_at(at + 3),
+        Some(at)
+            if text[..at]
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) =>
+        {
+            text.split_at(at + 3)
+        }
         _ => ("", text),
     }
 }
@@ -52,7 +62,10 @@ mod tests {
     #[test]
     fn no_part_of_a_login_or_query_is_shown() {
         for (url, shown) in [
-            ("https://user:CANARY@host:6443/base/?tok=CANARY#CANARY", "https://host:6443/base"),
+            (
+                "https://user:CANARY@host:6443/base/?tok=CANARY#CANARY",
+                "https://host:6443/base",
+            ),
             ("https://user:CAN/ARY?x#y@z@host", "https://host"),
             ("https://CANARY@[fd00::1]:6443", "https://[fd00::1]:6443"),
             ("socks5h://u:CANARY@127.0.0.1:1", "socks5h://127.0.0.1:1"),
@@ -64,9 +77,14 @@ mod tests {
             assert_eq!(shown_url(url), shown, "{url}");
         }
         assert_eq!(
-            shown_error("error for url (https://u:CANARY@host/x?token=CANARY): proxy \"socks4://u:CANARY@h:1/\" fails"),
+            shown_error(
+                "error for url (https://u:CANARY@host/x?token=CANARY): proxy \"socks4://u:CANARY@h:1/\" fails"
+            ),
             "error for url (https://host/x): proxy \"socks4://h:1\" fails"
         );
-        assert_eq!(shown_origin("https://u:CANARY@hooks.example.com/CANARY/CANARY?x=CANARY"), "https://hooks.example.com");
+        assert_eq!(
+            shown_origin("https://u:CANARY@hooks.example.com/CANARY/CANARY?x=CANARY"),
+            "https://hooks.example.com"
+        );
     }
 }

@@ -220,21 +220,60 @@ fn only_the_secret_is_replaced() {
     for (text, clean) in [
         ("PASSWORD=x1; next", "PASSWORD=[redacted]; next"),
         ("PASSWORD=x1 && next", "PASSWORD=[redacted] && next"),
-        ("https://host/x?token=x1&part=1", "https://host/x?token=[redacted]&part=1"),
-        ("curl -H \"Authorization: token x1\" https://host", "curl -H \"Authorization: [redacted]\" https://host"),
-        ("{\"password\":\"a\\\"b\",\"port\":1}", "{\"password\":\"[redacted]\",\"port\":1}"),
-        ("password: |\n  x1\n  x2\nport: 1", "password: |\n  [redacted]\nport: 1"),
-        ("[--token, x1, --epochs, 3]", "[--token, [redacted], --epochs, 3]"),
-        ("wandb login x1 && train --epochs 3", "wandb login [redacted] && train --epochs 3"),
-        ("hf_token: str = \"x1\", lr = 1", "hf_token: str = \"[redacted]\", lr = 1"),
-        ("openssl rsa -passin pass:x1 -in k", "openssl rsa -passin [redacted] -in k"),
-        ("{Name:HF_TOKEN Value:x y ValueFrom:nil}", "{Name:HF_TOKEN Value:[redacted] ValueFrom:nil}"),
+        (
+            "https://host/x?token=x1&part=1",
+            "https://host/x?token=[redacted]&part=1",
+        ),
+        (
+            "curl -H \"Authorization: token x1\" https://host",
+            "curl -H \"Authorization: [redacted]\" https://host",
+        ),
+        (
+            "{\"password\":\"a\\\"b\",\"port\":1}",
+            "{\"password\":\"[redacted]\",\"port\":1}",
+        ),
+        (
+            "password: |\n  x1\n  x2\nport: 1",
+            "password: |\n  [redacted]\nport: 1",
+        ),
+        (
+            "[--token, x1, --epochs, 3]",
+            "[--token, [redacted], --epochs, 3]",
+        ),
+        (
+            "wandb login x1 && train --epochs 3",
+            "wandb login [redacted] && train --epochs 3",
+        ),
+        (
+            "hf_token: str = \"x1\", lr = 1",
+            "hf_token: str = \"[redacted]\", lr = 1",
+        ),
+        (
+            "openssl rsa -passin pass:x1 -in k",
+            "openssl rsa -passin [redacted] -in k",
+        ),
+        (
+            "{Name:HF_TOKEN Value:x y ValueFrom:nil}",
+            "{Name:HF_TOKEN Value:[redacted] ValueFrom:nil}",
+        ),
         ("Authorization: [redacted]", "Authorization: [redacted]"),
-        ("the password is hunter today", "the password is [redacted] today"),
-        ("the token is 'hunter' today", "the token is '[redacted]' today"),
+        (
+            "the password is hunter today",
+            "the password is [redacted] today",
+        ),
+        (
+            "the token is 'hunter' today",
+            "the token is '[redacted]' today",
+        ),
         ("the token is h4nter today", "the token is [redacted] today"),
-        ("tokens=8388608,password=x1", "tokens=8388608,password=[redacted]"),
-        ("token=12345678 AUTH_TOKENS=12345678", "token=[redacted] AUTH_TOKENS=[redacted]"),
+        (
+            "tokens=8388608,password=x1",
+            "tokens=8388608,password=[redacted]",
+        ),
+        (
+            "token=12345678 AUTH_TOKENS=12345678",
+            "token=[redacted] AUTH_TOKENS=[redacted]",
+        ),
     ] {
         assert_eq!(scrubbed(text).as_deref().unwrap_or(text), clean, "{text}");
         assert_eq!(scrubbed(clean), None, "{clean}");
@@ -263,7 +302,14 @@ fn a_hostile_line_of_a_mebibyte_is_scrubbed() {
         "echo x | ",
         "Authorization: ",
     ];
-    let hostile: String = pieces.iter().map(|piece| piece.repeat((1 << 16) / piece.len())).collect();
+    let hostile: String = pieces
+        .iter()
+        .map(|piece| piece.repeat((1 << 16) / piece.len()))
+        .collect();
     let clean = scrubbed(&format!("{hostile}\npassword=CANARY\nepochs=3")).unwrap();
-    assert!(!clean.contains("CANARY") && clean.ends_with("\npassword=[redacted]\nepochs=3"), "{}", clean.len());
+    assert!(
+        !clean.contains("CANARY") && clean.ends_with("\npassword=[redacted]\nepochs=3"),
+        "{}",
+        clean.len()
+    );
 }

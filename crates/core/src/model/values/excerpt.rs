@@ -9,15 +9,21 @@ pub(crate) const ERROR_PART: usize = 8 << 10;
 /// Limit on one line on stderr in bytes. An error with its causes fits.
 pub const LINE: usize = 32 << 10;
 
-/// Truncates `text` to about `limit` bytes, and states how many it omits. Keeps the end as well, because the API server puts
-/// the reason there: `spec.template: Invalid value: {...}: field is immutable`.
+/// Truncates `text` to about `limit` bytes, and states how many it omits. Keeps the end as well,
+/// because the API server puts the reason there: `spec.template: Invalid value: {...}: field is
+/// immutable`.
 pub fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);
     }
     let end = text.floor_char_boundary(limit - limit / 4);
     let rest = text.ceil_char_boundary(text.len() - limit / 4);
-    Cow::Owned(format!("{}… ({} more bytes) …{}", &text[..end], rest - end, &text[rest..]))
+    Cow::Owned(format!(
+        "{}… ({} more bytes) …{}",
+        &text[..end],
+        rest - end,
+        &text[rest..]
+    ))
 }
 
 /// Truncates an owned text without copying a short one.
@@ -38,7 +44,15 @@ mod tests {
         assert_eq!(excerpt("模型模型", 4), "模… (9 more bytes) …");
         let long = "x".repeat(20 << 20);
         let cut = shortened(long, SERVER_MESSAGE);
-        assert!(cut.len() < SERVER_MESSAGE + 40 && cut.contains("(20967424 more bytes)"), "{}", cut.len());
-        assert_eq!(shortened(cut.clone(), ERROR_PART), cut, "the note is not cut again");
+        assert!(
+            cut.len() < SERVER_MESSAGE + 40 && cut.contains("(20967424 more bytes)"),
+            "{}",
+            cut.len()
+        );
+        assert_eq!(
+            shortened(cut.clone(), ERROR_PART),
+            cut,
+            "the note is not cut again"
+        );
     }
 }

@@ -7,8 +7,12 @@ use serde_json::Value;
 /// escapes correctly. All of them fit four digits: YAML does not combine surrogate pairs.
 pub fn for_yaml(value: &Value) -> String {
     let text = value.to_string();
-    let is_read_otherwise =
-        |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+    let is_read_otherwise = |c: char| {
+        matches!(
+            c,
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+        )
+    };
     if !text.contains(is_read_otherwise) {
         return text;
     }
@@ -28,11 +32,22 @@ mod tests {
 
     #[test]
     fn control_characters_of_any_kind_are_the_same_value_in_yaml() {
-        let all: String = ('\u{1}'..='\u{a0}').chain("\u{2028}\u{2029}\u{feff}\u{fffe}\u{ffff}\u{e0041}👩模".chars()).collect();
+        let all: String = ('\u{1}'..='\u{a0}')
+            .chain("\u{2028}\u{2029}\u{feff}\u{fffe}\u{ffff}\u{e0041}👩模".chars())
+            .collect();
         let value = serde_json::json!({ "env": all });
         let text = for_yaml(&value);
-        assert!(!text.contains(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{feff}')), "{text}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
-        assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&text).unwrap(), value);
+        assert!(
+            !text.contains(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{feff}')),
+            "{text}"
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            value
+        );
+        assert_eq!(
+            serde_saphyr::from_str::<serde_json::Value>(&text).unwrap(),
+            value
+        );
     }
 }

@@ -19,7 +19,10 @@ const FIELD: usize = size_of::<String>() + 2 * size_of::<usize>();
 impl WithinWeight {
     fn add<E: Error>(self, sum: usize, more: usize) -> Result<usize, E> {
         match sum.saturating_add(more) {
-            sum if sum > self.0 => Err(E::custom(format!("its values need more than {} MiB of memory", self.0 >> 20))),
+            sum if sum > self.0 => Err(E::custom(format!(
+                "its values need more than {} MiB of memory",
+                self.0 >> 20
+            ))),
             sum => Ok(sum),
         }
     }
@@ -90,12 +93,18 @@ mod tests {
     fn a_value_has_the_weight_of_its_parts() {
         let weight = |text: &str| {
             let mut json = serde_json::Deserializer::from_str(text);
-            WithinWeight(1 << 20).deserialize(&mut json).map_err(|error| error.to_string())
+            WithinWeight(1 << 20)
+                .deserialize(&mut json)
+                .map_err(|error| error.to_string())
         };
         assert_eq!(weight("0").unwrap(), VALUE);
         assert_eq!(weight("[0,null,true,-1,1.5]").unwrap(), 6 * VALUE);
         assert_eq!(weight(r#"{"ab":"cde"}"#).unwrap(), 3 * VALUE + FIELD + 5);
         let zeros = format!("[{}0]", "0,".repeat((1 << 20) / VALUE + 1));
-        assert!(weight(&zeros).unwrap_err().starts_with("its values need more than 1 MiB of memory"));
+        assert!(
+            weight(&zeros)
+                .unwrap_err()
+                .starts_with("its values need more than 1 MiB of memory")
+        );
     }
 }

@@ -57,17 +57,38 @@ pub fn note(why: LeftOut, name: impl Into<String>) {
 /// Returns one sentence for each reason with unreported names.
 pub fn messages() -> Vec<String> {
     let (pending, unnamed) = COLLECTED.with_borrow_mut(|collected| {
-        let (pending, unnamed) = (std::mem::take(&mut collected.pending), std::mem::take(&mut collected.unnamed));
+        let (pending, unnamed) = (
+            std::mem::take(&mut collected.pending),
+            std::mem::take(&mut collected.unnamed),
+        );
         collected.told.extend(pending.iter().cloned());
         collected.told_unnamed.extend(unnamed.keys());
         (pending, unnamed)
     });
-    let reasons: BTreeSet<LeftOut> = pending.iter().map(|(why, _)| why).chain(unnamed.keys()).copied().collect();
-    reasons.into_iter().map(|why| message(why, &pending, unnamed.get(&why).copied().unwrap_or_default())).collect()
+    let reasons: BTreeSet<LeftOut> = pending
+        .iter()
+        .map(|(why, _)| why)
+        .chain(unnamed.keys())
+        .copied()
+        .collect();
+    reasons
+        .into_iter()
+        .map(|why| {
+            message(
+                why,
+                &pending,
+                unnamed.get(&why).copied().unwrap_or_default(),
+            )
+        })
+        .collect()
 }
 
 fn message(why: LeftOut, all: &BTreeSet<(LeftOut, String)>, unnamed: usize) -> String {
-    let names: Vec<&str> = all.iter().filter(|(own, _)| *own == why).map(|(_, name)| name.as_str()).collect();
+    let names: Vec<&str> = all
+        .iter()
+        .filter(|(own, _)| *own == why)
+        .map(|(_, name)| name.as_str())
+        .collect();
     let count = names.len() + unnamed;
     let shown = &names[..names.len().min(SHOWN)];
     let list = match (shown.join(", "), count - shown.len()) {
@@ -78,16 +99,27 @@ fn message(why: LeftOut, all: &BTreeSet<(LeftOut, String)>, unnamed: usize) -> S
     let plural = if count == 1 { "" } else { "s" };
     match why {
         LeftOut::Unreadable => {
-            format!("{count} object{plural} cannot be read and {} skipped, so counts may be incomplete: {list}", are(count))
+            format!(
+                "{count} object{plural} cannot be read and {} skipped, so counts may be incomplete: {list}",
+                are(count)
+            )
         }
         LeftOut::AbsurdRequest => {
-            format!("{count} impossible request{plural} for devices {} not counted: {list}", are(count))
+            format!(
+                "{count} impossible request{plural} for devices {} not counted: {list}",
+                are(count)
+            )
         }
         LeftOut::AbsurdAmount => {
-            format!("{count} impossible amount{plural} of devices {} not counted: {list}", are(count))
+            format!(
+                "{count} impossible amount{plural} of devices {} not counted: {list}",
+                are(count)
+            )
         }
         LeftOut::UnreadOwner => {
-            format!("{count} owner{plural} of pods did not answer in time; pods are shown under the last known owner: {list}")
+            format!(
+                "{count} owner{plural} of pods did not answer in time; pods are shown under the last known owner: {list}"
+            )
         }
     }
 }
@@ -118,6 +150,9 @@ mod tests {
         (0..5000).for_each(|index| note(LeftOut::UnreadOwner, format!("{index}")));
         assert!(messages()[0].starts_with("5000 owners of pods did not answer in time"));
         (0..5).for_each(|index| note(LeftOut::AbsurdAmount, format!("n{index}")));
-        assert_eq!(messages(), ["5 impossible amounts of devices are not counted: 5 without names"]);
+        assert_eq!(
+            messages(),
+            ["5 impossible amounts of devices are not counted: 5 without names"]
+        );
     }
 }

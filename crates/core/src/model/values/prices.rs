@@ -1,4 +1,5 @@
-//! What GPU-hours and energy cost, and what groups may use: the files of `report --prices` and `report --budget`.
+//! What GPU-hours and energy cost, and what groups may use: the files of `report --prices` and
+//! `report --budget`.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +24,14 @@ impl Prices {
         (!(fine(self.gpu_hour) && fine(self.kwh))).then_some("prices cannot be negative")
     }
 
-    /// Returns the cost of so many GPU-hours and kWh; `None` where what was drawn is priced and not known.
+    /// Returns the cost of so many GPU-hours and kWh; `None` where what was drawn is priced and not
+    /// known.
     pub fn cost(&self, gpu_hours: f64, kwh: Option<f64>) -> Option<f64> {
-        let energy = if self.kwh > 0.0 && gpu_hours > 0.0 { kwh? } else { 0.0 };
+        let energy = if self.kwh > 0.0 && gpu_hours > 0.0 {
+            kwh?
+        } else {
+            0.0
+        };
         Some(gpu_hours * self.gpu_hour + energy * self.kwh)
     }
 }
@@ -59,15 +65,23 @@ impl Budget {
         if all().any(|one| one.gpu_hours.is_none() && one.cost.is_none()) {
             return Some("a budget has gpu_hours, cost or both");
         }
-        (!amounts().all(|amount| amount.is_finite() && amount >= 0.0)).then_some("a budget cannot be negative")
+        (!amounts().all(|amount| amount.is_finite() && amount >= 0.0))
+            .then_some("a budget cannot be negative")
     }
 
     pub fn of(&self, group: Option<&str>) -> Option<Allowance> {
-        group.and_then(|group| self.groups.get(group)).copied().or(self.default)
+        group
+            .and_then(|group| self.groups.get(group))
+            .copied()
+            .or(self.default)
     }
 
     pub fn has_costs(&self) -> bool {
-        self.groups.values().chain(&self.default).chain(&self.total).any(|one| one.cost.is_some())
+        self.groups
+            .values()
+            .chain(&self.default)
+            .chain(&self.total)
+            .any(|one| one.cost.is_some())
     }
 }
 
@@ -77,10 +91,24 @@ mod tests {
 
     #[test]
     fn what_was_drawn_and_not_measured_has_no_price() {
-        let prices = Prices { currency: "EUR".to_owned(), gpu_hour: 2.0, kwh: 0.5 };
+        let prices = Prices {
+            currency: "EUR".to_owned(),
+            gpu_hour: 2.0,
+            kwh: 0.5,
+        };
         assert_eq!(prices.cost(3.0, Some(4.0)), Some(8.0));
-        assert_eq!((prices.cost(3.0, None), prices.cost(0.0, None)), (None, Some(0.0)));
-        assert!(Prices { kwh: -1.0, ..prices }.problem().is_some());
+        assert_eq!(
+            (prices.cost(3.0, None), prices.cost(0.0, None)),
+            (None, Some(0.0))
+        );
+        assert!(
+            Prices {
+                kwh: -1.0,
+                ..prices
+            }
+            .problem()
+            .is_some()
+        );
     }
 
     #[test]
@@ -88,8 +116,20 @@ mod tests {
         let text = "groups: {a: {gpu_hours: 10}}\ndefault: {cost: 5}\n";
         let budget: Budget = serde_saphyr::from_str(text).unwrap();
         assert_eq!(budget.problem(), None);
-        assert_eq!(budget.of(Some("a")), Some(Allowance { gpu_hours: Some(10.0), cost: None }));
-        assert_eq!(budget.of(None), Some(Allowance { gpu_hours: None, cost: Some(5.0) }));
+        assert_eq!(
+            budget.of(Some("a")),
+            Some(Allowance {
+                gpu_hours: Some(10.0),
+                cost: None
+            })
+        );
+        assert_eq!(
+            budget.of(None),
+            Some(Allowance {
+                gpu_hours: None,
+                cost: Some(5.0)
+            })
+        );
         let empty: Budget = serde_saphyr::from_str("groups: {a: {}}\n").unwrap();
         assert!(empty.problem().is_some() && budget.has_costs());
     }

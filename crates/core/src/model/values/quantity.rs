@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Suffixes and their factors in thousandths. Source: the quantity grammar of the Kubernetes API reference.
+/// Suffixes and their factors in thousandths. Source: the quantity grammar of the Kubernetes API
+/// reference.
 const SUFFIXES: [(&str, i128); 13] = [
     ("Ki", 1_024_000),
     ("Mi", 1_048_576_000),
@@ -25,12 +26,14 @@ const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
 /// all nodes fit into 64 bits.
 const MOST_UNITS: u64 = 1_000_000_000;
 
-/// Parses a quantity into thousandths of the base unit; `None` if it is invalid or negative. Caps it
-/// at the largest quantity, as Kubernetes does.
+/// Parses a quantity into thousandths of the base unit; `None` if it is invalid or negative. Caps
+/// it at the largest quantity, as Kubernetes does.
 pub fn milli(text: &str) -> Option<i128> {
     let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| {
         let number = text.strip_suffix(suffix)?;
-        number.ends_with(|c: char| c.is_ascii_digit() || c == '.').then_some((number, *factor))
+        number
+            .ends_with(|c: char| c.is_ascii_digit() || c == '.')
+            .then_some((number, *factor))
     })?;
     let (mantissa, exponent) = match number.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -44,7 +47,11 @@ pub fn milli(text: &str) -> Option<i128> {
     let value = digits.parse::<i128>().ok()?.checked_mul(factor)?;
     let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
     let power = 10_i128.checked_pow(shift.unsigned_abs())?;
-    let value = if shift >= 0 { value.checked_mul(power)? } else { value.div_euclid(power) };
+    let value = if shift >= 0 {
+        value.checked_mul(power)?
+    } else {
+        value.div_euclid(power)
+    };
     Some(value.min(LARGEST_MILLI))
 }
 
@@ -74,7 +81,8 @@ pub fn binary(bytes: u64) -> String {
     format!("{value}{}", units[unit])
 }
 
-/// Parses `30s`, `5m`, `1h30m`, `2d`; `None` for anything else. A number without a unit is no duration.
+/// Parses `30s`, `5m`, `1h30m`, `2d`; `None` for anything else. A number without a unit is no
+/// duration.
 pub fn duration(text: &str) -> Option<Duration> {
     let mut seconds: u64 = 0;
     let mut digits = String::new();
@@ -90,7 +98,11 @@ pub fn duration(text: &str) -> Option<Duration> {
             'd' => 86_400,
             _ => return None,
         };
-        seconds = digits.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(seconds)?;
+        seconds = digits
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(unit)?
+            .checked_add(seconds)?;
         digits.clear();
     }
     (digits.is_empty() && !text.is_empty()).then_some(Duration::from_secs(seconds))
@@ -129,7 +141,12 @@ mod tests {
         assert_eq!(whole("100m"), Some(1));
         assert_eq!(whole("2500m"), Some(3));
         assert_eq!(
-            (units("8"), units("1e9"), units("1000000001"), units("9223372036854775807")),
+            (
+                units("8"),
+                units("1e9"),
+                units("1000000001"),
+                units("9223372036854775807")
+            ),
             (Some(8), Some(1_000_000_000), None, None)
         );
         assert_eq!(binary(128 << 30), "128Gi");

@@ -1,5 +1,6 @@
-//! Label selectors as kubectl takes them with `-l`: `team=nlp`, `tier!=test`, `gpu`, `!spot`, `zone in (a,b)`. Rules follow the
-//! Kubernetes documentation «Labels and Selectors»: a negative rule also holds where the label is absent.
+//! Label selectors as kubectl takes them with `-l`: `team=nlp`, `tier!=test`, `gpu`, `!spot`, `zone
+//! in (a,b)`. Rules follow the Kubernetes documentation «Labels and Selectors»: a negative rule
+//! also holds where the label is absent.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,9 @@ impl Selector {
             let end = match (rest.find(','), open) {
                 (Some(comma), Some(open)) if open < comma => {
                     let close = rest.find(')')?;
-                    rest[close..].find(',').map_or(rest.len(), |after| close + after)
+                    rest[close..]
+                        .find(',')
+                        .map_or(rest.len(), |after| close + after)
                 }
                 (Some(comma), _) => comma,
                 (None, _) => rest.len(),
@@ -40,7 +43,9 @@ impl Selector {
 
     /// Returns true for labels on which every rule holds.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let has = |key: &String, values: &[String]| labels.get(key).is_some_and(|value| values.contains(value));
+        let has = |key: &String, values: &[String]| {
+            labels.get(key).is_some_and(|value| values.contains(value))
+        };
         self.0.iter().all(|rule| match rule {
             Rule::In(key, values) => has(key, values),
             Rule::NotIn(key, values) => !has(key, values),
@@ -58,7 +63,10 @@ impl Rule {
             (!key.is_empty() && key.chars().all(plain)).then(|| key.to_owned())
         };
         if let Some((head, values)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) {
-            let values = values.split(',').map(|value| value.trim().to_owned()).collect();
+            let values = values
+                .split(',')
+                .map(|value| value.trim().to_owned())
+                .collect();
             let (key, word) = head.trim().rsplit_once(char::is_whitespace)?;
             return match word {
                 "in" => Some(Self::In(good(key)?, values)),
@@ -85,7 +93,10 @@ mod tests {
 
     #[test]
     fn rules_hold_as_kubectl_has_them() {
-        let labels = BTreeMap::from([("team".to_owned(), "nlp".to_owned()), ("zone".to_owned(), "b".to_owned())]);
+        let labels = BTreeMap::from([
+            ("team".to_owned(), "nlp".to_owned()),
+            ("zone".to_owned(), "b".to_owned()),
+        ]);
         for (text, expected) in [
             ("team=nlp", Some(true)),
             ("team==nlp", Some(true)),
@@ -102,7 +113,11 @@ mod tests {
             ("a b", None),
             ("zone within (a)", None),
         ] {
-            assert_eq!(Selector::parse(text).map(|selector| selector.matches(&labels)), expected, "{text}");
+            assert_eq!(
+                Selector::parse(text).map(|selector| selector.matches(&labels)),
+                expected,
+                "{text}"
+            );
         }
     }
 }

@@ -14,19 +14,23 @@ pub struct Point {
     pub value: f64,
 }
 
-/// Names and values, in order of the names. There are about ten, of which many are asked for that are not among them: looking
-/// at all of them is faster than a tree.
+/// Names and values, in order of the names. There are about ten, of which many are asked for that
+/// are not among them: looking at all of them is faster than a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels(Vec<(String, String)>);
 
 impl Labels {
     /// Returns the value of a name, empty ones included.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+        self.iter()
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
@@ -89,7 +93,10 @@ impl Series {
 
     /// Returns all labels but the metric's name.
     pub(crate) fn without_name(&self) -> Vec<(&str, &str)> {
-        self.labels.iter().filter(|(name, _)| *name != "__name__").collect()
+        self.labels
+            .iter()
+            .filter(|(name, _)| *name != "__name__")
+            .collect()
     }
 
     /// Returns the newest value.

@@ -1,5 +1,6 @@
-//! Times as Prometheus is asked for them. What it answers is in Unix milliseconds (`Point::at`), and everything that people read
-//! or the API server tells is a `Timestamp`; this type keeps the three apart.
+//! Times as Prometheus is asked for them. What it answers is in Unix milliseconds (`Point::at`),
+//! and everything that people read or the API server tells is a `Timestamp`; this type keeps the
+//! three apart.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -76,8 +77,14 @@ mod tests {
     #[test]
     fn seconds_become_milliseconds_and_calendar_times() {
         let noon = UnixSeconds(1_767_268_800);
-        assert_eq!((noon.millis(), noon.timestamp().to_string()), (1_767_268_800_000, "2026-01-01T12:00:00Z".to_owned()));
-        assert_eq!(((noon + 60) - noon, noon - 3600, noon.spans_of(3600)), (60, UnixSeconds(1_767_265_200), 490_908));
+        assert_eq!(
+            (noon.millis(), noon.timestamp().to_string()),
+            (1_767_268_800_000, "2026-01-01T12:00:00Z".to_owned())
+        );
+        assert_eq!(
+            ((noon + 60) - noon, noon - 3600, noon.spans_of(3600)),
+            (60, UnixSeconds(1_767_265_200), 490_908)
+        );
         assert_eq!(UnixSeconds::from(noon.timestamp()), noon);
         assert!(UnixSeconds::NEVER > noon && UnixSeconds::NEVER.millis() == i64::MAX);
     }

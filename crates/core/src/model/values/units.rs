@@ -1,5 +1,5 @@
-//! Units of measured values. Each is a type of its own, so that percent are never taken for a ratio, MiB for bytes, or watts for
-//! milliwatts. All serialize as the bare number.
+//! Units of measured values. Each is a type of its own, so that percent are never taken for a
+//! ratio, MiB for bytes, or watts for milliwatts. All serialize as the bare number.
 
 use std::fmt;
 use std::iter::Sum;
@@ -66,12 +66,26 @@ units! {
 }
 
 /// A number of GPUs: whole devices, or units of a resource where a node offers parts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    JsonSchema,
+    Serialize,
+    Deserialize,
+)]
 #[serde(transparent)]
 pub struct GpuCount(pub u64);
 
-/// Devices that one pod can request or one node can have, parts of devices included. A pod runs on one node, and no node
-/// offers a tenth of this. Whatever is larger is a mistake or an attack, and would spoil every sum.
+/// Devices that one pod can request or one node can have, parts of devices included. A pod runs on
+/// one node, and no node offers a tenth of this. Whatever is larger is a mistake or an attack, and
+/// would spoil every sum.
 pub const MOST_PER_NODE: u64 = 10_000;
 /// Devices that all pods of one owner can request.
 pub const MOST_PER_OWNER: u64 = 1_000_000;
@@ -147,7 +161,9 @@ pub fn rounded<U: UnitValue>(value: U) -> U {
 
 /// Returns the mean of what is known; `None` when nothing is.
 pub fn mean<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
-    let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value.value()));
+    let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| {
+        (count + 1, sum + value.value())
+    });
     (count > 0).then(|| U::of(sum / f64::from(count)))
 }
 
@@ -170,20 +186,35 @@ mod tests {
         let most = GpuCount(u64::MAX);
         let mut sum = most;
         sum += GpuCount(3);
-        assert_eq!([sum, most + most, most * 2, [most, most].into_iter().sum()], [most; 4]);
+        assert_eq!(
+            [sum, most + most, most * 2, [most, most].into_iter().sum()],
+            [most; 4]
+        );
     }
 
     #[test]
     fn nothing_known_has_no_mean_and_no_share() {
-        assert_eq!(mean([Percent(90.0), Percent(30.0)].into_iter()), Some(Percent(60.0)));
+        assert_eq!(
+            mean([Percent(90.0), Percent(30.0)].into_iter()),
+            Some(Percent(60.0))
+        );
         assert_eq!(mean(std::iter::empty::<Watts>()), None);
         assert_eq!(
-            (lowest([Watts(2.0), Watts(1.0)].into_iter()), highest([Watts(2.0), Watts(1.0)].into_iter())),
+            (
+                lowest([Watts(2.0), Watts(1.0)].into_iter()),
+                highest([Watts(2.0), Watts(1.0)].into_iter())
+            ),
             (Some(Watts(1.0)), Some(Watts(2.0)))
         );
-        assert_eq!(Percent::of_whole(Mebibytes(512.0), Mebibytes(2048.0)), Some(Percent(25.0)));
+        assert_eq!(
+            Percent::of_whole(Mebibytes(512.0), Mebibytes(2048.0)),
+            Some(Percent(25.0))
+        );
         assert_eq!(Percent::of_whole(Mebibytes(512.0), Mebibytes(0.0)), None);
-        assert_eq!((Percent(25.0).ratio(), Mebibytes(1536.0).gibibytes()), (0.25, 1.5));
+        assert_eq!(
+            (Percent(25.0).ratio(), Mebibytes(1536.0).gibibytes()),
+            (0.25, 1.5)
+        );
         assert_eq!(serde_json::to_string(&Some(Percent(25.5))).unwrap(), "25.5");
     }
 }

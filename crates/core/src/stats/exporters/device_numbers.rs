@@ -1,5 +1,6 @@
-//! Numbers devices: some exporters tell a device's number only, some its UUID, and not all count alike. Readings, curves and
-//! history take their numbers from here, so that every command calls a device the same.
+//! Numbers devices: some exporters tell a device's number only, some its UUID, and not all count
+//! alike. Readings, curves and history take their numbers from here, so that every command calls a
+//! device the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +16,8 @@ pub(crate) struct DeviceNumbers {
 }
 
 impl DeviceNumbers {
-    /// A UUID has the number that is first told beside it; one that is never numbered gets the lowest number that is free on
-    /// its node, in order of the UUIDs.
+    /// A UUID has the number that is first told beside it; one that is never numbered gets the
+    /// lowest number that is free on its node, in order of the UUIDs.
     pub(crate) fn of(places: impl Iterator<Item = SeriesDevice>) -> Self {
         let mut by_uuid: BTreeMap<(String, String), u32> = BTreeMap::new();
         let mut unnumbered = BTreeSet::new();
@@ -28,35 +29,57 @@ impl DeviceNumbers {
                 (Some(uuid), None) => {
                     unnumbered.insert((place.node, uuid));
                 }
-                // A number without any UUID may be that of an unnumbered UUID, so it does not count as taken.
+                // A number without any UUID may be that of an unnumbered UUID, so it does not count
+                // as taken.
                 (None, _) => {}
             }
         }
         for (node, uuid) in unnumbered {
             if !by_uuid.contains_key(&(node.clone(), uuid.clone())) {
-                let taken: BTreeSet<u32> = by_uuid.iter().filter(|((own, _), _)| *own == node).map(|(_, index)| *index).collect();
-                let free = (0..=u32::MAX).find(|index| !taken.contains(index)).unwrap_or(0);
+                let taken: BTreeSet<u32> = by_uuid
+                    .iter()
+                    .filter(|((own, _), _)| *own == node)
+                    .map(|(_, index)| *index)
+                    .collect();
+                let free = (0..=u32::MAX)
+                    .find(|index| !taken.contains(index))
+                    .unwrap_or(0);
                 by_uuid.insert((node, uuid), free);
             }
         }
         let mut devices: BTreeMap<(String, u32), u32> = BTreeMap::new();
-        by_uuid.iter().for_each(|((node, _), index)| *devices.entry((node.clone(), *index)).or_default() += 1);
-        let ambiguous = devices.into_iter().filter(|(_, count)| *count > 1).map(|(place, _)| place).collect();
+        by_uuid.iter().for_each(|((node, _), index)| {
+            *devices.entry((node.clone(), *index)).or_default() += 1;
+        });
+        let ambiguous = devices
+            .into_iter()
+            .filter(|(_, count)| *count > 1)
+            .map(|(place, _)| place)
+            .collect();
         Self { by_uuid, ambiguous }
     }
 
     /// Returns the number of a device: of its UUID, else the one that it is told with.
     pub(crate) fn number(&self, place: &SeriesDevice) -> Option<u32> {
-        let by_uuid = place.uuid.as_ref().and_then(|uuid| self.by_uuid.get(&(place.node.clone(), uuid.clone())));
+        let by_uuid = place
+            .uuid
+            .as_ref()
+            .and_then(|uuid| self.by_uuid.get(&(place.node.clone(), uuid.clone())));
         by_uuid.copied().or(place.index)
     }
 
-    /// Returns one key for one device: its number, and its UUID too where two devices of a node have that number.
+    /// Returns one key for one device: its number, and its UUID too where two devices of a node
+    /// have that number.
     pub(crate) fn key(&self, place: SeriesDevice) -> SeriesDevice {
         let index = self.number(&place);
-        let ambiguous = index.is_some_and(|index| self.ambiguous.contains(&(place.node.clone(), index)));
+        let ambiguous =
+            index.is_some_and(|index| self.ambiguous.contains(&(place.node.clone(), index)));
         let uuid = if ambiguous { place.uuid.clone() } else { None };
-        SeriesDevice { uuid, index, ..place }
+        SeriesDevice {
+            uuid,
+            index,
+            ..place
+        }
     }
 }
 
@@ -65,21 +88,37 @@ mod tests {
     use super::*;
 
     fn place(uuid: Option<&str>, index: Option<u32>) -> SeriesDevice {
-        SeriesDevice { node: "n".to_owned(), uuid: uuid.map(ToOwned::to_owned), index, slice: None }
+        SeriesDevice {
+            node: "n".to_owned(),
+            uuid: uuid.map(ToOwned::to_owned),
+            index,
+            slice: None,
+        }
     }
 
     #[test]
     fn a_uuid_without_a_number_gets_a_free_one() {
-        let told = [place(Some("b"), None), place(Some("a"), Some(0)), place(Some("c"), None)];
+        let told = [
+            place(Some("b"), None),
+            place(Some("a"), Some(0)),
+            place(Some("c"), None),
+        ];
         let numbers = DeviceNumbers::of(told.into_iter());
         let number = |uuid| numbers.number(&place(Some(uuid), None));
-        assert_eq!((number("a"), number("b"), number("c"), number("d")), (Some(0), Some(1), Some(2), None));
+        assert_eq!(
+            (number("a"), number("b"), number("c"), number("d")),
+            (Some(0), Some(1), Some(2), None)
+        );
     }
 
     #[test]
     fn two_devices_of_one_number_keep_their_uuids() {
-        let numbers = DeviceNumbers::of([place(Some("a"), Some(0)), place(Some("b"), Some(0))].into_iter());
-        assert_eq!(numbers.key(place(Some("a"), None)), place(Some("a"), Some(0)));
+        let numbers =
+            DeviceNumbers::of([place(Some("a"), Some(0)), place(Some("b"), Some(0))].into_iter());
+        assert_eq!(
+            numbers.key(place(Some("a"), None)),
+            place(Some("a"), Some(0))
+        );
         let plain = DeviceNumbers::of([place(Some("a"), Some(0))].into_iter());
         assert_eq!(plain.key(place(Some("a"), None)), place(None, Some(0)));
     }

@@ -1,5 +1,5 @@
-//! Asks which metrics of utilization a store has, before queries that join them by `or`: for each name, exported or not, the store goes
-//! through all that the names before it had.
+//! Asks which metrics of utilization a store has, before queries that join them by `or`: for each
+//! name, exported or not, the store goes through all that the names before it had.
 
 use crate::model::Series;
 
@@ -18,14 +18,20 @@ pub struct Known {
 /// Returns the query whose answer [`Known::of`] reads.
 pub fn query() -> String {
     let names = query::pattern(&[Quantity::Utilization]);
-    format!("count by (__name__) ({{__name__=~\"{names}\"}}) or {}", recorded::is_recorded())
+    format!(
+        "count by (__name__) ({{__name__=~\"{names}\"}}) or {}",
+        recorded::is_recorded()
+    )
 }
 
 impl Known {
     /// From the answer to [`query`].
     pub fn of(answer: &[Series]) -> Self {
         let names = answer.iter().filter_map(|series| metric_of(series.name()));
-        Self { utilization: names.map(|metric| metric.name).collect(), records_errors: answer.iter().any(recorded::is_mark) }
+        Self {
+            utilization: names.map(|metric| metric.name).collect(),
+            records_errors: answer.iter().any(recorded::is_mark),
+        }
     }
 }
 
@@ -41,9 +47,18 @@ mod tests {
             ..Series::default()
         };
         let metric = series("__name__", "DCGM_FI_DEV_GPU_UTIL");
-        let known = Known { utilization: vec!["DCGM_FI_DEV_GPU_UTIL"], records_errors: false };
+        let known = Known {
+            utilization: vec!["DCGM_FI_DEV_GPU_UTIL"],
+            records_errors: false,
+        };
         assert_eq!(Known::of(std::slice::from_ref(&metric)), known);
-        assert_eq!(Known::of(&[metric, series("codes", "48,64")]), Known { records_errors: true, ..known });
+        assert_eq!(
+            Known::of(&[metric, series("codes", "48,64")]),
+            Known {
+                records_errors: true,
+                ..known
+            }
+        );
         assert_eq!(Known::of(&[]), Known::default());
     }
 }

@@ -1,5 +1,5 @@
-//! Reads the text in which exporters expose metrics, as far as it is about GPUs: one sample per series, labels as the exporter
-//! writes them.
+//! Reads the text in which exporters expose metrics, as far as it is about GPUs: one sample per
+//! series, labels as the exporter writes them.
 //!
 //! Source: Prometheus' docs/instrumenting/exposition_formats.md.
 
@@ -9,8 +9,9 @@ use super::dialect;
 use super::dialect::metric_of;
 use crate::model::{Point, Series};
 
-/// Returns the GPU metrics that an exporter on `node` exposes at a time, in Unix milliseconds. The node is written as its
-/// scrape would: what an exporter calls its host may be the name of its own pod.
+/// Returns the GPU metrics that an exporter on `node` exposes at a time, in Unix milliseconds. The
+/// node is written as its scrape would: what an exporter calls its host may be the name of its own
+/// pod.
 pub fn read(text: &str, node: &str, at: i64) -> Vec<Series> {
     let one = |line: &str| {
         let (name, mut labels, value) = sample(line)?;
@@ -18,7 +19,10 @@ pub fn read(text: &str, node: &str, at: i64) -> Vec<Series> {
         labels.retain(|label, _| !dialect::node_labels().any(|known| known == label));
         labels.insert("node".to_owned(), node.to_owned());
         labels.insert("__name__".to_owned(), name);
-        Some(Series { labels: labels.into_iter().collect(), points: vec![Point { at, value }] })
+        Some(Series {
+            labels: labels.into_iter().collect(),
+            points: vec![Point { at, value }],
+        })
     };
     text.lines().filter_map(one).collect()
 }
@@ -84,11 +88,30 @@ DCGM_FI_DEV_POWER_USAGE{gpu="0" 1
 DCGM_FI_DEV_GPU_TEMP{gpu="0"} NaN
 "#;
         let found = read(text, "n1", 7);
-        let named: Vec<(&str, f64)> = found.iter().map(|series| (series.name(), series.points[0].value)).collect();
-        assert_eq!(named[..2], [("DCGM_FI_DEV_GPU_UTIL", 97.0), ("DCGM_FI_DEV_FB_USED", 1500.0)]);
+        let named: Vec<(&str, f64)> = found
+            .iter()
+            .map(|series| (series.name(), series.points[0].value))
+            .collect();
+        assert_eq!(
+            named[..2],
+            [
+                ("DCGM_FI_DEV_GPU_UTIL", 97.0),
+                ("DCGM_FI_DEV_FB_USED", 1500.0)
+            ]
+        );
         assert!(named.len() == 3 && named[2].1.is_nan(), "{named:?}");
         let first = &found[0];
-        assert_eq!((first.label("modelName"), first.label("node")), (Some("a \"b\", c}"), Some("n1")));
-        assert_eq!((first.label("Hostname"), first.label("pod"), first.label("namespace")), (None, None, Some("ml")));
+        assert_eq!(
+            (first.label("modelName"), first.label("node")),
+            (Some("a \"b\", c}"), Some("n1"))
+        );
+        assert_eq!(
+            (
+                first.label("Hostname"),
+                first.label("pod"),
+                first.label("namespace")
+            ),
+            (None, None, Some("ml"))
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Asks what is wrong with devices: errors of the last hour, for the next error, or its clean-up, replaces the present one at once; memory
-//! that could not be repaired; and a health that is not good. Of devices that are well nothing is answered.
+//! Asks what is wrong with devices: errors of the last hour, for the next error, or its clean-up,
+//! replaces the present one at once; memory that could not be repaired; and a health that is not
+//! good. Of devices that are well nothing is answered.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +10,12 @@ use super::dialect::{FATAL_XIDS, Quantity, is_fatal_xid, metric_of, uuid_labels}
 use super::query::{keys, names, quoted};
 use super::recorded;
 
-/// Devices that a narrowed query names, once for each fatal code: stores take some 16,000 characters.
+/// Devices that a narrowed query names, once for each fatal code: stores take some 16,000
+/// characters.
 const MOST_NAMED: usize = 20;
 
-/// Returns the query for all of it, whose errors are the highest of each device. Where rules recorded an hour, a lookup of few series
-/// does for a look at all samples of all devices.
+/// Returns the query for all of it, whose errors are the highest of each device. Where rules
+/// recorded an hour, a lookup of few series does for a look at all samples of all devices.
 pub fn query(is_recorded: bool) -> String {
     let mut each = Vec::new();
     for name in names(&[Quantity::Xid]) {
@@ -26,33 +28,56 @@ pub fn query(is_recorded: bool) -> String {
         };
         each.push(apart(&renamed(&lately, name), name, "lately"));
     }
-    each.extend(names(&[Quantity::RowRemapFailure]).iter().map(|name| apart(&format!("({name} != 0)"), name, "now")));
+    each.extend(
+        names(&[Quantity::RowRemapFailure])
+            .iter()
+            .map(|name| apart(&format!("({name} != 0)"), name, "now")),
+    );
     // Of copies of one state the good one counts.
-    let ill = |name: &&str| apart(&format!("(max by (__name__,{}) ({name}) != 1)", keys()), name, "now");
+    let ill = |name: &&str| {
+        apart(
+            &format!("(max by (__name__,{}) ({name}) != 1)", keys()),
+            name,
+            "now",
+        )
+    };
     each.extend(names(&[Quantity::Health]).iter().map(ill));
     of_each_device(&each)
 }
 
-/// Returns true for what makes a device faulty. An error that is not fatal may be one of an hour ago, of a device that is gone.
+/// Returns true for what makes a device faulty. An error that is not fatal may be one of an hour
+/// ago, of a device that is gone.
 pub fn counts(series: &Series) -> bool {
     let is_error = metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
-    !is_error || series.last().is_some_and(|point| is_fatal_xid(point.value as u32))
+    !is_error
+        || series
+            .last()
+            .is_some_and(|point| is_fatal_xid(point.value as u32))
 }
 
-/// Returns the query for fatal errors that a higher number of the same device hides in an answer to [`query`]; `None` where none can.
+/// Returns the query for fatal errors that a higher number of the same device hides in an answer to
+/// [`query`]; `None` where none can.
 pub fn hidden(answer: &[Series]) -> Option<String> {
     let lowest = FATAL_XIDS.into_iter().min().map_or(0.0, f64::from);
     let hides = |series: &&Series| {
         let value = series.last().map_or(0.0, |point| point.value);
-        let is_error = metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
+        let is_error =
+            metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
         is_error && value > lowest && !is_fatal_xid(value as u32)
     };
     let hiding: Vec<&Series> = answer.iter().filter(hides).collect();
     if hiding.is_empty() {
         return None;
     }
-    let uuids = |label: &str| hiding.iter().map(|series| series.label(label)).collect::<Option<BTreeSet<&str>>>();
-    let named = uuid_labels().find_map(|label| Some((label, uuids(label)?))).filter(|(_, uuids)| uuids.len() <= MOST_NAMED);
+    let uuids = |label: &str| {
+        hiding
+            .iter()
+            .map(|series| series.label(label))
+            .collect::<Option<BTreeSet<&str>>>()
+    };
+    let named = uuid_labels()
+        .find_map(|label| Some((label, uuids(label)?)))
+        .filter(|(_, uuids)| uuids.len() <= MOST_NAMED);
     let of_devices = named.map_or_else(String::new, |(label, uuids)| {
         let uuids: Vec<String> = uuids.into_iter().map(regex::escape).collect();
         format!("{{{label}=~{}}}", quoted(&uuids.join("|")))
@@ -60,7 +85,11 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     let metrics: BTreeSet<&str> = hiding.iter().map(|series| series.name()).collect();
     let of = |name: &&str| {
         let fatal = recorded::fatal(&format!("{name}{of_devices}"));
-        apart(&renamed(&format!("max_over_time(({fatal})[1h:1m])"), name), name, "lately")
+        apart(
+            &renamed(&format!("max_over_time(({fatal})[1h:1m])"), name),
+            name,
+            "lately",
+        )
     };
     Some(of_each_device(&metrics.iter().map(of).collect::<Vec<_>>()))
 }
@@ -70,8 +99,8 @@ fn renamed(values: &str, name: &str) -> String {
     format!(r#"label_replace({values}, "__name__", "{name}", "", "")"#)
 }
 
-/// Keeps what is told of one device apart by a label more: `or` leaves out what has the labels of something before it, whatever its name,
-/// and a larger number must not hide a fatal one.
+/// Keeps what is told of one device apart by a label more: `or` leaves out what has the labels of
+/// something before it, whatever its name, and a larger number must not hide a fatal one.
 fn apart(series: &str, name: &str, when: &str) -> String {
     format!(r#"label_replace({series}, "fault", "{name} {when}", "", "")"#)
 }
@@ -86,22 +115,43 @@ mod tests {
     use crate::model::Point;
 
     fn error(uuid: Option<&str>, code: f64) -> Series {
-        let labels = [("__name__", "DCGM_FI_DEV_XID_ERRORS")].into_iter().chain(uuid.map(|uuid| ("UUID", uuid)));
-        let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Series { labels, points: vec![Point { at: 0, value: code }] }
+        let labels = [("__name__", "DCGM_FI_DEV_XID_ERRORS")]
+            .into_iter()
+            .chain(uuid.map(|uuid| ("UUID", uuid)));
+        let labels = labels
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        Series {
+            labels,
+            points: vec![Point { at: 0, value: code }],
+        }
     }
 
     #[test]
     fn only_a_higher_number_that_is_not_fatal_hides_one() {
-        let seen = [error(Some("GPU-a"), 79.0), error(Some("GPU-b"), 13.0), error(Some("GPU-c"), 0.0)];
+        let seen = [
+            error(Some("GPU-a"), 79.0),
+            error(Some("GPU-b"), 13.0),
+            error(Some("GPU-c"), 0.0),
+        ];
         assert_eq!(hidden(&seen), None);
         assert_eq!(seen.map(|series| counts(&series)), [true, false, false]);
         // 94 is a contained error, and a sample that is garbage hides whatever there was.
-        let hiding =
-            hidden(&[error(Some("GPU-a"), 94.0), error(Some("GPU-b"), 2_147_483_632.0), error(Some("GPU-c"), 79.0)]).unwrap();
-        assert!(hiding.contains(r#"(DCGM_FI_DEV_XID_ERRORS{UUID=~"GPU\\-a|GPU\\-b"} == 48 or"#), "{hiding}");
+        let hiding = hidden(&[
+            error(Some("GPU-a"), 94.0),
+            error(Some("GPU-b"), 2_147_483_632.0),
+            error(Some("GPU-c"), 79.0),
+        ])
+        .unwrap();
+        assert!(
+            hiding.contains(r#"(DCGM_FI_DEV_XID_ERRORS{UUID=~"GPU\\-a|GPU\\-b"} == 48 or"#),
+            "{hiding}"
+        );
         let nameless = hidden(&[error(None, 94.0), error(Some("GPU-b"), 94.0)]).unwrap();
-        assert!(nameless.contains("(DCGM_FI_DEV_XID_ERRORS == 48 or"), "{nameless}");
+        assert!(
+            nameless.contains("(DCGM_FI_DEV_XID_ERRORS == 48 or"),
+            "{nameless}"
+        );
         for query in [query(false), query(true), hiding, nameless] {
             promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
         }

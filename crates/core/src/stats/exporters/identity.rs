@@ -1,5 +1,6 @@
-//! Decides which device, node and pod a series is about, whatever the exporter and the scrape configuration name them. The
-//! API server's view of nodes and pods decides where labels are ambiguous.
+//! Decides which device, node and pod a series is about, whatever the exporter and the scrape
+//! configuration name them. The API server's view of nodes and pods decides where labels are
+//! ambiguous.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,28 +28,54 @@ impl ApiFacts {
         let mut nodes = BTreeMap::new();
         let mut holders = BTreeSet::new();
         for host in &inventory.hosts {
-            for alias in host.details.addresses.iter().map(String::as_str).chain([host.name()]) {
+            for alias in host
+                .details
+                .addresses
+                .iter()
+                .map(String::as_str)
+                .chain([host.name()])
+            {
                 nodes.insert(alias.to_owned(), host.name().to_owned());
             }
-            holders.extend(host.holders.iter().map(|holder| (holder.namespace.to_string(), holder.pod.to_string())));
+            holders.extend(
+                host.holders
+                    .iter()
+                    .map(|holder| (holder.namespace.to_string(), holder.pod.to_string())),
+            );
         }
         let pods = consumers.map(|consumers| consumers.pod_nodes().clone());
-        Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), pods, holders }
+        Self {
+            nodes: Some(nodes).filter(|nodes| !nodes.is_empty()),
+            pods,
+            holders,
+        }
     }
 
-    /// From pods that hold devices, as ((namespace, name), node), where the rest of the cluster is not looked at.
+    /// From pods that hold devices, as ((namespace, name), node), where the rest of the cluster is
+    /// not looked at.
     pub fn of_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
         let (mut bound, mut holders) = (PodNodes::default(), BTreeSet::new());
         for (pod, node) in pods {
             bound.insert(&pod.0, &pod.1, node.into());
             holders.insert(pod);
         }
-        Self { nodes: None, pods: Some(bound), holders }
+        Self {
+            nodes: None,
+            pods: Some(bound),
+            holders,
+        }
     }
 
-    /// From pods that held devices at some time, and the names and addresses of nodes, as far as they are known.
-    pub(crate) fn of_past(nodes: BTreeMap<String, String>, pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
-        Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), ..Self::of_pods(pods) }
+    /// From pods that held devices at some time, and the names and addresses of nodes, as far as
+    /// they are known.
+    pub(crate) fn of_past(
+        nodes: BTreeMap<String, String>,
+        pods: impl IntoIterator<Item = (PodKey, String)>,
+    ) -> Self {
+        Self {
+            nodes: Some(nodes).filter(|nodes| !nodes.is_empty()),
+            ..Self::of_pods(pods)
+        }
     }
 
     /// Returns the node that a pod is bound to.
@@ -58,14 +85,26 @@ impl ApiFacts {
 
     /// Returns the node that a label's value means.
     fn node(&self, text: &str) -> Option<&str> {
-        let Some(nodes) = &self.nodes else { return None };
+        let Some(nodes) = &self.nodes else {
+            return None;
+        };
         if let Some(node) = nodes.get(text) {
             return Some(node);
         }
-        let host = text.rsplit_once(':').map_or(text, |(host, _)| host).trim_matches(['[', ']']);
+        let host = text
+            .rsplit_once(':')
+            .map_or(text, |(host, _)| host)
+            .trim_matches(['[', ']']);
         // `gpu-1.example.com` is `gpu-1`, an address is nothing shorter.
-        let short = host.split_once('.').map(|(short, _)| short).filter(|short| short.parse::<u32>().is_err());
-        [Some(host), short].into_iter().flatten().find_map(|name| nodes.get(name)).map(String::as_str)
+        let short = host
+            .split_once('.')
+            .map(|(short, _)| short)
+            .filter(|short| short.parse::<u32>().is_err());
+        [Some(host), short]
+            .into_iter()
+            .flatten()
+            .find_map(|name| nodes.get(name))
+            .map(String::as_str)
     }
 }
 
@@ -80,9 +119,13 @@ pub struct SeriesDevice {
 }
 
 impl SeriesDevice {
-    /// Returns false where a series of this part is zero because only the first part of the device tells the quantity.
+    /// Returns false where a series of this part is zero because only the first part of the device
+    /// tells the quantity.
     pub fn tells(&self, series: &Series, quantity: Quantity) -> bool {
-        let of_first_slice = || dialect::dialect_of(series.name()).is_some_and(|own| own.of_first_slice.contains(&quantity));
+        let of_first_slice = || {
+            dialect::dialect_of(series.name())
+                .is_some_and(|own| own.of_first_slice.contains(&quantity))
+        };
         !(self.slice.as_ref().is_some_and(|(_, number)| *number > 0) && of_first_slice())
     }
 }
@@ -96,7 +139,11 @@ pub struct IdentityReader<'f> {
 
 impl<'f> IdentityReader<'f> {
     pub fn new(facts: &'f ApiFacts, answer: &[Series]) -> Self {
-        let clashing = answer.iter().filter(|series| series.label("exported_pod").is_some()).map(job).collect();
+        let clashing = answer
+            .iter()
+            .filter(|series| series.label("exported_pod").is_some())
+            .map(job)
+            .collect();
         Self { facts, clashing }
     }
 
@@ -104,30 +151,51 @@ impl<'f> IdentityReader<'f> {
     pub fn place(&self, series: &Series) -> Option<SeriesDevice> {
         let node = match (&self.facts.nodes, series.first(dialect::node_labels())) {
             (None, name) => name.or_else(|| series.first(NODE_ADDRESS))?.to_owned(),
-            // A host with a name that is none of ours is another cluster's, unless the name is that of the exporter's pod.
-            (Some(_), Some(name)) => self.facts.node(name).map(ToOwned::to_owned).or_else(|| self.own_pod(series))?,
+            // A host with a name that is none of ours is another cluster's, unless the name is that
+            // of the exporter's pod.
+            (Some(_), Some(name)) => self
+                .facts
+                .node(name)
+                .map(ToOwned::to_owned)
+                .or_else(|| self.own_pod(series))?,
             (Some(_), None) => {
-                let mut addresses = NODE_ADDRESS.into_iter().filter_map(|label| series.label(label));
+                let mut addresses = NODE_ADDRESS
+                    .into_iter()
+                    .filter_map(|label| series.label(label));
                 let known = addresses.find_map(|text| self.facts.node(text));
-                known.map(ToOwned::to_owned).or_else(|| self.own_pod(series))?
+                known
+                    .map(ToOwned::to_owned)
+                    .or_else(|| self.own_pod(series))?
             }
         };
         let uuid = series.first(dialect::uuid_labels()).map(ToOwned::to_owned);
-        let index = series.first(dialect::index_labels()).and_then(|text| text.parse().ok());
+        let index = series
+            .first(dialect::index_labels())
+            .and_then(|text| text.parse().ok());
         if uuid.is_none() && index.is_none() {
             return None;
         }
-        let slice = DIALECTS.iter().filter_map(|dialect| dialect.slice).find_map(|labels| slice(series, labels));
-        Some(SeriesDevice { node, uuid, index, slice })
+        let slice = DIALECTS
+            .iter()
+            .filter_map(|dialect| dialect.slice)
+            .find_map(|labels| slice(series, labels));
+        Some(SeriesDevice {
+            node,
+            uuid,
+            index,
+            slice,
+        })
     }
 
     /// Returns the node of the pod that the target's own labels name.
     fn own_pod(&self, series: &Series) -> Option<String> {
-        self.facts.node_of(series.label("namespace")?, series.label("pod")?).map(ToOwned::to_owned)
+        self.facts
+            .node_of(series.label("namespace")?, series.label("pod")?)
+            .map(ToOwned::to_owned)
     }
 
-    /// Returns the pod that holds the device; `None` for a free one. The exporter's own pod never holds it, nor does one that has
-    /// ended or is on another node.
+    /// Returns the pod that holds the device; `None` for a free one. The exporter's own pod never
+    /// holds it, nor does one that has ended or is on another node.
     pub fn holder(&self, series: &Series, node: &str) -> Option<PodKey> {
         let key = self.named_pod(series)?;
         if self.facts.pods.is_none() {
@@ -136,23 +204,33 @@ impl<'f> IdentityReader<'f> {
         // A name of a node that cannot be looked up proves nothing.
         let there = |own: &&str| *own == node || self.facts.nodes.is_none();
         let found = self.facts.node_of(&key.0, &key.1).filter(there);
-        found.filter(|_| self.facts.holders.contains(&key)).map(|_| key)
+        found
+            .filter(|_| self.facts.holders.contains(&key))
+            .map(|_| key)
     }
 
     /// Returns the pod that the labels name, whether it is still there or not.
     pub fn named_pod(&self, series: &Series) -> Option<PodKey> {
-        let both = |(namespace, pod): (&str, &str)| Some((series.label(namespace)?, series.label(pod)?));
+        let both =
+            |(namespace, pod): (&str, &str)| Some((series.label(namespace)?, series.label(pod)?));
         // Some exporters call the pod what clashes with nothing, and the namespace what does.
         let mixed = || {
-            let pod = dialect::holder_labels().filter(|pair| *pair != EXPORTED_POD).find_map(|(_, pod)| series.label(pod));
+            let pod = dialect::holder_labels()
+                .filter(|pair| *pair != EXPORTED_POD)
+                .find_map(|(_, pod)| series.label(pod));
             Some((series.first([EXPORTED_POD.0, PLAIN_POD.0])?, pod?))
         };
         // Without a clash these labels are the exporter's own pod where the device is free.
         let plain = || {
-            let exporter = series.label("container").is_some_and(dialect::is_own_container);
+            let exporter = series
+                .label("container")
+                .is_some_and(dialect::is_own_container);
             both(PLAIN_POD).filter(|_| !exporter && !self.clashing.contains(&job(series)))
         };
-        let (namespace, pod) = dialect::holder_labels().find_map(both).or_else(mixed).or_else(plain)?;
+        let (namespace, pod) = dialect::holder_labels()
+            .find_map(both)
+            .or_else(mixed)
+            .or_else(plain)?;
         Some((namespace.to_owned(), pod.to_owned()))
     }
 
@@ -166,15 +244,32 @@ fn job(series: &Series) -> String {
     series.label("job").unwrap_or_default().to_owned()
 }
 
-/// Returns the part of a device that a series names, as (kind, number): `1g.10gb`, or `cpx_nps4` for modes. A device that is
-/// not cut has none.
+/// Returns the part of a device that a series names, as (kind, number): `1g.10gb`, or `cpx_nps4`
+/// for modes. A device that is not cut has none.
 fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
-    let number = |label: &str| series.label(label).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let number = |label: &str| {
+        series
+            .label(label)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0)
+    };
     match labels {
-        SliceLabels::Profile { profile, number: place } => Some((series.label(profile)?.to_owned(), number(place))),
-        SliceLabels::Modes { compute, memory, number: place } => {
-            let compute = series.label(compute).map(str::to_lowercase).filter(|mode| mode != "spx")?;
-            let memory = series.label(memory).map_or_else(|| "nps1".to_owned(), str::to_lowercase);
+        SliceLabels::Profile {
+            profile,
+            number: place,
+        } => Some((series.label(profile)?.to_owned(), number(place))),
+        SliceLabels::Modes {
+            compute,
+            memory,
+            number: place,
+        } => {
+            let compute = series
+                .label(compute)
+                .map(str::to_lowercase)
+                .filter(|mode| mode != "spx")?;
+            let memory = series
+                .label(memory)
+                .map_or_else(|| "nps1".to_owned(), str::to_lowercase);
             Some((format!("{compute}_{memory}"), number(place)))
         }
     }
@@ -188,13 +283,23 @@ mod tests {
     use crate::model::{Consumer, Node, NodeDetails};
 
     fn series(labels: &[(&str, &str)]) -> Series {
-        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Series { labels, points: Vec::new() }
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        Series {
+            labels,
+            points: Vec::new(),
+        }
     }
 
     fn facts() -> ApiFacts {
         let host = |name: &str, address: &str| NodeDetails {
-            node: Node { name: name.into(), schedulable: true, ..Node::default() },
+            node: Node {
+                name: name.into(),
+                schedulable: true,
+                ..Node::default()
+            },
             allocatable: [("nvidia.com/gpu".to_owned(), "8".to_owned())].into(),
             addresses: vec![address.into()],
             ..NodeDetails::default()
@@ -203,12 +308,20 @@ mod tests {
             namespace: "team".into(),
             name: name.into(),
             node: Some("gpu-1".into()),
-            devices: Rc::new(gpus.map(|gpus| ("nvidia.com/gpu".to_owned(), gpus)).into_iter().collect()),
+            devices: Rc::new(
+                gpus.map(|gpus| ("nvidia.com/gpu".to_owned(), gpus))
+                    .into_iter()
+                    .collect(),
+            ),
             asks_for_devices: gpus.is_some(),
             ..Consumer::default()
         };
         let consumers = Consumers::from_iter([pod("train-0", Some(2)), pod("exporter-x", None)]);
-        let inventory = Inventory::of(vec![host("gpu-1", "10.0.0.1"), host("gpu-2", "10.0.0.2")], Some(&consumers), &[]);
+        let inventory = Inventory::of(
+            vec![host("gpu-1", "10.0.0.1"), host("gpu-2", "10.0.0.2")],
+            Some(&consumers),
+            &[],
+        );
         ApiFacts::of(&inventory, Some(&consumers))
     }
 
@@ -219,13 +332,25 @@ mod tests {
             let mut labels = labels.to_vec();
             labels.push(("gpu", "0"));
             let series = series(&labels);
-            IdentityReader::new(&facts, &[]).place(&series).map(|place| place.node)
+            IdentityReader::new(&facts, &[])
+                .place(&series)
+                .map(|place| place.node)
         };
         assert_eq!(node(&[("Hostname", "gpu-1")]).as_deref(), Some("gpu-1"));
-        assert_eq!(node(&[("hostname", "gpu-2.example.com")]).as_deref(), Some("gpu-2"));
-        assert_eq!(node(&[("instance", "10.0.0.2:9400")]).as_deref(), Some("gpu-2"));
+        assert_eq!(
+            node(&[("hostname", "gpu-2.example.com")]).as_deref(),
+            Some("gpu-2")
+        );
+        assert_eq!(
+            node(&[("instance", "10.0.0.2:9400")]).as_deref(),
+            Some("gpu-2")
+        );
         // The host name of a container tells nothing; the exporter's pod does.
-        let own = [("Hostname", "exporter-x"), ("namespace", "team"), ("pod", "exporter-x")];
+        let own = [
+            ("Hostname", "exporter-x"),
+            ("namespace", "team"),
+            ("pod", "exporter-x"),
+        ];
         assert_eq!(node(&own).as_deref(), Some("gpu-1"));
         assert_eq!(node(&[("Hostname", "gpu-9")]), None, "another cluster's");
     }
@@ -235,39 +360,86 @@ mod tests {
         let facts = facts();
         let holder = |labels: &[(&str, &str)], beside: &[Series]| {
             let series = series(labels);
-            IdentityReader::new(&facts, beside).holder(&series, "gpu-1").map(|(_, pod)| pod)
+            IdentityReader::new(&facts, beside)
+                .holder(&series, "gpu-1")
+                .map(|(_, pod)| pod)
         };
         let plain = [("namespace", "team"), ("pod", "train-0")];
         assert_eq!(holder(&plain, &[]).as_deref(), Some("train-0"));
         let busy = series(&[("exported_namespace", "team"), ("exported_pod", "train-0")]);
-        assert_eq!(holder(&plain, std::slice::from_ref(&busy)), None, "here `pod` is the exporter's");
-        assert_eq!(holder(&[("namespace", "team"), ("pod", "exporter-x")], &[]), None);
-        assert_eq!(holder(&[("namespace", "team"), ("pod", "ended")], &[]), None);
+        assert_eq!(
+            holder(&plain, std::slice::from_ref(&busy)),
+            None,
+            "here `pod` is the exporter's"
+        );
+        assert_eq!(
+            holder(&[("namespace", "team"), ("pod", "exporter-x")], &[]),
+            None
+        );
+        assert_eq!(
+            holder(&[("namespace", "team"), ("pod", "ended")], &[]),
+            None
+        );
         assert_eq!(holder(&[("namespace", "team"), ("pod", "")], &[]), None);
-        assert_eq!(holder(&[("exported_namespace", "team"), ("pod_name", "train-0")], &[]).as_deref(), Some("train-0"));
+        assert_eq!(
+            holder(
+                &[("exported_namespace", "team"), ("pod_name", "train-0")],
+                &[]
+            )
+            .as_deref(),
+            Some("train-0")
+        );
     }
 
     #[test]
     fn partitions_are_slices_and_a_whole_device_is_none() {
         let slice_of = |labels: &[(&str, &str)]| {
-            let labels: Vec<_> = labels.iter().copied().chain([("gpu", "0"), ("Hostname", "gpu-1")]).collect();
-            IdentityReader::new(&facts(), &[]).place(&series(&labels)).unwrap().slice
+            let labels: Vec<_> = labels
+                .iter()
+                .copied()
+                .chain([("gpu", "0"), ("Hostname", "gpu-1")])
+                .collect();
+            IdentityReader::new(&facts(), &[])
+                .place(&series(&labels))
+                .unwrap()
+                .slice
         };
         assert_eq!(slice_of(&[("gpu_compute_partition_type", "spx")]), None);
         assert_eq!(
-            slice_of(&[("gpu_compute_partition_type", "CPX"), ("gpu_memory_partition_type", "NPS4"), ("gpu_partition_id", "3")]),
+            slice_of(&[
+                ("gpu_compute_partition_type", "CPX"),
+                ("gpu_memory_partition_type", "NPS4"),
+                ("gpu_partition_id", "3")
+            ]),
             Some(("cpx_nps4".into(), 3))
         );
-        assert_eq!(slice_of(&[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "3")]), Some(("1g.10gb".into(), 3)));
+        assert_eq!(
+            slice_of(&[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "3")]),
+            Some(("1g.10gb".into(), 3))
+        );
     }
 
     #[test]
     fn a_holder_under_labels_of_its_own_counts_whatever_container_the_target_has() {
         let facts = facts();
-        let target = [("namespace", "monitoring"), ("pod", "exporter-x"), ("container", "exporter")];
-        let held: Vec<_> = target.into_iter().chain([("pod_namespace", "team"), ("pod_name", "train-0")]).collect();
+        let target = [
+            ("namespace", "monitoring"),
+            ("pod", "exporter-x"),
+            ("container", "exporter"),
+        ];
+        let held: Vec<_> = target
+            .into_iter()
+            .chain([("pod_namespace", "team"), ("pod_name", "train-0")])
+            .collect();
         let reader = IdentityReader::new(&facts, &[]);
-        assert_eq!(reader.named_pod(&series(&held)), Some(("team".to_owned(), "train-0".to_owned())));
-        assert_eq!(reader.named_pod(&series(&target)), None, "the exporter holds no device");
+        assert_eq!(
+            reader.named_pod(&series(&held)),
+            Some(("team".to_owned(), "train-0".to_owned()))
+        );
+        assert_eq!(
+            reader.named_pod(&series(&target)),
+            None,
+            "the exporter holds no device"
+        );
     }
 }

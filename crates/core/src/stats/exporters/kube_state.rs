@@ -1,6 +1,7 @@
 //! Queries of kube-state-metrics, the only source for deleted pods, and the names of its series.
 //!
-//! Source: kube-state-metrics' docs/metrics/workload/pod-metrics.md and internal/store/utils.go for what becomes of names.
+//! Source: kube-state-metrics' docs/metrics/workload/pod-metrics.md and internal/store/utils.go for
+//! what becomes of names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +11,20 @@ use crate::model::values::series::Series;
 
 use super::query::{Pods, quoted};
 
-/// Returns a window of history that a query looks at: it ends at the time of evaluation and holds its begin, not its end.
+/// Returns a window of history that a query looks at: it ends at the time of evaluation and holds
+/// its begin, not its end.
 ///
-/// A millisecond is taken away, for windows of Prometheus 3 leave their begin out and those of Prometheus 2 hold both.
+/// A millisecond is taken away, for windows of Prometheus 3 leave their begin out and those of
+/// Prometheus 2 hold both.
 fn window(seconds: i64) -> String {
     format!("[{seconds}s] offset 1ms")
 }
 
 /// Returns the name of a resource as kube-state-metrics writes it.
 pub(crate) fn clean(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+    name.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect()
 }
 
 /// Resources whose units are whole devices, as kube-state-metrics writes them.
@@ -35,22 +40,35 @@ pub(crate) const SHARED_PERCENT: &str = "nvidia_com_gpumem_percentage";
 
 /// Devices and parts of devices that containers request, bound or not.
 pub fn requests(seconds: i64) -> String {
-    let resources = format!("{}|{PARTS}|{SHARED_MEBIBYTES}|{SHARED_PERCENT}", resources());
+    let resources = format!(
+        "{}|{PARTS}|{SHARED_MEBIBYTES}|{SHARED_PERCENT}",
+        resources()
+    );
     format!(
         "{{__name__=~\"kube_pod_container_resource_requests|kube_pod_init_container_resource_requests\",resource=~\"{resources}\"}}{}",
         window(seconds)
     )
 }
 
-/// Labels of nodes that say whether a unit of theirs is a device, where kube-state-metrics serves them.
+/// Labels of nodes that say whether a unit of theirs is a device, where kube-state-metrics serves
+/// them.
 pub fn node_labels(seconds: i64) -> String {
-    format!("last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})", window(seconds))
+    format!(
+        "last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})",
+        window(seconds)
+    )
 }
 
 /// Pods that requested devices at some time, each once.
 pub fn holders(seconds: i64) -> String {
-    let selector = format!("kube_pod_container_resource_requests{{resource=~\"{}\"}}", resources());
-    format!("group by ({OF_POD}) (last_over_time({selector}{}))", window(seconds))
+    let selector = format!(
+        "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
+        resources()
+    );
+    format!(
+        "group by ({OF_POD}) (last_over_time({selector}{}))",
+        window(seconds)
+    )
 }
 
 /// Labels that tell one pod from another.
@@ -74,17 +92,29 @@ pub enum OfStart {
 /// Returns one series for each pod that requested devices at some time of these seconds.
 pub fn starts(what: OfStart, seconds: i64) -> String {
     let of = |labels: &str, metric: &str| {
-        let last = format!("max by ({OF_POD}{labels}) (last_over_time({metric}{}))", window(seconds));
+        let last = format!(
+            "max by ({OF_POD}{labels}) (last_over_time({metric}{}))",
+            window(seconds)
+        );
         format!("{last} and on ({OF_POD}) {}", holders(seconds))
     };
     match what {
         OfStart::Created => of("", "kube_pod_created"),
         OfStart::Placed => of("", "kube_pod_status_scheduled_time"),
         OfStart::Place => of(",node", "kube_pod_info{node!=\"\"}"),
-        OfStart::Owner => of(",owner_kind,owner_name,owner_is_controller", "kube_pod_owner"),
+        OfStart::Owner => of(
+            ",owner_kind,owner_name,owner_is_controller",
+            "kube_pod_owner",
+        ),
         OfStart::Requested => {
-            let selector = format!("kube_pod_container_resource_requests{{resource=~\"{}\"}}", resources());
-            let each = format!("max by ({OF_POD},container,resource) (last_over_time({selector}{}))", window(seconds));
+            let selector = format!(
+                "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
+                resources()
+            );
+            let each = format!(
+                "max by ({OF_POD},container,resource) (last_over_time({selector}{}))",
+                window(seconds)
+            );
             format!("sum by ({OF_POD}) ({each})")
         }
     }
@@ -92,7 +122,10 @@ pub fn starts(what: OfStart, seconds: i64) -> String {
 
 /// Devices that namespaces may request now.
 pub fn quotas() -> String {
-    let names = WHOLE.map(|name| format!("requests.{}", regex::escape(name))).join("|").replace('\\', "\\\\");
+    let names = WHOLE
+        .map(|name| format!("requests.{}", regex::escape(name)))
+        .join("|")
+        .replace('\\', "\\\\");
     format!(
         "sum by (namespace,exported_namespace) (min by (namespace,exported_namespace,resource) (max by (namespace,exported_namespace,resourcequota,resource) (kube_resourcequota{{type=\"hard\",resource=~\"{names}\"}})))"
     )
@@ -100,16 +133,30 @@ pub fn quotas() -> String {
 
 /// Times at which pods existed that this object owns, or one that it made.
 pub fn lives(name: &str) -> String {
-    let (made, own) = (quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))), quoted(name));
+    let (made, own) = (
+        quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))),
+        quoted(name),
+    );
     // What lived between two looks is seen by the next.
     let seen = |matcher: String| format!("max_over_time(kube_pod_owner{{{matcher}}}[5m])");
-    let all = [seen(format!("owner_name=~{made}")), seen(format!("pod={own}")), seen(format!("exported_pod={own}"))];
-    format!("max by (namespace,exported_namespace) ({})", all.join(" or "))
+    let all = [
+        seen(format!("owner_name=~{made}")),
+        seen(format!("pod={own}")),
+        seen(format!("exported_pod={own}")),
+    ];
+    format!(
+        "max by (namespace,exported_namespace) ({})",
+        all.join(" or ")
+    )
 }
 
 /// Devices and parts of devices that nodes have.
 pub fn capacity(seconds: i64) -> String {
-    format!("kube_node_status_capacity{{resource=~\"{}|{PARTS}\"}}{}", resources(), window(seconds))
+    format!(
+        "kube_node_status_capacity{{resource=~\"{}|{PARTS}\"}}{}",
+        resources(),
+        window(seconds)
+    )
 }
 
 /// What is known of single pods.
@@ -151,7 +198,11 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
         About::Jobs => "kube_job_owner",
         About::Deployments => "kube_deployment_owner",
     };
-    let more = if what == About::Groups { ",label_leaderworkerset_sigs_k8s_io_name!=\"\"" } else { "" };
+    let more = if what == About::Groups {
+        ",label_leaderworkerset_sigs_k8s_io_name!=\"\""
+    } else {
+        ""
+    };
     let selector = format!("{metric}{{{label}=~{names}{more}}}{}", window(seconds));
     match what {
         About::PhasesEver => format!("max_over_time({selector}) > 0"),
@@ -168,7 +219,11 @@ pub fn any_pod(seconds: i64) -> String {
 
 /// Owners of custom objects, where kube-state-metrics is configured to tell them.
 pub fn custom_owners(seconds: i64) -> String {
-    format!("last_over_time(kube_customresource_owner{}{})", "{owner_name!=\"\"}", window(seconds))
+    format!(
+        "last_over_time(kube_customresource_owner{}{})",
+        "{owner_name!=\"\"}",
+        window(seconds)
+    )
 }
 
 /// Pods that objects of this kind and these names owned at some time of these seconds.
@@ -176,86 +231,140 @@ pub fn owned_by(namespace: &str, kind: &str, names: &[&str], seconds: i64) -> St
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let (namespace, names) = (quoted(namespace), quoted(&names.join("|")));
     let of = |space: &str| {
-        format!("kube_pod_owner{{{space}={namespace},owner_kind={},owner_name=~{names}}}{}", quoted(kind), window(seconds))
+        format!(
+            "kube_pod_owner{{{space}={namespace},owner_kind={},owner_name=~{names}}}{}",
+            quoted(kind),
+            window(seconds)
+        )
     };
-    format!("group by (pod,exported_pod) (last_over_time({}) or last_over_time({}))", of("exported_namespace"), of("namespace"))
+    format!(
+        "group by (pod,exported_pod) (last_over_time({}) or last_over_time({}))",
+        of("exported_namespace"),
+        of("namespace")
+    )
 }
 
 /// When the first of these pods began within these seconds, in Unix seconds.
 pub fn first_start(pods: &Pods, seconds: i64) -> String {
     let (namespace, names) = (quoted(&pods.namespace), quoted(&pods.names));
     let of = |space: &str, pod: &str| {
-        format!("min_over_time(kube_pod_start_time{{{space}={namespace},{pod}=~{names}}}{})", window(seconds))
+        format!(
+            "min_over_time(kube_pod_start_time{{{space}={namespace},{pod}=~{names}}}{})",
+            window(seconds)
+        )
     };
-    format!("min({} or {})", of("exported_namespace", "exported_pod"), of("namespace", "pod"))
+    format!(
+        "min({} or {})",
+        of("exported_namespace", "exported_pod"),
+        of("namespace", "pod")
+    )
 }
 
 /// Pods that a Job of this name owned at some time of these seconds, and the pod of this name.
 pub fn owned(name: &str, seconds: i64) -> String {
     let (window, own) = (window(seconds), quoted(name));
-    let all = [format!("owner_kind=\"Job\",owner_name={own}"), format!("pod={own}"), format!("exported_pod={own}")];
-    all.map(|matcher| format!("last_over_time(kube_pod_owner{{{matcher}}}{window})")).join(" or ")
+    let all = [
+        format!("owner_kind=\"Job\",owner_name={own}"),
+        format!("pod={own}"),
+        format!("exported_pod={own}"),
+    ];
+    all.map(|matcher| format!("last_over_time(kube_pod_owner{{{matcher}}}{window})"))
+        .join(" or ")
 }
 
-/// How these pods began and ended, by the label that holds their name: only what holds, or is a time in Unix seconds.
+/// How these pods began and ended, by the label that holds their name: only what holds, or is a
+/// time in Unix seconds.
 pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
     const OF: &str = "created|info|completion_time|status_phase|status_reason|container_status_terminated_reason";
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let names = quoted(&names.join("|"));
-    format!("last_over_time({{__name__=~\"kube_pod_({OF})\",{label}=~{names}}}{}) > 0", window(seconds))
+    format!(
+        "last_over_time({{__name__=~\"kube_pod_({OF})\",{label}=~{names}}}{}) > 0",
+        window(seconds)
+    )
 }
 
 /// How Jobs of this name began and ended, as [`ends`].
 pub fn job_ends(name: &str, seconds: i64) -> String {
     let (window, own) = (window(seconds), quoted(name));
-    format!("last_over_time({{__name__=~\"kube_job_(created|complete|failed|status_failed)\",job_name={own}}}{window}) > 0")
+    format!(
+        "last_over_time({{__name__=~\"kube_job_(created|complete|failed|status_failed)\",job_name={own}}}{window}) > 0"
+    )
 }
 
-/// Returns where a series has what kube-state-metrics calls `namespace` and `pod`: under that name, or as `exported_…` where the
-/// scrape put its own label in its place.
+/// Returns where a series has what kube-state-metrics calls `namespace` and `pod`: under that name,
+/// or as `exported_…` where the scrape put its own label in its place.
 pub fn label<'a>(series: &'a Series, name: &str) -> Option<&'a str> {
-    series.label(&format!("exported_{name}")).or_else(|| series.label(name))
+    series
+        .label(&format!("exported_{name}"))
+        .or_else(|| series.label(name))
 }
 
 /// Returns the label under which all of these have it.
 pub fn label_name(answer: &[Series], name: &str) -> String {
     let exported = format!("exported_{name}");
-    if answer.iter().any(|series| series.label(&exported).is_some()) { exported } else { name.to_owned() }
+    if answer
+        .iter()
+        .any(|series| series.label(&exported).is_some())
+    {
+        exported
+    } else {
+        name.to_owned()
+    }
 }
 
 /// Returns the pod of a series, with its UID where that is told.
 pub fn pod(series: &Series) -> Option<(PodKey, String)> {
-    let key = (label(series, "namespace")?.to_owned(), label(series, "pod")?.to_owned());
+    let key = (
+        label(series, "namespace")?.to_owned(),
+        label(series, "pod")?.to_owned(),
+    );
     Some((key, label(series, "uid").unwrap_or_default().to_owned()))
 }
 
 /// Names of pods that were in several phases.
 pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
     let mut phases: BTreeMap<(PodKey, String), BTreeSet<&str>> = BTreeMap::new();
-    for (id, phase) in phases_ever.iter().filter_map(|series| pod(series).zip(series.label("phase"))) {
+    for (id, phase) in phases_ever
+        .iter()
+        .filter_map(|series| pod(series).zip(series.label("phase")))
+    {
         phases.entry(id).or_default().insert(phase);
     }
-    phases.into_iter().filter(|(_, phases)| phases.len() > 1).map(|(((_, name), _), _)| name).collect()
+    phases
+        .into_iter()
+        .filter(|(_, phases)| phases.len() > 1)
+        .map(|(((_, name), _), _)| name)
+        .collect()
 }
 
 /// Returns the owner that a series tells of; `None` for one that has none.
 pub fn owner(series: &Series) -> Option<(String, String)> {
-    let told = |name: &str| series.label(name).filter(|text| !text.is_empty() && *text != "<none>");
+    let told = |name: &str| {
+        series
+            .label(name)
+            .filter(|text| !text.is_empty() && *text != "<none>")
+    };
     if series.label("owner_is_controller") == Some("false") {
         return None;
     }
-    Some((told("owner_kind")?.to_owned(), told("owner_name")?.to_owned()))
+    Some((
+        told("owner_kind")?.to_owned(),
+        told("owner_name")?.to_owned(),
+    ))
 }
 
-/// Labels or annotations of a pod, without what is put before them. Their names are as kube-state-metrics writes them: what
-/// is no letter or digit is an underscore.
+/// Labels or annotations of a pod, without what is put before them. Their names are as
+/// kube-state-metrics writes them: what is no letter or digit is an underscore.
 pub fn names(series: &Series, before: &str) -> BTreeMap<String, String> {
-    let own = series.labels.iter().filter_map(|(name, value)| Some((name.strip_prefix(before)?.to_owned(), value.to_owned())));
+    let own = series.labels.iter().filter_map(|(name, value)| {
+        Some((name.strip_prefix(before)?.to_owned(), value.to_owned()))
+    });
     own.collect()
 }
 
-/// Returns a key as kube-state-metrics writes it: `app.kubernetes.io/name` is `app_kubernetes_io_name`, `costCenter` is
-/// `cost_center`.
+/// Returns a key as kube-state-metrics writes it: `app.kubernetes.io/name` is
+/// `app_kubernetes_io_name`, `costCenter` is `cost_center`.
 pub fn written(key: &str) -> String {
     let mut text = String::new();
     let mut lower = false;
@@ -264,7 +373,11 @@ pub fn written(key: &str) -> String {
             text.push('_');
         }
         lower = c.is_ascii_lowercase() || c.is_ascii_digit();
-        text.push(if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' });
+        text.push(if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '_'
+        });
     }
     text
 }
@@ -275,20 +388,48 @@ mod tests {
 
     #[test]
     fn every_query_is_promql() {
-        let mut queries = vec![requests(3600), node_labels(3600), capacity(60), holders(86_400), quotas(), lives("a.b")];
+        let mut queries = vec![
+            requests(3600),
+            node_labels(3600),
+            capacity(60),
+            holders(86_400),
+            quotas(),
+            lives("a.b"),
+        ];
         queries.extend([
             any_pod(60),
             custom_owners(60),
             owned_by("n", "Job", &["a.b"], 60),
             first_start(&Pods::named("n", ["a.b-0"]), 60),
         ]);
-        queries.extend([owned("a.b", 60), ends(&["a.b-0", "c"], "exported_pod", 60), job_ends("a.b", 60)]);
+        queries.extend([
+            owned("a.b", 60),
+            ends(&["a.b-0", "c"], "exported_pod", 60),
+            job_ends("a.b", 60),
+        ]);
         queries.extend(
-            [OfStart::Created, OfStart::Placed, OfStart::Requested, OfStart::Place, OfStart::Owner]
-                .map(|what| starts(what, 604_800)),
+            [
+                OfStart::Created,
+                OfStart::Placed,
+                OfStart::Requested,
+                OfStart::Place,
+                OfStart::Owner,
+            ]
+            .map(|what| starts(what, 604_800)),
         );
         use About::*;
-        for what in [PhasesEver, Phases, Places, Owners, Labels, Annotations, ReplicaSets, Jobs, Deployments, Groups] {
+        for what in [
+            PhasesEver,
+            Phases,
+            Places,
+            Owners,
+            Labels,
+            Annotations,
+            ReplicaSets,
+            Jobs,
+            Deployments,
+            Groups,
+        ] {
             queries.push(about(what, &["a.b-0", "c"], "pod", 3600));
         }
         for query in queries {
@@ -299,12 +440,28 @@ mod tests {
     #[test]
     fn who_was_in_two_phases_has_changed() {
         let series = |pod: &str, phase: &str, instance: &str| {
-            let labels = [("namespace", "n"), ("pod", pod), ("uid", pod), ("phase", phase), ("instance", instance)];
-            let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
-            Series { labels, points: Vec::new() }
+            let labels = [
+                ("namespace", "n"),
+                ("pod", pod),
+                ("uid", pod),
+                ("phase", phase),
+                ("instance", instance),
+            ];
+            let labels = labels
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into_iter()
+                .collect();
+            Series {
+                labels,
+                points: Vec::new(),
+            }
         };
-        let told =
-            [series("a", "Pending", "x"), series("a", "Running", "x"), series("b", "Running", "x"), series("b", "Running", "y")];
+        let told = [
+            series("a", "Pending", "x"),
+            series("a", "Running", "x"),
+            series("b", "Running", "x"),
+            series("b", "Running", "y"),
+        ];
         assert_eq!(changed(&told), ["a".to_owned()].into());
     }
 

@@ -1,5 +1,5 @@
-//! Power limits and memory sizes of GPU models, for devices whose exporter reports none. Measured limits take precedence,
-//! because sites set their own.
+//! Power limits and memory sizes of GPU models, for devices whose exporter reports none. Measured
+//! limits take precedence, because sites set their own.
 
 use crate::model::{Mebibytes, Watts};
 
@@ -101,12 +101,25 @@ pub fn watts(model: &str) -> Option<Watts> {
 fn of(table: &[(&str, f64)], model: &str) -> Option<f64> {
     let words = words(model);
     let known = |name: &&(&str, f64)| words.contains(&format!(" {} ", name.0));
-    table.iter().filter(known).max_by_key(|(name, _)| name.len()).map(|(_, value)| *value)
+    table
+        .iter()
+        .filter(known)
+        .max_by_key(|(name, _)| name.len())
+        .map(|(_, value)| *value)
 }
 
 /// Lower case, each word between blanks; the form factor's generation is none.
 fn words(model: &str) -> String {
-    let text: String = model.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' }).collect();
+    let text: String = model
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                ' '
+            }
+        })
+        .collect();
     let words = text.split_whitespace();
     // `A100-PCIE-40GB` and `A100 80GB PCIe` differ in more than the order of their words.
     format!(" {} ", words.collect::<Vec<_>>().join(" "))
@@ -133,8 +146,11 @@ mod tests {
         ] {
             assert_eq!(watts(model), expected.map(Watts), "{model}");
         }
-        let sizes =
-            [("NVIDIA A100-SXM4-80GB", 81_920.0), ("NVIDIA A100-SXM4-40GB", 40_960.0), ("Tesla V100S-PCIE-32GB", 32_768.0)];
+        let sizes = [
+            ("NVIDIA A100-SXM4-80GB", 81_920.0),
+            ("NVIDIA A100-SXM4-40GB", 40_960.0),
+            ("Tesla V100S-PCIE-32GB", 32_768.0),
+        ];
         for (model, size) in sizes {
             assert_eq!(memory(model), Some(Mebibytes(size)), "{model}");
         }

@@ -1,7 +1,7 @@
 //! Storage and network of a cluster in one query: node-exporter, kubelets and storage systems.
 //!
-//! Sources: Ceph's manager module, Longhorn's manager, the kubelet's `kubelet_volume_stats_*`, node-exporter's filesystem
-//! and InfiniBand collectors.
+//! Sources: Ceph's manager module, Longhorn's manager, the kubelet's `kubelet_volume_stats_*`,
+//! node-exporter's filesystem and InfiniBand collectors.
 
 use std::collections::BTreeMap;
 
@@ -32,18 +32,31 @@ pub struct Machines {
 }
 
 /// Local disks are of their node; what several nodes mount is one.
-const LOCAL: &str = r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|fuse.*|autofs",device=~"/dev/.+""#;
-const MOUNTED: &str = r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|autofs|rootfs",device!~"/dev/.+""#;
+const LOCAL: &str =
+    r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|fuse.*|autofs",device=~"/dev/.+""#;
+const MOUNTED: &str =
+    r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|autofs|rootfs",device!~"/dev/.+""#;
 
 /// Sources of storage, the one that knows most first: total and used.
 fn storages() -> [(&'static str, String, String); 4] {
-    let volume = |what: &str| format!("sum(max by (namespace,persistentvolumeclaim) (kubelet_volume_stats_{what}_bytes))");
-    let disk = |metric: &str| {
-        format!("sum(max by (instance,node,device) ({metric}{{{LOCAL}}}) or max by (device) ({metric}{{{MOUNTED}}}))")
+    let volume = |what: &str| {
+        format!("sum(max by (namespace,persistentvolumeclaim) (kubelet_volume_stats_{what}_bytes))")
     };
-    let (size, free) = (disk("node_filesystem_size_bytes"), disk("node_filesystem_free_bytes"));
+    let disk = |metric: &str| {
+        format!(
+            "sum(max by (instance,node,device) ({metric}{{{LOCAL}}}) or max by (device) ({metric}{{{MOUNTED}}}))"
+        )
+    };
+    let (size, free) = (
+        disk("node_filesystem_size_bytes"),
+        disk("node_filesystem_free_bytes"),
+    );
     [
-        ("ceph", "max(ceph_cluster_total_bytes)".to_owned(), "max(ceph_cluster_total_used_bytes)".to_owned()),
+        (
+            "ceph",
+            "max(ceph_cluster_total_bytes)".to_owned(),
+            "max(ceph_cluster_total_used_bytes)".to_owned(),
+        ),
         (
             "longhorn",
             "sum(max by (node,disk) (longhorn_node_storage_capacity_bytes))".to_owned(),
@@ -68,7 +81,9 @@ pub fn query() -> String {
     parts.push(("ports".to_owned(), format!("count({PORTS})")));
     parts.push(("active".to_owned(), format!("count({PORTS} == 4)")));
     parts.push(("rate".to_owned(), rate.to_owned()));
-    let named = |(what, expression): &(String, String)| format!(r#"label_replace({expression}, "what", "{what}", "", "")"#);
+    let named = |(what, expression): &(String, String)| {
+        format!(r#"label_replace({expression}, "what", "{what}", "", "")"#)
+    };
     parts.iter().map(named).collect::<Vec<_>>().join(" or ")
 }
 
@@ -82,9 +97,17 @@ pub fn read(answer: &[Series]) -> Machines {
     let get = |what: &str| found.get(what).copied();
     let storage = storages().into_iter().find_map(|(source, ..)| {
         let (total, used) = get(&format!("{source} total")).zip(get(&format!("{source} used")))?;
-        (total > 0.0 && used <= total).then_some(ClusterStorage { total, used, source })
+        (total > 0.0 && used <= total).then_some(ClusterStorage {
+            total,
+            used,
+            source,
+        })
     });
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count"
+    )]
     let count = |value: f64| value as u64;
     let rdma = get("ports").map(|ports| Rdma {
         ports: count(ports),
@@ -102,8 +125,13 @@ mod tests {
 
     fn answer(values: &[(&str, f64)]) -> Vec<Series> {
         let series = |(what, value): &(&str, f64)| Series {
-            labels: [("what".to_owned(), (*what).to_owned())].into_iter().collect(),
-            points: vec![Point { at: 0, value: *value }],
+            labels: [("what".to_owned(), (*what).to_owned())]
+                .into_iter()
+                .collect(),
+            points: vec![Point {
+                at: 0,
+                value: *value,
+            }],
         };
         values.iter().map(series).collect()
     }
@@ -115,10 +143,27 @@ mod tests {
 
     #[test]
     fn the_source_that_knows_most_counts_and_absent_is_not_zero() {
-        let both = [("ceph total", 100.0), ("ceph used", 40.0), ("disks total", 7.0), ("disks used", 1.0)];
-        assert_eq!(read(&answer(&both)).storage, Some(ClusterStorage { total: 100.0, used: 40.0, source: "ceph" }));
+        let both = [
+            ("ceph total", 100.0),
+            ("ceph used", 40.0),
+            ("disks total", 7.0),
+            ("disks used", 1.0),
+        ];
+        assert_eq!(
+            read(&answer(&both)).storage,
+            Some(ClusterStorage {
+                total: 100.0,
+                used: 40.0,
+                source: "ceph"
+            })
+        );
         assert_eq!(read(&answer(&[("ceph total", 100.0)])), Machines::default());
-        let rdma = read(&answer(&[("ports", 80.0), ("rate", 5e10)])).rdma.unwrap();
-        assert_eq!((rdma.ports, rdma.active, rdma.gigabits), (80, 0, Some(400.0)));
+        let rdma = read(&answer(&[("ports", 80.0), ("rate", 5e10)]))
+            .rdma
+            .unwrap();
+        assert_eq!(
+            (rdma.ports, rdma.active, rdma.gigabits),
+            (80, 0, Some(400.0))
+        );
     }
 }

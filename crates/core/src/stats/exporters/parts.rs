@@ -1,5 +1,5 @@
-//! What the units of nodes' resources were: whole devices, or parts of them. Labels that kube-state-metrics kept tell it of the
-//! time, the API server of the present alone.
+//! What the units of nodes' resources were: whole devices, or parts of them. Labels that
+//! kube-state-metrics kept tell it of the time, the API server of the present alone.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ pub struct NodeParts {
     claimable: BTreeMap<String, ClaimableNow>,
 }
 
-/// Devices of a node that only claims of dynamic allocation reach, which kube-state-metrics does not count.
+/// Devices of a node that only claims of dynamic allocation reach, which kube-state-metrics does
+/// not count.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimableNow {
     /// When the node came to be, in Unix milliseconds.
@@ -44,16 +45,31 @@ impl NodeParts {
         for host in nodes {
             let details = &host.details;
             let resources = || details.capacity.keys().chain(details.allocatable.keys());
-            let by_name =
-                resources().any(|resource| is_device(resource) || Part::of(&details.node, &details.capacity, resource).is_some());
+            let by_name = resources().any(|resource| {
+                is_device(resource)
+                    || Part::of(&details.node, &details.capacity, resource).is_some()
+            });
             if !by_name && host.has_gpus() {
                 let since = details.created_at.map(jiff::Timestamp::as_millisecond);
-                let parts_now = host.slices.iter().map(|(name, count)| (name.clone(), count.total)).collect();
-                parts.claimable.insert(host.name().to_owned(), ClaimableNow { since, gpus: host.gpus.total, parts: parts_now });
+                let parts_now = host
+                    .slices
+                    .iter()
+                    .map(|(name, count)| (name.clone(), count.total))
+                    .collect();
+                parts.claimable.insert(
+                    host.name().to_owned(),
+                    ClaimableNow {
+                        since,
+                        gpus: host.gpus.total,
+                        parts: parts_now,
+                    },
+                );
             }
             for resource in resources() {
                 if let Some(part) = Part::of(&details.node, &details.capacity, resource) {
-                    parts.of_nodes.insert((details.node.name.clone(), clean(resource)), part);
+                    parts
+                        .of_nodes
+                        .insert((details.node.name.clone(), clean(resource)), part);
                 }
             }
         }
@@ -69,15 +85,25 @@ impl NodeParts {
     #[must_use]
     pub fn at_the_time(mut self, labels: &[Series]) -> Self {
         for series in labels {
-            let (Some(name), Some(product)) = (label(series, "node"), series.label(PRODUCT)) else { continue };
+            let (Some(name), Some(product)) = (label(series, "node"), series.label(PRODUCT)) else {
+                continue;
+            };
             // Into how many parts is another label, which may not be kept.
             if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
                 continue;
             }
-            let mut node = Node { name: name.to_owned(), ..Node::default() };
+            let mut node = Node {
+                name: name.to_owned(),
+                ..Node::default()
+            };
             node.allocatable.insert(WHOLE[0].to_owned(), "1".to_owned());
-            node.labels.insert("nvidia.com/gpu.product".to_owned(), product.to_owned());
-            node.labels.extend(series.label(REPLICAS).map(|text| (REPLICAS_LABEL.to_owned(), text.to_owned())));
+            node.labels
+                .insert("nvidia.com/gpu.product".to_owned(), product.to_owned());
+            node.labels.extend(
+                series
+                    .label(REPLICAS)
+                    .map(|text| (REPLICAS_LABEL.to_owned(), text.to_owned())),
+            );
             let key = (name.to_owned(), clean(WHOLE[0]));
             match Part::of(&node, &BTreeMap::new(), WHOLE[0]) {
                 Some(part) => {
@@ -93,7 +119,8 @@ impl NodeParts {
         self
     }
 
-    /// Returns what a unit of a resource is on a node, by the name that kube-state-metrics writes; `None` for what is no device.
+    /// Returns what a unit of a resource is on a node, by the name that kube-state-metrics writes;
+    /// `None` for what is no device.
     pub fn unit(&self, node: &str, resource: &str) -> Option<UnitOf> {
         if let Some(part) = self.of_nodes.get(&(node.to_owned(), resource.to_owned())) {
             return Some(UnitOf::Part(part.clone()));
@@ -113,17 +140,37 @@ mod tests {
     #[test]
     fn labels_of_the_time_count_before_those_of_now() {
         let host = |name: &str, replicas: &str| {
-            let mut node = Node { name: name.into(), ..Node::default() };
+            let mut node = Node {
+                name: name.into(),
+                ..Node::default()
+            };
             node.labels.insert(REPLICAS_LABEL.into(), replicas.into());
             let capacity = [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
-            NodeDetails { node, capacity, ..NodeDetails::default() }
+            NodeDetails {
+                node,
+                capacity,
+                ..NodeDetails::default()
+            }
         };
-        let now = Inventory::of(vec![host("a", "4"), host("b", "4"), host("c", "1")], None, &[]);
+        let now = Inventory::of(
+            vec![host("a", "4"), host("b", "4"), host("c", "1")],
+            None,
+            &[],
+        );
         let series = |node: &str, product: &str, replicas: &str| {
             let labels = [("node", node), (PRODUCT, product), (REPLICAS, replicas)];
-            Series { labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect(), points: vec![] }
+            Series {
+                labels: labels
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .into_iter()
+                    .collect(),
+                points: vec![],
+            }
         };
-        let then = [series("b", "NVIDIA-L4", "1"), series("c", "NVIDIA-L4-SHARED", "2")];
+        let then = [
+            series("b", "NVIDIA-L4", "1"),
+            series("c", "NVIDIA-L4-SHARED", "2"),
+        ];
         let parts = NodeParts::of(now.hosts.iter()).at_the_time(&then);
         let fraction = |node: &str| match parts.unit(node, "nvidia_com_gpu") {
             Some(UnitOf::Part(part)) => part.fraction,
@@ -132,8 +179,13 @@ mod tests {
                 None
             }
         };
-        assert_eq!((fraction("a"), fraction("b"), fraction("c")), (Some(0.25), None, Some(0.5)));
+        assert_eq!(
+            (fraction("a"), fraction("b"), fraction("c")),
+            (Some(0.25), None, Some(0.5))
+        );
         assert_eq!(parts.unit("a", "cpu"), None);
-        assert!(matches!(parts.unit("gone", "nvidia_com_mig_1g_10gb"), Some(UnitOf::Part(part)) if part.instance));
+        assert!(
+            matches!(parts.unit("gone", "nvidia_com_mig_1g_10gb"), Some(UnitOf::Part(part)) if part.instance)
+        );
     }
 }

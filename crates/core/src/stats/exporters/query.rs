@@ -3,7 +3,8 @@
 use crate::model::{JobKind, Series};
 
 use super::dialect::{
-    CLAIM, EXPORTED_POD, ExporterMetric, PLAIN_POD, Quantity, dialect_of, labels, metrics, node_labels, pod_labels,
+    CLAIM, EXPORTED_POD, ExporterMetric, PLAIN_POD, Quantity, dialect_of, labels, metrics,
+    node_labels, pod_labels,
 };
 use crate::stats::logs::training::Measure;
 
@@ -35,29 +36,46 @@ impl Pods {
     /// Pods with these names.
     pub fn named<'a>(namespace: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<String> = names.into_iter().map(regex::escape).collect();
-        Self { namespace: namespace.to_owned(), names: names.join("|") }
+        Self {
+            namespace: namespace.to_owned(),
+            names: names.join("|"),
+        }
     }
 
-    /// Returns all pods that a job of this kind ever had: those that are known, and others by the names that controllers make of
-    /// that of the job.
-    pub fn of_job<'a>(namespace: &str, job: &str, kind: JobKind, known: impl IntoIterator<Item = &'a str>) -> Self {
+    /// Returns all pods that a job of this kind ever had: those that are known, and others by the
+    /// names that controllers make of that of the job.
+    pub fn of_job<'a>(
+        namespace: &str,
+        job: &str,
+        kind: JobKind,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
         // Controllers cut a long name, and write no vowels and no digits that look like one.
         const LETTERS: &str = "[bcdfghjklmnpqrstvwxz2456789]";
         let cut = |longest: usize| regex::escape(&job.chars().take(longest).collect::<String>());
         let grown = match kind {
             JobKind::Training => format!("{}-[0-9]{{1,5}}-{LETTERS}{{5}}", cut(52)),
-            JobKind::Inference | JobKind::Compute => format!("{}-{LETTERS}{{6,10}}-{LETTERS}{{5}}", cut(47)),
+            JobKind::Inference | JobKind::Compute => {
+                format!("{}-{LETTERS}{{6,10}}-{LETTERS}{{5}}", cut(47))
+            }
             JobKind::Notebook => format!("{}-[0-9]", regex::escape(job)),
         };
         let mut names: Vec<String> = known.into_iter().map(regex::escape).collect();
         names.push(grown);
-        Self { namespace: namespace.to_owned(), names: names.join("|") }
+        Self {
+            namespace: namespace.to_owned(),
+            names: names.join("|"),
+        }
     }
 }
 
-/// Samples as they were scraped within some seconds before the time of evaluation: its begin belongs to it, its end does not.
+/// Samples as they were scraped within some seconds before the time of evaluation: its begin
+/// belongs to it, its end does not.
 pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
-    format!("{{__name__=~\"{}\"}}[{seconds}s] offset 1ms", pattern(quantities))
+    format!(
+        "{{__name__=~\"{}\"}}[{seconds}s] offset 1ms",
+        pattern(quantities)
+    )
 }
 
 /// Returns a pattern of the names of metrics with one of these quantities.
@@ -65,10 +83,13 @@ pub fn pattern(quantities: &[Quantity]) -> String {
     names(quantities).join("|")
 }
 
-/// Returns samples, as [`samples`], of devices that a claim of dynamic allocation gave to a pod: kube-state-metrics knows no
-/// amount of those.
+/// Returns samples, as [`samples`], of devices that a claim of dynamic allocation gave to a pod:
+/// kube-state-metrics knows no amount of those.
 pub fn claimed(seconds: i64) -> String {
-    format!("{{__name__=~\"{}\",{CLAIM}!=\"\"}}[{seconds}s] offset 1ms", names(&[Quantity::Utilization]).join("|"))
+    format!(
+        "{{__name__=~\"{}\",{CLAIM}!=\"\"}}[{seconds}s] offset 1ms",
+        names(&[Quantity::Utilization]).join("|")
+    )
 }
 
 /// The names of the nodes that kube-state-metrics knows.
@@ -77,11 +98,17 @@ pub const NODES: &str = "group by (node) (kube_node_info)";
 /// What kube-state-metrics tells of nodes with GPUs.
 const CAPACITY: &str = r#"kube_node_status_capacity{resource=~"(nvidia|amd)_com_.*"}"#;
 
-/// Returns the parameters by which a server selects what is told of GPUs, by exporters and by kube-state-metrics.
+/// Returns the parameters by which a server selects what is told of GPUs, by exporters and by
+/// kube-state-metrics.
 pub fn gpu_series() -> String {
-    let selector = format!("{{__name__=~{}}}", quoted(&names(&[Quantity::Utilization, Quantity::MemoryUsed]).join("|")));
+    let selector = format!(
+        "{{__name__=~{}}}",
+        quoted(&names(&[Quantity::Utilization, Quantity::MemoryUsed]).join("|"))
+    );
     let mut form = form_urlencoded::Serializer::new(String::new());
-    form.append_pair("match[]", &selector).append_pair("match[]", CAPACITY).finish()
+    form.append_pair("match[]", &selector)
+        .append_pair("match[]", CAPACITY)
+        .finish()
 }
 
 /// Returns the values of a label that GPUs have now.
@@ -93,14 +120,20 @@ pub fn clusters(label: &str) -> String {
 /// Returns the values of a label under which pods with these UIDs are known.
 pub fn clusters_of_pods(label: &str, uids: &[String]) -> String {
     let uids: Vec<String> = uids.iter().map(|uid| regex::escape(uid)).collect();
-    format!("group by ({label}) (kube_pod_info{{uid=~{}}})", quoted(&uids.join("|")))
+    format!(
+        "group by ({label}) (kube_pod_info{{uid=~{}}})",
+        quoted(&uids.join("|"))
+    )
 }
 
 /// Returns the names of the nodes whose GPUs are told, by the value of a label.
 pub fn clusters_of_nodes(label: &str) -> String {
     let nodes: Vec<&str> = node_labels().collect();
     let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
-    format!("group by ({label},{}) ({gpus} or {CAPACITY})", nodes.join(","))
+    format!(
+        "group by ({label},{}) ({gpus} or {CAPACITY})",
+        nodes.join(",")
+    )
 }
 
 /// Returns what a series may call its node.
@@ -110,15 +143,23 @@ pub fn nodes_of(series: &Series) -> impl Iterator<Item = &str> {
 
 /// Returns how many samples of devices an hour has.
 pub fn samples_of_an_hour() -> String {
-    // Counts have no names, so those of two metrics of a device are alike, which a server refuses in one vector.
+    // Counts have no names, so those of two metrics of a device are alike, which a server refuses
+    // in one vector.
     let of = |name: &str| format!("(sum(count_over_time({name}[1h] offset 1ms)) or vector(0))");
-    let all = names(&[Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree]);
+    let all = names(&[
+        Quantity::Utilization,
+        Quantity::MemoryUsed,
+        Quantity::MemoryFree,
+    ]);
     all.into_iter().map(of).collect::<Vec<_>>().join(" + ")
 }
 
 /// Returns the names of metrics with one of these quantities.
 pub fn names(quantities: &[Quantity]) -> Vec<&'static str> {
-    metrics().filter(|metric| quantities.contains(&metric.quantity)).map(|metric| metric.name).collect()
+    metrics()
+        .filter(|metric| quantities.contains(&metric.quantity))
+        .map(|metric| metric.name)
+        .collect()
 }
 
 /// Labels that are read, for `by`.
@@ -129,30 +170,51 @@ pub(crate) fn keys() -> String {
 /// Series of these quantities, of the devices of some pods or of all. Pods go by several labels.
 fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     let names = format!("__name__=~{}", quoted(&names(quantities).join("|")));
-    let Some(pods) = pods else { return format!("{{{names}}}") };
+    let Some(pods) = pods else {
+        return format!("{{{names}}}");
+    };
     let namespace = quoted(&pods.namespace);
-    let of = |(space, pod): (&str, &str)| format!("{{{names},{space}={namespace},{pod}=~{}}}", quoted(&pods.names));
-    pod_labels().into_iter().map(of).collect::<Vec<_>>().join(" or ")
+    let of = |(space, pod): (&str, &str)| {
+        format!(
+            "{{{names},{space}={namespace},{pod}=~{}}}",
+            quoted(&pods.names)
+        )
+    };
+    pod_labels()
+        .into_iter()
+        .map(of)
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
-/// Returns one series per device and metric, whatever copies there are, with the labels that are read and no others. What is wrong
-/// with devices is asked by [`super::faults`].
+/// Returns one series per device and metric, whatever copies there are, with the labels that are
+/// read and no others. What is wrong with devices is asked by [`super::faults`].
 pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
-    let plain: Vec<Quantity> = quantities.iter().copied().filter(|quantity| !quantity.is_fault()).collect();
+    let plain: Vec<Quantity> = quantities
+        .iter()
+        .copied()
+        .filter(|quantity| !quantity.is_fault())
+        .collect();
     format!("max by (__name__,{}) ({})", keys(), selector(&plain, pods))
 }
 
-/// Returns the memory of each device that tells no utilization. The names are those of [`super::exported_metrics`].
+/// Returns the memory of each device that tells no utilization. The names are those of
+/// [`super::exported_metrics`].
 pub fn without_utilization(utilization: &[&str]) -> String {
     let keys = keys();
     let of = |name: &str| {
-        let own = dialect_of(name).into_iter().flat_map(|dialect| dialect.metrics);
+        let own = dialect_of(name)
+            .into_iter()
+            .flat_map(|dialect| dialect.metrics);
         // A device whose utilization is out of range is known by its memory alone.
         let possible = |metric: &ExporterMetric| {
             let (lowest, highest) = metric.range();
             format!("{} >= {lowest} <= {highest}", metric.name)
         };
-        let told: Vec<String> = own.filter(|own| utilization.contains(&own.name)).map(possible).collect();
+        let told: Vec<String> = own
+            .filter(|own| utilization.contains(&own.name))
+            .map(possible)
+            .collect();
         match told.is_empty() {
             true => name.to_owned(),
             false => format!("({name} unless on ({keys}) ({}))", told.join(" or ")),
@@ -162,41 +224,78 @@ pub fn without_utilization(utilization: &[&str]) -> String {
     format!("max by (__name__,{keys}) ({})", each.join(" or "))
 }
 
-/// Returns the same for a window, where a value is not older than some seconds: else the server repeats what it had last for five
-/// minutes, and a gap looks like a device that does nothing.
+/// Returns the same for a window, where a value is not older than some seconds: else the server
+/// repeats what it had last for five minutes, and a gap looks like a device that does nothing.
 pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
-    format!("max by (__name__,{}) (last_over_time({}[{seconds}s]))", keys(), selector(quantities, None))
+    format!(
+        "max by (__name__,{}) (last_over_time({}[{seconds}s]))",
+        keys(),
+        selector(quantities, None)
+    )
 }
 
-/// Returns the highest number of an error that each device told within some seconds before the time of evaluation.
+/// Returns the highest number of an error that each device told within some seconds before the time
+/// of evaluation.
 pub fn xids(seconds: i64) -> String {
-    let of = |name: &str| format!("max by ({}) (max_over_time({name}[{seconds}s])) > 0", keys());
-    names(&[Quantity::Xid]).into_iter().map(of).collect::<Vec<_>>().join(" or ")
+    let of = |name: &str| {
+        format!(
+            "max by ({}) (max_over_time({name}[{seconds}s])) > 0",
+            keys()
+        )
+    };
+    names(&[Quantity::Xid])
+        .into_iter()
+        .map(of)
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 /// Returns what pods expose of their own work, by the end of the metrics' names.
 pub fn exposed(pods: &Pods) -> String {
     let ends: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
-    let names = format!("__name__=~{}", quoted(&format!("(?i)(.*[_:])?({})", ends.join("|"))));
+    let names = format!(
+        "__name__=~{}",
+        quoted(&format!("(?i)(.*[_:])?({})", ends.join("|")))
+    );
     let namespace = quoted(&pods.namespace);
-    let of = |(space, pod): (&str, &str)| format!("{{{names},{space}={namespace},{pod}=~{}}}", quoted(&pods.names));
-    format!("max by (__name__,namespace,pod,exported_pod) ({})", [EXPORTED_POD, PLAIN_POD].map(of).join(" or "))
+    let of = |(space, pod): (&str, &str)| {
+        format!(
+            "{{{names},{space}={namespace},{pod}=~{}}}",
+            quoted(&pods.names)
+        )
+    };
+    format!(
+        "max by (__name__,namespace,pod,exported_pod) ({})",
+        [EXPORTED_POD, PLAIN_POD].map(of).join(" or ")
+    )
 }
 
 /// The window in which samples are counted to tell their interval.
 const WINDOW_SECONDS: u32 = 300;
 
-/// Returns how many seconds ago the utilization of a device was sampled, by the server's own clock, where that is more than two scrapes
-/// of its job. The names are those of [`super::exported_metrics`].
+/// Returns how many seconds ago the utilization of a device was sampled, by the server's own clock,
+/// where that is more than two scrapes of its job. The names are those of
+/// [`super::exported_metrics`].
 pub fn stale_ages(utilization: &[&str]) -> String {
-    let each: Vec<String> = utilization.iter().map(|name| format!("(time() - timestamp({name}))")).collect();
+    let each: Vec<String> = utilization
+        .iter()
+        .map(|name| format!("(time() - timestamp({name}))"))
+        .collect();
     let twice = format!("{} / {}", 2 * WINDOW_SECONDS, samples_counted(utilization));
-    format!("min by ({}) ({}) > on (job) group_left () ({twice})", keys(), each.join(" or "))
+    format!(
+        "min by ({}) ({}) > on (job) group_left () ({twice})",
+        keys(),
+        each.join(" or ")
+    )
 }
 
-/// Returns how many samples of its utilization the best sampled device of each scrape job had within five minutes.
+/// Returns how many samples of its utilization the best sampled device of each scrape job had
+/// within five minutes.
 pub fn samples_counted(utilization: &[&str]) -> String {
-    let each: Vec<String> = utilization.iter().map(|name| format!("count_over_time({name}[{WINDOW_SECONDS}s])")).collect();
+    let each: Vec<String> = utilization
+        .iter()
+        .map(|name| format!("count_over_time({name}[{WINDOW_SECONDS}s])"))
+        .collect();
     format!("max by (job) ({})", each.join(" or "))
 }
 
@@ -208,7 +307,10 @@ pub fn interval(counted: f64) -> Option<f64> {
 /// Returns which exporters a server has samples of: what tells the right one of several servers.
 pub fn inventory() -> String {
     let all = names(&[Quantity::Utilization]).join("|");
-    format!("count by (__name__) ({{__name__=~{}}})", quoted(&format!("{all}|kube_node_info")))
+    format!(
+        "count by (__name__) ({{__name__=~{}}})",
+        quoted(&format!("{all}|kube_node_info"))
+    )
 }
 
 #[cfg(test)]
@@ -237,10 +339,19 @@ mod tests {
         ] {
             promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
         }
-        assert!(gauges(&ALL, Some(&pods)).contains(r#"exported_namespace="team-a",exported_pod=~"train\\-0\\-x|a\\.b""#));
+        assert!(
+            gauges(&ALL, Some(&pods))
+                .contains(r#"exported_namespace="team-a",exported_pod=~"train\\-0\\-x|a\\.b""#)
+        );
         // A ratio of 50 is as little a utilization as one of 5000 %.
-        let silent = without_utilization(&["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"]);
-        assert!(silent.contains("DCGM_FI_DEV_GPU_UTIL >= 0 <= 100 or DCGM_FI_PROF_GR_ENGINE_ACTIVE >= 0 <= 1)"), "{silent}");
+        let silent =
+            without_utilization(&["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"]);
+        assert!(
+            silent.contains(
+                "DCGM_FI_DEV_GPU_UTIL >= 0 <= 100 or DCGM_FI_PROF_GR_ENGINE_ACTIVE >= 0 <= 1)"
+            ),
+            "{silent}"
+        );
         assert_eq!((interval(20.0), interval(0.0)), (Some(15.0), None));
     }
 

@@ -1,5 +1,6 @@
-//! Recording rules, for stores of many GPUs: what is asked of every device for a whole hour is written down each minute by Prometheus
-//! itself. Only what stays the same number is recorded: a maximum of maxima is one, a mean of means is not.
+//! Recording rules, for stores of many GPUs: what is asked of every device for a whole hour is
+//! written down each minute by Prometheus itself. Only what stays the same number is recorded: a
+//! maximum of maxima is one, a mean of means is not.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,8 @@ use super::dialect::{FATAL_XIDS, Quantity, metrics};
 
 /// What says that the rules ran where devices tell their errors, and for which codes.
 const MARK: &str = "gpuctl:fatal_xid:codes";
-/// Samples of an hour at which it counts as recorded: one a minute, but for a restart of Prometheus.
+/// Samples of an hour at which it counts as recorded: one a minute, but for a restart of
+/// Prometheus.
 const ENOUGH: u32 = 57;
 
 /// Returns the name of the series that has the fatal errors of a metric.
@@ -19,7 +21,9 @@ pub(crate) fn name_of(metric: &str) -> String {
 
 /// Returns the devices whose error is fatal, of those that a selector means.
 pub(crate) fn fatal(selector: &str) -> String {
-    FATAL_XIDS.map(|code| format!("{selector} == {code}")).join(" or ")
+    FATAL_XIDS
+        .map(|code| format!("{selector} == {code}"))
+        .join(" or ")
 }
 
 /// Returns the codes in one label, by which rules of another version are not taken for these.
@@ -29,7 +33,10 @@ fn codes() -> String {
 
 /// Asks whether the rules ran for all of the last hour; without an answer they did not.
 pub fn is_recorded() -> String {
-    format!("count_over_time({MARK}{{codes=\"{}\"}}[1h]) >= {ENOUGH}", codes())
+    format!(
+        "count_over_time({MARK}{{codes=\"{}\"}}[1h]) >= {ENOUGH}",
+        codes()
+    )
 }
 
 /// Returns true for an answer to [`is_recorded`].
@@ -44,13 +51,25 @@ pub fn rules() -> String {
          # exporters, or below `spec` of a PrometheusRule. gpuctl uses them by itself from an hour after they were loaded.\n\
          groups:\n  - name: gpuctl\n    interval: 1m\n    rules:\n",
     );
-    let told: Vec<&str> = metrics().filter(|metric| metric.quantity == Quantity::Xid).map(|metric| metric.name).collect();
+    let told: Vec<&str> = metrics()
+        .filter(|metric| metric.quantity == Quantity::Xid)
+        .map(|metric| metric.name)
+        .collect();
     for metric in &told {
-        let _ = writeln!(text, "      - record: {}\n        expr: {}", name_of(metric), fatal(metric));
+        let _ = writeln!(
+            text,
+            "      - record: {}\n        expr: {}",
+            name_of(metric),
+            fatal(metric)
+        );
     }
-    // A Prometheus that scrapes no devices, and has been given the rules, must not speak for the one that does.
+    // A Prometheus that scrapes no devices, and has been given the rules, must not speak for the
+    // one that does.
     let (any, codes) = (told.join(" or "), codes());
-    let _ = writeln!(text, "      - record: {MARK}\n        expr: group({any})\n        labels:\n          codes: \"{codes}\"");
+    let _ = writeln!(
+        text,
+        "      - record: {MARK}\n        expr: group({any})\n        labels:\n          codes: \"{codes}\""
+    );
     text
 }
 
@@ -62,10 +81,14 @@ mod tests {
     fn rules_are_yaml_with_promql() {
         let document: serde_json::Value = serde_saphyr::from_str(&rules()).unwrap();
         let rules = document["groups"][0]["rules"].as_array().unwrap();
-        let expressions: Vec<&str> = rules.iter().map(|rule| rule["expr"].as_str().unwrap()).collect();
+        let expressions: Vec<&str> = rules
+            .iter()
+            .map(|rule| rule["expr"].as_str().unwrap())
+            .collect();
         assert_eq!(rules.len(), 2);
         for expression in expressions.into_iter().chain([is_recorded().as_str()]) {
-            promql_parser::parser::parse(expression).unwrap_or_else(|error| panic!("{error}: {expression}"));
+            promql_parser::parser::parse(expression)
+                .unwrap_or_else(|error| panic!("{error}: {expression}"));
         }
         assert_eq!(rules[0]["record"], "gpuctl:DCGM_FI_DEV_XID_ERRORS:fatal");
         assert_eq!(rules[1]["expr"], "group(DCGM_FI_DEV_XID_ERRORS)");

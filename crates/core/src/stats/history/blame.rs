@@ -1,5 +1,6 @@
-//! Which nodes end jobs more often than others: jobs whose first pod to fail was on a node, per hour in which the node held GPUs for
-//! anybody. What a broken program does once it does on every node, so each job counts once per node.
+//! Which nodes end jobs more often than others: jobs whose first pod to fail was on a node, per
+//! hour in which the node held GPUs for anybody. What a broken program does once it does on every
+//! node, so each job counts once per node.
 //!
 //! The interval is the exact one of a Poisson rate at 95 % (Garwood, 1936).
 
@@ -62,8 +63,13 @@ impl BlameLedger {
     pub fn add(&mut self, seen: &AllocationHistory) {
         let mut busy: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
         for pod in seen.tenures.iter().filter(|pod| !pod.node.is_empty()) {
-            let slots = busy.entry(&pod.node).or_insert_with(|| vec![false; pod.held.len()]);
-            slots.iter_mut().zip(&pod.held).for_each(|(slot, held)| *slot |= held);
+            let slots = busy
+                .entry(&pod.node)
+                .or_insert_with(|| vec![false; pod.held.len()]);
+            slots
+                .iter_mut()
+                .zip(&pod.held)
+                .for_each(|(slot, held)| *slot |= held);
             if let Some(last) = pod.held.iter().rposition(|held| *held) {
                 let at = seen.stretch.start + i64::try_from(last).unwrap_or(0) * seen.slot;
                 self.held.insert(pod.pod.clone(), at);
@@ -72,37 +78,61 @@ impl BlameLedger {
         }
         for (node, slots) in busy {
             let slots = slots.iter().filter(|held| **held).count();
-            *self.hours.entry(node.to_owned()).or_default() += slots as f64 * seen.slot as f64 / 3_600_000.0;
+            *self.hours.entry(node.to_owned()).or_default() +=
+                slots as f64 * seen.slot as f64 / 3_600_000.0;
         }
     }
 
     /// What failed before the first look is nobody's.
     fn note_failure(&mut self, pod: &Allocation) {
-        let has_failed = pod.phase.as_ref().is_some_and(|(_, phase)| phase == "Failed");
-        let Some(at) = self.held.get(&pod.pod).filter(|_| has_failed) else { return };
+        let has_failed = pod
+            .phase
+            .as_ref()
+            .is_some_and(|(_, phase)| phase == "Failed");
+        let Some(at) = self.held.get(&pod.pod).filter(|_| has_failed) else {
+            return;
+        };
         if self.counted.insert(pod.pod.clone()) {
-            self.failed.entry(pod.top.clone()).or_default().push(FailedPod { at: *at, node: pod.node.clone() });
+            self.failed
+                .entry(pod.top.clone())
+                .or_default()
+                .push(FailedPod {
+                    at: *at,
+                    node: pod.node.clone(),
+                });
         }
     }
 
     /// Returns all nodes that held GPUs, those that stand out first.
     pub fn nodes(self) -> Vec<NodeBlame> {
         let mut jobs: BTreeMap<String, BTreeSet<TopOwner>> = BTreeMap::new();
-        let (mut first, mut followed): (BTreeMap<String, u64>, BTreeMap<String, u64>) = Default::default();
+        let (mut first, mut followed): (BTreeMap<String, u64>, BTreeMap<String, u64>) =
+            Default::default();
         for (top, mut pods) in self.failed {
             pods.sort_by_key(|pod| pod.at);
             let mut rest = &pods[..];
             while let Some(begin) = rest.first() {
-                let (round, later) = rest.split_at(rest.partition_point(|pod| pod.at - begin.at <= FOLLOWS));
-                let nodes: BTreeSet<&str> = round.iter().filter(|pod| pod.at == begin.at).map(|pod| pod.node.as_str()).collect();
+                let (round, later) =
+                    rest.split_at(rest.partition_point(|pod| pod.at - begin.at <= FOLLOWS));
+                let nodes: BTreeSet<&str> = round
+                    .iter()
+                    .filter(|pod| pod.at == begin.at)
+                    .map(|pod| pod.node.as_str())
+                    .collect();
                 // Of two nodes at the same time nobody knows which was first.
                 let is_known = nodes.len() == 1;
                 for (place, pod) in round.iter().enumerate() {
-                    let counts = if is_known && place == 0 { &mut first } else { &mut followed };
+                    let counts = if is_known && place == 0 {
+                        &mut first
+                    } else {
+                        &mut followed
+                    };
                     *counts.entry(pod.node.clone()).or_default() += 1;
                 }
                 if is_known {
-                    jobs.entry(begin.node.clone()).or_default().insert(top.clone());
+                    jobs.entry(begin.node.clone())
+                        .or_default()
+                        .insert(top.clone());
                 }
                 rest = later;
             }
@@ -124,12 +154,19 @@ impl BlameLedger {
                     followed: followed.get(node).copied().unwrap_or(0),
                     hours: *hours,
                     rate,
-                    stands_out: rate.zip(usual).is_some_and(|(rate, usual)| rate.low > usual),
+                    stands_out: rate
+                        .zip(usual)
+                        .is_some_and(|(rate, usual)| rate.low > usual),
                 }
             })
             .collect();
         let low = |one: &NodeBlame| one.rate.map_or(-1.0, |rate| rate.low);
-        found.sort_by(|a, b| b.stands_out.cmp(&a.stands_out).then(low(b).total_cmp(&low(a))).then_with(|| a.node.cmp(&b.node)));
+        found.sort_by(|a, b| {
+            b.stands_out
+                .cmp(&a.stands_out)
+                .then(low(b).total_cmp(&low(a)))
+                .then_with(|| a.node.cmp(&b.node))
+        });
         found
     }
 }
@@ -137,7 +174,11 @@ impl BlameLedger {
 fn rate(count: u64, hours: f64) -> Rate {
     let (low, high) = poisson_bounds(count);
     let per = 1000.0 / hours;
-    Rate { value: count as f64 * per, low: low * per, high: high * per }
+    Rate {
+        value: count as f64 * per,
+        low: low * per,
+        high: high * per,
+    }
 }
 
 /// The means under which `count` or more, and `count` or fewer, happen with probability [`TAIL`].
@@ -147,11 +188,22 @@ fn poisson_bounds(count: u64) -> (f64, f64) {
         let (mut low, mut high) = (0.0, 20.0 + 4.0 * (count + 1) as f64);
         for _ in 0..80 {
             let middle = f64::midpoint(low, high);
-            if poisson(at_most, middle) > probability { low = middle } else { high = middle }
+            if poisson(at_most, middle) > probability {
+                low = middle;
+            } else {
+                high = middle;
+            }
         }
         f64::midpoint(low, high)
     };
-    (if count == 0 { 0.0 } else { solve(count - 1, 1.0 - TAIL) }, solve(count, TAIL))
+    (
+        if count == 0 {
+            0.0
+        } else {
+            solve(count - 1, 1.0 - TAIL)
+        },
+        solve(count, TAIL),
+    )
 }
 
 /// The probability of at most so many with this mean.
@@ -173,21 +225,38 @@ mod tests {
     #[test]
     fn intervals_are_those_of_tables() {
         // Garwood's table at 95 %.
-        for (count, low, high) in
-            [(0, 0.0, 3.689), (1, 0.0253, 5.572), (5, 1.623, 11.668), (10, 4.795, 18.390), (100, 81.36, 121.63)]
-        {
+        for (count, low, high) in [
+            (0, 0.0, 3.689),
+            (1, 0.0253, 5.572),
+            (5, 1.623, 11.668),
+            (10, 4.795, 18.390),
+            (100, 81.36, 121.63),
+        ] {
             let found = poisson_bounds(count);
-            assert!((found.0 - low).abs() < 0.006 && (found.1 - high).abs() < 0.006, "{count}: {found:?}");
+            assert!(
+                (found.0 - low).abs() < 0.006 && (found.1 - high).abs() < 0.006,
+                "{count}: {found:?}"
+            );
         }
     }
 
     /// A pod of a job on a node, in these of sixty slots of a minute.
-    fn pod(job: &str, name: &str, node: &str, held: std::ops::Range<usize>, phase: &str) -> Allocation {
+    fn pod(
+        job: &str,
+        name: &str,
+        node: &str,
+        held: std::ops::Range<usize>,
+        phase: &str,
+    ) -> Allocation {
         let held: Vec<bool> = (0..60).map(|slot| held.contains(&slot)).collect();
         Allocation {
             pod: ("n".to_owned(), name.to_owned()),
             node: node.to_owned(),
-            top: TopOwner { namespace: "n".to_owned(), kind: "Job".to_owned(), name: job.to_owned() },
+            top: TopOwner {
+                namespace: "n".to_owned(),
+                kind: "Job".to_owned(),
+                name: job.to_owned(),
+            },
             gpus: GpuCount(8),
             part: None,
             requested: held.clone(),
@@ -249,19 +318,40 @@ mod tests {
         for number in 0..200 {
             let name = |node: &str| format!("{node}-{number}");
             let of = |node: &str, failed: bool| {
-                pod(&name(node), &name(node), node, 0..60, if failed { "Failed" } else { "Succeeded" })
+                pod(
+                    &name(node),
+                    &name(node),
+                    node,
+                    0..60,
+                    if failed { "Failed" } else { "Succeeded" },
+                )
             };
             // 12 of 200 hours there, 2 of 200 elsewhere.
-            ledger.add(&hour(number, vec![of("bad", number % 17 == 0), of("a", number % 100 == 0), of("b", number % 100 == 50)]));
+            ledger.add(&hour(
+                number,
+                vec![
+                    of("bad", number % 17 == 0),
+                    of("a", number % 100 == 0),
+                    of("b", number % 100 == 50),
+                ],
+            ));
         }
         let found = ledger.nodes();
-        assert_eq!((found[0].node.as_str(), found[0].jobs, found[0].stands_out), ("bad", 12, true));
+        assert_eq!(
+            (found[0].node.as_str(), found[0].jobs, found[0].stands_out),
+            ("bad", 12, true)
+        );
         let rate = found[0].rate.unwrap();
         // 12 of 200 hours; Garwood's bounds of 12 are 6.201 and 20.962.
         assert!(
-            (rate.value - 60.0).abs() < 1e-9 && (rate.low - 31.0).abs() < 0.01 && (rate.high - 104.81).abs() < 0.01,
+            (rate.value - 60.0).abs() < 1e-9
+                && (rate.low - 31.0).abs() < 0.01
+                && (rate.high - 104.81).abs() < 0.01,
             "{rate:?}"
         );
-        assert!(!found[1].stands_out && !found[2].stands_out, "two of 200 may be chance");
+        assert!(
+            !found[1].stands_out && !found[2].stands_out,
+            "two of 200 may be chance"
+        );
     }
 }

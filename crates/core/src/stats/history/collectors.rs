@@ -8,8 +8,8 @@ use crate::model::Point;
 /// Milliseconds of one of the means that rows are made of: the document samples every five minutes.
 pub const WINDOW: i64 = 300_000;
 
-/// Values of one device, one per scrape, where several collectors tell of it: what comes within half a scrape of another's
-/// sample is a copy.
+/// Values of one device, one per scrape, where several collectors tell of it: what comes within
+/// half a scrape of another's sample is a copy.
 pub fn once(mut told: Vec<(u32, Point)>) -> Vec<Point> {
     told.sort_by_key(|(source, point)| (point.at, *source));
     let first = told.first().map(|(source, _)| *source);
@@ -19,11 +19,14 @@ pub fn once(mut told: Vec<(u32, Point)>) -> Vec<Point> {
         return points;
     }
     let mut sources: BTreeMap<u32, Vec<Point>> = BTreeMap::new();
-    told.iter().for_each(|(source, point)| sources.entry(*source).or_default().push(*point));
+    told.iter()
+        .for_each(|(source, point)| sources.entry(*source).or_default().push(*point));
     let apart = interval(sources.values().map(Vec::as_slice)).unwrap_or(0) / 2;
     let mut kept: Vec<(u32, Point)> = Vec::new();
     for (source, point) in told {
-        let copy = kept.last().is_some_and(|(last, before)| *last != source && point.at - before.at < apart.max(1));
+        let copy = kept
+            .last()
+            .is_some_and(|(last, before)| *last != source && point.at - before.at < apart.max(1));
         if !copy {
             kept.push((source, point));
         }
@@ -39,7 +42,9 @@ mod tests {
     fn copies_of_another_collector_count_once() {
         let point = |at: i64| Point { at, value: 1.0 };
         let told = |shift: i64| {
-            (0..4).flat_map(|step| [(0, point(step * 30_000)), (1, point(step * 30_000 + shift))]).collect::<Vec<_>>()
+            (0..4)
+                .flat_map(|step| [(0, point(step * 30_000)), (1, point(step * 30_000 + shift))])
+                .collect::<Vec<_>>()
         };
         for shift in [0, 1, 10_000, 20_000, 29_999] {
             let kept = once(told(shift));

@@ -1,5 +1,5 @@
-//! Sums GPU-hours of a group: held, measured, used, wasted, and the energy drawn. What was not measured is neither used nor
-//! wasted.
+//! Sums GPU-hours of a group: held, measured, used, wasted, and the energy drawn. What was not
+//! measured is neither used nor wasted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,11 @@ pub struct GpuHours {
 
 impl GpuHours {
     /// Of the part of a ledger's time that a group held devices.
-    pub fn of(ledger: &AllocationHistory, usage: &Usage, group: impl Fn(&Allocation) -> bool) -> Self {
+    pub fn of(
+        ledger: &AllocationHistory,
+        usage: &Usage,
+        group: impl Fn(&Allocation) -> bool,
+    ) -> Self {
         Self::of_group(ledger, usage, &ledger.group(group))
     }
 
@@ -41,26 +45,52 @@ impl GpuHours {
         let each = ledger.slot as f64 / 3_600_000.0;
         let count = |slots: fn(&Allocation) -> &[bool]| -> f64 {
             let of = |tenure: &Allocation| {
-                let seen = slots(tenure).iter().zip(&ledger.observed).filter(|(held, observed)| **held && **observed).count();
+                let seen = slots(tenure)
+                    .iter()
+                    .zip(&ledger.observed)
+                    .filter(|(held, observed)| **held && **observed)
+                    .count();
                 seen as f64 * tenure.gpus.as_f64()
             };
             tenures().map(of).sum::<f64>() * each
         };
-        let (held, requested) = (count(|tenure| &tenure.held), count(|tenure| &tenure.requested));
+        let (held, requested) = (
+            count(|tenure| &tenure.held),
+            count(|tenure| &tenure.requested),
+        );
         let looked = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
         let samples = || {
-            let all = usage.runs_of(&own.whole).flat_map(|run| run.values.iter().map(|point| (run.seconds, point)));
+            let all = usage
+                .runs_of(&own.whole)
+                .flat_map(|run| run.values.iter().map(|point| (run.seconds, point)));
             all.filter(|(_, point)| looked(point.at))
         };
-        let all = || own.whole.iter().chain(&own.parts).map(|index| &ledger.tenures[*index]);
-        let top = |tenure: &Allocation| (tenure.top.namespace.clone(), tenure.top.kind.clone(), tenure.top.name.clone());
+        let all = || {
+            own.whole
+                .iter()
+                .chain(&own.parts)
+                .map(|index| &ledger.tenures[*index])
+        };
+        let top = |tenure: &Allocation| {
+            (
+                tenure.top.namespace.clone(),
+                tenure.top.kind.clone(),
+                tenure.top.name.clone(),
+            )
+        };
         Self {
             held,
             waited: (requested - held).max(0.0),
             measured: samples().map(|(seconds, _)| seconds).sum::<f64>() / 3600.0,
-            used: samples().map(|(seconds, point)| seconds * point.value / 100.0).sum::<f64>() / 3600.0,
+            used: samples()
+                .map(|(seconds, point)| seconds * point.value / 100.0)
+                .sum::<f64>()
+                / 3600.0,
             energy: usage.energy(&own.whole, &looked),
-            workloads: all().filter(|tenure| tenure.held.iter().any(|held| *held)).map(top).collect(),
+            workloads: all()
+                .filter(|tenure| tenure.held.iter().any(|held| *held))
+                .map(top)
+                .collect(),
             parts: PartHours::of(ledger, usage, &own.parts),
         }
     }
@@ -96,24 +126,37 @@ impl GpuHours {
         };
         self.workloads.extend(other.workloads);
         for (name, hours) in &other.parts {
-            self.parts.entry(name.clone()).or_insert_with(PartHours::none).add(hours);
+            self.parts
+                .entry(name.clone())
+                .or_insert_with(PartHours::none)
+                .add(hours);
         }
     }
 
-    /// Returns the GPU-hours that the parts are worth; `None` where the fraction of one is not known.
+    /// Returns the GPU-hours that the parts are worth; `None` where the fraction of one is not
+    /// known.
     pub fn part_equivalent(&self) -> Option<f64> {
-        self.parts.values().try_fold(0.0, |all, hours| Some(all + hours.equivalent?))
+        self.parts
+            .values()
+            .try_fold(0.0, |all, hours| Some(all + hours.equivalent?))
     }
 
-    /// Returns how much of all that was held was measured, parts by their fraction; one of unknown fraction counts like a device.
-    /// `None` where nothing was held.
+    /// Returns how much of all that was held was measured, parts by their fraction; one of unknown
+    /// fraction counts like a device. `None` where nothing was held.
     pub fn covered(&self) -> Option<Percent> {
         let weighed = |hours: &PartHours| {
             let fraction = hours.fraction().unwrap_or(1.0);
-            (hours.measured.min(hours.held) * fraction, hours.held * fraction)
+            (
+                hours.measured.min(hours.held) * fraction,
+                hours.held * fraction,
+            )
         };
         let whole = (self.measured.min(self.held), self.held);
-        let (measured, held) = self.parts.values().map(weighed).fold(whole, |(a, b), (measured, held)| (a + measured, b + held));
+        let (measured, held) = self
+            .parts
+            .values()
+            .map(weighed)
+            .fold(whole, |(a, b), (measured, held)| (a + measured, b + held));
         Percent::of_whole(measured, held)
     }
 }
@@ -149,20 +192,37 @@ impl DeviceWork {
 pub type Works = BTreeMap<(String, DeviceId), DeviceWork>;
 
 /// Adds what devices did for a group within a ledger's time.
-pub fn add_work(works: &mut Works, ledger: &AllocationHistory, usage: &Usage, group: impl Fn(&Allocation) -> bool) {
+pub fn add_work(
+    works: &mut Works,
+    ledger: &AllocationHistory,
+    usage: &Usage,
+    group: impl Fn(&Allocation) -> bool,
+) {
     let own = ledger.group(group);
     let name = |device: usize| {
         let place = &usage.devices[device];
-        // Usage numbers every device; one that tells neither number nor UUID is the only one of its node.
-        let id = DeviceId { index: place.index.unwrap_or(0), slice: place.slice.clone() };
+        // Usage numbers every device; one that tells neither number nor UUID is the only one of its
+        // node.
+        let id = DeviceId {
+            index: place.index.unwrap_or(0),
+            slice: place.slice.clone(),
+        };
         (place.node.clone(), id)
     };
     let own: BTreeSet<usize> = own.whole.union(&own.parts).copied().collect();
-    let is_share = |index: &usize| ledger.tenures[*index].part.as_ref().is_some_and(|(part, _)| !part.instance);
+    let is_share = |index: &usize| {
+        ledger.tenures[*index]
+            .part
+            .as_ref()
+            .is_some_and(|(part, _)| !part.instance)
+    };
     for run in usage.runs_of(&own) {
         let work = works.entry(name(run.device)).or_default();
         work.shared |= run.holders.iter().any(is_share);
-        work.model = work.model.take().or_else(|| usage.models[run.device].clone());
+        work.model = work
+            .model
+            .take()
+            .or_else(|| usage.models[run.device].clone());
         for point in &run.values {
             work.sum += point.value * run.seconds;
             work.seconds += run.seconds;
@@ -192,9 +252,15 @@ pub enum Advice {
     },
     /// All of the work and its memory would fit into a part of a device.
     Slice { memory_peak: Mebibytes },
-    /// One device drew another power than its peers. Its utilization says nothing: those that wait for it spin.
-    Straggler { device: String, power: Watts, others: Watts },
-    /// Busy by its utilization and idle by its power: a kernel that waits for something that never comes.
+    /// One device drew another power than its peers. Its utilization says nothing: those that wait
+    /// for it spin.
+    Straggler {
+        device: String,
+        power: Watts,
+        others: Watts,
+    },
+    /// Busy by its utilization and idle by its power: a kernel that waits for something that never
+    /// comes.
     Stuck { devices: usize, power: Watts },
     /// A server of which nothing was asked for most of the time. GPU-hours.
     NoRequests { idle: f64, held: f64 },
@@ -217,31 +283,51 @@ pub struct Spread {
 /// Share of a server's time without requests from which it is worth saying.
 const MOSTLY: f64 = 0.5;
 
-/// Returns what is worth saying. `limit` is what a device may draw, by its model; `serving` what a server told of its requests.
-pub fn advice(works: &Works, spread: Spread, limit: Option<Watts>, serving: Option<ServingHours>) -> Vec<Advice> {
+/// Returns what is worth saying. `limit` is what a device may draw, by its model; `serving` what a
+/// server told of its requests.
+pub fn advice(
+    works: &Works,
+    spread: Spread,
+    limit: Option<Watts>,
+    serving: Option<ServingHours>,
+) -> Vec<Advice> {
     let mostly_idle = serving.filter(|sum| sum.held > 0.0 && sum.idle >= sum.held * MOSTLY);
-    let mut found: Vec<Advice> =
-        mostly_idle.map(|ServingHours { idle, held, .. }| Advice::NoRequests { idle, held }).into_iter().collect();
+    let mut found: Vec<Advice> = mostly_idle
+        .map(|ServingHours { idle, held, .. }| Advice::NoRequests { idle, held })
+        .into_iter()
+        .collect();
     found.extend(of_devices(works, spread, limit));
     found
 }
 
 fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice> {
-    let known: Vec<(&(String, DeviceId), Percent)> =
-        works.iter().filter_map(|(name, work)| Some((name, work.utilization()?))).collect();
+    let known: Vec<(&(String, DeviceId), Percent)> = works
+        .iter()
+        .filter_map(|(name, work)| Some((name, work.utilization()?)))
+        .collect();
     let mut found = Vec::new();
     // Who knows half of the devices knows nothing of the job.
     if known.is_empty() || known.len() < works.len() || works.values().any(|work| work.shared) {
         return found;
     }
-    let idle = known.iter().filter(|(_, utilization)| *utilization < IDLE).count();
+    let idle = known
+        .iter()
+        .filter(|(_, utilization)| *utilization < IDLE)
+        .count();
     // One that moved has left devices behind, which did nothing for the time it was elsewhere.
     let stayed = known.len() as u64 <= spread.most;
     if idle > 0 && idle < known.len() && stayed {
-        found.push(Advice::FewerGpus { idle, all: known.len(), alone: spread.pods == 1 });
+        found.push(Advice::FewerGpus {
+            idle,
+            all: known.len(),
+            alone: spread.pods == 1,
+        });
     }
-    let small =
-        works.values().all(|work| work.memory_peak.zip(work.memory_total).is_some_and(|(peak, total)| peak.0 < total.0 * EIGHTH));
+    let small = works.values().all(|work| {
+        work.memory_peak
+            .zip(work.memory_total)
+            .is_some_and(|(peak, total)| peak.0 < total.0 * EIGHTH)
+    });
     if let Some(memory_peak) = highest(works.values().filter_map(|work| work.memory_peak))
         && known.len() == 1
         && works.keys().all(|(_, device)| device.slice.is_none())
@@ -253,11 +339,20 @@ fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice
     found.extend(straggler(works));
     let stuck: Vec<Watts> = works
         .values()
-        .filter(|work| work.utilization().is_some_and(|utilization| utilization > Percent(95.0)))
-        .filter_map(|work| work.power().filter(|power| limit.is_some_and(|limit| power.0 < limit.0 * 0.35)))
+        .filter(|work| {
+            work.utilization()
+                .is_some_and(|utilization| utilization > Percent(95.0))
+        })
+        .filter_map(|work| {
+            work.power()
+                .filter(|power| limit.is_some_and(|limit| power.0 < limit.0 * 0.35))
+        })
         .collect();
     if let Some(power) = mean(stuck.iter().copied()) {
-        found.push(Advice::Stuck { devices: stuck.len(), power });
+        found.push(Advice::Stuck {
+            devices: stuck.len(),
+            power,
+        });
     }
     found
 }
@@ -265,18 +360,25 @@ fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice
 /// Shares of the peers' power, and watts beside it, by which a device differs at least.
 const ANOTHER_POWER: (f64, f64) = (0.2, 30.0);
 
-/// Returns the busy device whose power differs most from that of its peers; of fewer than three nobody knows which is the odd one.
+/// Returns the busy device whose power differs most from that of its peers; of fewer than three
+/// nobody knows which is the odd one.
 fn straggler(works: &Works) -> Option<Advice> {
-    let busy = works.iter().filter(|(_, work)| work.utilization().is_some_and(|utilization| utilization >= IDLE));
-    let mut drawn: Vec<(String, f64)> =
-        busy.filter_map(|((node, device), work)| Some((format!("{node}/{device}"), work.power()?.0))).collect();
+    let busy = works.iter().filter(|(_, work)| {
+        work.utilization()
+            .is_some_and(|utilization| utilization >= IDLE)
+    });
+    let mut drawn: Vec<(String, f64)> = busy
+        .filter_map(|((node, device), work)| Some((format!("{node}/{device}"), work.power()?.0)))
+        .collect();
     if drawn.len() < 3 {
         return None;
     }
     drawn.sort_by(|a, b| a.1.total_cmp(&b.1));
     let others = drawn[drawn.len() / 2].1;
     let distance = |one: &(String, f64)| (one.1 - others).abs();
-    let (device, power) = drawn.into_iter().max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    let (device, power) = drawn
+        .into_iter()
+        .max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     let (share, watts) = ANOTHER_POWER;
     ((power - others).abs() > (others * share).max(watts)).then_some(Advice::Straggler {
         device,
@@ -301,30 +403,88 @@ mod tests {
                 watt_looks: 1.0,
                 shared: false,
             };
-            (("n".to_owned(), DeviceId::whole(u32::try_from(index).unwrap())), work)
+            (
+                (
+                    "n".to_owned(),
+                    DeviceId::whole(u32::try_from(index).unwrap()),
+                ),
+                work,
+            )
         };
         devices.iter().enumerate().map(one).collect()
     }
 
     #[test]
     fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
-        let spread = |devices: usize| Spread { most: devices as u64, pods: 1 };
-        let of = |devices: &[(f64, f64, f64)]| advice(&works(devices), spread(devices.len()), Some(Watts(400.0)), None);
+        let spread = |devices: usize| Spread {
+            most: devices as u64,
+            pods: 1,
+        };
+        let of = |devices: &[(f64, f64, f64)]| {
+            advice(
+                &works(devices),
+                spread(devices.len()),
+                Some(Watts(400.0)),
+                None,
+            )
+        };
         assert_eq!(of(&[(90.0, 60_000.0, 350.0), (88.0, 60_000.0, 350.0)]), []);
-        assert_eq!(of(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]), [Advice::FewerGpus { idle: 1, all: 2, alone: true }]);
-        assert_eq!(of(&[(12.0, 6000.0, 100.0)]), [Advice::Slice { memory_peak: Mebibytes(6000.0) }]);
-        let straggling = of(&[(95.0, 1.0, 350.0), (94.0, 1.0, 350.0), (40.0, 1.0, 200.0), (96.0, 1.0, 350.0)]);
-        assert_eq!(straggling, [Advice::Straggler { device: "n/gpu-2".to_owned(), power: Watts(200.0), others: Watts(350.0) }]);
+        assert_eq!(
+            of(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]),
+            [Advice::FewerGpus {
+                idle: 1,
+                all: 2,
+                alone: true
+            }]
+        );
+        assert_eq!(
+            of(&[(12.0, 6000.0, 100.0)]),
+            [Advice::Slice {
+                memory_peak: Mebibytes(6000.0)
+            }]
+        );
+        let straggling = of(&[
+            (95.0, 1.0, 350.0),
+            (94.0, 1.0, 350.0),
+            (40.0, 1.0, 200.0),
+            (96.0, 1.0, 350.0),
+        ]);
+        assert_eq!(
+            straggling,
+            [Advice::Straggler {
+                device: "n/gpu-2".to_owned(),
+                power: Watts(200.0),
+                others: Watts(350.0)
+            }]
+        );
         // Who waits for the one that works spins at full utilization.
         let slow = of(&[(100.0, 1.0, 350.0), (100.0, 1.0, 350.0), (95.0, 1.0, 355.0)]);
         assert_eq!(slow, [], "a lower utilization is no fault");
-        assert_eq!(of(&[(100.0, 60_000.0, 90.0)]), [Advice::Stuck { devices: 1, power: Watts(90.0) }]);
-        assert_eq!(advice(&works(&[(100.0, 60_000.0, 90.0)]), spread(1), None, None), [], "of an unknown model nothing is known");
+        assert_eq!(
+            of(&[(100.0, 60_000.0, 90.0)]),
+            [Advice::Stuck {
+                devices: 1,
+                power: Watts(90.0)
+            }]
+        );
+        assert_eq!(
+            advice(&works(&[(100.0, 60_000.0, 90.0)]), spread(1), None, None),
+            [],
+            "of an unknown model nothing is known"
+        );
         let mut half = works(&[(90.0, 1.0, 1.0), (1.0, 1.0, 1.0)]);
         half.values_mut().last().unwrap().seconds = 0.0;
-        assert_eq!(advice(&half, spread(2), None, None), [], "what is not measured did not do nothing");
+        assert_eq!(
+            advice(&half, spread(2), None, None),
+            [],
+            "what is not measured did not do nothing"
+        );
         assert_eq!(advice(&Works::new(), spread(0), None, None), []);
         let moved = works(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]);
-        assert_eq!(advice(&moved, spread(1), None, None), [], "it had one at a time");
+        assert_eq!(
+            advice(&moved, spread(1), None, None),
+            [],
+            "it had one at a time"
+        );
     }
 }

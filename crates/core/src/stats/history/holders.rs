@@ -1,4 +1,5 @@
-//! Decides who held a device at a time, from the labels of its samples and the allocations on its node.
+//! Decides who held a device at a time, from the labels of its samples and the allocations on its
+//! node.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use crate::stats::exporters::identity::SeriesDevice;
 struct There {
     /// Their places in the ledger.
     tenures: Vec<usize>,
-    /// By slot, how often before somebody came or went: between two slots with one number nobody did.
+    /// By slot, how often before somebody came or went: between two slots with one number nobody
+    /// did.
     changes: Vec<u32>,
 }
 
@@ -44,11 +46,19 @@ impl NamedPods {
                 if *next > 0 && named[*next - 1].0 >= at {
                     *next = 0;
                 }
-                *next += named[*next..].iter().take_while(|(time, _)| *time < at).count();
+                *next += named[*next..]
+                    .iter()
+                    .take_while(|(time, _)| *time < at)
+                    .count();
                 (None, &named[*next..])
             }
         };
-        same.into_iter().chain(named.iter().take_while(move |(time, _)| *time == at).map(|(_, pod)| *pod))
+        same.into_iter().chain(
+            named
+                .iter()
+                .take_while(move |(time, _)| *time == at)
+                .map(|(_, pod)| *pod),
+        )
     }
 }
 
@@ -66,7 +76,8 @@ pub(crate) struct Tenants<'l> {
 
 impl<'l> Tenants<'l> {
     pub(crate) fn of(ledger: &'l AllocationHistory) -> Self {
-        let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) = Default::default();
+        let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) =
+            Default::default();
         let mut pods = Vec::with_capacity(ledger.tenures.len());
         for (index, tenure) in ledger.tenures.iter().enumerate() {
             of_nodes.entry(&tenure.node).or_default().push(index);
@@ -76,7 +87,10 @@ impl<'l> Tenants<'l> {
         let there = |tenures: Vec<usize>| {
             let is_other = |slot: usize| {
                 let held = |index: &usize| &ledger.tenures[*index].held;
-                slot > 0 && tenures.iter().any(|index| held(index)[slot] != held(index)[slot - 1])
+                slot > 0
+                    && tenures
+                        .iter()
+                        .any(|index| held(index)[slot] != held(index)[slot - 1])
             };
             let mut changed = 0;
             let count = |slot: usize| {
@@ -86,8 +100,17 @@ impl<'l> Tenants<'l> {
             let changes = (0..ledger.observed.len()).map(count).collect();
             There { tenures, changes }
         };
-        let of_nodes = of_nodes.into_iter().map(|(node, tenures)| (node, there(tenures))).collect();
-        Self { ledger, of_nodes, numbers, pods, seen: ledger.nearest_looks() }
+        let of_nodes = of_nodes
+            .into_iter()
+            .map(|(node, tenures)| (node, there(tenures)))
+            .collect();
+        Self {
+            ledger,
+            of_nodes,
+            numbers,
+            pods,
+            seen: ledger.nearest_looks(),
+        }
     }
 
     /// Returns the number of a pod; one that requested nothing has one that is nobody's.
@@ -98,7 +121,12 @@ impl<'l> Tenants<'l> {
     /// Looks at one device, whose labels name these pods.
     pub(crate) fn watch<'t>(&'t self, place: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
         // Whole devices are counted; of instances nobody knows who has which.
-        let capacity = self.ledger.of_nodes.get(&place.node).copied().filter(|_| place.slice.is_none());
+        let capacity = self
+            .ledger
+            .of_nodes
+            .get(&place.node)
+            .copied()
+            .filter(|_| place.slice.is_none());
         DeviceWatch {
             tenants: self,
             there: self.of_nodes.get(place.node.as_str()),
@@ -138,7 +166,11 @@ impl DeviceWatch<'_> {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
         let now = slot.map(|slot| self.there.map_or(0, |there| there.changes[slot]));
         let named = self.names.at(at);
-        if self.last.as_ref().is_some_and(|(before, pods)| *before == now && named.clone().eq(pods.iter().copied())) {
+        if self
+            .last
+            .as_ref()
+            .is_some_and(|(before, pods)| *before == now && named.clone().eq(pods.iter().copied()))
+        {
             return false;
         }
         let named: Vec<u32> = named.collect();
@@ -154,28 +186,40 @@ impl DeviceWatch<'_> {
         let length = self.tenants.ledger.slot;
         self.slot = match last {
             Some(_) if (begin..begin + length).contains(&at) => (begin, last),
-            Some(last) if (begin + length..begin + 2 * length).contains(&at) && last + 1 < self.tenants.seen.len() => {
+            Some(last)
+                if (begin + length..begin + 2 * length).contains(&at)
+                    && last + 1 < self.tenants.seen.len() =>
+            {
                 (begin + length, Some(last + 1))
             }
             _ => {
                 let start = self.tenants.ledger.stretch.start;
-                (start + (at - start).div_euclid(length) * length, self.tenants.ledger.slot_of(at))
+                (
+                    start + (at - start).div_euclid(length) * length,
+                    self.tenants.ledger.slot_of(at),
+                )
             }
         };
         self.slot.1
     }
 
-    /// Returns true for an allocation of this kind: instances are held as instances, all else as a device or a share of one.
+    /// Returns true for an allocation of this kind: instances are held as instances, all else as a
+    /// device or a share of one.
     fn may_be_of(&self, tenure: &Allocation) -> bool {
         tenure.part.as_ref().is_some_and(|(part, _)| part.instance) == self.is_instance
     }
 
-    /// Returns who held it in a slot: pods that its labels name and that the ledger knows to have held some on that node; without
-    /// names the only pod of a node that has all of it. And whether anybody did.
+    /// Returns who held it in a slot: pods that its labels name and that the ledger knows to have
+    /// held some on that node; without names the only pod of a node that has all of it. And whether
+    /// anybody did.
     fn at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let tenures = &self.tenants.ledger.tenures;
         let there = self.there.map_or(&[][..], |there| &there.tenures);
-        let mut there: Vec<usize> = there.iter().copied().filter(|index| tenures[*index].held[slot]).collect();
+        let mut there: Vec<usize> = there
+            .iter()
+            .copied()
+            .filter(|index| tenures[*index].held[slot])
+            .collect();
         if !named.is_empty() {
             there.retain(|index| named.contains(&self.tenants.pods[*index]));
             // Partitions that a node offers by the name of whole devices are held as such.
@@ -188,7 +232,14 @@ impl DeviceWatch<'_> {
         there.retain(|index| self.may_be_of(&tenures[*index]));
         let GpuCount(taken) = there.iter().map(|index| tenures[*index].gpus).sum();
         let full = self.capacity > 0 && taken >= self.capacity;
-        (if full && there.len() == 1 { there } else { Vec::new() }, full)
+        (
+            if full && there.len() == 1 {
+                there
+            } else {
+                Vec::new()
+            },
+            full,
+        )
     }
 }
 
@@ -200,13 +251,17 @@ mod tests {
 
     const SLOT: i64 = 30_000;
 
-    /// Eight devices of one node: `a` has all of them for three slots, `b` four of them for three more. In the third slot nobody
-    /// looked.
+    /// Eight devices of one node: `a` has all of them for three slots, `b` four of them for three
+    /// more. In the third slot nobody looked.
     fn ledger() -> AllocationHistory {
         let tenure = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
             pod: ("team".into(), name.into()),
             node: "n".into(),
-            top: TopOwner { namespace: "team".into(), kind: "Pod".into(), name: name.into() },
+            top: TopOwner {
+                namespace: "team".into(),
+                kind: "Pod".into(),
+                name: name.into(),
+            },
             gpus: GpuCount(gpus),
             part: None,
             requested: held.to_vec(),
@@ -217,7 +272,10 @@ mod tests {
             annotations: None,
         };
         AllocationHistory {
-            stretch: Stretch { start: 1_000_000, end: 1_000_000 + 6 * SLOT },
+            stretch: Stretch {
+                start: 1_000_000,
+                end: 1_000_000 + 6 * SLOT,
+            },
             slot: SLOT,
             observed: vec![true, true, false, true, true, true],
             capacity: Some(8),
@@ -233,7 +291,12 @@ mod tests {
     }
 
     fn place() -> SeriesDevice {
-        SeriesDevice { node: "n".into(), uuid: Some("GPU-x".into()), index: Some(0), slice: None }
+        SeriesDevice {
+            node: "n".into(),
+            uuid: Some("GPU-x".into()),
+            index: Some(0),
+            slice: None,
+        }
     }
 
     #[test]
@@ -249,7 +312,17 @@ mod tests {
         let a = |other: bool| (other, vec![0], true);
         let nobody = |other: bool| (other, Vec::new(), false);
         // Where nobody looked the look before counts.
-        assert_eq!(seen, [a(true), a(false), a(false), nobody(true), nobody(false), nobody(false)]);
+        assert_eq!(
+            seen,
+            [
+                a(true),
+                a(false),
+                a(false),
+                nobody(true),
+                nobody(false),
+                nobody(false)
+            ]
+        );
         // Back to the begin, as with another quantity; and outside.
         assert!(watch.moves_to(ledger.stretch.start) && watch.holders == [0]);
         assert!(watch.moves_to(ledger.stretch.end) && !watch.held);
@@ -260,19 +333,37 @@ mod tests {
         let ledger = ledger();
         let tenants = Tenants::of(&ledger);
         let at = |slot: i64| ledger.stretch.start + slot * SLOT;
-        let (a, b) = (tenants.number(&ledger.tenures[0].pod), tenants.number(&ledger.tenures[1].pod));
+        let (a, b) = (
+            tenants.number(&ledger.tenures[0].pod),
+            tenants.number(&ledger.tenures[1].pod),
+        );
         let other = tenants.number(&("team".into(), "nobody".into()));
-        let named = vec![(at(4), b), (at(1), b), (at(4), b), (at(3), other), (at(5), a), (at(5), b)];
+        let named = vec![
+            (at(4), b),
+            (at(1), b),
+            (at(4), b),
+            (at(3), other),
+            (at(5), a),
+            (at(5), b),
+        ];
         let mut watch = tenants.watch(&place(), NamedPods::by_time(named));
         let mut holders = |slot: i64| {
             watch.moves_to(at(slot));
             (watch.holders.clone(), watch.held)
         };
-        assert_eq!(holders(0), (vec![0], true), "not named, so by the whole node");
+        assert_eq!(
+            holders(0),
+            (vec![0], true),
+            "not named, so by the whole node"
+        );
         assert_eq!(holders(1), (vec![], false), "named before it held any");
         assert_eq!(holders(3), (vec![], false), "requested none");
         assert_eq!(holders(4), (vec![1], true));
-        assert_eq!(holders(5), (vec![1], true), "the other one holds none any more");
+        assert_eq!(
+            holders(5),
+            (vec![1], true),
+            "the other one holds none any more"
+        );
         assert_eq!(holders(4), (vec![1], true), "back again");
         let mut same = tenants.watch(&place(), NamedPods::Same(Some(b)));
         assert!(same.moves_to(at(0)) && !same.held);

@@ -1,5 +1,5 @@
-//! Computes hourly statistics of a cluster, a namespace, a label value or a workload: devices held, weighted by time, and
-//! their utilization.
+//! Computes hourly statistics of a cluster, a namespace, a label value or a workload: devices held,
+//! weighted by time, and their utilization.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,9 @@ impl<U: UnitValue> Summary<U> {
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         Some(Self {
             count: sorted.len(),
-            mean: U::of(sorted.iter().map(|value| value.value()).sum::<f64>() / sorted.len() as f64),
+            mean: U::of(
+                sorted.iter().map(|value| value.value()).sum::<f64>() / sorted.len() as f64,
+            ),
             max,
             min,
             p50: percentile(&sorted, 0.5),
@@ -37,10 +39,15 @@ impl<U: UnitValue> Summary<U> {
     }
 }
 
-/// Between the two values beside it in proportion: the median of 10, 20, …, 100 is 55, their 95th percentile 95.5.
+/// Between the two values beside it in proportion: the median of 10, 20, …, 100 is 55, their 95th
+/// percentile 95.5.
 fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
     let place = part * (sorted.len() - 1) as f64;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in the list")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a place in the list"
+    )]
     let below = place.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);
     let (below_it, above_it) = (sorted[below].value(), sorted[above].value());
@@ -88,27 +95,56 @@ pub fn allocated<'t>(
 ) -> Option<f64> {
     let looks = ledger.looks();
     let of = |tenure: &'t Allocation| {
-        let held = slots(tenure).iter().zip(&ledger.observed).filter(|(held, observed)| **held && **observed).count();
+        let held = slots(tenure)
+            .iter()
+            .zip(&ledger.observed)
+            .filter(|(held, observed)| **held && **observed)
+            .count();
         held as f64 * tenure.gpus.as_f64()
     };
     (looks > 0).then(|| tenures.map(of).sum::<f64>() / looks as f64)
 }
 
-/// Returns what a group of tenures came to; of everybody also what nobody knows the holder of. `None` when nobody looked.
-pub fn sum(ledger: &AllocationHistory, usage: &Usage, own: &AllocationGroup, everybody: bool) -> Option<Sum> {
+/// Returns what a group of tenures came to; of everybody also what nobody knows the holder of.
+/// `None` when nobody looked.
+pub fn sum(
+    ledger: &AllocationHistory,
+    usage: &Usage,
+    own: &AllocationGroup,
+    everybody: bool,
+) -> Option<Sum> {
     let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
-    let is_whole =
-        |run: &HolderSamples| run.holders.is_empty() || run.holders.iter().any(|holder| ledger.tenures[*holder].part.is_none());
+    let is_whole = |run: &HolderSamples| {
+        run.holders.is_empty()
+            || run
+                .holders
+                .iter()
+                .any(|holder| ledger.tenures[*holder].part.is_none())
+    };
     let runs: Vec<&HolderSamples> = match everybody {
-        true => usage.runs().iter().filter(|run| run.held && is_whole(run)).collect(),
+        true => usage
+            .runs()
+            .iter()
+            .filter(|run| run.held && is_whole(run))
+            .collect(),
         false => usage.runs_of(&own.whole).collect(),
     };
-    let means: Vec<Percent> = windows(ledger.stretch, runs.iter().copied()).into_values().collect();
+    let means: Vec<Percent> = windows(ledger.stretch, runs.iter().copied())
+        .into_values()
+        .collect();
     let mut values = Vec::with_capacity(runs.iter().map(|run| run.values.len()).sum());
-    runs.iter().for_each(|run| values.extend(run.values.iter().map(|point| Percent(point.value))));
-    let all = || own.whole.iter().chain(&own.parts).map(|index| &ledger.tenures[*index]);
-    let workloads: BTreeSet<&TopOwner> =
-        all().filter(|tenure| tenure.held.iter().any(|held| *held)).map(|tenure| &tenure.top).collect();
+    runs.iter()
+        .for_each(|run| values.extend(run.values.iter().map(|point| Percent(point.value))));
+    let all = || {
+        own.whole
+            .iter()
+            .chain(&own.parts)
+            .map(|index| &ledger.tenures[*index])
+    };
+    let workloads: BTreeSet<&TopOwner> = all()
+        .filter(|tenure| tenure.held.iter().any(|held| *held))
+        .map(|tenure| &tenure.top)
+        .collect();
     Some(Sum {
         allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
         requested: allocated(ledger, tenures(), |tenure| &tenure.requested)?,
@@ -126,12 +162,21 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
         tops.entry(&tenure.top).or_default().add(index, tenure);
     }
     let of = |(top, own): (&TopOwner, AllocationGroup)| {
-        let tenures = || own.whole.iter().chain(&own.parts).map(|index| &ledger.tenures[*index]);
+        let tenures = || {
+            own.whole
+                .iter()
+                .chain(&own.parts)
+                .map(|index| &ledger.tenures[*index])
+        };
         let (memory_used, memory_total) = usage.memory_of(&own.whole);
         let slots = (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]);
         let pods: Vec<f64> = slots
             .map(|slot| {
-                tenures().filter(|tenure| tenure.requested[slot]).map(|tenure| &tenure.pod).collect::<BTreeSet<_>>().len() as f64
+                tenures()
+                    .filter(|tenure| tenure.requested[slot])
+                    .map(|tenure| &tenure.pod)
+                    .collect::<BTreeSet<_>>()
+                    .len() as f64
             })
             .filter(|pods| *pods > 0.0)
             .collect();
@@ -152,10 +197,14 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
         })
     };
     let has_requested = |index: &usize| ledger.tenures[*index].requested.contains(&true);
-    tops.into_iter().filter(|(_, own)| own.whole.iter().chain(&own.parts).any(has_requested)).filter_map(of).collect()
+    tops.into_iter()
+        .filter(|(_, own)| own.whole.iter().chain(&own.parts).any(has_requested))
+        .filter_map(of)
+        .collect()
 }
 
-/// Returns what its pods were in when they were last seen: the newest look counts, and of it the busiest.
+/// Returns what its pods were in when they were last seen: the newest look counts, and of it the
+/// busiest.
 fn status<'t>(tenures: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
     let rank = |phase: &str| match phase {
         "Running" => 4,
@@ -164,7 +213,9 @@ fn status<'t>(tenures: impl Iterator<Item = &'t Allocation>) -> Option<&'static 
         "Succeeded" => 1,
         _ => 0,
     };
-    let last = tenures.filter_map(|tenure| tenure.phase.as_ref()).max_by_key(|(slot, phase)| (*slot, rank(phase)))?;
+    let last = tenures
+        .filter_map(|tenure| tenure.phase.as_ref())
+        .max_by_key(|(slot, phase)| (*slot, rank(phase)))?;
     Some(match last.1.as_str() {
         "Running" => "Running",
         "Pending" => "Pending",
@@ -182,7 +233,10 @@ mod tests {
     fn percentiles_are_between_their_neighbors() {
         let tens: Vec<f64> = (1..=10).map(|value| f64::from(value) * 10.0).collect();
         let summary = Summary::of(tens).unwrap();
-        assert_eq!((summary.mean, summary.min, summary.max), (55.0, 10.0, 100.0));
+        assert_eq!(
+            (summary.mean, summary.min, summary.max),
+            (55.0, 10.0, 100.0)
+        );
         assert!((summary.p50 - 55.0).abs() < 1e-9 && (summary.p95 - 95.5).abs() < 1e-9);
         assert_eq!(Summary::of(vec![7.0]).unwrap().p95, 7.0);
         assert_eq!(Summary::<f64>::of(Vec::new()), None);

@@ -1,10 +1,11 @@
-//! What jobs did with their time: waited, started, ran, and how often they were interrupted. Services, which have no end, are
-//! left out.
+//! What jobs did with their time: waited, started, ran, and how often they were interrupted.
+//! Services, which have no end, are left out.
 //!
-//! The effective training time ratio is the part of a job's time, waiting for devices included, in which it trained and kept what it
-//! learned (Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", arXiv 2410.21680): of an
-//! interruption, half of the time between two checkpoints is lost in the mean. Goodput is the same part of the time in which devices
-//! were held.
+//! The effective training time ratio is the part of a job's time, waiting for devices included, in
+//! which it trained and kept what it learned (Kokolis et al., "Revisiting Reliability in
+//! Large-Scale Machine Learning Research Clusters", arXiv 2410.21680): of an interruption, half of
+//! the time between two checkpoints is lost in the mean. Goodput is the same part of the time in
+//! which devices were held.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +70,8 @@ pub struct JobTimes {
     jobs: BTreeMap<(GroupKeys, TopOwner), JobTime>,
     /// Seconds between two checkpoints.
     checkpoint: f64,
-    /// Milliseconds in which somebody looked so far: time in which nobody did is in no sum, and interrupts nothing.
+    /// Milliseconds in which somebody looked so far: time in which nobody did is in no sum, and
+    /// interrupts nothing.
     clock: i64,
 }
 
@@ -93,15 +95,29 @@ pub struct JobSum {
 impl JobTimes {
     /// `checkpoint` is the time between two checkpoints in seconds, 0 where none is known.
     pub fn new(checkpoint: f64) -> Self {
-        Self { checkpoint, ..Self::default() }
+        Self {
+            checkpoint,
+            ..Self::default()
+        }
     }
 
-    /// Adds the next piece of time; `group` says of which group an allocation is, `None` that it is not meant.
-    pub fn add(&mut self, ledger: &AllocationHistory, group: impl Fn(&Allocation) -> Option<GroupKeys>) {
+    /// Adds the next piece of time; `group` says of which group an allocation is, `None` that it is
+    /// not meant.
+    pub fn add(
+        &mut self,
+        ledger: &AllocationHistory,
+        group: impl Fn(&Allocation) -> Option<GroupKeys>,
+    ) {
         let mut jobs: BTreeMap<(GroupKeys, TopOwner), Vec<&Allocation>> = BTreeMap::new();
-        for tenure in ledger.tenures.iter().filter(|tenure| !SERVICES.contains(&tenure.top.kind.as_str())) {
+        for tenure in ledger
+            .tenures
+            .iter()
+            .filter(|tenure| !SERVICES.contains(&tenure.top.kind.as_str()))
+        {
             if let Some(group) = group(tenure) {
-                jobs.entry((group, tenure.top.clone())).or_default().push(tenure);
+                jobs.entry((group, tenure.top.clone()))
+                    .or_default()
+                    .push(tenure);
             }
         }
         let begun = self.clock > 0;
@@ -116,9 +132,22 @@ impl JobTimes {
         let first = begins.iter().position(Option::is_some);
         for (key, tenures) in jobs {
             let job = self.jobs.entry(key).or_default();
-            let succeeded = |tenure: &&&Allocation| tenure.phase.as_ref().is_some_and(|(_, phase)| phase == "Succeeded");
-            let done: BTreeSet<&PodKey> = tenures.iter().filter(succeeded).map(|tenure| &tenure.pod).collect();
-            for (slot, at) in begins.iter().enumerate().filter_map(|(slot, at)| Some((slot, (*at)?))) {
+            let succeeded = |tenure: &&&Allocation| {
+                tenure
+                    .phase
+                    .as_ref()
+                    .is_some_and(|(_, phase)| phase == "Succeeded")
+            };
+            let done: BTreeSet<&PodKey> = tenures
+                .iter()
+                .filter(succeeded)
+                .map(|tenure| &tenure.pod)
+                .collect();
+            for (slot, at) in begins
+                .iter()
+                .enumerate()
+                .filter_map(|(slot, at)| Some((slot, (*at)?)))
+            {
                 let there = || tenures.iter().filter(|tenure| tenure.requested[slot]);
                 let devices: f64 = there().map(|tenure| tenure.devices()).sum();
                 if there().next().is_none() {
@@ -130,18 +159,33 @@ impl JobTimes {
                     () => Doing::Running,
                 };
                 job.was_there |= job.seen.is_none() && !begun && Some(slot) == first;
-                let running: BTreeSet<&PodKey> =
-                    there().filter(|tenure| tenure.running[slot]).map(|tenure| &tenure.pod).collect();
+                let running: BTreeSet<&PodKey> = there()
+                    .filter(|tenure| tenure.running[slot])
+                    .map(|tenure| &tenure.pod)
+                    .collect();
                 // Who ended well has not been interrupted.
                 let was_gone = job.seen.is_some_and(|(until, _)| at > until);
-                let is_lost = |pod: &PodKey| if running.contains(pod) { was_gone } else { !done.contains(pod) };
+                let is_lost = |pod: &PodKey| {
+                    if running.contains(pod) {
+                        was_gone
+                    } else {
+                        !done.contains(pod)
+                    }
+                };
                 let lost = job.running_pods.iter().any(is_lost);
                 job.running_pods = running.into_iter().cloned().collect();
-                job.see(doing, at, devices, ledger.slot, lost.then_some(self.checkpoint));
+                job.see(
+                    doing,
+                    at,
+                    devices,
+                    ledger.slot,
+                    lost.then_some(self.checkpoint),
+                );
             }
             // Their objects may be gone when the next run begins.
             job.running_pods.retain(|pod| !done.contains(pod));
-            // Pods that failed stay beside the one that took their place: of equals the best counts.
+            // Pods that failed stay beside the one that took their place: of equals the best
+            // counts.
             let rank = |phase: &str| match phase {
                 "Running" | "Pending" => 2,
                 "Succeeded" => 1,
@@ -162,13 +206,15 @@ impl JobTimes {
                 sums.entry(group.clone()).or_default().add_job(job);
             }
         }
-        sums.values_mut().for_each(|sum| sum.waits.sort_by(f64::total_cmp));
+        sums.values_mut()
+            .for_each(|sum| sum.waits.sort_by(f64::total_cmp));
         sums
     }
 }
 
 impl JobTime {
-    /// Adds a slot of so many milliseconds. `lost` has the seconds between two checkpoints where a pod that ran does not any more.
+    /// Adds a slot of so many milliseconds. `lost` has the seconds between two checkpoints where a
+    /// pod that ran does not any more.
     fn see(&mut self, doing: Doing, at: i64, devices: f64, slot: i64, lost: Option<f64>) {
         let hours = slot as f64 / 3_600_000.0;
         // Between the end of a pod and the pod that takes its place there is none.
@@ -182,12 +228,19 @@ impl JobTime {
             self.since = 0.0;
         }
         // After a good end what comes is another run, and nobody waited for it.
-        let gap = if before == Some(Doing::Running) && interrupted.is_none() { 0 } else { gap };
-        self.waiting += gap as f64 / 3_600_000.0 * self.seen.map_or(devices, |(_, devices)| devices);
+        let gap = if before == Some(Doing::Running) && interrupted.is_none() {
+            0
+        } else {
+            gap
+        };
+        self.waiting +=
+            gap as f64 / 3_600_000.0 * self.seen.map_or(devices, |(_, devices)| devices);
         match doing {
             Doing::Waiting => self.waiting += hours * devices,
             Doing::Starting => self.starting += hours * devices,
-            Doing::Running => (self.running, self.since) = (self.running + hours * devices, self.since + hours),
+            Doing::Running => {
+                (self.running, self.since) = (self.running + hours * devices, self.since + hours);
+            }
         }
         match doing {
             Doing::Waiting if !self.placed => self.waited += slot as f64 / 1000.0,
@@ -243,9 +296,14 @@ impl JobSum {
         (held > 0.0).then(|| self.kept() / held)
     }
 
-    /// Returns the seconds below which this part of the waits are: the smallest wait that is not shorter than that part of them.
+    /// Returns the seconds below which this part of the waits are: the smallest wait that is not
+    /// shorter than that part of them.
     pub fn wait(&self, part: f64) -> Option<f64> {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in the list")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a place in the list"
+        )]
         let place = (part * self.waits.len() as f64).ceil() as usize;
         self.waits.get(place.max(1) - 1).copied()
     }
@@ -258,13 +316,23 @@ mod tests {
 
     const SLOT: i64 = 60_000;
 
-    /// A pod with so many GPUs; its slots by letter: `w` waits, `s` starts, `r` runs, `.` is not there.
+    /// A pod with so many GPUs; its slots by letter: `w` waits, `s` starts, `r` runs, `.` is not
+    /// there.
     fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation {
-        let of = |letters: &str| slots.chars().map(|slot| letters.contains(slot)).collect::<Vec<_>>();
+        let of = |letters: &str| {
+            slots
+                .chars()
+                .map(|slot| letters.contains(slot))
+                .collect::<Vec<_>>()
+        };
         Allocation {
             pod: ("ml".into(), format!("{job}-{gpus}")),
             node: "n".into(),
-            top: TopOwner { namespace: "ml".into(), kind: kind.into(), name: job.into() },
+            top: TopOwner {
+                namespace: "ml".into(),
+                kind: kind.into(),
+                name: job.into(),
+            },
             gpus: GpuCount(gpus),
             part: None,
             requested: of("wsr"),
@@ -286,8 +354,8 @@ mod tests {
     fn time_is_waiting_starting_running_or_lost() {
         let mut times = JobTimes::new(240.0);
         let group = |_: &Allocation| Some(vec![Some("ml".to_owned())]);
-        // Ten minutes: it waits for two, pulls its image for one, runs for three, is gone for one, and runs again; after the hour
-        // it goes on.
+        // Ten minutes: it waits for two, pulls its image for one, runs for three, is gone for one,
+        // and runs again; after the hour it goes on.
         times.add(
             &hour(
                 0,
@@ -300,13 +368,27 @@ mod tests {
             group,
         );
         times.add(
-            &hour(1, vec![pod("train", "Job", 4, "rr........", "Succeeded"), pod("late", "Job", 2, "wsrr......", "Failed")]),
+            &hour(
+                1,
+                vec![
+                    pod("train", "Job", 4, "rr........", "Succeeded"),
+                    pod("late", "Job", 2, "wsrr......", "Failed"),
+                ],
+            ),
             group,
         );
         let sum = times.sums().remove(&vec![Some("ml".to_owned())]).unwrap();
         let hours = |minutes: f64| minutes / 60.0;
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
-        assert_eq!((sum.jobs, sum.succeeded, sum.interruptions, sum.still_waiting), (2, 1, 1, 0));
+        assert_eq!(
+            (
+                sum.jobs,
+                sum.succeeded,
+                sum.interruptions,
+                sum.still_waiting
+            ),
+            (2, 1, 1, 0)
+        );
         // Four devices for 2 + 1 minutes, two for 7 + 1.
         near(sum.waiting, 4.0 * hours(3.0) + 2.0 * hours(8.0));
         near(sum.starting, 4.0 * hours(1.0) + 2.0 * hours(1.0));
@@ -314,10 +396,16 @@ mod tests {
         // Half of four minutes.
         near(sum.lost, 4.0 * hours(2.0));
         let kept = 4.0 * 6.0 + 2.0 * 2.0;
-        near(sum.effective_ratio().unwrap(), kept / (4.0 * 12.0 + 2.0 * 11.0));
+        near(
+            sum.effective_ratio().unwrap(),
+            kept / (4.0 * 12.0 + 2.0 * 11.0),
+        );
         near(sum.goodput().unwrap(), kept / (4.0 * 9.0 + 2.0 * 3.0));
         // Of the first one nobody knows since when it waits.
-        assert_eq!((sum.waits.clone(), sum.wait(0.5)), (vec![480.0], Some(480.0)));
+        assert_eq!(
+            (sum.waits.clone(), sum.wait(0.5)),
+            (vec![480.0], Some(480.0))
+        );
     }
 
     #[test]
@@ -327,11 +415,22 @@ mod tests {
             pod: ("ml".into(), name.into()),
             ..pod("nightly", "CronJob", 1, slots, "Succeeded")
         };
-        times.add(&hour(0, vec![run("first", "rrr......."), run("second", ".......rrr")]), |_| Some(vec![None]));
+        times.add(
+            &hour(
+                0,
+                vec![run("first", "rrr......."), run("second", ".......rrr")],
+            ),
+            |_| Some(vec![None]),
+        );
         let sum = times.sums().remove(&vec![None]).unwrap();
-        assert_eq!((sum.interruptions, sum.waiting, sum.effective_ratio()), (0, 0.0, Some(1.0)));
+        assert_eq!(
+            (sum.interruptions, sum.waiting, sum.effective_ratio()),
+            (0, 0.0, Some(1.0))
+        );
         // Neither is one that begins in a later piece of time, in which the first is told no more.
-        times.add(&hour(1, vec![run("third", ".....rrr..")]), |_| Some(vec![None]));
+        times.add(&hour(1, vec![run("third", ".....rrr..")]), |_| {
+            Some(vec![None])
+        });
         let sum = times.sums().remove(&vec![None]).unwrap();
         assert_eq!((sum.interruptions, sum.waiting), (0, 0.0));
     }
@@ -343,14 +442,23 @@ mod tests {
         (3..6).for_each(|slot| ledger.observed[slot] = false);
         times.add(&ledger, |_| Some(vec![None]));
         let sum = times.sums().remove(&vec![None]).unwrap();
-        assert_eq!((sum.interruptions, sum.waiting, sum.effective_ratio()), (0, 0.0, Some(1.0)));
+        assert_eq!(
+            (sum.interruptions, sum.waiting, sum.effective_ratio()),
+            (0, 0.0, Some(1.0))
+        );
         assert!((sum.running - 7.0 / 60.0).abs() < 1e-9);
     }
 
     #[test]
     fn parts_of_waits_are_waits() {
-        let sum = JobSum { waits: vec![1.0, 2.0, 3.0, 4.0], ..JobSum::default() };
-        assert_eq!((sum.wait(0.5), sum.wait(0.9), JobSum::default().wait(0.5)), (Some(2.0), Some(4.0), None));
+        let sum = JobSum {
+            waits: vec![1.0, 2.0, 3.0, 4.0],
+            ..JobSum::default()
+        };
+        assert_eq!(
+            (sum.wait(0.5), sum.wait(0.9), JobSum::default().wait(0.5)),
+            (Some(2.0), Some(4.0), None)
+        );
         assert_eq!(JobSum::default().effective_ratio(), None);
     }
 }

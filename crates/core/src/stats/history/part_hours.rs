@@ -1,5 +1,6 @@
-//! Sums of parts of devices that a group held: instances, partitions and shares, by their name. They are never added to whole
-//! devices. What an instance did is measured; what one of several pods did on a shared device, nobody knows.
+//! Sums of parts of devices that a group held: instances, partitions and shares, by their name.
+//! They are never added to whole devices. What an instance did is measured; what one of several
+//! pods did on a shared device, nobody knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ pub struct PartHours {
     pub held: f64,
     /// Requested and not held: waiting.
     pub waited: f64,
-    /// The same as `held` in GPU-hours, by the fraction of each unit; `None` where one fraction is not known.
+    /// The same as `held` in GPU-hours, by the fraction of each unit; `None` where one fraction is
+    /// not known.
     pub equivalent: Option<f64>,
     /// Of those held, the part that exporters measured.
     pub measured: f64,
@@ -41,12 +43,22 @@ pub struct PartSum {
 impl PartSum {
     /// Returns the sum of parts that nobody held.
     pub fn nothing(name: &str) -> Self {
-        Self { name: name.to_owned(), fraction: None, allocated: 0.0, requested: 0.0, utilization: None, samples: 0 }
+        Self {
+            name: name.to_owned(),
+            fraction: None,
+            allocated: 0.0,
+            requested: 0.0,
+            utilization: None,
+            samples: 0,
+        }
     }
 }
 
 /// Returns the places of allocations by the name of their part.
-pub fn by_name<'l>(ledger: &'l AllocationHistory, own: &BTreeSet<usize>) -> BTreeMap<&'l str, BTreeSet<usize>> {
+pub fn by_name<'l>(
+    ledger: &'l AllocationHistory,
+    own: &BTreeSet<usize>,
+) -> BTreeMap<&'l str, BTreeSet<usize>> {
     let mut names: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for index in own {
         if let Some((part, _)) = &ledger.tenures[*index].part {
@@ -58,29 +70,45 @@ pub fn by_name<'l>(ledger: &'l AllocationHistory, own: &BTreeSet<usize>) -> BTre
 
 /// Units by slots in which somebody looked.
 fn units(ledger: &AllocationHistory, tenure: &Allocation, slots: &[bool]) -> f64 {
-    let seen = slots.iter().zip(&ledger.observed).filter(|(held, observed)| **held && **observed).count();
+    let seen = slots
+        .iter()
+        .zip(&ledger.observed)
+        .filter(|(held, observed)| **held && **observed)
+        .count();
     seen as f64 * tenure.part.as_ref().map_or(0.0, |(_, units)| *units as f64)
 }
 
 /// Units by slots, and the same in devices, where every fraction is known.
 fn equivalent(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> (f64, Option<f64>) {
     let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
-    let held: f64 = tenures().map(|tenure| units(ledger, tenure, &tenure.held)).sum();
+    let held: f64 = tenures()
+        .map(|tenure| units(ledger, tenure, &tenure.held))
+        .sum();
     let of = |tenure: &Allocation| {
         let held = units(ledger, tenure, &tenure.held);
-        if held == 0.0 { Some(0.0) } else { Some(held * tenure.part.as_ref()?.0.fraction?) }
+        if held == 0.0 {
+            Some(0.0)
+        } else {
+            Some(held * tenure.part.as_ref()?.0.fraction?)
+        }
     };
     (held, tenures().map(of).sum())
 }
 
 impl PartHours {
     /// Returns those of allocations by the name of their part.
-    pub fn of(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>) -> BTreeMap<String, Self> {
+    pub fn of(
+        ledger: &AllocationHistory,
+        usage: &Usage,
+        own: &BTreeSet<usize>,
+    ) -> BTreeMap<String, Self> {
         let each = ledger.slot as f64 / 3_600_000.0;
         let of = |(name, own): (&str, BTreeSet<usize>)| {
             let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
             let (held, equivalent) = equivalent(ledger, &own);
-            let requested: f64 = tenures().map(|tenure| units(ledger, tenure, &tenure.requested)).sum();
+            let requested: f64 = tenures()
+                .map(|tenure| units(ledger, tenure, &tenure.requested))
+                .sum();
             let looked = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
             let (mut measured, mut used) = (0.0, 0.0);
             for run in usage.runs_of(&measurable(ledger, &own)) {
@@ -113,7 +141,9 @@ impl PartHours {
 
     /// Returns what one unit is of a device, in the mean over the time held.
     pub fn fraction(&self) -> Option<f64> {
-        self.equivalent.filter(|_| self.held > 0.0).map(|devices| devices / self.held)
+        self.equivalent
+            .filter(|_| self.held > 0.0)
+            .map(|devices| devices / self.held)
     }
 
     pub fn add(&mut self, other: &Self) {
@@ -126,13 +156,21 @@ impl PartHours {
 
     /// Returns what an empty sum is.
     pub fn none() -> Self {
-        Self { equivalent: Some(0.0), ..Self::default() }
+        Self {
+            equivalent: Some(0.0),
+            ..Self::default()
+        }
     }
 }
 
 /// Those of allocations whose parts exporters measure by themselves.
 fn measurable(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> BTreeSet<usize> {
-    let is_instance = |index: &&usize| ledger.tenures[**index].part.as_ref().is_some_and(|(part, _)| part.instance);
+    let is_instance = |index: &&usize| {
+        ledger.tenures[**index]
+            .part
+            .as_ref()
+            .is_some_and(|(part, _)| part.instance)
+    };
     own.iter().filter(is_instance).copied().collect()
 }
 
@@ -144,10 +182,20 @@ pub fn sums(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>) ->
     }
     let of = |(name, own): (&str, BTreeSet<usize>)| {
         let (held, devices) = equivalent(ledger, &own);
-        let requested: f64 =
-            own.iter().map(|index| units(ledger, &ledger.tenures[*index], &ledger.tenures[*index].requested)).sum();
+        let requested: f64 = own
+            .iter()
+            .map(|index| {
+                units(
+                    ledger,
+                    &ledger.tenures[*index],
+                    &ledger.tenures[*index].requested,
+                )
+            })
+            .sum();
         let measurable = measurable(ledger, &own);
-        let means: Vec<Percent> = windows(ledger.stretch, usage.runs_of(&measurable)).into_values().collect();
+        let means: Vec<Percent> = windows(ledger.stretch, usage.runs_of(&measurable))
+            .into_values()
+            .collect();
         PartSum {
             name: name.to_owned(),
             fraction: devices.filter(|_| held > 0.0).map(|devices| devices / held),

@@ -16,27 +16,40 @@ const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown
 
 /// Returns the phase that a series tells of, as its place in [`PHASES`].
 pub(crate) fn phase(series: &Series) -> Option<usize> {
-    PHASES.iter().position(|known| series.label("phase") == Some(known))
+    PHASES
+        .iter()
+        .position(|known| series.label("phase") == Some(known))
 }
 
 impl Phases {
     /// Returns the same up to a slot.
     pub(crate) fn until(last: usize, count: usize, phase: usize) -> Self {
-        Self((0..count).map(|slot| (slot <= last).then_some(phase)).collect())
+        Self(
+            (0..count)
+                .map(|slot| (slot <= last).then_some(phase))
+                .collect(),
+        )
     }
 
     /// Returns what it was last seen in, else what it was seen in first.
     pub(crate) fn at(&self, slot: usize) -> Option<&'static str> {
         let before = self.0[..=slot].iter().rev().find_map(|phase| *phase);
-        before.or_else(|| self.0[slot..].iter().find_map(|phase| *phase)).map(|phase| PHASES[phase])
+        before
+            .or_else(|| self.0[slot..].iter().find_map(|phase| *phase))
+            .map(|phase| PHASES[phase])
     }
 
     pub(crate) fn last(&self) -> Option<(usize, String)> {
-        self.0.iter().enumerate().rev().find_map(|(slot, phase)| Some((slot, PHASES[(*phase)?].to_owned())))
+        self.0
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(slot, phase)| Some((slot, PHASES[(*phase)?].to_owned())))
     }
 }
 
-/// Returns the phases of pods by key and UID, over so many slots, of which `place` finds the one of a time.
+/// Returns the phases of pods by key and UID, over so many slots, of which `place` finds the one of
+/// a time.
 pub(crate) fn by_pod(
     answer: &[Series],
     count: usize,
@@ -44,7 +57,9 @@ pub(crate) fn by_pod(
 ) -> BTreeMap<(PodKey, String), Phases> {
     let mut found = BTreeMap::new();
     for series in answer {
-        let Some((id, phase)) = pod(series).zip(phase(series)) else { continue };
+        let Some((id, phase)) = pod(series).zip(phase(series)) else {
+            continue;
+        };
         let Phases(slots) = found.entry(id).or_insert_with(|| Phases(vec![None; count]));
         for point in series.points.iter().filter(|point| point.value == 1.0) {
             if let Some(slot) = place(point.at) {

@@ -1,5 +1,5 @@
-//! What pods requested of devices: the amounts that kube-state-metrics tells, and the devices that a claim of dynamic
-//! allocation gave to a pod, which exporters alone tell.
+//! What pods requested of devices: the amounts that kube-state-metrics tells, and the devices that
+//! a claim of dynamic allocation gave to a pod, which exporters alone tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,9 @@ use crate::model::values::units::MOST_PER_NODE;
 
 use crate::stats::exporters::dialect;
 use crate::stats::exporters::dialect::CLAIM;
-use crate::stats::exporters::kube_state::{SHARED_MEBIBYTES, SHARED_PERCENT, label, label_name, pod};
+use crate::stats::exporters::kube_state::{
+    SHARED_MEBIBYTES, SHARED_PERCENT, label, label_name, pod,
+};
 use crate::stats::exporters::parts::{NodeParts, UnitOf};
 
 /// Devices by container: whether it is one of the first, its name, the resource.
@@ -27,7 +29,8 @@ pub struct Requested {
     pub slots: Vec<bool>,
 }
 
-/// What pods requested by pod and node. A pod wants the sum of its containers, or the most that one of its first containers wants.
+/// What pods requested by pod and node. A pod wants the sum of its containers, or the most that one
+/// of its first containers wants.
 pub(crate) fn by_pod(
     answer: &[Series],
     count: usize,
@@ -38,7 +41,9 @@ pub(crate) fn by_pod(
     // A pod without a node has an empty label, in whose place a scrape may put its own.
     let where_it_is = label_name(answer, "node");
     for series in answer {
-        let Some((key, uid)) = pod(series) else { continue };
+        let Some((key, uid)) = pod(series) else {
+            continue;
+        };
         let node = series.label(&where_it_is).unwrap_or_default().to_owned();
         let first = series.name() == "kube_pod_init_container_resource_requests";
         let container = (
@@ -46,8 +51,15 @@ pub(crate) fn by_pod(
             label(series, "container").unwrap_or_default().to_owned(),
             series.label("resource").unwrap_or_default().to_owned(),
         );
-        let most = series.points.iter().map(|point| point.value).filter(|value| value.is_finite()).fold(0.0, f64::max);
-        let (containers, found) = wanted.entry((key, uid, node)).or_insert_with(|| (Containers::new(), vec![false; count]));
+        let most = series
+            .points
+            .iter()
+            .map(|point| point.value)
+            .filter(|value| value.is_finite())
+            .fold(0.0, f64::max);
+        let (containers, found) = wanted
+            .entry((key, uid, node))
+            .or_insert_with(|| (Containers::new(), vec![false; count]));
         let of = containers.entry(container).or_default();
         *of = of.max(most);
         mark(series, found);
@@ -60,8 +72,13 @@ pub(crate) fn by_pod(
         .collect();
     let mut found = Vec::new();
     for (place, (containers, slots)) in wanted {
-        let resources: BTreeSet<&str> = containers.keys().map(|(.., resource)| resource.as_str()).collect();
-        let node = bound.get(&(place.0.clone(), place.1.clone())).unwrap_or(&place.2);
+        let resources: BTreeSet<&str> = containers
+            .keys()
+            .map(|(.., resource)| resource.as_str())
+            .collect();
+        let node = bound
+            .get(&(place.0.clone(), place.1.clone()))
+            .unwrap_or(&place.2);
         let (mut gpus, mut of_parts) = (0.0, BTreeMap::<String, (Part, f64)>::new());
         for resource in &resources {
             let units = amount(&containers, resource);
@@ -74,41 +91,84 @@ pub(crate) fn by_pod(
                 None => {}
             }
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of devices")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count of devices"
+        )]
         let whole = |units: f64| units.round() as u64;
         let units = gpus + of_parts.values().map(|(_, units)| units).sum::<f64>();
         if units > MOST_PER_NODE as f64 {
-            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", place.0.0, place.0.1));
+            left_out::note(
+                LeftOut::AbsurdRequest,
+                format!("{}/{}", place.0.0, place.0.1),
+            );
             continue;
         }
         if whole(gpus) > 0 {
-            found.push((place.clone(), Requested { gpus: whole(gpus), part: None, slots: slots.clone() }));
+            found.push((
+                place.clone(),
+                Requested {
+                    gpus: whole(gpus),
+                    part: None,
+                    slots: slots.clone(),
+                },
+            ));
         }
-        for (part, units) in of_parts.into_values().filter(|(_, units)| whole(*units) > 0) {
-            found.push((place.clone(), Requested { gpus: 0, part: Some((part, whole(units))), slots: slots.clone() }));
+        for (part, units) in of_parts
+            .into_values()
+            .filter(|(_, units)| whole(*units) > 0)
+        {
+            found.push((
+                place.clone(),
+                Requested {
+                    gpus: 0,
+                    part: Some((part, whole(units))),
+                    slots: slots.clone(),
+                },
+            ));
         }
     }
     found
 }
 
-/// Returns a part with the fraction that its containers want of memory, in the mean over their units: each says it for its own.
+/// Returns a part with the fraction that its containers want of memory, in the mean over their
+/// units: each says it for its own.
 fn of_memory(part: Part, containers: &Containers, resource: &str) -> Part {
     if !part.by_memory {
         return part;
     }
     let (mut units, mut devices) = (0.0, Some(0.0));
     for ((first, name, _), amount) in containers.iter().filter(|((.., own), _)| own == resource) {
-        let memory = |resource: &str| containers.get(&(*first, name.clone(), resource.to_owned())).copied();
-        let each = part.clone().with_memory(memory(SHARED_MEBIBYTES), memory(SHARED_PERCENT)).fraction;
+        let memory = |resource: &str| {
+            containers
+                .get(&(*first, name.clone(), resource.to_owned()))
+                .copied()
+        };
+        let each = part
+            .clone()
+            .with_memory(memory(SHARED_MEBIBYTES), memory(SHARED_PERCENT))
+            .fraction;
         units += amount;
-        devices = devices.zip(each).map(|(devices, each)| devices + each * amount);
+        devices = devices
+            .zip(each)
+            .map(|(devices, each)| devices + each * amount);
     }
-    Part { fraction: devices.filter(|_| units > 0.0).map(|devices| devices / units), ..part }
+    Part {
+        fraction: devices
+            .filter(|_| units > 0.0)
+            .map(|devices| devices / units),
+        ..part
+    }
 }
 
 /// Returns how much of a resource a pod wants.
 fn amount(containers: &Containers, resource: &str) -> f64 {
-    let of = |is_first: bool| containers.iter().filter(move |((first, _, own), _)| *first == is_first && own == resource);
+    let of = |is_first: bool| {
+        containers
+            .iter()
+            .filter(move |((first, _, own), _)| *first == is_first && own == resource)
+    };
     let sum: f64 = of(false).map(|(_, value)| value).sum();
     of(true).map(|(_, value)| *value).fold(sum, f64::max)
 }
@@ -118,11 +178,17 @@ type ClaimedDevice = (String, String, Option<String>);
 
 /// Returns the pod that holds a device by a claim.
 pub fn claimant(series: &Series) -> Option<PodKey> {
-    let both = |(namespace, pod): (&str, &str)| Some((series.label(namespace)?.to_owned(), series.label(pod)?.to_owned()));
+    let both = |(namespace, pod): (&str, &str)| {
+        Some((
+            series.label(namespace)?.to_owned(),
+            series.label(pod)?.to_owned(),
+        ))
+    };
     dialect::pod_labels().into_iter().find_map(both)
 }
 
-/// Adds the devices of claims, of pods that requested none by name. A device that several pods claim together is shared.
+/// Adds the devices of claims, of pods that requested none by name. A device that several pods
+/// claim together is shared.
 pub(crate) fn add_claimed(
     requests: &mut Vec<(PodOnNode, Requested)>,
     answer: &[Series],
@@ -131,27 +197,56 @@ pub(crate) fn add_claimed(
     mark: impl Fn(&Series, &mut [bool]),
 ) {
     // Who had which device when.
-    let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<bool>>> = BTreeMap::new();
+    let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<bool>>> =
+        BTreeMap::new();
     for series in answer.iter().filter(|series| series.label(CLAIM).is_some()) {
-        let Some(key) = claimant(series) else { continue };
-        let Some(told) = series.first(dialect::node_labels()) else { continue };
+        let Some(key) = claimant(series) else {
+            continue;
+        };
+        let Some(told) = series.first(dialect::node_labels()) else {
+            continue;
+        };
         let node = names.get(told).cloned().unwrap_or_else(|| told.to_owned());
-        let profile = series.first(["GPU_I_PROFILE", "dra_mig_profile"]).map(ToOwned::to_owned);
+        let profile = series
+            .first(["GPU_I_PROFILE", "dra_mig_profile"])
+            .map(ToOwned::to_owned);
         let instance = series.label("GPU_I_ID").unwrap_or_default().to_owned();
-        let Some(device) = series.first(dialect::uuid_labels().chain(dialect::index_labels())) else { continue };
-        let pods = devices.entry((node, (device.to_owned(), instance, profile))).or_default();
-        mark(series, pods.entry(key).or_insert_with(|| vec![false; count]));
+        let Some(device) = series.first(dialect::uuid_labels().chain(dialect::index_labels()))
+        else {
+            continue;
+        };
+        let pods = devices
+            .entry((node, (device.to_owned(), instance, profile)))
+            .or_default();
+        mark(
+            series,
+            pods.entry(key).or_insert_with(|| vec![false; count]),
+        );
     }
     let by_name: BTreeSet<PodKey> = requests.iter().map(|((key, ..), _)| key.clone()).collect();
     for ((node, (.., profile)), pods) in devices {
         // In the slot in which one hands it to another both may have been seen.
-        let together = |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && **b).count() > 1;
+        let together =
+            |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && **b).count() > 1;
         for (key, slots) in pods.iter().filter(|(key, _)| !by_name.contains(*key)) {
-            let sharers = pods.iter().filter(|(other, own)| *other == key || together(slots, own)).count();
-            let part = profile.as_ref().map(|profile| Part::named(&format!("mig-{profile}"), None));
-            let part = if sharers > 1 { Some(Part::shared_by(sharers, part)) } else { part };
+            let sharers = pods
+                .iter()
+                .filter(|(other, own)| *other == key || together(slots, own))
+                .count();
+            let part = profile
+                .as_ref()
+                .map(|profile| Part::named(&format!("mig-{profile}"), None));
+            let part = if sharers > 1 {
+                Some(Part::shared_by(sharers, part))
+            } else {
+                part
+            };
             let gpus = u64::from(part.is_none());
-            let own = Requested { gpus, part: part.map(|part| (part, 1)), slots: slots.clone() };
+            let own = Requested {
+                gpus,
+                part: part.map(|part| (part, 1)),
+                slots: slots.clone(),
+            };
             requests.push(((key.clone(), String::new(), node.clone()), own));
         }
     }
@@ -163,21 +258,51 @@ mod tests {
     use crate::model::values::series::Point;
 
     fn series(labels: &[(&str, &str)], times: &[i64]) -> Series {
-        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Series { labels, points: times.iter().map(|at| Point { at: *at, value: 50.0 }).collect() }
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        Series {
+            labels,
+            points: times
+                .iter()
+                .map(|at| Point {
+                    at: *at,
+                    value: 50.0,
+                })
+                .collect(),
+        }
     }
 
     #[test]
     fn claims_are_devices_and_those_of_several_pods_are_shared() {
-        let of = |pod: &'static str, uuid: &'static str, more: &[(&'static str, &'static str)], times: &[i64]| {
-            let labels = [("__name__", "DCGM_FI_DEV_GPU_UTIL"), ("Hostname", "10.0.0.1"), ("UUID", uuid), (CLAIM, "c")];
-            let own = [("namespace", "monitoring"), ("pod", "exporter"), ("exported_namespace", "ml"), ("exported_pod", pod)];
+        let of = |pod: &'static str,
+                  uuid: &'static str,
+                  more: &[(&'static str, &'static str)],
+                  times: &[i64]| {
+            let labels = [
+                ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
+                ("Hostname", "10.0.0.1"),
+                ("UUID", uuid),
+                (CLAIM, "c"),
+            ];
+            let own = [
+                ("namespace", "monitoring"),
+                ("pod", "exporter"),
+                ("exported_namespace", "ml"),
+                ("exported_pod", pod),
+            ];
             series(&[&labels[..], &own, more].concat(), times)
         };
         let answer = [
             of("a", "GPU-0", &[], &[0, 1]),
             of("a", "GPU-1", &[], &[1]),
-            of("b", "GPU-2", &[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "7")], &[0]),
+            of(
+                "b",
+                "GPU-2",
+                &[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "7")],
+                &[0],
+            ),
             of("c", "GPU-3", &[], &[0, 1]),
             of("d", "GPU-3", &[], &[0, 1]),
             // One after the other.
@@ -186,16 +311,35 @@ mod tests {
             // Its request was told already.
             of("e", "GPU-4", &[], &[0]),
         ];
-        let e = (("ml".to_owned(), "e".to_owned()), "u".to_owned(), "n".to_owned());
-        let mut requests = vec![(e, Requested { gpus: 1, part: None, slots: vec![true; 2] })];
+        let e = (
+            ("ml".to_owned(), "e".to_owned()),
+            "u".to_owned(),
+            "n".to_owned(),
+        );
+        let mut requests = vec![(
+            e,
+            Requested {
+                gpus: 1,
+                part: None,
+                slots: vec![true; 2],
+            },
+        )];
         let names = [("10.0.0.1".to_owned(), "n".to_owned())].into();
-        let mark = |series: &Series, slots: &mut [bool]| series.points.iter().for_each(|point| slots[point.at as usize] = true);
+        let mark = |series: &Series, slots: &mut [bool]| {
+            series
+                .points
+                .iter()
+                .for_each(|point| slots[point.at as usize] = true);
+        };
         add_claimed(&mut requests, &answer, &names, 2, mark);
         let found: Vec<_> = requests[1..]
             .iter()
             .map(|(((_, pod), _, node), of)| {
                 assert_eq!(node, "n");
-                let part = of.part.as_ref().map(|(part, number)| (part.name.clone(), part.fraction, *number));
+                let part = of
+                    .part
+                    .as_ref()
+                    .map(|(part, number)| (part.name.clone(), part.fraction, *number));
                 (pod.as_str(), of.gpus, part, &of.slots[..])
             })
             .collect();
@@ -205,7 +349,12 @@ mod tests {
             [
                 ("a", 1, None, &[true, true][..]),
                 ("a", 1, None, &[false, true]),
-                ("b", 0, Some(("mig-1g.10gb".to_owned(), Some(1.0 / 7.0), 1)), &[true, false]),
+                (
+                    "b",
+                    0,
+                    Some(("mig-1g.10gb".to_owned(), Some(1.0 / 7.0), 1)),
+                    &[true, false]
+                ),
                 ("c", 0, shared(), &[true, true]),
                 ("d", 0, shared(), &[true, true]),
                 ("x", 1, None, &[true, false]),

@@ -1,7 +1,8 @@
-//! What inference servers did with the GPUs that they held: tokens, and time in which nothing ran, waited or was answered. Of a
-//! server that tells only one of both nothing is said.
+//! What inference servers did with the GPUs that they held: tokens, and time in which nothing ran,
+//! waited or was answered. Of a server that tells only one of both nothing is said.
 //!
-//! Counters begin again at zero with their process: what a counter has after a fall was counted since.
+//! Counters begin again at zero with their process: what a counter has after a fall was counted
+//! since.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +13,17 @@ use crate::stats::exporters::dialect::{EXPORTED_POD, PLAIN_POD};
 use crate::stats::score::serving::{ANSWERED, OPEN};
 
 /// Tokens that requests came with, ever.
-const PROMPT: [&str; 3] = ["vllm:prompt_tokens_total", "sglang:prompt_tokens_total", "tgi_request_input_length_sum"];
+const PROMPT: [&str; 3] = [
+    "vllm:prompt_tokens_total",
+    "sglang:prompt_tokens_total",
+    "tgi_request_input_length_sum",
+];
 /// Tokens that were generated, ever.
-const GENERATED: [&str; 3] =
-    ["vllm:generation_tokens_total", "sglang:generation_tokens_total", "tgi_request_generated_tokens_sum"];
+const GENERATED: [&str; 3] = [
+    "vllm:generation_tokens_total",
+    "sglang:generation_tokens_total",
+    "tgi_request_generated_tokens_sum",
+];
 
 /// Seconds before a window in which the sample is looked for that its first one is compared with.
 pub const BEFORE: i64 = 300;
@@ -47,14 +55,25 @@ impl ServingHours {
 
 /// Returns the query for a window, with some time before it.
 pub fn query(seconds: i64) -> String {
-    let names: Vec<&str> = OPEN.iter().chain(&ANSWERED).chain(&PROMPT).chain(&GENERATED).copied().collect();
-    format!("{{__name__=~\"{}\"}}[{}s] offset 1ms", names.join("|"), seconds + BEFORE)
+    let names: Vec<&str> = OPEN
+        .iter()
+        .chain(&ANSWERED)
+        .chain(&PROMPT)
+        .chain(&GENERATED)
+        .copied()
+        .collect();
+    format!(
+        "{{__name__=~\"{}\"}}[{}s] offset 1ms",
+        names.join("|"),
+        seconds + BEFORE
+    )
 }
 
 /// What one server told.
 #[derive(Default)]
 struct Server {
-    /// Times at which something ran, waited or had been answered since the time before it, and times at which nothing was.
+    /// Times at which something ran, waited or had been answered since the time before it, and
+    /// times at which nothing was.
     open: BTreeMap<i64, bool>,
     answered: BTreeMap<i64, bool>,
     /// By metric and by who scraped it: two that scrape one server tell the same.
@@ -62,8 +81,17 @@ struct Server {
 }
 
 /// Labels that say who scraped a series.
-const SCRAPE: [&str; 9] =
-    ["job", "instance", "endpoint", "service", "container", "prometheus", "prometheus_replica", "replica", "cluster"];
+const SCRAPE: [&str; 9] = [
+    "job",
+    "instance",
+    "endpoint",
+    "service",
+    "container",
+    "prometheus",
+    "prometheus_replica",
+    "replica",
+    "cluster",
+];
 
 /// Servers that told of their requests in a window.
 pub struct Servers {
@@ -74,10 +102,21 @@ impl Servers {
     pub fn of(answer: &[Series], start: i64) -> Self {
         let mut by_pod: BTreeMap<PodKey, Server> = BTreeMap::new();
         for series in answer {
-            let named =
-                |(namespace, pod): (&str, &str)| Some((series.label(namespace)?.to_owned(), series.label(pod)?.to_owned()));
-            let Some(pod) = named(EXPORTED_POD).or_else(|| named(PLAIN_POD)) else { continue };
-            let points: Vec<Point> = series.points.iter().filter(|point| point.value.is_finite()).copied().collect();
+            let named = |(namespace, pod): (&str, &str)| {
+                Some((
+                    series.label(namespace)?.to_owned(),
+                    series.label(pod)?.to_owned(),
+                ))
+            };
+            let Some(pod) = named(EXPORTED_POD).or_else(|| named(PLAIN_POD)) else {
+                continue;
+            };
+            let points: Vec<Point> = series
+                .points
+                .iter()
+                .filter(|point| point.value.is_finite())
+                .copied()
+                .collect();
             let server = by_pod.entry(pod).or_default();
             let name = series.name();
             if OPEN.contains(&name) {
@@ -89,27 +128,47 @@ impl Servers {
                     *server.answered.entry(at).or_default() |= grown > 0.0;
                 }
             } else if let Some(name) = PROMPT.iter().chain(&GENERATED).find(|own| **own == name) {
-                let scraped = SCRAPE.map(|label| series.label(label).unwrap_or_default()).join("\u{0}");
-                *server.tokens.entry((name, scraped)).or_default() += growth(&points, start).map(|(_, grown)| grown).sum::<f64>();
+                let scraped = SCRAPE
+                    .map(|label| series.label(label).unwrap_or_default())
+                    .join("\u{0}");
+                *server.tokens.entry((name, scraped)).or_default() +=
+                    growth(&points, start).map(|(_, grown)| grown).sum::<f64>();
             }
         }
         Self { by_pod }
     }
 
     /// Returns what those of a group did; `None` where none told of its requests.
-    pub fn hours(&self, ledger: &AllocationHistory, group: impl Fn(&Allocation) -> bool) -> Option<ServingHours> {
+    pub fn hours(
+        &self,
+        ledger: &AllocationHistory,
+        group: impl Fn(&Allocation) -> bool,
+    ) -> Option<ServingHours> {
         self.hours_of(ledger, &ledger.group(group))
     }
 
     /// Returns what those of some allocations did; `None` where none told of its requests.
-    pub fn hours_of(&self, ledger: &AllocationHistory, own: &AllocationGroup) -> Option<ServingHours> {
+    pub fn hours_of(
+        &self,
+        ledger: &AllocationHistory,
+        own: &AllocationGroup,
+    ) -> Option<ServingHours> {
         let mut sum: Option<ServingHours> = None;
         let mut counted: BTreeSet<&PodKey> = BTreeSet::new();
-        for tenure in own.whole.iter().chain(&own.parts).map(|index| &ledger.tenures[*index]) {
-            let Some(server) = self.by_pod.get(&tenure.pod) else { continue };
+        for tenure in own
+            .whole
+            .iter()
+            .chain(&own.parts)
+            .map(|index| &ledger.tenures[*index])
+        {
+            let Some(server) = self.by_pod.get(&tenure.pod) else {
+                continue;
+            };
             let sum = sum.get_or_insert_default();
             let hours = ledger.slot as f64 / 3_600_000.0 * tenure.devices();
-            for slot in (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot] && tenure.held[*slot]) {
+            for slot in (0..ledger.observed.len())
+                .filter(|slot| ledger.observed[*slot] && tenure.held[*slot])
+            {
                 if let Some(active) = server.active(ledger.stretch.start, ledger.slot, slot) {
                     sum.held += hours;
                     sum.idle += if active { 0.0 } else { hours };
@@ -129,22 +188,31 @@ impl Server {
     /// Returns the growth of these metrics, of each the most that one of those who scraped it saw.
     fn tokens(&self, names: &[&str]) -> f64 {
         let most = |name: &&str| {
-            let told = self.tokens.iter().filter(|((own, _), _)| own == name).map(|(_, grown)| *grown);
+            let told = self
+                .tokens
+                .iter()
+                .filter(|((own, _), _)| own == name)
+                .map(|(_, grown)| *grown);
             told.fold(0.0, f64::max)
         };
         names.iter().map(most).sum()
     }
 
-    /// Returns whether it did anything in a slot: by what it told within it, else by what it told next, not later than five
-    /// minutes. `None` where it told too little.
+    /// Returns whether it did anything in a slot: by what it told within it, else by what it told
+    /// next, not later than five minutes. `None` where it told too little.
     fn active(&self, start: i64, length: i64, slot: usize) -> Option<bool> {
         let begin = start + i64::try_from(slot).ok()?.saturating_mul(length);
         let told = |told: &BTreeMap<i64, bool>| -> Option<bool> {
-            let mut within = told.range(begin..begin + length).map(|(_, active)| *active).peekable();
+            let mut within = told
+                .range(begin..begin + length)
+                .map(|(_, active)| *active)
+                .peekable();
             if within.peek().is_some() {
                 return Some(within.any(|active| active));
             }
-            told.range(begin + length..begin + length + BEFORE * 1000).next().map(|(_, active)| *active)
+            told.range(begin + length..begin + length + BEFORE * 1000)
+                .next()
+                .map(|(_, active)| *active)
         };
         match (told(&self.open), told(&self.answered)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
@@ -155,12 +223,16 @@ impl Server {
     }
 }
 
-/// Returns by how much a counter grew from each sample to the next, at the time of the later one, from `start` on.
+/// Returns by how much a counter grew from each sample to the next, at the time of the later one,
+/// from `start` on.
 fn growth(points: &[Point], start: i64) -> impl Iterator<Item = (i64, f64)> + '_ {
-    points.windows(2).filter(move |pair| pair[1].at >= start).map(|pair| {
-        let (before, now) = (pair[0].value, pair[1].value);
-        (pair[1].at, if now >= before { now - before } else { now })
-    })
+    points
+        .windows(2)
+        .filter(move |pair| pair[1].at >= start)
+        .map(|pair| {
+            let (before, now) = (pair[0].value, pair[1].value);
+            (pair[1].at, if now >= before { now - before } else { now })
+        })
 }
 
 #[cfg(test)]
@@ -172,30 +244,75 @@ mod tests {
     fn series(pod: &str, name: &str, points: &[(i64, f64)]) -> Series {
         let labels = [("__name__", name), ("namespace", "ml"), ("pod", pod)];
         Series {
-            labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect(),
-            points: points.iter().map(|(minute, value)| Point { at: minute * 60_000, value: *value }).collect(),
+            labels: labels
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into_iter()
+                .collect(),
+            points: points
+                .iter()
+                .map(|(minute, value)| Point {
+                    at: minute * 60_000,
+                    value: *value,
+                })
+                .collect(),
         }
     }
 
     #[test]
     fn tokens_are_counted_over_restarts_and_time_without_requests_is_idle() {
-        let replica = [("__name__", "vllm:generation_tokens_total"), ("namespace", "ml"), ("pod", "chat"), ("replica", "b")];
-        let replica = replica.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
+        let replica = [
+            ("__name__", "vllm:generation_tokens_total"),
+            ("namespace", "ml"),
+            ("pod", "chat"),
+            ("replica", "b"),
+        ];
+        let replica = replica
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into_iter()
+            .collect();
         let answer = [
-            // 10 before the window; 5 more, then a new process that counts 7 by itself, then nothing.
-            series("chat", "vllm:generation_tokens_total", &[(-1, 10.0), (0, 15.0), (1, 7.0), (2, 7.0), (3, 7.0)]),
-            series("chat", "vllm:prompt_tokens_total", &[(0, 100.0), (1, 130.0)]),
-            series("chat", "vllm:request_success_total", &[(-1, 1.0), (0, 2.0), (1, 1.0), (2, 1.0), (3, 1.0)]),
-            series("chat", "vllm:num_requests_running", &[(0, 0.0), (1, 0.0), (2, 0.0), (3, f64::NAN)]),
+            // 10 before the window; 5 more, then a new process that counts 7 by itself, then
+            // nothing.
+            series(
+                "chat",
+                "vllm:generation_tokens_total",
+                &[(-1, 10.0), (0, 15.0), (1, 7.0), (2, 7.0), (3, 7.0)],
+            ),
+            series(
+                "chat",
+                "vllm:prompt_tokens_total",
+                &[(0, 100.0), (1, 130.0)],
+            ),
+            series(
+                "chat",
+                "vllm:request_success_total",
+                &[(-1, 1.0), (0, 2.0), (1, 1.0), (2, 1.0), (3, 1.0)],
+            ),
+            series(
+                "chat",
+                "vllm:num_requests_running",
+                &[(0, 0.0), (1, 0.0), (2, 0.0), (3, f64::NAN)],
+            ),
             series("chat", "vllm:num_requests_waiting", &[(3, 2.0)]),
             // The same, by another who scrapes it.
-            Series { labels: replica, ..series("chat", "vllm:generation_tokens_total", &[(0, 15.0), (1, 7.0)]) },
+            Series {
+                labels: replica,
+                ..series(
+                    "chat",
+                    "vllm:generation_tokens_total",
+                    &[(0, 15.0), (1, 7.0)],
+                )
+            },
             series("half", "vllm:num_requests_running", &[(0, 0.0), (1, 0.0)]),
         ];
         let tenure = |pod: &str, gpus: u64| Allocation {
             pod: ("ml".into(), pod.into()),
             node: "n".into(),
-            top: TopOwner { namespace: "ml".into(), kind: "Deployment".into(), name: pod.into() },
+            top: TopOwner {
+                namespace: "ml".into(),
+                kind: "Deployment".into(),
+                name: pod.into(),
+            },
             gpus: GpuCount(gpus),
             part: None,
             requested: vec![true; 4],
@@ -210,10 +327,17 @@ mod tests {
         let servers = Servers::of(&answer, 0);
         let all = servers.hours(&ledger, |_| true).unwrap();
         assert_eq!((all.generated_tokens, all.prompt_tokens), (12.0, 30.0));
-        // Minutes 0 and 1 answered one, minute 2 did nothing, in minute 3 two wait; of `half` nothing is said.
-        assert!((all.held - 2.0 * 4.0 / 60.0).abs() < 1e-9 && (all.idle - 2.0 / 60.0).abs() < 1e-9, "{all:?}");
+        // Minutes 0 and 1 answered one, minute 2 did nothing, in minute 3 two wait; of `half`
+        // nothing is said.
+        assert!(
+            (all.held - 2.0 * 4.0 / 60.0).abs() < 1e-9 && (all.idle - 2.0 / 60.0).abs() < 1e-9,
+            "{all:?}"
+        );
         assert!((all.tokens_per_gpu_hour().unwrap() - 12.0 / (8.0 / 60.0)).abs() < 1e-9);
-        assert_eq!(servers.hours(&ledger, |tenure| tenure.pod.1 == "train"), None);
+        assert_eq!(
+            servers.hours(&ledger, |tenure| tenure.pod.1 == "train"),
+            None
+        );
         promql_parser::parser::parse(&query(3600)).unwrap();
     }
 }

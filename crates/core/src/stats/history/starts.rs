@@ -1,7 +1,8 @@
-//! When a waiting job starts: quantiles of how long similar jobs waited. Knows the past alone, not who is next in line.
+//! When a waiting job starts: quantiles of how long similar jobs waited. Knows the past alone, not
+//! who is next in line.
 //!
-//! Quantiles are those of order statistics at p·(n+1), which hold a further wait of the same kind with probability p (Hyndman and
-//! Fan, 1996, definition 6).
+//! Quantiles are those of order statistics at p·(n+1), which hold a further wait of the same kind
+//! with probability p (Hyndman and Fan, 1996, definition 6).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,34 +66,77 @@ struct PlacedPod<'a> {
 /// Puts pods together to starts. Pods that never got a node are none.
 pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
     let key = |series: &Series| pod(series).map(|(key, _)| key);
-    let value = |series: &Series| series.points.last().map(|point| point.value).filter(|value| value.is_finite() && *value > 0.0);
-    let values =
-        |series: &[Series]| -> BTreeMap<PodKey, f64> { series.iter().filter_map(|one| Some((key(one)?, value(one)?))).collect() };
+    let value = |series: &Series| {
+        series
+            .points
+            .last()
+            .map(|point| point.value)
+            .filter(|value| value.is_finite() && *value > 0.0)
+    };
+    let values = |series: &[Series]| -> BTreeMap<PodKey, f64> {
+        series
+            .iter()
+            .filter_map(|one| Some((key(one)?, value(one)?)))
+            .collect()
+    };
     let (placed, requested) = (values(answers.placed), values(answers.requested));
-    let places: BTreeMap<PodKey, &str> =
-        answers.places.iter().filter_map(|one| Some((key(one)?, label(one, "node").filter(|node| !node.is_empty())?))).collect();
-    let owners: BTreeMap<PodKey, (String, String)> =
-        answers.owners.iter().filter_map(|one| Some((key(one)?, owner(one)?))).collect();
+    let places: BTreeMap<PodKey, &str> = answers
+        .places
+        .iter()
+        .filter_map(|one| {
+            Some((
+                key(one)?,
+                label(one, "node").filter(|node| !node.is_empty())?,
+            ))
+        })
+        .collect();
+    let owners: BTreeMap<PodKey, (String, String)> = answers
+        .owners
+        .iter()
+        .filter_map(|one| Some((key(one)?, owner(one)?)))
+        .collect();
     // By namespace and owner.
     let mut groups: BTreeMap<(String, String, String), Vec<PlacedPod<'_>>> = BTreeMap::new();
     for (key, created) in values(answers.created) {
-        let (Some(placed), Some(gpus), Some(node)) = (placed.get(&key), requested.get(&key), places.get(&key)) else { continue };
+        let (Some(placed), Some(gpus), Some(node)) =
+            (placed.get(&key), requested.get(&key), places.get(&key))
+        else {
+            continue;
+        };
         if *gpus > MOST_PER_NODE as f64 {
             left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", key.0, key.1));
             continue;
         }
-        let (kind, name) = owners.get(&key).cloned().unwrap_or_else(|| ("Pod".to_owned(), key.1.clone()));
+        let (kind, name) = owners
+            .get(&key)
+            .cloned()
+            .unwrap_or_else(|| ("Pod".to_owned(), key.1.clone()));
         let pods = groups.entry((key.0, kind, name)).or_default();
-        pods.push(PlacedPod { created, waited: (placed - created).max(0.0), gpus: *gpus as u64, node });
+        pods.push(PlacedPod {
+            created,
+            waited: (placed - created).max(0.0),
+            gpus: *gpus as u64,
+            node,
+        });
     }
     let mut starts = Vec::new();
     for mut pods in groups.into_values() {
         pods.sort_by(|a, b| a.created.total_cmp(&b.created));
         let mut begin = f64::NEG_INFINITY;
-        for PlacedPod { created, waited, gpus, node } in pods {
+        for PlacedPod {
+            created,
+            waited,
+            gpus,
+            node,
+        } in pods
+        {
             if created - begin > TOGETHER {
                 begin = created;
-                starts.push(PastStart { nodes: BTreeSet::new(), gpus: 0, waited: 0.0 });
+                starts.push(PastStart {
+                    nodes: BTreeSet::new(),
+                    gpus: 0,
+                    waited: 0.0,
+                });
             }
             let start = starts.last_mut().expect("the first pod began one");
             start.nodes.insert(node.to_owned());
@@ -104,27 +148,46 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
 }
 
 /// Returns the starts that are similar to a job of so many devices which may run on these nodes.
-pub fn similar<'s>(past: &'s [PastStart], gpus: u64, nodes: &BTreeSet<String>) -> Vec<&'s PastStart> {
+pub fn similar<'s>(
+    past: &'s [PastStart],
+    gpus: u64,
+    nodes: &BTreeSet<String>,
+) -> Vec<&'s PastStart> {
     let is_near = |start: &&PastStart| start.gpus * SIZE >= gpus && start.gpus <= gpus * SIZE;
-    past.iter().filter(is_near).filter(|start| start.nodes.iter().any(|node| nodes.contains(node))).collect()
+    past.iter()
+        .filter(is_near)
+        .filter(|start| start.nodes.iter().any(|node| nodes.contains(node)))
+        .collect()
 }
 
-/// Tells how long a job that has waited so many seconds still waits, from those that waited at least as long; `None` where they are
-/// too few.
+/// Tells how long a job that has waited so many seconds still waits, from those that waited at
+/// least as long; `None` where they are too few.
 pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
-    let mut left: Vec<f64> = similar.iter().map(|start| start.waited - waited).filter(|left| *left > 0.0).collect();
+    let mut left: Vec<f64> = similar
+        .iter()
+        .map(|start| start.waited - waited)
+        .filter(|left| *left > 0.0)
+        .collect();
     if left.len() < FEWEST {
         return None;
     }
     left.sort_by(f64::total_cmp);
-    Some(Forecast { p10: quantile(&left, 0.1), p50: quantile(&left, 0.5), p90: quantile(&left, 0.9), starts: left.len() })
+    Some(Forecast {
+        p10: quantile(&left, 0.1),
+        p50: quantile(&left, 0.5),
+        p90: quantile(&left, 0.9),
+        starts: left.len(),
+    })
 }
 
 /// The value at position p·(n+1) of sorted values, between its neighbors in proportion.
 fn quantile(sorted: &[f64], p: f64) -> f64 {
     let place = p * (sorted.len() + 1) as f64 - 1.0;
     let low = place.floor().clamp(0.0, (sorted.len() - 1) as f64);
-    let (below, above) = (sorted[low as usize], sorted[(low as usize + 1).min(sorted.len() - 1)]);
+    let (below, above) = (
+        sorted[low as usize],
+        sorted[(low as usize + 1).min(sorted.len() - 1)],
+    );
     below + (above - below) * (place - low).clamp(0.0, 1.0)
 }
 
@@ -135,47 +198,89 @@ mod tests {
 
     fn series(pod: &str, more: &[(&str, &str)], value: f64) -> Series {
         let labels = [&[("namespace", "n"), ("pod", pod)], more].concat();
-        let labels = labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Series { labels, points: vec![Point { at: 0, value }] }
+        let labels = labels
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        Series {
+            labels,
+            points: vec![Point { at: 0, value }],
+        }
     }
 
     #[test]
     fn pods_of_an_owner_that_came_together_are_one_start() {
         let job = [("owner_kind", "Job"), ("owner_name", "j")];
         // Two ranks, of which the second waited longer, and a retry an hour later.
-        let created =
-            [series("a", &[], 1000.0), series("b", &[], 1010.0), series("c", &[], 5000.0), series("waits", &[], 6000.0)];
-        let placed = [series("a", &[], 1100.0), series("b", &[], 1310.0), series("c", &[], 5002.0)];
+        let created = [
+            series("a", &[], 1000.0),
+            series("b", &[], 1010.0),
+            series("c", &[], 5000.0),
+            series("waits", &[], 6000.0),
+        ];
+        let placed = [
+            series("a", &[], 1100.0),
+            series("b", &[], 1310.0),
+            series("c", &[], 5002.0),
+        ];
         let requested = ["a", "b", "c", "waits"].map(|pod| series(pod, &[], 8.0));
-        let places = [("a", "x"), ("b", "y"), ("c", "x")].map(|(pod, node)| series(pod, &[("node", node)], 1.0));
+        let places = [("a", "x"), ("b", "y"), ("c", "x")]
+            .map(|(pod, node)| series(pod, &[("node", node)], 1.0));
         let owners = ["a", "b", "c", "waits"].map(|pod| series(pod, &job, 1.0));
-        let found =
-            past(StartSeries { created: &created, placed: &placed, requested: &requested, places: &places, owners: &owners });
-        let start =
-            |nodes: &[&str], gpus, waited| PastStart { nodes: nodes.iter().map(ToString::to_string).collect(), gpus, waited };
-        assert_eq!(found, [start(&["x", "y"], 16, 300.0), start(&["x"], 8, 2.0)]);
+        let found = past(StartSeries {
+            created: &created,
+            placed: &placed,
+            requested: &requested,
+            places: &places,
+            owners: &owners,
+        });
+        let start = |nodes: &[&str], gpus, waited| PastStart {
+            nodes: nodes.iter().map(ToString::to_string).collect(),
+            gpus,
+            waited,
+        };
+        assert_eq!(
+            found,
+            [start(&["x", "y"], 16, 300.0), start(&["x"], 8, 2.0)]
+        );
         let on_y: BTreeSet<String> = ["y".to_owned()].into();
         assert_eq!(similar(&found, 8, &on_y).len(), 1);
-        assert_eq!(similar(&found, 33, &on_y).len(), 0, "four times the size is another job");
+        assert_eq!(
+            similar(&found, 33, &on_y).len(),
+            0,
+            "four times the size is another job"
+        );
     }
 
     #[test]
     fn quantiles_are_those_of_order_statistics() {
         // 1..=19: p·20 is the 2nd, the 10th and the 18th.
-        let past: Vec<PastStart> =
-            (1..=19).map(|wait| PastStart { nodes: BTreeSet::new(), gpus: 1, waited: f64::from(wait) }).collect();
+        let past: Vec<PastStart> = (1..=19)
+            .map(|wait| PastStart {
+                nodes: BTreeSet::new(),
+                gpus: 1,
+                waited: f64::from(wait),
+            })
+            .collect();
         let all: Vec<&PastStart> = past.iter().collect();
         let found = forecast(&all, 0.0).unwrap();
-        assert_eq!((found.p10, found.p50, found.p90, found.starts), (2.0, 10.0, 18.0, 19));
-        // Who has waited 9 is compared with 10..=19, of which each still waited 1..=10: p·11 is 1.1, 5.5 and 9.9.
+        assert_eq!(
+            (found.p10, found.p50, found.p90, found.starts),
+            (2.0, 10.0, 18.0, 19)
+        );
+        // Who has waited 9 is compared with 10..=19, of which each still waited 1..=10: p·11 is
+        // 1.1, 5.5 and 9.9.
         let found = forecast(&all, 9.0).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
-        assert!(near(found.p10, 1.1) && near(found.p50, 5.5) && near(found.p90, 9.9), "{found:?}");
+        assert!(
+            near(found.p10, 1.1) && near(found.p50, 5.5) && near(found.p90, 9.9),
+            "{found:?}"
+        );
         assert_eq!(forecast(&all, 10.0), None, "nine are too few");
     }
 
-    /// A cluster of 64 GPUs with jobs of 1 to 8 GPUs that come at random and run for random times, first come first served. Each
-    /// forecast rests on what had started before it was asked for.
+    /// A cluster of 64 GPUs with jobs of 1 to 8 GPUs that come at random and run for random times,
+    /// first come first served. Each forecast rests on what had started before it was asked for.
     #[test]
     fn four_of_five_starts_are_within_the_interval() {
         let mut state = 88_172_645_463_325_252_u64;
@@ -209,15 +314,26 @@ mod tests {
             if start <= at || asked == 300 {
                 continue;
             }
-            let known = jobs[index - 5_000..index].iter().filter(|(_, started, _)| *started < at);
+            let known = jobs[index - 5_000..index]
+                .iter()
+                .filter(|(_, started, _)| *started < at);
             let past: Vec<PastStart> = known
-                .map(|(came, started, size)| PastStart { nodes: nodes.clone(), gpus: *size, waited: started - came })
+                .map(|(came, started, size)| PastStart {
+                    nodes: nodes.clone(),
+                    gpus: *size,
+                    waited: started - came,
+                })
                 .collect();
-            let Some(found) = forecast(&similar(&past, size, &nodes), 60.0) else { continue };
+            let Some(found) = forecast(&similar(&past, size, &nodes), 60.0) else {
+                continue;
+            };
             asked += 1;
             within += u32::from((found.p10..=found.p90).contains(&(start - at)));
         }
         let share = f64::from(within) / f64::from(asked);
-        assert!(asked >= 200 && (0.75..=0.85).contains(&share), "{within} of {asked}: {share}");
+        assert!(
+            asked >= 200 && (0.75..=0.85).contains(&share),
+            "{within} of {asked}: {share}"
+        );
     }
 }

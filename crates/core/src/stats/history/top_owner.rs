@@ -1,5 +1,5 @@
-//! The object at the top of a pod's chain of owners, as far up as anybody tells: kube-state-metrics of what lived then, the API
-//! server of what still lives.
+//! The object at the top of a pod's chain of owners, as far up as anybody tells: kube-state-metrics
+//! of what lived then, the API server of what still lives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,23 +35,53 @@ pub struct OwnerSeries {
 impl OwnerSeries {
     /// Returns names of the owners of this kind.
     pub fn names(answer: &[Series], kind: &str) -> BTreeSet<String> {
-        answer.iter().filter_map(owner).filter(|(own, _)| own == kind).map(|(_, name)| name).collect()
+        answer
+            .iter()
+            .filter_map(owner)
+            .filter(|(own, _)| own == kind)
+            .map(|(_, name)| name)
+            .collect()
     }
 
-    /// Returns true when something owns pods that only custom resources, or the API server, tell the owner of.
+    /// Returns true when something owns pods that only custom resources, or the API server, tell
+    /// the owner of.
     pub fn has_open_ends(&self) -> bool {
-        let all = self.pods.iter().chain(&self.replica_sets).chain(&self.jobs).chain(&self.deployments);
+        let all = self
+            .pods
+            .iter()
+            .chain(&self.replica_sets)
+            .chain(&self.jobs)
+            .chain(&self.deployments);
         // Before version 2.18 nobody tells who owns a Deployment.
-        let told: BTreeSet<&str> = self.deployments.iter().filter_map(|series| label(series, "deployment")).collect();
-        let silent = Self::names(&self.replica_sets, "Deployment").iter().any(|name| !told.contains(name.as_str()));
-        silent || all.filter_map(owner).any(|(kind, _)| !TOPS.contains(&kind.as_str()))
+        let told: BTreeSet<&str> = self
+            .deployments
+            .iter()
+            .filter_map(|series| label(series, "deployment"))
+            .collect();
+        let silent = Self::names(&self.replica_sets, "Deployment")
+            .iter()
+            .any(|name| !told.contains(name.as_str()));
+        silent
+            || all
+                .filter_map(owner)
+                .any(|(kind, _)| !TOPS.contains(&kind.as_str()))
     }
 }
 
 /// Kinds that either have no owner or one that kube-state-metrics tells always.
-const TOPS: [&str; 8] = ["Job", "CronJob", "ReplicaSet", "Deployment", "DaemonSet", "ReplicationController", "Node", "Pod"];
+const TOPS: [&str; 8] = [
+    "Job",
+    "CronJob",
+    "ReplicaSet",
+    "Deployment",
+    "DaemonSet",
+    "ReplicationController",
+    "Node",
+    "Pod",
+];
 
-/// The label by which pods name the LeaderWorkerSet that they are of, as kube-state-metrics writes it.
+/// The label by which pods name the LeaderWorkerSet that they are of, as kube-state-metrics writes
+/// it.
 const OF_GROUP: &str = "label_leaderworkerset_sigs_k8s_io_name";
 
 /// Chains of owners are short; a longer one goes in a circle.
@@ -66,8 +96,11 @@ pub(crate) struct Tops {
 
 impl Tops {
     pub(crate) fn of(told: &OwnerSeries, live: &LiveOwners) -> Self {
-        let pods: BTreeMap<PodKey, (String, String)> =
-            told.pods.iter().filter_map(|series| Some((pod(series)?.0, owner(series)?))).collect();
+        let pods: BTreeMap<PodKey, (String, String)> = told
+            .pods
+            .iter()
+            .filter_map(|series| Some((pod(series)?.0, owner(series)?)))
+            .collect();
         let mut above = live.clone();
         for (answer, kind, name) in [
             (&told.replica_sets, Some("ReplicaSet"), "replicaset"),
@@ -76,16 +109,29 @@ impl Tops {
             (&told.custom, None, "name"),
         ] {
             let one = |series: &Series| {
-                let kind = kind.or_else(|| series.label("customresource_kind"))?.to_owned();
-                Some(((label(series, "namespace")?.to_owned(), kind, label(series, name)?.to_owned()), owner(series)?))
+                let kind = kind
+                    .or_else(|| series.label("customresource_kind"))?
+                    .to_owned();
+                Some((
+                    (
+                        label(series, "namespace")?.to_owned(),
+                        kind,
+                        label(series, name)?.to_owned(),
+                    ),
+                    owner(series)?,
+                ))
             };
             above.extend(answer.iter().filter_map(one));
         }
         for series in &told.groups {
-            let (Some((key, _)), Some(group)) = (pod(series), series.label(OF_GROUP)) else { continue };
+            let (Some((key, _)), Some(group)) = (pod(series), series.label(OF_GROUP)) else {
+                continue;
+            };
             if let Some((kind, name)) = pods.get(&key) {
                 let own = (key.0, kind.clone(), name.clone());
-                above.entry(own).or_insert_with(|| ("LeaderWorkerSet".to_owned(), group.to_owned()));
+                above
+                    .entry(own)
+                    .or_insert_with(|| ("LeaderWorkerSet".to_owned(), group.to_owned()));
             }
         }
         Self { pods, above }
@@ -95,13 +141,26 @@ impl Tops {
     pub(crate) fn of_pod(&self, pod: &PodKey) -> TopOwner {
         let (namespace, name) = pod.clone();
         let Some((mut kind, mut name)) = self.pods.get(pod).cloned() else {
-            return TopOwner { namespace, kind: "Pod".to_owned(), name };
+            return TopOwner {
+                namespace,
+                kind: "Pod".to_owned(),
+                name,
+            };
         };
         for _ in 0..DEEPEST {
-            let Some(above) = self.above.get(&(namespace.clone(), kind.clone(), name.clone())) else { break };
+            let Some(above) = self
+                .above
+                .get(&(namespace.clone(), kind.clone(), name.clone()))
+            else {
+                break;
+            };
             (kind, name) = above.clone();
         }
-        TopOwner { namespace, kind, name }
+        TopOwner {
+            namespace,
+            kind,
+            name,
+        }
     }
 }
 
@@ -110,18 +169,35 @@ mod tests {
     use super::*;
 
     fn series(labels: &[(&str, &str)]) -> Series {
-        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Series { labels, points: Vec::new() }
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        Series {
+            labels,
+            points: Vec::new(),
+        }
     }
 
     fn of_pod<'a>(pod: &'a str, kind: &'a str, name: &'a str) -> Series {
-        series(&[("namespace", "ml"), ("pod", pod), ("owner_kind", kind), ("owner_name", name), ("owner_is_controller", "true")])
+        series(&[
+            ("namespace", "ml"),
+            ("pod", pod),
+            ("owner_kind", kind),
+            ("owner_name", name),
+            ("owner_is_controller", "true"),
+        ])
     }
 
     #[test]
     fn chains_are_followed_through_all_that_tell() {
         let above = |what: &str, name: &str, kind: &str, owner: &str| {
-            series(&[("namespace", "ml"), (what, name), ("owner_kind", kind), ("owner_name", owner)])
+            series(&[
+                ("namespace", "ml"),
+                (what, name),
+                ("owner_kind", kind),
+                ("owner_name", owner),
+            ])
         };
         let told = OwnerSeries {
             pods: vec![
@@ -142,7 +218,11 @@ mod tests {
                 ("owner_kind", "TrainJob"),
                 ("owner_name", "train"),
             ])],
-            groups: vec![series(&[("namespace", "ml"), ("pod", "d"), (OF_GROUP, "big")])],
+            groups: vec![series(&[
+                ("namespace", "ml"),
+                ("pod", "d"),
+                (OF_GROUP, "big"),
+            ])],
         };
         let key = |kind: &str, name: &str| ("ml".to_owned(), kind.to_owned(), name.to_owned());
         let owner = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
@@ -158,10 +238,20 @@ mod tests {
             format!("{}/{}", top.kind, top.name)
         };
         let found = ["a", "b", "c", "d", "e", "f", "g"].map(top);
-        let expected =
-            ["InferenceService/chat", "TrainJob/train", "RayJob/ray", "LeaderWorkerSet/big", "PyTorchJob/node-0", "A/a", "Pod/g"];
+        let expected = [
+            "InferenceService/chat",
+            "TrainJob/train",
+            "RayJob/ray",
+            "LeaderWorkerSet/big",
+            "PyTorchJob/node-0",
+            "A/a",
+            "Pod/g",
+        ];
         assert_eq!(found, expected);
-        let plain = OwnerSeries { pods: vec![of_pod("a", "ReplicaSet", "web-1")], ..OwnerSeries::default() };
+        let plain = OwnerSeries {
+            pods: vec![of_pod("a", "ReplicaSet", "web-1")],
+            ..OwnerSeries::default()
+        };
         assert!(!plain.has_open_ends());
     }
 }

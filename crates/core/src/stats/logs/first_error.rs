@@ -1,5 +1,6 @@
-//! Finds the first line of a log that tells of an error: the end of a Python traceback, a CUDA or NCCL error, a signal's words, a line
-//! marked as an error. Of many ranks the earliest counts, for the others often fail because of it.
+//! Finds the first line of a log that tells of an error: the end of a Python traceback, a CUDA or
+//! NCCL error, a signal's words, a line marked as an error. Of many ranks the earliest counts, for
+//! the others often fail because of it.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
@@ -10,7 +11,8 @@ use regex::{Regex, RegexSet};
 /// Lines before the error that are kept.
 pub const BEFORE: usize = 30;
 
-/// Words of errors: Python, torch, CUDA, NCCL, glibc, Go, Rust, shells, and what loggers put in front.
+/// Words of errors: Python, torch, CUDA, NCCL, glibc, Go, Rust, shells, and what loggers put in
+/// front.
 const WORDS: [&str; 9] = [
     r"(?:^|[\s\]|])[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)(?::\s|$)",
     r"\b(?:CUDA|HIP|NCCL|RCCL|cuDNN|cuBLAS|CUBLAS|CUDNN) ?(?:error|failure|ERROR)|NCCL WARN .*(?i:error|fail|time|abort)",
@@ -24,17 +26,24 @@ const WORDS: [&str; 9] = [
 ];
 
 /// Lines that only look like one.
-const HARMLESS: &str = r"(?i)\bwarn(?:ing)?\b|\bdeprecat|\b0 errors?\b|\bno errors?\b|retry(?:ing)? in ";
+const HARMLESS: &str =
+    r"(?i)\bwarn(?:ing)?\b|\bdeprecat|\b0 errors?\b|\bno errors?\b|retry(?:ing)? in ";
 
-/// How trainers say that they have saved their state: Hugging Face, Lightning, Megatron, DeepSpeed, NeMo.
+/// How trainers say that they have saved their state: Hugging Face, Lightning, Megatron, DeepSpeed,
+/// NeMo.
 const SAVED: &str = r"(?i)\bsav(?:ed|ing)\b.{0,60}\bcheckpoint|\bcheckpoint\b.{0,60}\b(?:saved|written)\b|\bwrote checkpoint\b";
 
-static CHECKPOINT: LazyLock<Regex> = LazyLock::new(|| Regex::new(SAVED).expect("the words are tested"));
-static ERRORS: LazyLock<RegexSet> = LazyLock::new(|| RegexSet::new(WORDS).expect("the words are tested"));
-static SAFE: LazyLock<Regex> = LazyLock::new(|| Regex::new(HARMLESS).expect("the words are tested"));
+static CHECKPOINT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(SAVED).expect("the words are tested"));
+static ERRORS: LazyLock<RegexSet> =
+    LazyLock::new(|| RegexSet::new(WORDS).expect("the words are tested"));
+static SAFE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(HARMLESS).expect("the words are tested"));
 /// What torchrun puts before the lines of a rank.
-static PREFIX: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\[(?:rank)?\d+\]:\s?").expect("the prefix is tested"));
-static NUMBERS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"0x[0-9a-fA-F]+|\d+(?:[.:,]\d+)*").expect("numbers are tested"));
+static PREFIX: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^\[(?:rank)?\d+\]:\s?").expect("the prefix is tested"));
+static NUMBERS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"0x[0-9a-fA-F]+|\d+(?:[.:,]\d+)*").expect("numbers are tested"));
 
 /// The first error of one log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +57,9 @@ pub struct LogError {
 impl LogError {
     /// Returns the line without what differs between ranks.
     pub fn shape(&self) -> String {
-        NUMBERS.replace_all(&PREFIX.replace(&self.line, ""), "#").into_owned()
+        NUMBERS
+            .replace_all(&PREFIX.replace(&self.line, ""), "#")
+            .into_owned()
     }
 }
 
@@ -79,13 +90,24 @@ impl LogScan {
             return;
         }
         // A progress bar redraws itself with carriage returns; the last state counts.
-        let text = text.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or(text);
+        let text = text
+            .rsplit('\r')
+            .find(|part| !part.trim().is_empty())
+            .unwrap_or(text);
         let bare = PREFIX.replace(text, "");
-        let ends = if self.in_traceback { !bare.starts_with([' ', '\t']) && !bare.trim().is_empty() } else { is_error(&bare) };
+        let ends = if self.in_traceback {
+            !bare.starts_with([' ', '\t']) && !bare.trim().is_empty()
+        } else {
+            is_error(&bare)
+        };
         if bare.starts_with("Traceback (most recent call last)") {
             self.in_traceback = true;
         } else if ends {
-            self.found = Some(LogError { at, line: text.trim_end().to_owned(), before: self.before.drain(..).collect() });
+            self.found = Some(LogError {
+                at,
+                line: text.trim_end().to_owned(),
+                before: self.before.drain(..).collect(),
+            });
             return;
         }
         self.before.push_back(text.trim_end().to_owned());
@@ -98,9 +120,16 @@ impl LogScan {
     pub fn finish(mut self) -> LogFindings {
         if self.found.is_none() && self.in_traceback {
             let last = self.before.pop_back();
-            self.found = last.map(|line| LogError { at: None, line, before: self.before.drain(..).collect() });
+            self.found = last.map(|line| LogError {
+                at: None,
+                line,
+                before: self.before.drain(..).collect(),
+            });
         }
-        LogFindings { error: self.found, checkpoint: self.checkpoint }
+        LogFindings {
+            error: self.found,
+            checkpoint: self.checkpoint,
+        }
     }
 }
 
@@ -112,9 +141,17 @@ fn is_error(text: &str) -> bool {
 /// Returns which of these errors was first, and on how many of the others the same was told.
 pub fn earliest(errors: &[LogError]) -> Option<(usize, usize)> {
     // A log without times says nothing about order, so it comes last.
-    let first = (0..errors.len()).min_by_key(|index| (errors[*index].at.is_none(), errors[*index].at, *index))?;
+    let first = (0..errors.len())
+        .min_by_key(|index| (errors[*index].at.is_none(), errors[*index].at, *index))?;
     let shape = errors[first].shape();
-    Some((first, errors.iter().enumerate().filter(|(index, error)| *index != first && error.shape() == shape).count()))
+    Some((
+        first,
+        errors
+            .iter()
+            .enumerate()
+            .filter(|(index, error)| *index != first && error.shape() == shape)
+            .count(),
+    ))
 }
 
 #[cfg(test)]
@@ -142,7 +179,11 @@ mod tests {
             "KeyboardInterrupt",
             "E0131 10:00:00.1 12 server.cc:1] refused",
         ] {
-            assert_eq!(first(&["step 1/2 loss 0.1", line]), Some(line.to_owned()), "{line}");
+            assert_eq!(
+                first(&["step 1/2 loss 0.1", line]),
+                Some(line.to_owned()),
+                "{line}"
+            );
         }
         for line in [
             "step 100/2000 loss 2.31 error_rate 0.12",
@@ -168,11 +209,21 @@ mod tests {
         let mut scan = LogScan::default();
         lines.iter().for_each(|line| scan.take(None, line));
         let found = scan.finish().error.unwrap();
-        assert_eq!((found.line.as_str(), found.before.len()), ("MyOwnTrouble", 4));
-        let ranked = ["[rank7]: Traceback (most recent call last):", "[rank7]:   File \"a.py\"", "[rank7]: ValueError: 7"];
+        assert_eq!(
+            (found.line.as_str(), found.before.len()),
+            ("MyOwnTrouble", 4)
+        );
+        let ranked = [
+            "[rank7]: Traceback (most recent call last):",
+            "[rank7]:   File \"a.py\"",
+            "[rank7]: ValueError: 7",
+        ];
         assert_eq!(first(&ranked), Some("[rank7]: ValueError: 7".to_owned()));
         assert_eq!(
-            first(&["Traceback (most recent call last):", "  File \"a.py\", line 3"]),
+            first(&[
+                "Traceback (most recent call last):",
+                "  File \"a.py\", line 3"
+            ]),
             Some("  File \"a.py\", line 3".to_owned())
         );
     }
@@ -194,7 +245,13 @@ mod tests {
         };
         let errors: Vec<LogError> = (0..512).map(error).collect();
         assert_eq!(earliest(&errors), Some((200, 0)));
-        assert_eq!((errors[200].before.len(), errors[200].before.last().map(String::as_str)), (30, Some("step 99/9999")));
+        assert_eq!(
+            (
+                errors[200].before.len(),
+                errors[200].before.last().map(String::as_str)
+            ),
+            (30, Some("step 99/9999"))
+        );
         assert_eq!(earliest(&errors[..200]), Some((0, 199)));
         assert_eq!(earliest(&[]), None);
     }
@@ -213,6 +270,9 @@ mod tests {
             scan.take(Some(at(second)), line);
         }
         let found = scan.finish();
-        assert_eq!((found.checkpoint, found.error.unwrap().at), (Some(at(30)), Some(at(40))));
+        assert_eq!(
+            (found.checkpoint, found.error.unwrap().at),
+            (Some(at(30)), Some(at(40)))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Reads the progress of a training from the lines of common trainers. Lines of unknown shape are ignored.
+//! Reads the progress of a training from the lines of common trainers. Lines of unknown shape are
+//! ignored.
 
 use std::sync::LazyLock;
 
@@ -10,7 +11,10 @@ use crate::model::Percent;
 /// How a trainer tells its progress. Tried in this order: steps are finer than epochs.
 struct ProgressPattern {
     /// Who prints it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "names the pattern for its readers and its test"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "names the pattern for its readers and its test")
+    )]
     name: &'static str,
     /// Captures (done, total), or a percentage alone.
     shape: &'static str,
@@ -24,21 +28,42 @@ const PATTERNS: [ProgressPattern; 4] = [
         shape: r"(?:^|[\s:])(\d{1,3})%\|[^|]*\|\s*(?:\d|\?)",
         started: false,
     },
-    ProgressPattern { name: "Megatron, Primus", shape: r"(?i)\biteration\s+(\d+)\s*/\s*(\d+)\s*\|", started: false },
-    ProgressPattern { name: "step i/N", shape: r"(?i)\b(?:global[_ ]?)?step[\s:=\[]*(\d+)\s*/\s*(\d+)", started: false },
-    ProgressPattern { name: "epoch i/N", shape: r"(?i)\bepoch[\s:=\[]*(\d+)\s*/\s*(\d+)", started: true },
+    ProgressPattern {
+        name: "Megatron, Primus",
+        shape: r"(?i)\biteration\s+(\d+)\s*/\s*(\d+)\s*\|",
+        started: false,
+    },
+    ProgressPattern {
+        name: "step i/N",
+        shape: r"(?i)\b(?:global[_ ]?)?step[\s:=\[]*(\d+)\s*/\s*(\d+)",
+        started: false,
+    },
+    ProgressPattern {
+        name: "epoch i/N",
+        shape: r"(?i)\bepoch[\s:=\[]*(\d+)\s*/\s*(\d+)",
+        started: true,
+    },
 ];
 
-static SHAPES: LazyLock<Vec<Regex>> =
-    LazyLock::new(|| PATTERNS.iter().map(|pattern| Regex::new(pattern.shape).expect("the patterns are tested")).collect());
+static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    PATTERNS
+        .iter()
+        .map(|pattern| Regex::new(pattern.shape).expect("the patterns are tested"))
+        .collect()
+});
 
-/// Percent done by the newest line that tells it, in 0–100; `None` when no line does. Steps are preferred to epochs even
-/// when an epoch was told later.
+/// Percent done by the newest line that tells it, in 0–100; `None` when no line does. Steps are
+/// preferred to epochs even when an epoch was told later.
 pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Percent> {
     PATTERNS
         .iter()
         .zip(SHAPES.iter())
-        .find_map(|(pattern, shape)| lines.clone().rev().find_map(|line| read(pattern, shape, line)))
+        .find_map(|(pattern, shape)| {
+            lines
+                .clone()
+                .rev()
+                .find_map(|line| read(pattern, shape, line))
+        })
 }
 
 /// When a program told its last step, and how far its steps are apart.
@@ -56,24 +81,43 @@ static STEPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(STEP).expect("the pa
 
 /// Reads how often a program tells of a step; `None` with fewer than three of them.
 pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Cadence> {
-    let times: Vec<Timestamp> = lines.filter(|(_, line)| STEPS.is_match(line)).map(|(at, _)| at).collect();
-    let mut between: Vec<f64> = times.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs_f64()).collect();
+    let times: Vec<Timestamp> = lines
+        .filter(|(_, line)| STEPS.is_match(line))
+        .map(|(at, _)| at)
+        .collect();
+    let mut between: Vec<f64> = times
+        .windows(2)
+        .map(|pair| pair[1].duration_since(pair[0]).as_secs_f64())
+        .collect();
     if between.len() < 2 {
         return None;
     }
     between.sort_by(f64::total_cmp);
-    Some(Cadence { last: *times.last()?, seconds: between[between.len() / 2].max(0.0) })
+    Some(Cadence {
+        last: *times.last()?,
+        seconds: between[between.len() / 2].max(0.0),
+    })
 }
 
 fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
     // A bar redraws itself with carriage returns; the last state counts.
     let found = line.rsplit('\r').find_map(|part| shape.captures(part))?;
-    let number = |index: usize| found.get(index).and_then(|text| text.as_str().parse::<u64>().ok());
+    let number = |index: usize| {
+        found
+            .get(index)
+            .and_then(|text| text.as_str().parse::<u64>().ok())
+    };
     let Some(total) = number(2) else {
-        return number(1).filter(|percent| *percent <= 100).map(|percent| Percent(percent as f64));
+        return number(1)
+            .filter(|percent| *percent <= 100)
+            .map(|percent| Percent(percent as f64));
     };
     let done = number(1)?;
-    let done = if pattern.started { done.checked_sub(1)? } else { done };
+    let done = if pattern.started {
+        done.checked_sub(1)?
+    } else {
+        done
+    };
     Percent::of_whole(done as f64, total as f64).filter(|_| done <= total)
 }
 
@@ -92,25 +136,53 @@ mod tests {
             (90, "evaluating"),
             (91, "Batch 4"),
         ];
-        let of = |count: usize| cadence(lines[..count].iter().map(|(second, line)| (at(*second), *line)));
+        let of = |count: usize| {
+            cadence(
+                lines[..count]
+                    .iter()
+                    .map(|(second, line)| (at(*second), *line)),
+            )
+        };
         // 9, 9 and 63 seconds.
-        assert_eq!(of(6), Some(Cadence { last: at(91), seconds: 9.0 }));
+        assert_eq!(
+            of(6),
+            Some(Cadence {
+                last: at(91),
+                seconds: 9.0
+            })
+        );
         assert_eq!(of(3), None);
     }
 
     #[test]
     fn every_trainer_has_a_line_that_is_understood() {
         for (name, line, expected) in [
-            (PATTERNS[0].name, " 65%|██████▌   | 650/1000 [10:00<05:23,  1.08it/s, loss=0.87]", 65.0),
-            (PATTERNS[0].name, "Epoch 0:  40%|████      | 4/10 [00:01<00:02, v_num=1]", 40.0),
-            (PATTERNS[0].name, "  1%| | 1/100\r 50%|█████ | 50/100\r", 50.0),
+            (
+                PATTERNS[0].name,
+                " 65%|██████▌   | 650/1000 [10:00<05:23,  1.08it/s, loss=0.87]",
+                65.0,
+            ),
+            (
+                PATTERNS[0].name,
+                "Epoch 0:  40%|████      | 4/10 [00:01<00:02, v_num=1]",
+                40.0,
+            ),
+            (
+                PATTERNS[0].name,
+                "  1%| | 1/100\r 50%|█████ | 50/100\r",
+                50.0,
+            ),
             (
                 PATTERNS[1].name,
                 " [2026-01-01 00:00:00] iteration       30/     120 | consumed samples:  7680 | lm loss: 2.3E+00 |",
                 25.0,
             ),
             (PATTERNS[2].name, "[INFO] step 100/400 loss=1.2", 25.0),
-            (PATTERNS[3].name, "2024-06-01 10:06:30 [INFO] Epoch 2/4, Step 100, Loss: 0.87", 25.0),
+            (
+                PATTERNS[3].name,
+                "2024-06-01 10:06:30 [INFO] Epoch 2/4, Step 100, Loss: 0.87",
+                25.0,
+            ),
             (PATTERNS[3].name, "Epoch [3/3]", 200.0 / 3.0),
         ] {
             let found = percent([line].into_iter()).unwrap_or_else(|| panic!("{name}: {line}"));
@@ -121,14 +193,28 @@ mod tests {
 
     #[test]
     fn unknown_lines_are_no_guess() {
-        for line in ["loss 0.5 at 65%", "{'loss': 0.5, 'epoch': 1.2}", "step 5/0", "Epoch 0/3", "step 9/3", "150%|x| 1", ""] {
+        for line in [
+            "loss 0.5 at 65%",
+            "{'loss': 0.5, 'epoch': 1.2}",
+            "step 5/0",
+            "Epoch 0/3",
+            "step 9/3",
+            "150%|x| 1",
+            "",
+        ] {
             assert_eq!(percent([line].into_iter()), None, "{line}");
         }
     }
 
     #[test]
     fn the_newest_line_counts_and_steps_before_epochs() {
-        assert_eq!(percent(["step 1/10", "step 2/10", "saving"].into_iter()), Some(Percent(20.0)));
-        assert_eq!(percent(["step 7/10", "Epoch 1/3"].into_iter()), Some(Percent(70.0)));
+        assert_eq!(
+            percent(["step 1/10", "step 2/10", "saving"].into_iter()),
+            Some(Percent(20.0))
+        );
+        assert_eq!(
+            percent(["step 7/10", "Epoch 1/3"].into_iter()),
+            Some(Percent(70.0))
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Reads what NCCL's RAS subsystem tells of the ranks of a job, in the text of its command `verbose status`: which processes do not answer,
-//! and which ranks have launched fewer operations than the others. It knows nothing of how it is asked.
+//! Reads what NCCL's RAS subsystem tells of the ranks of a job, in the text of its command `verbose
+//! status`: which processes do not answer, and which ranks have launched fewer operations than the
+//! others. It knows nothing of how it is asked.
 //!
-//! Source: NCCL user guide, troubleshooting, RAS; the words of 2.24 to 2.31. Words that are not known are left out.
+//! Source: NCCL user guide, troubleshooting, RAS; the words of 2.24 to 2.31. Words that are not
+//! known are left out.
 
 use std::sync::LazyLock;
 
@@ -18,9 +20,11 @@ pub struct RasReport {
     pub dead: Vec<RasProcess>,
     /// Further processes that do not answer.
     pub missing: Vec<RasProcess>,
-    /// Ranks of which nothing is known, of the first communicator that lacks some, in its own count.
+    /// Ranks of which nothing is known, of the first communicator that lacks some, in its own
+    /// count.
     pub missing_ranks: Vec<u32>,
-    /// Ranks that have launched fewer operations than others. While ranks communicate, a few are always behind.
+    /// Ranks that have launched fewer operations than others. While ranks communicate, a few are
+    /// always behind.
     pub behind: Vec<RankBehind>,
 }
 
@@ -32,7 +36,8 @@ impl RasReport {
 
     /// Returns false where the process that was asked may itself be the one that is cut off.
     pub fn reaches_most(&self) -> bool {
-        self.processes.is_none_or(|all| (self.unreached() as u64) * 2 < all)
+        self.processes
+            .is_none_or(|all| (self.unreached() as u64) * 2 < all)
     }
 }
 
@@ -67,8 +72,7 @@ enum Section {
 }
 
 /// The end of a line about a rank; `[process information not found]` is one without a process.
-const OF_RANK: &str =
-    r" -- (?:GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))? managed by process (?P<pid>\d+) on node (?P<node>\S+))?";
+const OF_RANK: &str = r" -- (?:GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))? managed by process (?P<pid>\d+) on node (?P<node>\S+))?";
 
 static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
     [
@@ -82,8 +86,15 @@ static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
 
 /// Reads an answer; `None` where it is none of RAS.
 pub fn read(text: &str) -> Option<RasReport> {
-    let version = text.lines().find_map(|line| line.strip_prefix("NCCL version "))?.split_whitespace().next()?;
-    let mut report = RasReport { version: version.to_owned(), ..RasReport::default() };
+    let version = text
+        .lines()
+        .find_map(|line| line.strip_prefix("NCCL version "))?
+        .split_whitespace()
+        .next()?;
+    let mut report = RasReport {
+        version: version.to_owned(),
+        ..RasReport::default()
+    };
     let mut section = Section::Other;
     let (mut count, mut most) = (0, 0);
     let mut counted: Vec<RankBehind> = Vec::new();
@@ -91,9 +102,13 @@ pub fn read(text: &str) -> Option<RasReport> {
     let [process, rank, one, several] = &*LINES;
     for line in text.lines() {
         let told = line.trim();
-        // Below a heading of five columns: nodes, processes per node, GPUs per process, processes, GPUs.
+        // Below a heading of five columns: nodes, processes per node, GPUs per process, processes,
+        // GPUs.
         if std::mem::replace(&mut after_total, told.starts_with("(total)")) {
-            report.processes = told.split_whitespace().nth(3).and_then(|number| number.parse().ok());
+            report.processes = told
+                .split_whitespace()
+                .nth(3)
+                .and_then(|number| number.parse().ok());
         }
         if !line.starts_with(' ') && !told.is_empty() {
             report.behind.extend(settled(&mut counted, most));
@@ -110,30 +125,58 @@ pub fn read(text: &str) -> Option<RasReport> {
         } else if told.starts_with("Communicator ranks have different") {
             report.behind.extend(settled(&mut counted, most));
             (count, most) = (0, 0);
-            section = if told.ends_with("operation counts") { Section::Counts } else { Section::Other };
+            section = if told.ends_with("operation counts") {
+                Section::Counts
+            } else {
+                Section::Other
+            };
         } else if let Some(found) = process.captures(told) {
             let list = match section {
                 Section::Dead => Some(&mut report.dead),
                 Section::Missing => Some(&mut report.missing),
                 _ => None,
             };
-            if let Some((list, process)) = list.zip(process_of(&found)).filter(|(list, process)| !list.contains(process)) {
+            if let Some((list, process)) = list
+                .zip(process_of(&found))
+                .filter(|(list, process)| !list.contains(process))
+            {
                 list.push(process);
             }
-        } else if let Some(ranks) = told.strip_prefix("The missing rank").filter(|_| incomplete == 1) {
+        } else if let Some(ranks) = told
+            .strip_prefix("The missing rank")
+            .filter(|_| incomplete == 1)
+        {
             let ranks = ranks.trim_start_matches(['s', ':']).split([',', ' ']);
-            report.missing_ranks.extend(ranks.filter_map(|rank| rank.parse::<u32>().ok()));
+            report
+                .missing_ranks
+                .extend(ranks.filter_map(|rank| rank.parse::<u32>().ok()));
         } else if let Some(found) = one.captures(told).filter(|_| section == Section::Counts) {
             let operations = number(&found, "count");
             most = most.max(operations);
-            counted.extend(rank_number(&found).map(|rank| RankBehind { rank, operations, most: 0, process: process_of(&found) }));
-        } else if let Some(found) = several.captures(told).filter(|_| section == Section::Counts) {
+            counted.extend(rank_number(&found).map(|rank| RankBehind {
+                rank,
+                operations,
+                most: 0,
+                process: process_of(&found),
+            }));
+        } else if let Some(found) = several
+            .captures(told)
+            .filter(|_| section == Section::Counts)
+        {
             count = number(&found, "count");
             most = most.max(count);
-        } else if let Some((found, rank)) = rank.captures(told).and_then(|found| rank_number(&found).map(|rank| (found, rank))) {
+        } else if let Some((found, rank)) = rank
+            .captures(told)
+            .and_then(|found| rank_number(&found).map(|rank| (found, rank)))
+        {
             match section {
                 Section::Counts => {
-                    counted.push(RankBehind { rank, operations: count, most: 0, process: process_of(&found) });
+                    counted.push(RankBehind {
+                        rank,
+                        operations: count,
+                        most: 0,
+                        process: process_of(&found),
+                    });
                 }
                 // Another communicator counts its ranks in another way.
                 Section::Missing if incomplete == 1 => report.missing_ranks.push(rank),
@@ -142,7 +185,9 @@ pub fn read(text: &str) -> Option<RasReport> {
         }
     }
     report.behind.extend(settled(&mut counted, most));
-    report.missing.retain(|process| !report.dead.contains(process));
+    report
+        .missing
+        .retain(|process| !report.dead.contains(process));
     report.missing_ranks.sort_unstable();
     report.missing_ranks.dedup();
     Some(report)
@@ -150,11 +195,18 @@ pub fn read(text: &str) -> Option<RasReport> {
 
 /// Takes those that are behind once all counts of a communicator are known.
 fn settled(counted: &mut Vec<RankBehind>, most: u64) -> Vec<RankBehind> {
-    counted.drain(..).filter(|one| one.operations < most).map(|one| RankBehind { most, ..one }).collect()
+    counted
+        .drain(..)
+        .filter(|one| one.operations < most)
+        .map(|one| RankBehind { most, ..one })
+        .collect()
 }
 
 fn number(found: &Captures<'_>, name: &str) -> u64 {
-    found.name(name).and_then(|text| text.as_str().parse().ok()).unwrap_or(0)
+    found
+        .name(name)
+        .and_then(|text| text.as_str().parse().ok())
+        .unwrap_or(0)
 }
 
 fn rank_number(found: &Captures<'_>) -> Option<u32> {
@@ -163,7 +215,11 @@ fn rank_number(found: &Captures<'_>) -> Option<u32> {
 
 fn process_of(found: &Captures<'_>) -> Option<RasProcess> {
     let text = |name| Some(found.name(name)?.as_str().to_owned());
-    Some(RasProcess { process: text("pid")?.parse().ok()?, node: text("node")?, gpus: text("gpus")? })
+    Some(RasProcess {
+        process: text("pid")?.parse().ok()?,
+        node: text("node")?,
+        gpus: text("gpus")?,
+    })
 }
 
 #[cfg(test)]
@@ -173,7 +229,11 @@ mod tests {
     const HEAD: &str = "NCCL version 2.27.3 compiled with CUDA 12.9\nCUDA runtime version 12090, driver version 12090\n\n";
 
     fn process(pid: u64, node: &str, gpus: &str) -> RasProcess {
-        RasProcess { process: pid, node: node.to_owned(), gpus: gpus.to_owned() }
+        RasProcess {
+            process: pid,
+            node: node.to_owned(),
+            gpus: gpus.to_owned(),
+        }
     }
 
     /// As in the guide: one process was stopped, and later given up.
@@ -181,8 +241,7 @@ mod tests {
     fn processes_that_do_not_answer() {
         let table = "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n    #  in group  per comm  per node  per \
                      comm  in group\n    0         1         4       7-8        32        32   RUNNING  INCOMPLETE\n\n";
-        let communicator =
-            "#0-0 (cf264af53edbe986) INCOMPLETE\n  Missing communicator data from 1 rank\n  The missing rank: 21\n\n";
+        let communicator = "#0-0 (cf264af53edbe986) INCOMPLETE\n  Missing communicator data from 1 rank\n  The missing rank: 21\n\n";
         let tail = "Warnings\n========\n\nTIMEOUT\n  Encountered 2 communication timeouts while gathering communicator data\n";
         let told = "  Process 3487984 on node 172.16.64.213 managing GPU 5\n\n";
         let stopped = format!(
@@ -199,22 +258,38 @@ mod tests {
             "INCOMPLETE\n  Missing communicator data from 1 job process",
             "DEAD\n  1 job process is considered dead (unreachable via the RAS network)",
         );
-        let given_up = RasReport { dead: expected.missing.clone(), missing: Vec::new(), ..expected.clone() };
+        let given_up = RasReport {
+            dead: expected.missing.clone(),
+            missing: Vec::new(),
+            ..expected.clone()
+        };
         assert_eq!(read(&dead), Some(given_up.clone()));
-        // What has been given up does not answer either, and the number that NVML has for a device is not its name.
+        // What has been given up does not answer either, and the number that NVML has for a device
+        // is not its name.
         let both = dead.replace("managing GPU 5", "managing GPU 5 (NVML 3)").replace(
             "#0-0",
             "INCOMPLETE\n  Missing communicator data from 1 job process\n  Process 3487984 on node 172.16.64.213 managing GPU 5\n\n#0-0",
         );
         assert_eq!(read(&both), Some(given_up));
-        let second = format!("{stopped}#1-0 (78db921d1c117b4a) INCOMPLETE\n  The missing ranks: 2, 5\n");
-        assert_eq!(read(&second).unwrap().missing_ranks, [21], "the ranks of another communicator are others");
+        let second =
+            format!("{stopped}#1-0 (78db921d1c117b4a) INCOMPLETE\n  The missing ranks: 2, 5\n");
+        assert_eq!(
+            read(&second).unwrap().missing_ranks,
+            [21],
+            "the ranks of another communicator are others"
+        );
         let summary = "Job summary\n===========\n\n  Nodes  Processes         GPUs  Processes     GPUs\n(total)   per node  per \
                        process    (total)  (total)\n      4        7-8            1         2       31\n\n";
         let cut_off = read(&stopped.replace("Errors\n", &format!("{summary}Errors\n"))).unwrap();
-        assert_eq!((cut_off.processes, cut_off.reaches_most()), (Some(2), false));
+        assert_eq!(
+            (cut_off.processes, cut_off.reaches_most()),
+            (Some(2), false)
+        );
         assert!(read(&stopped).unwrap().reaches_most());
-        let verbose = stopped.replace("  The missing rank: 21", "  Rank 7 -- GPU 3 managed by process 3748990 on node node1");
+        let verbose = stopped.replace(
+            "  The missing rank: 21",
+            "  Rank 7 -- GPU 3 managed by process 3748990 on node node1",
+        );
         assert_eq!(read(&verbose).unwrap().missing_ranks, [7]);
     }
 
@@ -229,9 +304,25 @@ mod tests {
              has launched up to operation 60 -- GPU 3 managed by process 1650386 on node node1\n"
         );
         let behind = read(&text).unwrap().behind;
-        let told: Vec<(u32, u64, u64, &str)> =
-            behind.iter().map(|one| (one.rank, one.operations, one.most, one.process.as_ref().unwrap().node.as_str())).collect();
-        assert_eq!(told, [(0, 6649, 6650, "172.16.64.210"), (2, 6649, 6650, "172.16.64.210"), (7, 60, 64, "node1")]);
+        let told: Vec<(u32, u64, u64, &str)> = behind
+            .iter()
+            .map(|one| {
+                (
+                    one.rank,
+                    one.operations,
+                    one.most,
+                    one.process.as_ref().unwrap().node.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (0, 6649, 6650, "172.16.64.210"),
+                (2, 6649, 6650, "172.16.64.210"),
+                (7, 60, 64, "node1")
+            ]
+        );
         // The one that is ahead of all others is not behind.
         let ahead = text.replace("operation 60 --", "operation 70 --");
         assert_eq!(read(&ahead).unwrap().behind.len(), 2);
@@ -240,14 +331,30 @@ mod tests {
             "operation 60 -- GPU 3 managed by process 1650386 on node node1",
             "operation 60 -- [process information not found]",
         );
-        assert_eq!(read(&lost).unwrap().behind[2], RankBehind { rank: 7, operations: 60, most: 64, process: None });
+        assert_eq!(
+            read(&lost).unwrap().behind[2],
+            RankBehind {
+                rank: 7,
+                operations: 60,
+                most: 64,
+                process: None
+            }
+        );
     }
 
     #[test]
     fn what_is_no_answer_of_ras_is_none() {
         assert_eq!(read(""), None);
         assert_eq!(read("HTTP/1.1 400 Bad Request\r\n\r\n"), None);
-        let healthy = format!("{HEAD}    0         8         4         1         4        32   RUNNING      OK\n");
-        assert_eq!(read(&healthy), Some(RasReport { version: "2.27.3".to_owned(), ..RasReport::default() }));
+        let healthy = format!(
+            "{HEAD}    0         8         4         1         4        32   RUNNING      OK\n"
+        );
+        assert_eq!(
+            read(&healthy),
+            Some(RasReport {
+                version: "2.27.3".to_owned(),
+                ..RasReport::default()
+            })
+        );
     }
 }

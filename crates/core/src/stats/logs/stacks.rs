@@ -1,5 +1,6 @@
-//! Reads where the ranks of a job stand, from what `py-spy dump` or `gdb` print of their processes, and puts ranks that stand in the same
-//! place together. It knows nothing of how the ranks are asked.
+//! Reads where the ranks of a job stand, from what `py-spy dump` or `gdb` print of their processes,
+//! and puts ranks that stand in the same place together. It knows nothing of how the ranks are
+//! asked.
 
 /// Functions in which a rank waits for others, wherever they are defined.
 const COLLECTIVES: [&str; 9] = [
@@ -13,14 +14,26 @@ const COLLECTIVES: [&str; 9] = [
     "batch_isend_irecv",
     "_communicate",
 ];
-/// Words of functions below [`DISTRIBUTED`] in which a rank waits for others; elsewhere they mean other things.
-const EXCHANGES: [&str; 9] = ["reduce", "gather", "scatter", "broadcast", "barrier", "all_to_all", "send", "recv", "wait"];
+/// Words of functions below [`DISTRIBUTED`] in which a rank waits for others; elsewhere they mean
+/// other things.
+const EXCHANGES: [&str; 9] = [
+    "reduce",
+    "gather",
+    "scatter",
+    "broadcast",
+    "barrier",
+    "all_to_all",
+    "send",
+    "recv",
+    "wait",
+];
 const DISTRIBUTED: &str = "torch/distributed/";
 /// Words of frames in which a rank waits for its own device, which may be in a collective.
 const DEVICE: [&str; 1] = ["synchronize (torch/cuda/"];
 /// Words of frames in which a rank waits for data.
 const DATA: [&str; 3] = ["_next_data", "_try_get_data", "torch/utils/data/"];
-/// Words of processes that only look after others: workers of data loaders and compilers, and launchers.
+/// Words of processes that only look after others: workers of data loaders and compilers, and
+/// launchers.
 const HELPERS: [&str; 9] = [
     "torch/utils/data/_utils/worker.py",
     "torch/distributed/elastic/agent/",
@@ -59,12 +72,14 @@ impl StackGroup {
         self.inner().iter().any(|frame| is_collective(frame))
     }
 
-    /// Returns true for ranks that wait for their device. Whether it computes or waits for others is not told.
+    /// Returns true for ranks that wait for their device. Whether it computes or waits for others
+    /// is not told.
     pub fn waits_for_device(&self) -> bool {
         has(self.inner(), &DEVICE)
     }
 
-    /// Returns true where the frames tell files of Python. What `gdb` prints tells functions of the interpreter only.
+    /// Returns true where the frames tell files of Python. What `gdb` prints tells functions of the
+    /// interpreter only.
     pub fn is_python(&self) -> bool {
         self.frames.iter().any(|frame| frame.contains(" ("))
     }
@@ -80,18 +95,26 @@ impl StackGroup {
 
     /// Writes the frames on one line, from the inside to the outside.
     pub fn line(&self) -> String {
-        self.frames.iter().take(TOLD).map(|frame| short(frame)).collect::<Vec<_>>().join(" ← ")
+        self.frames
+            .iter()
+            .take(TOLD)
+            .map(|frame| short(frame))
+            .collect::<Vec<_>>()
+            .join(" ← ")
     }
 }
 
 fn is_collective(frame: &str) -> bool {
     let (function, place) = frame.split_once(" (").unwrap_or((frame, ""));
     let plain = function.rsplit('.').next().unwrap_or(function);
-    COLLECTIVES.contains(&plain) || (place.starts_with(DISTRIBUTED) && EXCHANGES.iter().any(|word| plain.contains(word)))
+    COLLECTIVES.contains(&plain)
+        || (place.starts_with(DISTRIBUTED) && EXCHANGES.iter().any(|word| plain.contains(word)))
 }
 
 fn has(frames: &[String], words: &[&str]) -> bool {
-    frames.iter().any(|frame| words.iter().any(|word| frame.contains(word)))
+    frames
+        .iter()
+        .any(|frame| words.iter().any(|word| frame.contains(word)))
 }
 
 /// Leaves only the name of the file: `all_reduce (distributed_c10d.py:2501)`.
@@ -110,19 +133,27 @@ pub fn read(text: &str) -> Vec<Stack> {
     let (mut process, mut is_main) = (None, false);
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("Process ") {
-            process = rest.split(':').next().and_then(|number| number.trim().parse::<u64>().ok());
+            process = rest
+                .split(':')
+                .next()
+                .and_then(|number| number.trim().parse::<u64>().ok());
             is_main = false;
         } else if line.starts_with("Thread ") {
             // py-spy names the thread; gdb tells the first one last.
             is_main = line.contains("\"MainThread\"") || line.starts_with("Thread 1 ");
             if let Some(process) = process.filter(|_| is_main) {
-                stacks.push(Stack { process, frames: Vec::new() });
+                stacks.push(Stack {
+                    process,
+                    frames: Vec::new(),
+                });
             }
         } else if let Some(stack) = stacks.last_mut().filter(|_| is_main) {
             let frame = line.trim();
             match frame.strip_prefix('#') {
                 Some(numbered) => stack.frames.extend(of_gdb(numbered)),
-                None if line.starts_with(' ') && !frame.is_empty() => stack.frames.push(frame.to_owned()),
+                None if line.starts_with(' ') && !frame.is_empty() => {
+                    stack.frames.push(frame.to_owned());
+                }
                 None => is_main = false,
             }
         }
@@ -136,7 +167,11 @@ fn of_gdb(numbered: &str) -> Option<String> {
     let (_, told) = numbered.split_once(char::is_whitespace)?;
     let told = told.trim_start();
     // A frame without an address is one that was inlined.
-    let function = if told.starts_with("0x") { told.split_once(" in ")?.1 } else { told };
+    let function = if told.starts_with("0x") {
+        told.split_once(" in ")?.1
+    } else {
+        told
+    };
     Some(function.split_whitespace().next()?.to_owned())
 }
 
@@ -147,14 +182,25 @@ pub fn group(stacks: Vec<(String, Stack)>) -> Vec<StackGroup> {
         frames
             .iter()
             .take(TOLD)
-            .map(|frame| frame.rsplit_once(':').map_or(frame.as_str(), |(place, _)| place).to_owned())
+            .map(|frame| {
+                frame
+                    .rsplit_once(':')
+                    .map_or(frame.as_str(), |(place, _)| place)
+                    .to_owned()
+            })
             .collect()
     };
     let mut groups: Vec<StackGroup> = Vec::new();
     for (rank, stack) in stacks {
-        match groups.iter_mut().find(|group| place(&group.frames) == place(&stack.frames)) {
+        match groups
+            .iter_mut()
+            .find(|group| place(&group.frames) == place(&stack.frames))
+        {
             Some(group) => group.ranks.push(rank),
-            None => groups.push(StackGroup { ranks: vec![rank], frames: stack.frames }),
+            None => groups.push(StackGroup {
+                ranks: vec![rank],
+                frames: stack.frames,
+            }),
         }
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.ranks.len()));
@@ -173,21 +219,37 @@ mod tests {
     #[test]
     fn main_threads_of_processes_that_compute() {
         let stacks = read(PY_SPY);
-        assert_eq!(stacks.len(), 1, "a worker of a data loader is no rank: {stacks:?}");
+        assert_eq!(
+            stacks.len(),
+            1,
+            "a worker of a data loader is no rank: {stacks:?}"
+        );
         assert_eq!(stacks[0].process, 41);
         assert_eq!(stacks[0].frames.len(), 3);
         let gdb = "Process 7: python3\nThread 2 (Thread 0x7f1 (LWP 9) \"cuda\"):\n#0  0x01 in poll () from /lib/libc.so.6\n\nThread 1 (Thread 0x7f2 \
                    (LWP 7) \"python3\"):\n#0  0x02 in cudaStreamSynchronize () from /lib/libcudart.so\n#1  main () at main.c:3\n";
         let stacks = read(gdb);
-        assert_eq!(stacks, [Stack { process: 7, frames: vec!["cudaStreamSynchronize".to_owned(), "main".to_owned()] }]);
+        assert_eq!(
+            stacks,
+            [Stack {
+                process: 7,
+                frames: vec!["cudaStreamSynchronize".to_owned(), "main".to_owned()]
+            }]
+        );
         assert_eq!(read("py-spy: Permission Denied\n"), []);
-        let launcher = PY_SPY.replace("step (train.py:12)", "launch_command (accelerate/commands/launch.py:1198)");
+        let launcher = PY_SPY.replace(
+            "step (train.py:12)",
+            "launch_command (accelerate/commands/launch.py:1198)",
+        );
         assert_eq!(read(&launcher), []);
     }
 
     #[test]
     fn waiting_is_told_by_functions_and_not_by_folders() {
-        let group = |frame: &str| StackGroup { ranks: Vec::new(), frames: vec![frame.to_owned()] };
+        let group = |frame: &str| StackGroup {
+            ranks: Vec::new(),
+            frames: vec![frame.to_owned()],
+        };
         for frame in [
             "recv (torch/distributed/distributed_c10d.py:2470)",
             "_broadcast_coalesced (torch/distributed/utils.py:12)",
@@ -207,22 +269,55 @@ mod tests {
         let device = group("synchronize (torch/cuda/__init__.py:985)");
         assert!(device.waits_for_device() && !device.in_collective());
         assert!(!group("ncclAllReduce").is_python());
-        assert_eq!(of_gdb("2  0x00007f1 in ncclAllReduce () from /lib/libnccl.so").as_deref(), Some("ncclAllReduce"));
-        assert_eq!(of_gdb("3  read_in in () at a.c:1").as_deref(), Some("read_in"));
+        assert_eq!(
+            of_gdb("2  0x00007f1 in ncclAllReduce () from /lib/libnccl.so").as_deref(),
+            Some("ncclAllReduce")
+        );
+        assert_eq!(
+            of_gdb("3  read_in in () at a.c:1").as_deref(),
+            Some("read_in")
+        );
     }
 
     #[test]
     fn ranks_in_the_same_functions_stand_together() {
         let collective = read(PY_SPY).remove(0);
-        let other_line =
-            Stack { frames: collective.frames.iter().map(|frame| frame.replace("2501", "2503")).collect(), ..collective.clone() };
-        let data = Stack { process: 41, frames: vec!["_next_data (torch/utils/data/dataloader.py:630)".to_owned()] };
-        let ranks = [("rank 0", data), ("rank 1", collective), ("rank 2", other_line)];
-        let groups = group(ranks.into_iter().map(|(rank, stack)| (rank.to_owned(), stack)).collect());
-        assert_eq!(groups.iter().map(|group| group.ranks.join(" ")).collect::<Vec<_>>(), ["rank 1 rank 2", "rank 0"]);
+        let other_line = Stack {
+            frames: collective
+                .frames
+                .iter()
+                .map(|frame| frame.replace("2501", "2503"))
+                .collect(),
+            ..collective.clone()
+        };
+        let data = Stack {
+            process: 41,
+            frames: vec!["_next_data (torch/utils/data/dataloader.py:630)".to_owned()],
+        };
+        let ranks = [
+            ("rank 0", data),
+            ("rank 1", collective),
+            ("rank 2", other_line),
+        ];
+        let groups = group(
+            ranks
+                .into_iter()
+                .map(|(rank, stack)| (rank.to_owned(), stack))
+                .collect(),
+        );
+        assert_eq!(
+            groups
+                .iter()
+                .map(|group| group.ranks.join(" "))
+                .collect::<Vec<_>>(),
+            ["rank 1 rank 2", "rank 0"]
+        );
         assert!(groups[0].in_collective() && !groups[0].waits_for_data());
         assert!(groups[1].waits_for_data() && !groups[1].in_collective());
         assert!(groups.iter().all(StackGroup::is_python));
-        assert_eq!(groups[0].line(), "all_reduce (distributed_c10d.py:2501) ← step (train.py:12) ← <module> (train.py:40)");
+        assert_eq!(
+            groups[0].line(),
+            "all_reduce (distributed_c10d.py:2501) ← step (train.py:12) ← <module> (train.py:40)"
+        );
     }
 }

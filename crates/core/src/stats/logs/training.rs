@@ -1,4 +1,5 @@
-//! Reads what trainers and servers print about their work, by a table of named patterns. Lines of unknown shape are ignored.
+//! Reads what trainers and servers print about their work, by a table of named patterns. Lines of
+//! unknown shape are ignored.
 
 use std::sync::LazyLock;
 
@@ -45,7 +46,10 @@ impl Measure {
 /// How one trainer's lines look.
 struct LogPattern {
     /// Who prints them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "names the pattern for its readers and its test"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "names the pattern for its readers and its test")
+    )]
     name: &'static str,
     /// A line is this trainer's when this matches.
     sign: &'static str,
@@ -60,7 +64,11 @@ macro_rules! number {
         concat!($before, r#"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"#)
     };
     ($before:literal, $after:literal) => {
-        concat!($before, r#"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"#, $after)
+        concat!(
+            $before,
+            r#"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"#,
+            $after
+        )
     };
 }
 
@@ -71,11 +79,26 @@ const PATTERNS: [LogPattern; 6] = [
         sign: r#"\{.*['"](?:loss|train_loss|eval_loss|eval_accuracy|train_samples_per_second)['"]\s*:"#,
         unless: None,
         fields: &[
-            (Measure::Loss, number!(r#"['"](?:train_)?loss['"]\s*:\s*['"]?"#)),
-            (Measure::LearningRate, number!(r#"['"]learning_rate['"]\s*:\s*['"]?"#)),
-            (Measure::Accuracy, number!(r#"['"](?:eval_)?accuracy['"]\s*:\s*['"]?"#)),
-            (Measure::SamplesPerSecond, number!(r#"['"]train_samples_per_second['"]\s*:\s*['"]?"#)),
-            (Measure::TokensPerSecond, number!(r#"['"](?:throughput|train_tokens_per_second)['"]\s*:\s*['"]?"#)),
+            (
+                Measure::Loss,
+                number!(r#"['"](?:train_)?loss['"]\s*:\s*['"]?"#),
+            ),
+            (
+                Measure::LearningRate,
+                number!(r#"['"]learning_rate['"]\s*:\s*['"]?"#),
+            ),
+            (
+                Measure::Accuracy,
+                number!(r#"['"](?:eval_)?accuracy['"]\s*:\s*['"]?"#),
+            ),
+            (
+                Measure::SamplesPerSecond,
+                number!(r#"['"]train_samples_per_second['"]\s*:\s*['"]?"#),
+            ),
+            (
+                Measure::TokensPerSecond,
+                number!(r#"['"](?:throughput|train_tokens_per_second)['"]\s*:\s*['"]?"#),
+            ),
         ],
     },
     LogPattern {
@@ -87,8 +110,14 @@ const PATTERNS: [LogPattern; 6] = [
             (Measure::Loss, number!(r"\blm loss:\s*")),
             (Measure::LearningRate, number!(r"\blearning rate:\s*")),
             // A fork writes current and average: `1.5/1.4`.
-            (Measure::Tflops, number!(r"throughput per GPU \(TFLOP/s/GPU\):\s*")),
-            (Measure::TokensPerSecond, number!(r"tokens per GPU \(tokens/s/GPU\):\s*")),
+            (
+                Measure::Tflops,
+                number!(r"throughput per GPU \(TFLOP/s/GPU\):\s*"),
+            ),
+            (
+                Measure::TokensPerSecond,
+                number!(r"tokens per GPU \(tokens/s/GPU\):\s*"),
+            ),
         ],
     },
     LogPattern {
@@ -99,14 +128,20 @@ const PATTERNS: [LogPattern; 6] = [
             (Measure::Iteration, r"\b(?:global_)?step=(\d+)"),
             (Measure::LearningRate, number!(r"\blr=\[")),
             (Measure::SamplesPerSecond, number!(r"\bCurrSamplesPerSec=")),
-            (Measure::SamplesPerSecond, number!(r"\bRunningAvgSamplesPerSec=")),
+            (
+                Measure::SamplesPerSecond,
+                number!(r"\bRunningAvgSamplesPerSec="),
+            ),
         ],
     },
     LogPattern {
         name: "vLLM",
         sign: r"Avg generation throughput:",
         unless: None,
-        fields: &[(Measure::TokensPerSecond, number!(r"Avg generation throughput:\s*", r"\s*tokens/s"))],
+        fields: &[(
+            Measure::TokensPerSecond,
+            number!(r"Avg generation throughput:\s*", r"\s*tokens/s"),
+        )],
     },
     LogPattern {
         name: "tqdm, Lightning",
@@ -115,9 +150,18 @@ const PATTERNS: [LogPattern; 6] = [
         unless: Some(r"(?i)^\s*(?:eval|valid|test|predict)"),
         fields: &[
             (Measure::Iteration, r"%\|[^|]*\|\s*(\d+)/\d+ \["),
-            (Measure::Loss, number!(r"[\[,\s](?:train[_/])?loss(?:_step)?=")),
-            (Measure::LearningRate, number!(r"[\[,\s](?:lr|learning_rate)=")),
-            (Measure::Accuracy, number!(r"[\[,\s](?:train[_/])?acc(?:uracy)?(?:_step)?=")),
+            (
+                Measure::Loss,
+                number!(r"[\[,\s](?:train[_/])?loss(?:_step)?="),
+            ),
+            (
+                Measure::LearningRate,
+                number!(r"[\[,\s](?:lr|learning_rate)="),
+            ),
+            (
+                Measure::Accuracy,
+                number!(r"[\[,\s](?:train[_/])?acc(?:uracy)?(?:_step)?="),
+            ),
         ],
     },
     LogPattern {
@@ -125,14 +169,35 @@ const PATTERNS: [LogPattern; 6] = [
         sign: r"(?i)\b(?:step|iter(?:ation)?)\b[\s:=\[]*\d+.*\bloss\b\s*[:=]",
         unless: Some(r"(?i)\b(?:eval|val|valid|validation|test)[_ -]?(?:loss|acc)"),
         fields: &[
-            (Measure::Iteration, r"(?i)\b(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:=\[]*(\d+)"),
-            (Measure::Loss, number!(r"(?i)\b(?:train[_ ])?loss\s*[:=]\s*")),
-            (Measure::LearningRate, number!(r"(?i)\b(?:lr|learning[_ ]rate)\s*[:=]\s*")),
+            (
+                Measure::Iteration,
+                r"(?i)\b(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:=\[]*(\d+)",
+            ),
+            (
+                Measure::Loss,
+                number!(r"(?i)\b(?:train[_ ])?loss\s*[:=]\s*"),
+            ),
+            (
+                Measure::LearningRate,
+                number!(r"(?i)\b(?:lr|learning[_ ]rate)\s*[:=]\s*"),
+            ),
             (Measure::Accuracy, number!(r"(?i)\bacc(?:uracy)?\s*[:=]\s*")),
-            (Measure::TokensPerSecond, number!(r"(?i)\btokens/s(?:ec)?\s*[:=]\s*")),
-            (Measure::TokensPerSecond, number!(r"(?i)\b", r"\s*tokens/s(?:ec)?\b")),
-            (Measure::SamplesPerSecond, number!(r"(?i)\bsamples/s(?:ec)?\s*[:=]\s*")),
-            (Measure::SamplesPerSecond, number!(r"(?i)\b", r"\s*samples/s(?:ec)?\b")),
+            (
+                Measure::TokensPerSecond,
+                number!(r"(?i)\btokens/s(?:ec)?\s*[:=]\s*"),
+            ),
+            (
+                Measure::TokensPerSecond,
+                number!(r"(?i)\b", r"\s*tokens/s(?:ec)?\b"),
+            ),
+            (
+                Measure::SamplesPerSecond,
+                number!(r"(?i)\bsamples/s(?:ec)?\s*[:=]\s*"),
+            ),
+            (
+                Measure::SamplesPerSecond,
+                number!(r"(?i)\b", r"\s*samples/s(?:ec)?\b"),
+            ),
             (Measure::Tflops, number!(r"(?i)\btflops\s*[:=]\s*")),
         ],
     },
@@ -149,56 +214,99 @@ static SHAPES: LazyLock<Vec<LogShape>> = LazyLock::new(|| {
     let shape = |pattern: &LogPattern| LogShape {
         sign: regex(pattern.sign),
         unless: pattern.unless.map(regex),
-        fields: pattern.fields.iter().map(|(measure, text)| (*measure, regex(text))).collect(),
+        fields: pattern
+            .fields
+            .iter()
+            .map(|(measure, text)| (*measure, regex(text)))
+            .collect(),
     };
     PATTERNS.iter().map(shape).collect()
 });
 
 /// Sequences that color and move on a terminal.
-static ANSI: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07").expect("the pattern is tested"));
+static ANSI: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07").expect("the pattern is tested")
+});
 
 /// Megatron tells the size of a batch and the time that it took.
 static BATCH: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
     let regex = |text: &str| Regex::new(text).expect("the pattern is tested");
-    (regex(number!(r"global batch size:\s*")), regex(number!(r"elapsed time per iteration \(ms\):\s*")))
+    (
+        regex(number!(r"global batch size:\s*")),
+        regex(number!(r"elapsed time per iteration \(ms\):\s*")),
+    )
 });
 
-/// Returns what a line tells, each measure at most once. A bar that redraws itself tells its last state.
+/// Returns what a line tells, each measure at most once. A bar that redraws itself tells its last
+/// state.
 pub fn read(line: &str) -> Vec<(Measure, f64)> {
     let line = ANSI.replace_all(line, "");
-    line.rsplit('\r').map(read_part).find(|found| !found.is_empty()).unwrap_or_default()
+    line.rsplit('\r')
+        .map(read_part)
+        .find(|found| !found.is_empty())
+        .unwrap_or_default()
 }
 
 fn read_part(line: &str) -> Vec<(Measure, f64)> {
-    let Some(shape) = SHAPES.iter().find(|shape| shape.sign.is_match(line)) else { return Vec::new() };
-    if shape.unless.as_ref().is_some_and(|unless| unless.is_match(line)) {
+    let Some(shape) = SHAPES.iter().find(|shape| shape.sign.is_match(line)) else {
+        return Vec::new();
+    };
+    if shape
+        .unless
+        .as_ref()
+        .is_some_and(|unless| unless.is_match(line))
+    {
         return Vec::new();
     }
-    let number = |regex: &Regex| regex.captures(line)?.get(1)?.as_str().parse::<f64>().ok().filter(|value| value.is_finite());
+    let number = |regex: &Regex| {
+        regex
+            .captures(line)?
+            .get(1)?
+            .as_str()
+            .parse::<f64>()
+            .ok()
+            .filter(|value| value.is_finite())
+    };
     let mut found: Vec<(Measure, f64)> = Vec::new();
     for (measure, regex) in &shape.fields {
-        if let Some(value) = number(regex).filter(|_| found.iter().all(|(known, _)| known != measure)) {
+        if let Some(value) =
+            number(regex).filter(|_| found.iter().all(|(known, _)| known != measure))
+        {
             found.push((*measure, value));
         }
     }
-    if found.iter().all(|(measure, _)| *measure != Measure::SamplesPerSecond)
-        && let Some((batch, milliseconds)) = number(&BATCH.0).zip(number(&BATCH.1)).filter(|(_, time)| *time > 0.0)
+    if found
+        .iter()
+        .all(|(measure, _)| *measure != Measure::SamplesPerSecond)
+        && let Some((batch, milliseconds)) = number(&BATCH.0)
+            .zip(number(&BATCH.1))
+            .filter(|(_, time)| *time > 0.0)
     {
         found.push((Measure::SamplesPerSecond, batch * 1000.0 / milliseconds));
     }
     found
 }
 
-/// Returns what a metric of a workload's own is, by the end of its name: `train_samples_per_second`, `megatron:loss`. What is
-/// measured on other data than that of the training is none of it.
+/// Returns what a metric of a workload's own is, by the end of its name:
+/// `train_samples_per_second`, `megatron:loss`. What is measured on other data than that of the
+/// training is none of it.
 pub fn exposed(name: &str) -> Option<Measure> {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(['_', ':']).collect();
-    if words
-        .iter()
-        .any(|word| matches!(*word, "eval" | "val" | "valid" | "validation" | "test" | "packet" | "total" | "bucket" | "count"))
-    {
+    if words.iter().any(|word| {
+        matches!(
+            *word,
+            "eval"
+                | "val"
+                | "valid"
+                | "validation"
+                | "test"
+                | "packet"
+                | "total"
+                | "bucket"
+                | "count"
+        )
+    }) {
         return None;
     }
     let ends = |measure: &Measure| {
@@ -212,9 +320,19 @@ pub fn exposed(name: &str) -> Option<Measure> {
 pub fn throughput<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
     lines.rev().find_map(|line| {
         let found = read(line);
-        let of = |wanted: Measure| found.iter().find(|(measure, _)| *measure == wanted).map(|(_, value)| *value);
-        let text =
-            |value: f64, unit: &str| if value < 10.0 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") };
+        let of = |wanted: Measure| {
+            found
+                .iter()
+                .find(|(measure, _)| *measure == wanted)
+                .map(|(_, value)| *value)
+        };
+        let text = |value: f64, unit: &str| {
+            if value < 10.0 {
+                format!("{value:.1} {unit}")
+            } else {
+                format!("{value:.0} {unit}")
+            }
+        };
         of(Measure::TokensPerSecond)
             .map(|value| text(value, "tokens/sec"))
             .or_else(|| of(Measure::SamplesPerSecond).map(|value| text(value, "samples/sec")))
@@ -227,7 +345,9 @@ mod tests {
 
     #[test]
     fn every_trainer_has_lines_that_are_understood() {
-        use Measure::{Accuracy, Iteration, LearningRate, Loss, SamplesPerSecond, Tflops, TokensPerSecond};
+        use Measure::{
+            Accuracy, Iteration, LearningRate, Loss, SamplesPerSecond, Tflops, TokensPerSecond,
+        };
         type Case = (&'static str, &'static str, &'static [(Measure, f64)]);
         let cases: [Case; 12] = [
             (
@@ -235,27 +355,50 @@ mod tests {
                 "{'loss': 0.8712, 'grad_norm': 1.25, 'learning_rate': 1.9e-05, 'epoch': 0.52}",
                 &[(Loss, 0.8712), (LearningRate, 1.9e-5)],
             ),
-            (PATTERNS[0].name, "{'loss': '0.87', 'learning_rate': '2e-05', 'epoch': '1'}", &[(Loss, 0.87), (LearningRate, 2e-5)]),
+            (
+                PATTERNS[0].name,
+                "{'loss': '0.87', 'learning_rate': '2e-05', 'epoch': '1'}",
+                &[(Loss, 0.87), (LearningRate, 2e-5)],
+            ),
             (
                 PATTERNS[0].name,
                 "[INFO|callbacks.py:143] {'loss': 1.1, 'learning_rate': 5.0e-06, 'epoch': 0.01, 'throughput': 2457.25}",
-                &[(Loss, 1.1), (LearningRate, 5e-6), (TokensPerSecond, 2457.25)],
+                &[
+                    (Loss, 1.1),
+                    (LearningRate, 5e-6),
+                    (TokensPerSecond, 2457.25),
+                ],
             ),
             (
                 PATTERNS[0].name,
                 "{'train_runtime': 12.5, 'train_samples_per_second': 80.0, 'train_steps_per_second': 2.5, 'train_loss': 0.5}",
                 &[(Loss, 0.5), (SamplesPerSecond, 80.0)],
             ),
-            (PATTERNS[0].name, "{'eval_loss': 0.4, 'eval_accuracy': 0.95, 'epoch': 1.0}", &[(Accuracy, 0.95)]),
+            (
+                PATTERNS[0].name,
+                "{'eval_loss': 0.4, 'eval_accuracy': 0.95, 'epoch': 1.0}",
+                &[(Accuracy, 0.95)],
+            ),
             (
                 PATTERNS[1].name,
                 " [2026-01-01 00:00:00] iteration       30/     120 | consumed samples:         7680 | elapsed time per iteration (ms): 512.0 | throughput per GPU (TFLOP/s/GPU): 431.5 | learning rate: 1.200000E-04 | global batch size:   256 | lm loss: 2.300000E+00 | loss scale: 1.0 | grad norm: 0.9 |",
-                &[(Iteration, 30.0), (Loss, 2.3), (LearningRate, 1.2e-4), (Tflops, 431.5), (SamplesPerSecond, 500.0)],
+                &[
+                    (Iteration, 30.0),
+                    (Loss, 2.3),
+                    (LearningRate, 1.2e-4),
+                    (Tflops, 431.5),
+                    (SamplesPerSecond, 500.0),
+                ],
             ),
             (
                 PATTERNS[1].name,
                 " iteration 5/ 50 | elapsed time per iteration (ms): 1000.0/1010.0 | throughput per GPU (TFLOP/s/GPU): 450.5/448.1 | tokens per GPU (tokens/s/GPU): 9000.5/8990.1 | lm loss: 1.5E+00 |",
-                &[(Iteration, 5.0), (Loss, 1.5), (Tflops, 450.5), (TokensPerSecond, 9000.5)],
+                &[
+                    (Iteration, 5.0),
+                    (Loss, 1.5),
+                    (Tflops, 450.5),
+                    (TokensPerSecond, 9000.5),
+                ],
             ),
             (
                 PATTERNS[2].name,
@@ -280,7 +423,12 @@ mod tests {
             (
                 PATTERNS[5].name,
                 "2024-06-01 10:06:30 [INFO] Epoch 1/3, Step 100, Loss: 0.87, lr=2e-5, 245 tokens/s",
-                &[(Iteration, 100.0), (Loss, 0.87), (LearningRate, 2e-5), (TokensPerSecond, 245.0)],
+                &[
+                    (Iteration, 100.0),
+                    (Loss, 0.87),
+                    (LearningRate, 2e-5),
+                    (TokensPerSecond, 245.0),
+                ],
             ),
         ];
         for (name, line, expected) in cases {
@@ -314,19 +462,38 @@ mod tests {
 
     #[test]
     fn a_metric_is_known_by_the_end_of_its_name() {
-        assert_eq!(exposed("train_samples_per_second"), Some(Measure::SamplesPerSecond));
+        assert_eq!(
+            exposed("train_samples_per_second"),
+            Some(Measure::SamplesPerSecond)
+        );
         assert_eq!(exposed("megatron:loss"), Some(Measure::Loss));
         assert_eq!(exposed("TFLOPS"), Some(Measure::Tflops));
-        for other in ["eval_loss", "packet_loss_total", "glossy", "loss_scale", "iteration_count"] {
+        for other in [
+            "eval_loss",
+            "packet_loss_total",
+            "glossy",
+            "loss_scale",
+            "iteration_count",
+        ] {
             assert_eq!(exposed(other), None, "{other}");
         }
     }
 
     #[test]
     fn the_newest_throughput_counts() {
-        let lines = ["step 1 loss=2 tokens/s=100", "step 2 loss=2 tokens/s=245", "saving"];
-        assert_eq!(throughput(lines.into_iter()).as_deref(), Some("245 tokens/sec"));
-        assert_eq!(throughput(["CurrSamplesPerSec=2.25"].into_iter()).as_deref(), Some("2.2 samples/sec"));
+        let lines = [
+            "step 1 loss=2 tokens/s=100",
+            "step 2 loss=2 tokens/s=245",
+            "saving",
+        ];
+        assert_eq!(
+            throughput(lines.into_iter()).as_deref(),
+            Some("245 tokens/sec")
+        );
+        assert_eq!(
+            throughput(["CurrSamplesPerSec=2.25"].into_iter()).as_deref(),
+            Some("2.2 samples/sec")
+        );
         assert_eq!(throughput(["nothing"].into_iter()), None);
     }
 }

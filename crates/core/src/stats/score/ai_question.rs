@@ -1,4 +1,5 @@
-//! What an AI is asked about a device: an instruction, and measurements condensed from the samples of the window.
+//! What an AI is asked about a device: an instruction, and measurements condensed from the samples
+//! of the window.
 
 use serde_json::{Value, json};
 
@@ -35,7 +36,10 @@ pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
         ("sm_clock_mhz", Quantity::Clock),
     ];
     for (name, quantity) in named {
-        let points = device.trace.as_ref().map_or(&[][..], |trace| trace.curve(quantity));
+        let points = device
+            .trace
+            .as_ref()
+            .map_or(&[][..], |trace| trace.curve(quantity));
         if !points.is_empty() {
             series.insert(name.to_owned(), condensed(points, rules));
         }
@@ -65,15 +69,25 @@ fn condensed(points: &[Point], rules: &Rules) -> Value {
     let mut values: Vec<f64> = points.iter().map(|point| point.value).collect();
     values.sort_by(f64::total_cmp);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (start, length) = (rules.start.millis() as f64, (rules.end - rules.start).max(1) as f64 * 1000.0);
+    let (start, length) = (
+        rules.start.millis() as f64,
+        (rules.end - rules.start).max(1) as f64 * 1000.0,
+    );
     let mut pieces: Vec<Vec<f64>> = vec![Vec::new(); POINTS.min(rules.expected())];
     for point in points {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place within the window")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a place within the window"
+        )]
         let place = ((point.at as f64 - start) / length * pieces.len() as f64).max(0.0) as usize;
         let last = pieces.len() - 1;
         pieces[place.min(last)].push(point.value);
     }
-    let curve: Vec<Option<f64>> = pieces.iter().map(|piece| (!piece.is_empty()).then(|| rounded(mean(piece)))).collect();
+    let curve: Vec<Option<f64>> = pieces
+        .iter()
+        .map(|piece| (!piece.is_empty()).then(|| rounded(mean(piece))))
+        .collect();
     json!({
         "mean": rounded(mean(&values)),
         "min": values[0],
@@ -102,11 +116,17 @@ mod tests {
         // Forty points, the pieces of 20 s hold two each; nothing in the fifth.
         let points: Vec<Point> = (0..40_i32)
             .filter(|index| !(8..10).contains(index))
-            .map(|index| Point { at: i64::from(index) * 10_000, value: f64::from(index) })
+            .map(|index| Point {
+                at: i64::from(index) * 10_000,
+                value: f64::from(index),
+            })
             .collect();
         let told = condensed(&points, &rules);
         let curve: Vec<Option<f64>> = serde_json::from_value(told["curve"].clone()).unwrap();
-        assert_eq!((curve.len(), curve[0], curve[1], curve[4], curve[19]), (20, Some(0.5), Some(2.5), None, Some(38.5)));
+        assert_eq!(
+            (curve.len(), curve[0], curve[1], curve[4], curve[19]),
+            (20, Some(0.5), Some(2.5), None, Some(38.5))
+        );
         assert_eq!((&told["min"], &told["max"]), (&json!(0.0), &json!(39.0)));
         // The sum of 0 to 39 without 8 and 9 is 763, over 38.
         assert_eq!(told["mean"], 20.08);

@@ -1,7 +1,9 @@
-//! What holds a rank up beside its GPU: links that repeat transfers, network ports that are down, CPU that its limit withholds. It knows the
-//! samples of one job and its nodes, and not how much they matter to the job.
+//! What holds a rank up beside its GPU: links that repeat transfers, network ports that are down,
+//! CPU that its limit withholds. It knows the samples of one job and its nodes, and not how much
+//! they matter to the job.
 //!
-//! Sources: DCGM's field ids and the limits of its health checks, node-exporter's InfiniBand collector, cAdvisor's `container_cpu_cfs_*`.
+//! Sources: DCGM's field ids and the limits of its health checks, node-exporter's InfiniBand
+//! collector, cAdvisor's `container_cpu_cfs_*`.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +18,8 @@ use crate::stats::exporters::query::{Pods, keys, quoted};
 pub struct Bottlenecks {
     pub links: Vec<LinkErrors>,
     pub ports: Vec<PortFault>,
-    /// Pods, and the share of time slices in which their CPU limit stopped them, from 0 to 1; only where it is at least half of them.
+    /// Pods, and the share of time slices in which their CPU limit stopped them, from 0 to 1; only
+    /// where it is at least half of them.
     pub withheld: Vec<(String, f64)>,
 }
 
@@ -45,14 +48,31 @@ pub struct PortFault {
 const WINDOW: &str = "10m";
 /// The label in which the query says what a series is.
 const PART: &str = "part";
-/// Counters of links, what they count and from how many within the window on it is too much. DCGM's health checks warn from 8 replays per
-/// minute on PCIe and 100 errors of CRC per second on NVLink; a link that is well repeats nothing, and ten leave room for one bad moment.
+/// Counters of links, what they count and from how many within the window on it is too much. DCGM's
+/// health checks warn from 8 replays per minute on PCIe and 100 errors of CRC per second on NVLink;
+/// a link that is well repeats nothing, and ten leave room for one bad moment.
 const LINKS: [(&str, &str, f64); 5] = [
     ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "PCIe replays", 80.0),
-    ("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "NVLink replays", 10.0),
-    ("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", "NVLink recoveries", 10.0),
-    ("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "NVLink CRC errors", 60_000.0),
-    ("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "NVLink CRC errors", 60_000.0),
+    (
+        "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
+        "NVLink replays",
+        10.0,
+    ),
+    (
+        "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+        "NVLink recoveries",
+        10.0,
+    ),
+    (
+        "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+        "NVLink CRC errors",
+        60_000.0,
+    ),
+    (
+        "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+        "NVLink CRC errors",
+        60_000.0,
+    ),
 ];
 /// The state of a port that carries data (`ib_verbs`: `IB_PORT_ACTIVE`).
 const ACTIVE: f64 = 4.0;
@@ -62,30 +82,57 @@ const WITHHELD: f64 = 0.5;
 /// Returns the query about these pods and nodes; nodes go by their name and by their address.
 pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
     let (namespace, names) = (quoted(&pods.namespace), quoted(&pods.names));
-    let part = |name: &str, expression: &str| format!(r#"label_replace({expression}, "{PART}", "{name}", "", "")"#);
+    let part = |name: &str, expression: &str| {
+        format!(r#"label_replace({expression}, "{PART}", "{name}", "", "")"#)
+    };
     let grown = |(name, ..): &(&str, &str, f64)| {
-        let of = |(space, pod): (&str, &str)| format!("increase({name}{{{space}={namespace},{pod}=~{names}}}[{WINDOW}])");
-        let all = pod_labels().into_iter().map(of).collect::<Vec<_>>().join(" or ");
+        let of = |(space, pod): (&str, &str)| {
+            format!("increase({name}{{{space}={namespace},{pod}=~{names}}}[{WINDOW}])")
+        };
+        let all = pod_labels()
+            .into_iter()
+            .map(of)
+            .collect::<Vec<_>>()
+            .join(" or ");
         part(name, &format!("max by ({}) ({all})", keys()))
     };
     let slices = |what: &str| {
         let of = |(space, pod): (&str, &str)| {
-            format!("rate(container_cpu_cfs_{what}_total{{container!=\"\",{space}={namespace},{pod}=~{names}}}[{WINDOW}])")
+            format!(
+                "rate(container_cpu_cfs_{what}_total{{container!=\"\",{space}={namespace},{pod}=~{names}}}[{WINDOW}])"
+            )
         };
         let all = [EXPORTED_POD, PLAIN_POD].map(of).join(" or ");
         format!("sum by (namespace,pod,exported_namespace,exported_pod) ({all})")
     };
     let named: Vec<String> = nodes.keys().map(|name| regex::escape(name)).collect();
-    let (by_instance, by_node) = (quoted(&format!("({})(:[0-9]+)?", named.join("|"))), quoted(&named.join("|")));
+    let (by_instance, by_node) = (
+        quoted(&format!("({})(:[0-9]+)?", named.join("|"))),
+        quoted(&named.join("|")),
+    );
     let ports = |name: &str, function: &str, window: &str| {
         let of = |matcher: String| format!("{function}({name}{{{matcher}}}{window})");
-        let both = [of(format!("node=~{by_node}")), of(format!("instance=~{by_instance}"))].join(" or ");
+        let both = [
+            of(format!("node=~{by_node}")),
+            of(format!("instance=~{by_instance}")),
+        ]
+        .join(" or ");
         format!("max by (instance,node,device,port) ({both})")
     };
     let mut parts: Vec<String> = LINKS.iter().map(grown).collect();
-    parts.push(part("cpu", &format!("{} / {}", slices("throttled_periods"), slices("periods"))));
+    parts.push(part(
+        "cpu",
+        &format!("{} / {}", slices("throttled_periods"), slices("periods")),
+    ));
     parts.push(part("state", &ports("node_infiniband_state_id", "", "")));
-    parts.push(part("downed", &ports("node_infiniband_link_downed_total", "increase", &format!("[{WINDOW}]"))));
+    parts.push(part(
+        "downed",
+        &ports(
+            "node_infiniband_link_downed_total",
+            "increase",
+            &format!("[{WINDOW}]"),
+        ),
+    ));
     parts.join(" or ")
 }
 
@@ -98,47 +145,100 @@ pub fn read(answer: &[Series], nodes: &BTreeMap<String, String>) -> Bottlenecks 
     let mut states: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     let mut found = Bottlenecks::default();
     let host = |series: &Series| {
-        let instance = series.label("instance").map(|text| text.rsplit_once(':').map_or(text, |(host, _)| host));
-        [series.label("node"), instance].into_iter().flatten().find_map(|name| nodes.get(name)).cloned()
+        let instance = series
+            .label("instance")
+            .map(|text| text.rsplit_once(':').map_or(text, |(host, _)| host));
+        [series.label("node"), instance]
+            .into_iter()
+            .flatten()
+            .find_map(|name| nodes.get(name))
+            .cloned()
     };
     for series in answer {
-        let Some(value) = series.points.last().map(|point| point.value).filter(|value| value.is_finite() && *value >= 0.0) else {
+        let Some(value) = series
+            .points
+            .last()
+            .map(|point| point.value)
+            .filter(|value| value.is_finite() && *value >= 0.0)
+        else {
             continue;
         };
-        let port = || Some(format!("{}/{}", series.label("device")?, series.label("port").unwrap_or("1")));
+        let port = || {
+            Some(format!(
+                "{}/{}",
+                series.label("device")?,
+                series.label("port").unwrap_or("1")
+            ))
+        };
         match series.label(PART).unwrap_or_default() {
             "cpu" if value <= 1.0 => {
-                let Some(pod) = label(series, "pod") else { continue };
+                let Some(pod) = label(series, "pod") else {
+                    continue;
+                };
                 let most = withheld.entry(pod.to_owned()).or_default();
                 *most = most.max(value);
             }
             "state" => {
-                let Some((node, port)) = host(series).zip(port()) else { continue };
+                let Some((node, port)) = host(series).zip(port()) else {
+                    continue;
+                };
                 states.entry(port).or_default().insert(node, value);
             }
             "downed" if value >= 1.0 => {
-                let Some((node, port)) = host(series).zip(port()) else { continue };
-                found.ports.push(PortFault { node, port, failures: Some(value) });
+                let Some((node, port)) = host(series).zip(port()) else {
+                    continue;
+                };
+                found.ports.push(PortFault {
+                    node,
+                    port,
+                    failures: Some(value),
+                });
             }
             name => {
-                let Some((_, what, least)) = LINKS.iter().find(|(known, ..)| *known == name) else { continue };
-                let Some(place) = reader.place(series).filter(|_| value >= *least) else { continue };
-                let most = links.entry((place.node, place.index.unwrap_or(0), *what)).or_default();
+                let Some((_, what, least)) = LINKS.iter().find(|(known, ..)| *known == name) else {
+                    continue;
+                };
+                let Some(place) = reader.place(series).filter(|_| value >= *least) else {
+                    continue;
+                };
+                let most = links
+                    .entry((place.node, place.index.unwrap_or(0), *what))
+                    .or_default();
                 *most = most.max(value);
             }
         }
     }
     for (port, states) in states {
-        let (up, down): (Vec<_>, Vec<_>) = states.into_iter().partition(|(_, state)| *state == ACTIVE);
+        let (up, down): (Vec<_>, Vec<_>) =
+            states.into_iter().partition(|(_, state)| *state == ACTIVE);
         // A port that most nodes do not use is meant to be down.
         if up.len() > down.len() {
-            found.ports.extend(down.into_iter().map(|(node, _)| PortFault { node, port: port.clone(), failures: None }));
+            found
+                .ports
+                .extend(down.into_iter().map(|(node, _)| PortFault {
+                    node,
+                    port: port.clone(),
+                    failures: None,
+                }));
         }
     }
-    found.ports.sort_by(|a, b| (a.failures.is_some(), &a.node, &a.port).cmp(&(b.failures.is_some(), &b.node, &b.port)));
-    found.links = links.into_iter().map(|((node, index, what), errors)| LinkErrors { node, index, what, errors }).collect();
+    found.ports.sort_by(|a, b| {
+        (a.failures.is_some(), &a.node, &a.port).cmp(&(b.failures.is_some(), &b.node, &b.port))
+    });
+    found.links = links
+        .into_iter()
+        .map(|((node, index, what), errors)| LinkErrors {
+            node,
+            index,
+            what,
+            errors,
+        })
+        .collect();
     found.links.sort_by(|a, b| b.errors.total_cmp(&a.errors));
-    found.withheld = withheld.into_iter().filter(|(_, share)| *share >= WITHHELD).collect();
+    found.withheld = withheld
+        .into_iter()
+        .filter(|(_, share)| *share >= WITHHELD)
+        .collect();
     found.withheld.sort_by(|a, b| b.1.total_cmp(&a.1));
     found
 }
@@ -150,13 +250,21 @@ mod tests {
 
     fn series(part: &str, labels: &[(&str, &str)], value: f64) -> Series {
         let labels = [&[(PART, part)], labels].concat();
-        let labels = labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Series { labels, points: vec![Point { at: 0, value }] }
+        let labels = labels
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        Series {
+            labels,
+            points: vec![Point { at: 0, value }],
+        }
     }
 
     fn nodes() -> BTreeMap<String, String> {
         let names = [("a", "a"), ("10.0.0.1", "a"), ("b", "b"), ("c", "c")];
-        names.map(|(name, node)| (name.to_owned(), node.to_owned())).into()
+        names
+            .map(|(name, node)| (name.to_owned(), node.to_owned()))
+            .into()
     }
 
     #[test]
@@ -167,10 +275,18 @@ mod tests {
 
     #[test]
     fn only_what_is_too_much_is_found() {
-        let gpu = |part: &str, index: &str, value: f64| series(part, &[("Hostname", "a"), ("gpu", index)], value);
-        let pod = |name: &str, value: f64| series("cpu", &[("namespace", "n"), ("pod", name)], value);
-        let state =
-            |node: &str, device: &str, value: f64| series("state", &[("node", node), ("device", device), ("port", "1")], value);
+        let gpu = |part: &str, index: &str, value: f64| {
+            series(part, &[("Hostname", "a"), ("gpu", index)], value)
+        };
+        let pod =
+            |name: &str, value: f64| series("cpu", &[("namespace", "n"), ("pod", name)], value);
+        let state = |node: &str, device: &str, value: f64| {
+            series(
+                "state",
+                &[("node", node), ("device", device), ("port", "1")],
+                value,
+            )
+        };
         let answer = [
             gpu("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "3", 500.0),
             gpu("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "4", 79.0),
@@ -178,20 +294,54 @@ mod tests {
             pod("t-0", 0.82),
             pod("t-1", 0.49),
             pod("t-2", 7.0),
-            series("state", &[("instance", "10.0.0.1:9100"), ("device", "mlx5_0"), ("port", "1")], 1.0),
+            series(
+                "state",
+                &[
+                    ("instance", "10.0.0.1:9100"),
+                    ("device", "mlx5_0"),
+                    ("port", "1"),
+                ],
+                1.0,
+            ),
             state("b", "mlx5_0", 4.0),
             state("c", "mlx5_0", 4.0),
             // Nobody uses this one.
             state("a", "mlx5_1", 1.0),
             state("b", "mlx5_1", 4.0),
             state("elsewhere", "mlx5_0", 1.0),
-            series("downed", &[("node", "c"), ("device", "mlx5_2"), ("port", "1")], 2.0),
-            series("downed", &[("node", "b"), ("device", "mlx5_2"), ("port", "1")], 0.0),
+            series(
+                "downed",
+                &[("node", "c"), ("device", "mlx5_2"), ("port", "1")],
+                2.0,
+            ),
+            series(
+                "downed",
+                &[("node", "b"), ("device", "mlx5_2"), ("port", "1")],
+                0.0,
+            ),
         ];
         let found = read(&answer, &nodes());
-        assert_eq!(found.links, [LinkErrors { node: "a".into(), index: 3, what: "PCIe replays", errors: 500.0 }]);
+        assert_eq!(
+            found.links,
+            [LinkErrors {
+                node: "a".into(),
+                index: 3,
+                what: "PCIe replays",
+                errors: 500.0
+            }]
+        );
         assert_eq!(found.withheld, [("t-0".to_owned(), 0.82)]);
-        let port = |node: &str, port: &str, failures| PortFault { node: node.into(), port: port.into(), failures };
-        assert_eq!(found.ports, [port("a", "mlx5_0/1", None), port("c", "mlx5_2/1", Some(2.0))]);
+        let port = |node: &str, port: &str, failures| PortFault {
+            node: node.into(),
+            port: port.into(),
+            failures,
+        };
+        assert_eq!(
+            found.ports,
+            [
+                port("a", "mlx5_0/1", None),
+                port("c", "mlx5_2/1", Some(2.0))
+            ]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Finds devices whose counters contradict «healthy»: errors of memory and links that grew, faults, heat, work without a pod, and silence.
+//! Finds devices whose counters contradict «healthy»: errors of memory and links that grew, faults,
+//! heat, work without a pod, and silence.
 
 use std::collections::BTreeMap;
 
@@ -21,17 +22,39 @@ pub struct HealthFinding {
     pub node: String,
     pub device: DeviceId,
     pub uuid: Option<String>,
-    /// `fault`, `ecc-uncorrected`, `ecc-corrected`, `row-remap`, `pcie-replay`, `hot`, `used-without-pod`, `silent`.
+    /// `fault`, `ecc-uncorrected`, `ecc-corrected`, `row-remap`, `pcie-replay`, `hot`,
+    /// `used-without-pod`, `silent`.
     pub finding: &'static str,
     pub message: String,
 }
 
-/// A counter of dcgm-exporter, what its growth within a day means, and from how much on. Source: DCGM's field ids.
+/// A counter of dcgm-exporter, what its growth within a day means, and from how much on. Source:
+/// DCGM's field ids.
 const COUNTERS: [(&str, &str, Severity, f64); 4] = [
-    ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "ecc-uncorrected", Severity::Fail, 1.0),
-    ("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "row-remap", Severity::Fail, 1.0),
-    ("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "ecc-corrected", Severity::Warn, 100.0),
-    ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "pcie-replay", Severity::Warn, 100.0),
+    (
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+        "ecc-uncorrected",
+        Severity::Fail,
+        1.0,
+    ),
+    (
+        "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+        "row-remap",
+        Severity::Fail,
+        1.0,
+    ),
+    (
+        "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
+        "ecc-corrected",
+        Severity::Warn,
+        100.0,
+    ),
+    (
+        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+        "pcie-replay",
+        Severity::Warn,
+        100.0,
+    ),
 ];
 /// The label in which a query says which counter a series is of: `increase` drops the name.
 const COUNTER: &str = "counter";
@@ -54,42 +77,85 @@ pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec
     let reader = IdentityReader::new(facts, grown);
     let mut counted: BTreeMap<(String, u32, &str), f64> = BTreeMap::new();
     for series in grown {
-        let Some((place, value)) = reader.place(series).zip(series.points.last().map(|point| point.value)) else { continue };
-        let Some((name, ..)) = COUNTERS.iter().find(|(name, ..)| series.label(COUNTER) == Some(*name)) else { continue };
+        let Some((place, value)) = reader
+            .place(series)
+            .zip(series.points.last().map(|point| point.value))
+        else {
+            continue;
+        };
+        let Some((name, ..)) = COUNTERS
+            .iter()
+            .find(|(name, ..)| series.label(COUNTER) == Some(*name))
+        else {
+            continue;
+        };
         if value.is_finite() && value >= 0.0 {
-            let most = counted.entry((place.node, place.index.unwrap_or(0), *name)).or_default();
+            let most = counted
+                .entry((place.node, place.index.unwrap_or(0), *name))
+                .or_default();
             *most = most.max(value);
         }
     }
     for ((node, index, name), value) in counted {
-        let Some((_, finding, severity, least)) = COUNTERS.iter().find(|(known, ..)| *known == name).copied() else { continue };
+        let Some((_, finding, severity, least)) =
+            COUNTERS.iter().find(|(known, ..)| *known == name).copied()
+        else {
+            continue;
+        };
         if value < least {
             continue;
         }
         let message = match finding {
             "ecc-uncorrected" => format!("{value:.0} uncorrected memory errors within a day"),
-            "row-remap" => format!("{value:.0} rows of memory were replaced after uncorrected errors within a day"),
+            "row-remap" => format!(
+                "{value:.0} rows of memory were replaced after uncorrected errors within a day"
+            ),
             "ecc-corrected" => format!("{value:.0} corrected memory errors within a day"),
             _ => format!("{value:.0} repeated transfers on PCIe within a day"),
         };
-        found.push(HealthFinding { severity, node, device: DeviceId::whole(index), uuid: None, finding, message });
+        found.push(HealthFinding {
+            severity,
+            node,
+            device: DeviceId::whole(index),
+            uuid: None,
+            finding,
+            message,
+        });
     }
-    found.sort_by(|a, b| (a.severity, &a.node, &a.device, a.finding).cmp(&(b.severity, &b.node, &b.device, b.finding)));
+    found.sort_by(|a, b| {
+        (a.severity, &a.node, &a.device, a.finding)
+            .cmp(&(b.severity, &b.node, &b.device, b.finding))
+    });
     found
 }
 
 fn of_reading(reading: &Reading) -> Option<HealthFinding> {
     let (severity, finding, message) = match reading {
-        Reading { fault: Some(fault), .. } => (Severity::Fail, "fault", fault.clone()),
-        Reading { stale: true, sample_age_seconds: Some(age), .. } => {
-            (Severity::Warn, "silent", format!("no sample for {age:.0} s"))
-        }
-        Reading { temperature: Some(Celsius(degrees)), .. } if *degrees >= HOT => {
-            (Severity::Warn, "hot", format!("{degrees:.0} °C"))
-        }
-        Reading { held: Some(false), utilization: Some(Percent(utilization)), .. } if *utilization >= WORK => {
-            (Severity::Warn, "used-without-pod", format!("{utilization:.0} % utilization, and no pod holds it"))
-        }
+        Reading {
+            fault: Some(fault), ..
+        } => (Severity::Fail, "fault", fault.clone()),
+        Reading {
+            stale: true,
+            sample_age_seconds: Some(age),
+            ..
+        } => (
+            Severity::Warn,
+            "silent",
+            format!("no sample for {age:.0} s"),
+        ),
+        Reading {
+            temperature: Some(Celsius(degrees)),
+            ..
+        } if *degrees >= HOT => (Severity::Warn, "hot", format!("{degrees:.0} °C")),
+        Reading {
+            held: Some(false),
+            utilization: Some(Percent(utilization)),
+            ..
+        } if *utilization >= WORK => (
+            Severity::Warn,
+            "used-without-pod",
+            format!("{utilization:.0} % utilization, and no pod holds it"),
+        ),
         _ => return None,
     };
     Some(HealthFinding {
@@ -119,17 +185,43 @@ mod tests {
         };
         let readings = [
             one(0),
-            Reading { temperature: Some(Celsius(93.0)), ..one(1) },
-            Reading { held: Some(false), ..one(2) },
-            Reading { held: Some(false), utilization: Some(Percent(0.0)), ..one(3) },
-            Reading { fault: Some("XID 79".to_owned()), ..one(4) },
-            Reading { held: None, ..one(5) },
-            Reading { stale: true, sample_age_seconds: Some(700.0), ..one(6) },
+            Reading {
+                temperature: Some(Celsius(93.0)),
+                ..one(1)
+            },
+            Reading {
+                held: Some(false),
+                ..one(2)
+            },
+            Reading {
+                held: Some(false),
+                utilization: Some(Percent(0.0)),
+                ..one(3)
+            },
+            Reading {
+                fault: Some("XID 79".to_owned()),
+                ..one(4)
+            },
+            Reading {
+                held: None,
+                ..one(5)
+            },
+            Reading {
+                stale: true,
+                sample_age_seconds: Some(700.0),
+                ..one(6)
+            },
         ];
         let grown = |name: &str, index: &str, value: f64| {
             let labels = [(COUNTER, name), ("Hostname", "n"), ("gpu", index)];
-            let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-            Series { labels, points: vec![Point { at: 0, value }] }
+            let labels = labels
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect();
+            Series {
+                labels,
+                points: vec![Point { at: 0, value }],
+            }
         };
         let counters = [
             grown("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "0", 12.0),
@@ -137,7 +229,10 @@ mod tests {
             grown("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "0", f64::NAN),
         ];
         let found = findings(&readings, &counters, &ApiFacts::default());
-        let told: Vec<(&str, String)> = found.iter().map(|one| (one.finding, one.device.to_string())).collect();
+        let told: Vec<(&str, String)> = found
+            .iter()
+            .map(|one| (one.finding, one.device.to_string()))
+            .collect();
         let expected = [
             ("ecc-uncorrected", "gpu-3"),
             ("fault", "gpu-4"),
@@ -145,6 +240,9 @@ mod tests {
             ("used-without-pod", "gpu-2"),
             ("silent", "gpu-6"),
         ];
-        assert_eq!(told, expected.map(|(finding, device)| (finding, device.to_owned())));
+        assert_eq!(
+            told,
+            expected.map(|(finding, device)| (finding, device.to_owned()))
+        );
     }
 }

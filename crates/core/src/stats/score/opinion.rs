@@ -57,7 +57,9 @@ pub enum InvalidOpinion {
 pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
     let text = answer.trim();
     // Some models cannot but fence what they write.
-    let text = text.strip_prefix("```").map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));
+    let text = text
+        .strip_prefix("```")
+        .map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));
     let text = text.strip_suffix("```").unwrap_or(text).trim();
     let value: Value = serde_json::from_str(text).map_err(|_| InvalidOpinion::NotJson)?;
     let verdict = match value["status"].as_str() {
@@ -66,18 +68,40 @@ pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
         Some("suspicious") => Activity::Suspicious,
         _ => return Err(InvalidOpinion::Status),
     };
-    let within = |name: &str, highest: f64| value[name].as_f64().filter(|number| (0.0..=highest).contains(number));
-    let confidence = within("confidence", 1.0).ok_or(InvalidOpinion::Number { field: "confidence", highest: 1 })?;
+    let within = |name: &str, highest: f64| {
+        value[name]
+            .as_f64()
+            .filter(|number| (0.0..=highest).contains(number))
+    };
+    let confidence = within("confidence", 1.0).ok_or(InvalidOpinion::Number {
+        field: "confidence",
+        highest: 1,
+    })?;
     let adjusted_score = match &value["ai_adjusted_score"] {
         Value::Null => None,
-        _ => Some(within("ai_adjusted_score", 100.0).ok_or(InvalidOpinion::Number { field: "ai_adjusted_score", highest: 100 })?),
+        _ => Some(
+            within("ai_adjusted_score", 100.0).ok_or(InvalidOpinion::Number {
+                field: "ai_adjusted_score",
+                highest: 100,
+            })?,
+        ),
     };
     let words = |name: &'static str| match &value[name] {
-        Value::String(text) => Ok(text.chars().filter(|c| !c.is_control()).take(LONGEST).collect()),
+        Value::String(text) => Ok(text
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(LONGEST)
+            .collect()),
         Value::Null => Ok(String::new()),
         _ => Err(InvalidOpinion::Text(name)),
     };
-    Ok(Opinion { verdict, confidence, reason: words("reason")?, recommendation: words("recommendation")?, adjusted_score })
+    Ok(Opinion {
+        verdict,
+        confidence,
+        reason: words("reason")?,
+        recommendation: words("recommendation")?,
+        adjusted_score,
+    })
 }
 
 #[cfg(test)]
@@ -86,13 +110,23 @@ mod tests {
 
     #[test]
     fn only_a_valid_answer_is_an_opinion() {
-        let good =
-            r#"{"status": "active", "confidence": 0.92, "reason": "训练", "recommendation": "-", "ai_adjusted_score": 70.5}"#;
+        let good = r#"{"status": "active", "confidence": 0.92, "reason": "训练", "recommendation": "-", "ai_adjusted_score": 70.5}"#;
         let opinion = read(good).unwrap();
-        assert_eq!((opinion.verdict, opinion.confidence, opinion.adjusted_score), (Activity::Active, 0.92, Some(70.5)));
+        assert_eq!(
+            (opinion.verdict, opinion.confidence, opinion.adjusted_score),
+            (Activity::Active, 0.92, Some(70.5))
+        );
         assert_eq!(read(&format!("```json\n{good}\n```")).unwrap(), opinion);
-        assert_eq!(serde_json::to_value(&opinion).unwrap(), serde_json::from_str::<Value>(good).unwrap());
-        assert_eq!(read(r#"{"status":"idle","confidence":1}"#).unwrap().adjusted_score, None);
+        assert_eq!(
+            serde_json::to_value(&opinion).unwrap(),
+            serde_json::from_str::<Value>(good).unwrap()
+        );
+        assert_eq!(
+            read(r#"{"status":"idle","confidence":1}"#)
+                .unwrap()
+                .adjusted_score,
+            None
+        );
         for bad in [
             "",
             "It looks idle to me.",

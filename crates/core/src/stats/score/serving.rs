@@ -1,7 +1,9 @@
-//! What inference servers tell of their work: requests that run or wait, and those that were answered. A server that holds its model in
-//! memory and answers nobody is idle, whatever its GPU's memory says; one that answers few requests is not.
+//! What inference servers tell of their work: requests that run or wait, and those that were
+//! answered. A server that holds its model in memory and answers nobody is idle, whatever its GPU's
+//! memory says; one that answers few requests is not.
 //!
-//! Sources of the names: vLLM and SGLang (docs, "Production metrics"), text-generation-inference (docs, "Metrics"), Triton (docs/user_guide/metrics.md).
+//! Sources of the names: vLLM and SGLang (docs, "Production metrics"), text-generation-inference
+//! (docs, "Metrics"), Triton (docs/user_guide/metrics.md).
 
 use std::collections::BTreeMap;
 
@@ -20,8 +22,12 @@ pub(crate) const OPEN: [&str; 7] = [
     "nv_inference_pending_request_count",
 ];
 /// Requests that were answered, ever.
-pub(crate) const ANSWERED: [&str; 4] =
-    ["vllm:request_success_total", "sglang:num_requests_total", "tgi_request_success", "nv_inference_request_success"];
+pub(crate) const ANSWERED: [&str; 4] = [
+    "vllm:request_success_total",
+    "sglang:num_requests_total",
+    "tgi_request_success",
+    "nv_inference_request_success",
+];
 /// The label by which the parts of the answer are told apart.
 const PART: &str = "gpuctl_part";
 
@@ -44,9 +50,13 @@ impl Serving {
 
 /// Returns the query about the last seconds.
 pub fn query(seconds: i64) -> String {
-    let by = [EXPORTED_POD, PLAIN_POD].map(|(namespace, pod)| format!("{namespace},{pod}")).join(",");
+    let by = [EXPORTED_POD, PLAIN_POD]
+        .map(|(namespace, pod)| format!("{namespace},{pod}"))
+        .join(",");
     let part = |name: &&str, function: &str, sum: &str| {
-        format!(r#"label_replace({sum} by ({by}) ({function}({name}[{seconds}s])), "{PART}", "{name}", "", "")"#)
+        format!(
+            r#"label_replace({sum} by ({by}) ({function}({name}[{seconds}s])), "{PART}", "{name}", "", "")"#
+        )
     };
     let open = OPEN.iter().map(|name| part(name, "max_over_time", "max"));
     let answered = ANSWERED.iter().map(|name| part(name, "increase", "sum"));
@@ -57,9 +67,22 @@ pub fn query(seconds: i64) -> String {
 pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
     let mut found: BTreeMap<PodKey, (bool, bool, bool)> = BTreeMap::new();
     for series in answer {
-        let named = |(namespace, pod): (&str, &str)| Some((series.label(namespace)?.to_owned(), series.label(pod)?.to_owned()));
-        let Some(pod) = named(EXPORTED_POD).or_else(|| named(PLAIN_POD)) else { continue };
-        let Some(value) = series.last().map(|point| point.value).filter(|value| value.is_finite()) else { continue };
+        let named = |(namespace, pod): (&str, &str)| {
+            Some((
+                series.label(namespace)?.to_owned(),
+                series.label(pod)?.to_owned(),
+            ))
+        };
+        let Some(pod) = named(EXPORTED_POD).or_else(|| named(PLAIN_POD)) else {
+            continue;
+        };
+        let Some(value) = series
+            .last()
+            .map(|point| point.value)
+            .filter(|value| value.is_finite())
+        else {
+            continue;
+        };
         let part = series.label(PART).unwrap_or_default();
         let (open, answered, active) = found.entry(pod).or_default();
         *open |= OPEN.contains(&part);
@@ -97,7 +120,10 @@ mod tests {
             series("half", "sglang:num_running_reqs", 0.0),
             series("odd", "vllm:num_requests_running", f64::NAN),
         ];
-        let found: Vec<_> = read(&answer).into_iter().map(|((_, pod), what)| (pod, what.word())).collect();
+        let found: Vec<_> = read(&answer)
+            .into_iter()
+            .map(|((_, pod), what)| (pod, what.word()))
+            .collect();
         let expected = [("idle", "idle"), ("ran", "active"), ("waits", "active")];
         assert_eq!(found, expected.map(|(pod, what)| (pod.to_owned(), what)));
         promql_parser::parser::parse(&query(600)).unwrap();

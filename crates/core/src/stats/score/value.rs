@@ -1,6 +1,7 @@
 //! Computes the utilization score from 0 to 100, and decides when it is unknown.
 //!
-//! Note: a wrong `idle` can cost somebody a training, so a GPU with too few samples is unknown and never low.
+//! Note: a wrong `idle` can cost somebody a training, so a GPU with too few samples is unknown and
+//! never low.
 
 use crate::model::{Mebibytes, Percent, Point, Watts};
 
@@ -19,7 +20,12 @@ pub struct Weights {
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { utilization: 0.5, memory_copy: 0.2, memory_used: 0.2, power: 0.1 }
+        Self {
+            utilization: 0.5,
+            memory_copy: 0.2,
+            memory_used: 0.2,
+            power: 0.1,
+        }
     }
 }
 
@@ -33,7 +39,11 @@ pub struct Thresholds {
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Self { idle: 10.0, low: 20.0, high: 70.0 }
+        Self {
+            idle: 10.0,
+            low: 20.0,
+            high: 70.0,
+        }
     }
 }
 
@@ -48,7 +58,13 @@ pub enum Band {
 }
 
 impl Band {
-    pub const ALL: [Self; 5] = [Self::Idle, Self::Low, Self::Normal, Self::High, Self::Unknown];
+    pub const ALL: [Self; 5] = [
+        Self::Idle,
+        Self::Low,
+        Self::Normal,
+        Self::High,
+        Self::Unknown,
+    ];
 
     /// Returns the document's word.
     pub fn word(self) -> &'static str {
@@ -78,7 +94,8 @@ impl Thresholds {
     }
 }
 
-/// A device's score and what it rests on. Terms are means over the window; `None` where it was sampled too rarely.
+/// A device's score and what it rests on. Terms are means over the window; `None` where it was
+/// sampled too rarely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
     pub utilization: Option<Percent>,
@@ -110,12 +127,17 @@ impl Score {
     pub fn of(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
         let mean = |points: &[Point]| {
             let enough = points.len() * 2 >= expected.max(1);
-            enough.then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64)
+            enough
+                .then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64)
         };
         let curve = |quantity| mean(trace.curve(quantity));
         let power = curve(Quantity::Power).map(Watts);
-        let limit = curve(Quantity::PowerLimit).map(Watts).or_else(|| limits::watts(trace.model.as_deref()?));
-        let power_share = power.zip(limit).and_then(|(power, limit)| Percent::of_whole(power, limit));
+        let limit = curve(Quantity::PowerLimit)
+            .map(Watts)
+            .or_else(|| limits::watts(trace.model.as_deref()?));
+        let power_share = power
+            .zip(limit)
+            .and_then(|(power, limit)| Percent::of_whole(power, limit));
         let power_share = power_share.map(|Percent(share)| Percent(share.min(100.0)));
         let utilization = curve(Quantity::Utilization).map(Percent);
         let memory_copy = curve(Quantity::MemoryCopy).map(Percent);
@@ -126,14 +148,26 @@ impl Score {
             (weights.memory_used, memory_share),
             (weights.power, power_share),
         ];
-        let known = || terms.iter().filter_map(|(weight, term)| Some((*weight, (*term)?.0)));
+        let known = || {
+            terms
+                .iter()
+                .filter_map(|(weight, term)| Some((*weight, (*term)?.0)))
+        };
         let weight: f64 = known().map(|(weight, _)| weight).sum();
-        let value = (weight > 0.0).then(|| known().map(|(weight, term)| weight * term).sum::<f64>() / weight);
+        let value = (weight > 0.0)
+            .then(|| known().map(|(weight, term)| weight * term).sum::<f64>() / weight);
         let whole: f64 = terms.iter().map(|(weight, _)| weight).sum();
-        let at_most = value
-            .map(|_| terms.iter().map(|(weight, term)| weight * term.map_or(100.0, |Percent(term)| term)).sum::<f64>() / whole);
+        let at_most = value.map(|_| {
+            terms
+                .iter()
+                .map(|(weight, term)| weight * term.map_or(100.0, |Percent(term)| term))
+                .sum::<f64>()
+                / whole
+        });
         // Without its first term a score says little of whether somebody works there.
-        let band = utilization.and(value).map_or(Band::Unknown, |value| thresholds.band(value));
+        let band = utilization
+            .and(value)
+            .map_or(Band::Unknown, |value| thresholds.band(value));
         Self {
             utilization,
             memory_copy,
@@ -170,8 +204,18 @@ impl Score {
 
     /// Terms that the score is made of.
     pub fn terms(&self) -> Vec<&'static str> {
-        let known = [self.utilization, self.memory_copy, self.memory_share, self.power_share];
-        TERMS.iter().zip(known).filter(|(_, term)| term.is_some()).map(|(name, _)| *name).collect()
+        let known = [
+            self.utilization,
+            self.memory_copy,
+            self.memory_share,
+            self.power_share,
+        ];
+        TERMS
+            .iter()
+            .zip(known)
+            .filter(|(_, term)| term.is_some())
+            .map(|(name, _)| *name)
+            .collect()
     }
 }
 
@@ -188,14 +232,26 @@ mod tests {
         let series: Vec<Series> = metrics
             .iter()
             .map(|(name, value)| Series {
-                labels: [("__name__", *name), ("gpu", "0"), ("Hostname", "n"), ("modelName", model)]
-                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                    .into_iter()
+                labels: [
+                    ("__name__", *name),
+                    ("gpu", "0"),
+                    ("Hostname", "n"),
+                    ("modelName", model),
+                ]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into_iter()
+                .collect(),
+                points: (0..samples)
+                    .map(|index| Point {
+                        at: index * 30_000,
+                        value: *value,
+                    })
                     .collect(),
-                points: (0..samples).map(|index| Point { at: index * 30_000, value: *value }).collect(),
             })
             .collect();
-        history::read(&series, &ApiFacts::default(), &Lifetimes::new()).traces.remove(0)
+        history::read(&series, &ApiFacts::default(), &Lifetimes::new())
+            .traces
+            .remove(0)
     }
 
     const ALL: [(&str, f64); 6] = [
@@ -222,18 +278,28 @@ mod tests {
     #[test]
     fn a_missing_term_is_shared_among_the_others_and_named() {
         let without = |name: &str, model: &str| {
-            let left: Vec<_> = ALL.iter().copied().filter(|(own, _)| *own != name).collect();
+            let left: Vec<_> = ALL
+                .iter()
+                .copied()
+                .filter(|(own, _)| *own != name)
+                .collect();
             score(&trace(model, &left, 10))
         };
-        let near = |found: &Score, expected: f64| assert!((found.value.unwrap() - expected).abs() < 1e-9, "{found:?}");
+        let near = |found: &Score, expected: f64| {
+            assert!((found.value.unwrap() - expected).abs() < 1e-9, "{found:?}");
+        };
         // (40 + 15 + 5) / 0.8, (40 + 8 + 5) / 0.8, (40 + 8 + 15) / 0.9.
         let copy = without("DCGM_FI_DEV_MEM_COPY_UTIL", "x");
         near(&copy, 75.0);
         assert_eq!(copy.terms(), ["gpu_util", "mem_used", "power_usage"]);
         near(&without("DCGM_FI_DEV_FB_FREE", "x"), 66.25);
         near(&without("DCGM_FI_DEV_POWER_USAGE", "x"), 70.0);
-        // Without a limit of its own the model's stands for it: 200 of 700 W; of an unheard model none does.
-        near(&without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "NVIDIA H100 80GB HBM3"), 40.0 + 8.0 + 15.0 + 0.1 * 200.0 / 7.0);
+        // Without a limit of its own the model's stands for it: 200 of 700 W; of an unheard model
+        // none does.
+        near(
+            &without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "NVIDIA H100 80GB HBM3"),
+            40.0 + 8.0 + 15.0 + 0.1 * 200.0 / 7.0,
+        );
         near(&without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "x"), 70.0);
         // The first term is the one that matters: without it the rest is shown and means nothing.
         let blind = without("DCGM_FI_DEV_GPU_UTIL", "x");
@@ -245,9 +311,16 @@ mod tests {
     fn too_few_samples_are_unknown_and_never_idle() {
         let idle = [("DCGM_FI_DEV_GPU_UTIL", 0.0)];
         assert_eq!(score(&trace("x", &idle, 10)).band, Band::Idle);
-        assert_eq!(score(&trace("x", &idle, 5)).band, Band::Idle, "half of them is enough");
+        assert_eq!(
+            score(&trace("x", &idle, 5)).band,
+            Band::Idle,
+            "half of them is enough"
+        );
         let few = score(&trace("x", &idle, 4));
-        assert_eq!((few.band, few.value, few.samples, few.expected), (Band::Unknown, None, 4, 10));
+        assert_eq!(
+            (few.band, few.value, few.samples, few.expected),
+            (Band::Unknown, None, 4, 10)
+        );
     }
 
     #[test]

@@ -1,16 +1,28 @@
-//! The table of the fields of `kind: defaults`: what a site sets for everybody's jobs, and what it limits.
+//! The table of the fields of `kind: defaults`: what a site sets for everybody's jobs, and what it
+//! limits.
 
 use super::super::shape::Shape::{
-    Block, ByName, Bytes, Cpu, Duration, LabelKey, Labels, ListOf, NodeLabels, ObjectName, OneOrMany, Security, Text, TextMap,
-    Variables, Whole, Word,
+    Block, ByName, Bytes, Cpu, Duration, LabelKey, Labels, ListOf, NodeLabels, ObjectName,
+    OneOrMany, Security, Text, TextMap, Variables, Whole, Word,
 };
 use super::super::shape::{Field, field};
 use super::VERSION;
 
 /// A toleration, as pods have it.
 pub(in super::super) const TOLERATION: &[Field] = &[
-    field(&["key"], LabelKey, "Key of the taint.", "example.com/reserved").needed(),
-    field(&["operator"], Word(&["Exists", "Equal"]), "Exists without a value, Equal with one.", "Equal"),
+    field(
+        &["key"],
+        LabelKey,
+        "Key of the taint.",
+        "example.com/reserved",
+    )
+    .needed(),
+    field(
+        &["operator"],
+        Word(&["Exists", "Equal"]),
+        "Exists without a value, Equal with one.",
+        "Equal",
+    ),
     field(&["value"], Text, "Value of the taint.", "research"),
     field(
         &["effect"],
@@ -21,9 +33,24 @@ pub(in super::super) const TOLERATION: &[Field] = &[
 ];
 
 pub(in super::super) const SITE_LIMITS: &[Field] = &[
-    field(&["gpu"], Whole(0, u32::MAX), "GPUs of all pods of a job.", "64"),
-    field(&["node_count", "nodeCount", "node-count"], Whole(1, u32::MAX), "Pods of a training.", "16"),
-    field(&["replicas"], Whole(0, u32::MAX), "Pods of a service, those that an autoscaler may add included.", "8"),
+    field(
+        &["gpu"],
+        Whole(0, u32::MAX),
+        "GPUs of all pods of a job.",
+        "64",
+    ),
+    field(
+        &["node_count", "nodeCount", "node-count"],
+        Whole(1, u32::MAX),
+        "Pods of a training.",
+        "16",
+    ),
+    field(
+        &["replicas"],
+        Whole(0, u32::MAX),
+        "Pods of a service, those that an autoscaler may add included.",
+        "8",
+    ),
     field(&["cpu"], Cpu, "CPUs of each pod.", "128"),
     field(&["memory"], Bytes, "Memory of each pod.", "1Ti"),
     field(
@@ -56,16 +83,51 @@ pub(in super::super) const ENFORCEABLE: [&str; 16] = [
 
 /// What one scope sets: all jobs, those of a kind, those of a pool.
 pub(in super::super) const SCOPE: &[Field] = &[
-    field(&["pool"], ObjectName, "`resources.pool` of jobs that name none; not below `pools`.", "shared"),
+    field(
+        &["pool"],
+        ObjectName,
+        "`resources.pool` of jobs that name none; not below `pools`.",
+        "shared",
+    ),
     field(&["queue"], Text, "`job.queue`.", "research"),
     field(&["priority"], Text, "`job.priority`.", "medium"),
-    field(&["grace_period", "gracePeriod", "grace-period"], Duration, "`job.grace_period`.", "2m"),
-    field(&["max_runtime", "maxRuntime", "max-runtime"], Duration, "`job.max_runtime` of trainings.", "24h"),
-    field(&["keep_for", "keepFor", "keep-for"], Duration, "`job.keep_for` of trainings.", "7d"),
-    field(&["labels"], Labels, "`job.labels`, each by itself.", "{site: berlin}"),
-    field(&["annotations"], TextMap, "`job.annotations`, each by itself.", "{cost-center: '42'}"),
     field(
-        &["imagePullSecret", "image_pull_secret", "imagePullSecrets", "image_pull_secrets"],
+        &["grace_period", "gracePeriod", "grace-period"],
+        Duration,
+        "`job.grace_period`.",
+        "2m",
+    ),
+    field(
+        &["max_runtime", "maxRuntime", "max-runtime"],
+        Duration,
+        "`job.max_runtime` of trainings.",
+        "24h",
+    ),
+    field(
+        &["keep_for", "keepFor", "keep-for"],
+        Duration,
+        "`job.keep_for` of trainings.",
+        "7d",
+    ),
+    field(
+        &["labels"],
+        Labels,
+        "`job.labels`, each by itself.",
+        "{site: berlin}",
+    ),
+    field(
+        &["annotations"],
+        TextMap,
+        "`job.annotations`, each by itself.",
+        "{cost-center: '42'}",
+    ),
+    field(
+        &[
+            "imagePullSecret",
+            "image_pull_secret",
+            "imagePullSecrets",
+            "image_pull_secrets",
+        ],
         OneOrMany(&ObjectName),
         "`environment.imagePullSecret`.",
         "registry",
@@ -76,18 +138,43 @@ pub(in super::super) const SCOPE: &[Field] = &[
         "`environment.imagePullPolicy`.",
         "IfNotPresent",
     ),
-    field(&["env"], Variables, "`environment.env`, each variable by itself: NCCL, proxies.", "{NCCL_IB_HCA: mlx5_0}"),
-    field(&["shm", "shm_size", "shmSize"], Bytes, "`resources.shm` of jobs that have shared memory.", "32Gi"),
+    field(
+        &["env"],
+        Variables,
+        "`environment.env`, each variable by itself: NCCL, proxies.",
+        "{NCCL_IB_HCA: mlx5_0}",
+    ),
+    field(
+        &["shm", "shm_size", "shmSize"],
+        Bytes,
+        "`resources.shm` of jobs that have shared memory.",
+        "32Gi",
+    ),
     field(&["security"], Security, "`security`.", "restricted"),
-    field(&["storage_class", "storageClass", "storageClassName"], Text, "`storageClass` of workdirs with `size:`.", "fast"),
+    field(
+        &["storage_class", "storageClass", "storageClassName"],
+        Text,
+        "`storageClass` of workdirs with `size:`.",
+        "fast",
+    ),
     field(
         &["tolerations"],
         ListOf(TOLERATION),
         "Taints that jobs tolerate, beside those that dedicate nodes to GPUs.",
         "[{key: example.com/reserved, value: research}]",
     ),
-    field(&["node_selector", "nodeSelector"], NodeLabels, "Labels that a node must have.", "{topology.kubernetes.io/zone: a}"),
-    field(&["limits"], Block(SITE_LIMITS), "What a job may not exceed.", "{gpu: 64}"),
+    field(
+        &["node_selector", "nodeSelector"],
+        NodeLabels,
+        "Labels that a node must have.",
+        "{topology.kubernetes.io/zone: a}",
+    ),
+    field(
+        &["limits"],
+        Block(SITE_LIMITS),
+        "What a job may not exceed.",
+        "{gpu: 64}",
+    ),
     field(
         &["enforced"],
         OneOrMany(&Word(&ENFORCEABLE)),
@@ -98,7 +185,10 @@ pub(in super::super) const SCOPE: &[Field] = &[
 
 /// Returns the spellings of a field of a scope.
 pub fn scope_names(field: &str) -> &'static [&'static str] {
-    SCOPE.iter().find(|one| one.name() == field).map_or(&[], |one| one.names)
+    SCOPE
+        .iter()
+        .find(|one| one.name() == field)
+        .map_or(&[], |one| one.names)
 }
 
 pub(in super::super) const KIND_SCOPES: &[Field] = &[
@@ -111,8 +201,18 @@ pub(in super::super) const KIND_SCOPES: &[Field] = &[
 /// Fields of `kind: defaults`.
 pub const DEFAULTS: &[Field] = &[
     VERSION,
-    field(&["all"], Block(SCOPE), "What every job gets that does not say otherwise.", ""),
-    field(&["kinds"], Block(KIND_SCOPES), "The same for jobs of one kind, before `all`.", ""),
+    field(
+        &["all"],
+        Block(SCOPE),
+        "What every job gets that does not say otherwise.",
+        "",
+    ),
+    field(
+        &["kinds"],
+        Block(KIND_SCOPES),
+        "The same for jobs of one kind, before `all`.",
+        "",
+    ),
     field(
         &["pools"],
         ByName(SCOPE),

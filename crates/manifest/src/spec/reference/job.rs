@@ -1,7 +1,8 @@
 //! Fields of a job as a whole: the `job:` and `checkpoint:` blocks.
 
 use super::super::shape::Shape::{
-    AbsolutePath, Duration, Label, LabelKey, Labels, ObjectName, OneOrMany, Text, TextMap, Whole, Word,
+    AbsolutePath, Duration, Label, LabelKey, Labels, ObjectName, OneOrMany, Text, TextMap, Whole,
+    Word,
 };
 use super::super::shape::{Field, FieldScope, field};
 use super::super::values::Restart;

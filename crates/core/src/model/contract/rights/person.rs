@@ -57,8 +57,8 @@ const OPERATION: [&str; 14] = [
 
 /// Commands that only read. `get` and `describe` cover all of their nouns.
 const VIEWS: [&str; 15] = [
-    "fit", "tree", "why", "free", "top", "score", "stats", "eff", "who gpu", "report", "snapshot", "logs", "events", "get",
-    "describe",
+    "fit", "tree", "why", "free", "top", "score", "stats", "eff", "who gpu", "report", "snapshot",
+    "logs", "events", "get", "describe",
 ];
 
 impl Person {
@@ -77,7 +77,9 @@ impl Person {
             Self::Viewer => {
                 "A viewer reads jobs, logs and events of the namespace. The ClusterRole shows nodes and pods of all namespaces."
             }
-            Self::Researcher => "A researcher submits, watches and deletes jobs of the namespace, and reads what a viewer reads.",
+            Self::Researcher => {
+                "A researcher submits, watches and deletes jobs of the namespace, and reads what a viewer reads."
+            }
             Self::Operator => {
                 "An operator manages nodes, pools, quotas and defaults, and reads what a viewer reads in all namespaces."
             }
@@ -103,6 +105,10 @@ impl Person {
             (Self::Operator, _) | (_, RightScope::Namespace) => true,
             _ => is_read(right),
         };
-        tasks.filter(|task| self.uses(task)).flat_map(Task::complete).filter(fits).collect()
+        tasks
+            .filter(|task| self.uses(task))
+            .flat_map(Task::complete)
+            .filter(fits)
+            .collect()
     }
 }

@@ -19,5 +19,7 @@ pub const STALE_QUOTA: &[Rule] = &[
     rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),
     rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
 ];
-pub const DELETE_QUOTA: &[Rule] =
-    &[rule(Namespace, "", "resourcequotas", &["list", "get", "delete"]), rule(Namespace, "", "limitranges", &["get", "delete"])];
+pub const DELETE_QUOTA: &[Rule] = &[
+    rule(Namespace, "", "resourcequotas", &["list", "get", "delete"]),
+    rule(Namespace, "", "limitranges", &["get", "delete"]),
+];

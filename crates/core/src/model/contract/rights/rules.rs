@@ -1,22 +1,40 @@
-//! The rights that commands need, by what they do. A row of the table of verbs names some of these lists.
+//! The rights that commands need, by what they do. A row of the table of verbs names some of these
+//! lists.
 
 use super::RightScope::{Cluster, Home, Namespace};
 use super::{Need, Right, RightScope, Rule};
 
-pub(super) const fn rule(place: RightScope, group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
-    Rule { place, group, resource, verbs, need: Need::Always }
+pub(super) const fn rule(
+    place: RightScope,
+    group: &'static str,
+    resource: &'static str,
+    verbs: &'static [&'static str],
+) -> Rule {
+    Rule {
+        place,
+        group,
+        resource,
+        verbs,
+        need: Need::Always,
+    }
 }
 
 impl Rule {
-    /// Makes the right optional: without it, the command omits `lost`. Rights on APIs that few clusters
-    /// serve are optional too, because the built-in role `edit` lacks them.
+    /// Makes the right optional: without it, the command omits `lost`. Rights on APIs that few
+    /// clusters serve are optional too, because the built-in role `edit` lacks them.
     pub(super) const fn or(self, lost: &'static str) -> Self {
-        Self { need: Need::Optional(lost), ..self }
+        Self {
+            need: Need::Optional(lost),
+            ..self
+        }
     }
 
     /// Limits the need to some arguments or files.
     pub(super) const fn when(self, used: &'static str) -> Self {
-        Self { need: Need::For(used), ..self }
+        Self {
+            need: Need::For(used),
+            ..self
+        }
     }
 }
 
@@ -26,7 +44,8 @@ const NEWS: &str = "news without delay in `-w`";
 const MAKE: &[&str] = &["get", "create", "patch"];
 /// Access of a multi-node training to its supervisor's Secret.
 const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
-/// Access of a multi-node training to its NetworkPolicy. It depends on the other policies of the namespace.
+/// Access of a multi-node training to its NetworkPolicy. It depends on the other policies of the
+/// namespace.
 const POLICY: &[&str] = &["get", "list", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
@@ -38,19 +57,37 @@ pub const FIND: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
     rule(Namespace, "apps", "deployments", LIST).or("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(SPANNING),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        LIST,
+    )
+    .or(SPANNING),
     rule(Namespace, "apps", "statefulsets", LIST).or("notebooks"),
     rule(Namespace, "", "events", LIST).or("why pods are missing"),
     rule(Namespace, "", "pods", WATCH).or(NEWS),
-    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("why a queue of Kueue's holds jobs back"),
-    rule(Namespace, "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", &["get"])
-        .or("where jobs stand in a queue of Kueue's"),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST)
+        .or("why a queue of Kueue's holds jobs back"),
+    rule(
+        Namespace,
+        "visibility.kueue.x-k8s.io",
+        "localqueues/pendingworkloads",
+        &["get"],
+    )
+    .or("where jobs stand in a queue of Kueue's"),
 ];
 
 /// Finding one job by its name, whatever its kind.
 pub const ANY_KIND: &[Rule] = &[
     rule(Namespace, "apps", "deployments", LIST).when("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(SPANNING),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        LIST,
+    )
+    .or(SPANNING),
     rule(Namespace, "apps", "statefulsets", LIST).when("notebooks"),
 ];
 
@@ -60,21 +97,37 @@ pub const PLACE: &[Rule] = &[
     rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
     rule(Namespace, "", "pods", &["watch"]).or("news without delay in `--wait`"),
     rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
-    rule(Home, "", "configmaps", &["get"]).or("the check of the pool's quota, and the site's defaults"),
+    rule(Home, "", "configmaps", &["get"])
+        .or("the check of the pool's quota, and the site's defaults"),
     rule(Cluster, "", "namespaces", &["get"]).or("variables of the site's defaults"),
-    rule(Cluster, "rbac.authorization.k8s.io", "clusterroles", &["get"]).or("variables of the site's defaults"),
-    rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
+    rule(
+        Cluster,
+        "rbac.authorization.k8s.io",
+        "clusterroles",
+        &["get"],
+    )
+    .or("variables of the site's defaults"),
+    rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE)
+        .or("`job.priority`, unless the class is there"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).when("`size:` workdirs"),
     rule(Namespace, "", "configmaps", MAKE).when("`files:` and trainings on several nodes"),
-    rule(Namespace, "", "secrets", TOKEN).when("trainings on several nodes (`job.restart: rank` does without)"),
-    rule(Namespace, "networking.k8s.io", "networkpolicies", POLICY).or("closing the port of rank 0 to other pods"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
-    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
+    rule(Namespace, "", "secrets", TOKEN)
+        .when("trainings on several nodes (`job.restart: rank` does without)"),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", POLICY)
+        .or("closing the port of rank 0 to other pods"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
+        .or("GPUs of dynamic resource allocation"),
+    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE)
+        .or("GPUs of dynamic resource allocation"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
-    rule(Namespace, "kueue.x-k8s.io", "localqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
-    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
-    rule(Cluster, "kueue.x-k8s.io", "resourceflavors", &["get"]).or("`job.topology` in a queue of Kueue's"),
-    rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", &["get"])
+        .or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", &["get"])
+        .or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "resourceflavors", &["get"])
+        .or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"])
+        .or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
     rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("gangs of Kubernetes itself"),
     rule(Namespace, "scheduling.x-k8s.io", "podgroups", MAKE).or("`job.gang: coscheduling`"),
@@ -88,7 +141,13 @@ pub const AWAIT: &[Rule] = &[
     rule(Namespace, "", "pods", LIST).when(WAITING),
     rule(Namespace, "apps", "deployments", LIST).when(WAITING),
     rule(Namespace, "apps", "statefulsets", LIST).when(WAITING),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(WAITING),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        LIST,
+    )
+    .or(WAITING),
     rule(Namespace, "", "pods/log", &["get"]).when("`--follow`"),
 ];
 
@@ -121,7 +180,13 @@ pub const QUOTA: &[Rule] = &[
 pub const SWITCH: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["patch"]),
     rule(Namespace, "apps", "deployments", &["patch"]).when("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        &["patch"],
+    )
+    .or(SPANNING),
     rule(Namespace, "apps", "statefulsets", &["patch"]).when("notebooks"),
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a queue of Kueue's"),
 ];
@@ -131,7 +196,13 @@ pub const RENEW: &[Rule] = &[
     rule(Namespace, "", "pods/eviction", &["create"]),
     rule(Namespace, "", "pods", &["get", "delete", "patch"]).or("pods on nodes that do not answer"),
     rule(Namespace, "apps", "deployments", &["patch"]).when("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        &["patch"],
+    )
+    .or(SPANNING),
 ];
 
 /// What is free, which is not known without all pods.
@@ -155,9 +226,16 @@ pub const EXPLAIN: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
     rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices of dynamic allocation"),
     rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices of dynamic allocation"),
-    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", &["get"]).or("devices of dynamic allocation"),
+    rule(
+        Namespace,
+        "resource.k8s.io",
+        "resourceclaimtemplates",
+        &["get"],
+    )
+    .or("devices of dynamic allocation"),
     rule(Namespace, "scheduling.k8s.io", "podgroups", &["get"]).or("what schedulers say of a gang"),
-    rule(Namespace, "scheduling.volcano.sh", "podgroups", &["get"]).or("what schedulers say of a gang"),
+    rule(Namespace, "scheduling.volcano.sh", "podgroups", &["get"])
+        .or("what schedulers say of a gang"),
     rule(Namespace, "scheduling.run.ai", "podgroups", &["get"]).or("what schedulers say of a gang"),
 ];
 
@@ -176,7 +254,13 @@ pub const FIT: &[Rule] = &[
     rule(Namespace, "", "resourcequotas", LIST).or("quotas"),
     rule(Home, "", "configmaps", &["get"]).or("the pool's quota, and the site's defaults"),
     rule(Cluster, "", "namespaces", &["get"]).or("variables of the site's defaults"),
-    rule(Cluster, "rbac.authorization.k8s.io", "clusterroles", &["get"]).or("variables of the site's defaults"),
+    rule(
+        Cluster,
+        "rbac.authorization.k8s.io",
+        "clusterroles",
+        &["get"],
+    )
+    .or("variables of the site's defaults"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", &["get"]).or("who would be preempted"),
@@ -200,7 +284,10 @@ pub const HOLDERS: &[Rule] = &[
 pub const NODES: &[Rule] = &[rule(Cluster, "", "nodes", LIST)];
 
 /// Hearing of changes of nodes and pods.
-pub const LIVE: &[Rule] = &[rule(Cluster, "", "nodes", WATCH).or(NEWS), rule(Cluster, "", "pods", WATCH).or(NEWS)];
+pub const LIVE: &[Rule] = &[
+    rule(Cluster, "", "nodes", WATCH).or(NEWS),
+    rule(Cluster, "", "pods", WATCH).or(NEWS),
+];
 
 /// Who holds which GPU, and since when.
 pub const SCORED: &[Rule] = &[
@@ -213,11 +300,17 @@ pub const SCORED: &[Rule] = &[
 /// Finding Prometheus and asking it through the API server.
 pub const METRICS: &[Rule] = &[
     rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
-    rule(Cluster, "", "services/proxy", &["get"]).or("utilization, unless `--prometheus` names a server"),
+    rule(Cluster, "", "services/proxy", &["get"])
+        .or("utilization, unless `--prometheus` names a server"),
 ];
 
 /// The right to ask a Prometheus in the cluster through the API server.
-pub const PROXY: Right = Right { place: Cluster, group: "", resource: "services/proxy", verb: "get" };
+pub const PROXY: Right = Right {
+    place: Cluster,
+    group: "",
+    resource: "services/proxy",
+    verb: "get",
+};
 
 const SHARED: &str = "which nodes share their GPUs";
 
@@ -231,7 +324,12 @@ pub const PRESENT: &[Rule] = &[
 
 /// Finding a Prometheus whose Service has an unusual name.
 pub const fn service_list() -> Right {
-    Right { place: Cluster, group: "", resource: "services", verb: "list" }
+    Right {
+        place: Cluster,
+        group: "",
+        resource: "services",
+        verb: "list",
+    }
 }
 
 /// Access to Prometheus, for commands that have no answer without it.
@@ -282,9 +380,12 @@ pub const DEFINITION: &[Rule] = &[
 pub const FIRST: &[Rule] = &[
     rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
     // Nobody may grant what they may not do themselves.
-    rule(Home, "", "configmaps", &["list", "watch"]).or("opening the definitions of pools to all users"),
-    rule(Home, "rbac.authorization.k8s.io", "roles", MAKE).or("opening the definitions of pools to all users"),
-    rule(Home, "rbac.authorization.k8s.io", "rolebindings", MAKE).or("opening the definitions of pools to all users"),
+    rule(Home, "", "configmaps", &["list", "watch"])
+        .or("opening the definitions of pools to all users"),
+    rule(Home, "rbac.authorization.k8s.io", "roles", MAKE)
+        .or("opening the definitions of pools to all users"),
+    rule(Home, "rbac.authorization.k8s.io", "rolebindings", MAKE)
+        .or("opening the definitions of pools to all users"),
     rule(Home, "", "configmaps", &["delete"]).or("taking back what failed part way"),
 ];
 
@@ -295,12 +396,24 @@ pub const DELETE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["delete"])
 pub const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
 pub const MAKE_SERVICE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).or(SPANNING),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        MAKE,
+    )
+    .or(SPANNING),
 ];
 /// The dry runs of `diff` for documents other than trainings.
 pub const COMPARE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE).when("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).or(SPANNING),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        MAKE,
+    )
+    .or(SPANNING),
     rule(Namespace, "apps", "statefulsets", MAKE).when("notebooks"),
     rule(Namespace, "", "resourcequotas", MAKE).when("quotas"),
     rule(Namespace, "", "limitranges", MAKE).when("quotas"),
@@ -308,11 +421,14 @@ pub const COMPARE: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).when("pools"),
 ];
 pub const MAKE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", MAKE)];
-pub const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).when("`--replace`")];
-pub const REPLACE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["delete"]).when("`--replace`")];
-pub const REPLACE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", &["delete"]).when("`--replace`")];
-pub const REPAIR_NOTEBOOK: &[Rule] =
-    &[rule(Namespace, "", "pods", &["get", "delete"]).or("the replacement of a pod that was never ready")];
+pub const REPLACE_JOB: &[Rule] =
+    &[rule(Namespace, "batch", "jobs", &["delete"]).when("`--replace`")];
+pub const REPLACE_SERVICE: &[Rule] =
+    &[rule(Namespace, "apps", "deployments", &["delete"]).when("`--replace`")];
+pub const REPLACE_NOTEBOOK: &[Rule] =
+    &[rule(Namespace, "apps", "statefulsets", &["delete"]).when("`--replace`")];
+pub const REPAIR_NOTEBOOK: &[Rule] = &[rule(Namespace, "", "pods", &["get", "delete"])
+    .or("the replacement of a pod that was never ready")];
 pub const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
 
 /// Progress, read from the newest lines of a log.
@@ -332,24 +448,44 @@ pub const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
 pub const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];
 pub const SCALE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", &["list", "patch"]),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["list", "patch"]).or(SPANNING),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        &["list", "patch"],
+    )
+    .or(SPANNING),
     rule(Namespace, "", "pods", LIST),
 ];
 pub const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["delete"]),
     rule(Namespace, "apps", "deployments", &["delete"]).when("services"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["delete"]).or(SPANNING),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        &["delete"],
+    )
+    .or(SPANNING),
     rule(Namespace, "apps", "statefulsets", &["delete"]).when("notebooks"),
     rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).when("`--purge`"),
-    rule(Namespace, "", "secrets", &["get", "delete"]).or("the token of ranks that an interrupted `create` left"),
-    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE).or("the policy that an interrupted `create` left"),
+    rule(Namespace, "", "secrets", &["get", "delete"])
+        .or("the token of ranks that an interrupted `create` left"),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE)
+        .or("the policy that an interrupted `create` left"),
     rule(Namespace, "apps", "replicasets", &["list", "delete"]).when("services with `--force`"),
     rule(Namespace, "", "pods", &["delete"]).when("`--force`, and pods that outlived their job"),
     // `delete` searches every kind for an object with this name that gpuctl did not create.
     rule(Namespace, "batch", "jobs", &["get"]),
     rule(Namespace, "apps", "deployments", &["get"]).when("services"),
     rule(Namespace, "apps", "statefulsets", &["get"]).when("notebooks"),
-    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["get"]).or(SPANNING),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        &["get"],
+    )
+    .or(SPANNING),
     rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),
 ];
 pub const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
@@ -359,7 +495,13 @@ pub const POOLS: &[Rule] = &[
     rule(Cluster, "batch", "jobs", LIST).or(IN_POOL),
     rule(Cluster, "apps", "deployments", LIST).or(IN_POOL),
     rule(Cluster, "apps", "statefulsets", LIST).or(IN_POOL),
-    rule(Cluster, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(IN_POOL),
+    rule(
+        Cluster,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        LIST,
+    )
+    .or(IN_POOL),
 ];
 pub const DELETE_POOL: &[Rule] = &[
     rule(Home, "", "configmaps", &["get", "delete"]),

@@ -1,4 +1,5 @@
-//! AMD's device-metrics-exporter, with and without the prefix of its example configuration. Source: its metricslist.md.
+//! AMD's device-metrics-exporter, with and without the prefix of its example configuration. Source:
+//! its metricslist.md.
 
 use super::quantity::Quantity;
 use super::table::{Dialect, SliceLabels, metric};
@@ -23,7 +24,12 @@ pub(super) const AMD: Dialect = Dialect {
         metric("amd_gpu_power_usage", Quantity::Power, 2, 1.0),
         metric("gpu_junction_temperature", Quantity::Temperature, 0, 1.0),
         metric("gpu_edge_temperature", Quantity::Temperature, 1, 1.0),
-        metric("amd_gpu_junction_temperature", Quantity::Temperature, 0, 1.0),
+        metric(
+            "amd_gpu_junction_temperature",
+            Quantity::Temperature,
+            0,
+            1.0,
+        ),
         metric("amd_gpu_edge_temperature", Quantity::Temperature, 1, 1.0),
         metric("gpu_health", Quantity::Health, 0, 1.0),
         metric("amd_gpu_health", Quantity::Health, 0, 1.0),
@@ -38,6 +44,11 @@ pub(super) const AMD: Dialect = Dialect {
         memory: "gpu_memory_partition_type",
         number: "gpu_partition_id",
     }),
-    of_first_slice: &[Quantity::Utilization, Quantity::MemoryCopy, Quantity::Power, Quantity::Temperature],
+    of_first_slice: &[
+        Quantity::Utilization,
+        Quantity::MemoryCopy,
+        Quantity::Power,
+        Quantity::Temperature,
+    ],
     ..Dialect::EMPTY
 };

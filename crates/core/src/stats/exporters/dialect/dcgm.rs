@@ -6,8 +6,14 @@ use super::table::{Dialect, SliceLabels, metric};
 pub(super) const DCGM: Dialect = Dialect {
     metrics: &[
         metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0, 1.0),
-        // MIG instances have no GPU_UTIL; the share of time in which the graphics engine is active is 0–1.
-        metric("DCGM_FI_PROF_GR_ENGINE_ACTIVE", Quantity::Utilization, 1, 100.0),
+        // MIG instances have no GPU_UTIL; the share of time in which the graphics engine is active
+        // is 0–1.
+        metric(
+            "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+            Quantity::Utilization,
+            1,
+            100.0,
+        ),
         metric("DCGM_FI_DEV_MEM_COPY_UTIL", Quantity::MemoryCopy, 0, 1.0),
         metric("DCGM_FI_PROF_DRAM_ACTIVE", Quantity::MemoryCopy, 1, 100.0),
         metric("DCGM_FI_DEV_FB_USED", Quantity::MemoryUsed, 0, 1.0),
@@ -15,17 +21,42 @@ pub(super) const DCGM: Dialect = Dialect {
         metric("DCGM_FI_DEV_FB_TOTAL", Quantity::MemoryTotal, 0, 1.0),
         metric("DCGM_FI_DEV_POWER_USAGE", Quantity::Power, 0, 1.0),
         metric("DCGM_FI_DEV_POWER_USAGE_INSTANT", Quantity::Power, 1, 1.0),
-        metric("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", Quantity::PowerLimit, 0, 1.0),
+        metric(
+            "DCGM_FI_DEV_ENFORCED_POWER_LIMIT",
+            Quantity::PowerLimit,
+            0,
+            1.0,
+        ),
         metric("DCGM_FI_DEV_POWER_MGMT_LIMIT", Quantity::PowerLimit, 1, 1.0),
         metric("DCGM_FI_DEV_GPU_TEMP", Quantity::Temperature, 0, 1.0),
         metric("DCGM_FI_DEV_SM_CLOCK", Quantity::Clock, 0, 1.0),
         metric("DCGM_FI_PROF_SM_ACTIVE", Quantity::SmActive, 0, 100.0),
-        metric("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Quantity::TensorActive, 0, 100.0),
-        metric("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", Quantity::Throttle, 0, 1.0),
+        metric(
+            "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
+            Quantity::TensorActive,
+            0,
+            100.0,
+        ),
+        metric(
+            "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
+            Quantity::Throttle,
+            0,
+            1.0,
+        ),
         // Its name up to DCGM 3.
-        metric("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", Quantity::Throttle, 1, 1.0),
+        metric(
+            "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
+            Quantity::Throttle,
+            1,
+            1.0,
+        ),
         metric("DCGM_FI_DEV_XID_ERRORS", Quantity::Xid, 0, 1.0),
-        metric("DCGM_FI_DEV_ROW_REMAP_FAILURE", Quantity::RowRemapFailure, 0, 1.0),
+        metric(
+            "DCGM_FI_DEV_ROW_REMAP_FAILURE",
+            Quantity::RowRemapFailure,
+            0,
+            1.0,
+        ),
     ],
     // Written with a capital up to 4.4, without later.
     node: &["Hostname", "hostname"],
@@ -36,6 +67,9 @@ pub(super) const DCGM: Dialect = Dialect {
     pod: &[("pod_namespace", "pod_name")],
     container: &["container_name"],
     own_containers: &["exporter", "dcgm-exporter", "nvidia-dcgm-exporter"],
-    slice: Some(SliceLabels::Profile { profile: "GPU_I_PROFILE", number: "GPU_I_ID" }),
+    slice: Some(SliceLabels::Profile {
+        profile: "GPU_I_PROFILE",
+        number: "GPU_I_ID",
+    }),
     ..Dialect::EMPTY
 };

@@ -1,5 +1,6 @@
-//! HAMi, which shares a device among pods: its monitor on the nodes and its scheduler. Source: cmd/vGPUmonitor/metrics.go and
-//! cmd/scheduler/metrics.go, before and after the metrics were renamed.
+//! HAMi, which shares a device among pods: its monitor on the nodes and its scheduler. Source:
+//! cmd/vGPUmonitor/metrics.go and cmd/scheduler/metrics.go, before and after the metrics were
+//! renamed.
 
 use super::quantity::Quantity;
 use super::table::{BYTES, Dialect, metric};
@@ -7,17 +8,57 @@ use super::table::{BYTES, Dialect, metric};
 pub(super) const HAMI: Dialect = Dialect {
     // Ranks from 2: an exporter of the device's vendor beside it tells more.
     metrics: &[
-        metric("hami_host_gpu_utilization_ratio", Quantity::Utilization, 2, 1.0),
+        metric(
+            "hami_host_gpu_utilization_ratio",
+            Quantity::Utilization,
+            2,
+            1.0,
+        ),
         metric("HostCoreUtilization", Quantity::Utilization, 3, 1.0),
-        metric("hami_host_gpu_memory_used_bytes", Quantity::MemoryUsed, 1, BYTES),
+        metric(
+            "hami_host_gpu_memory_used_bytes",
+            Quantity::MemoryUsed,
+            1,
+            BYTES,
+        ),
         metric("HostGPUMemoryUsage", Quantity::MemoryUsed, 2, BYTES),
-        metric("hami_gpu_memory_limit_bytes", Quantity::MemoryTotal, 2, BYTES),
+        metric(
+            "hami_gpu_memory_limit_bytes",
+            Quantity::MemoryTotal,
+            2,
+            BYTES,
+        ),
         // A pod's part of a device: who asks for the pod alone learns nothing else.
-        metric("hami_container_device_utilization_ratio", Quantity::Utilization, 8, 1.0),
-        metric("Device_utilization_desc_of_container", Quantity::Utilization, 9, 1.0),
-        metric("hami_vgpu_memory_used_bytes", Quantity::MemoryUsed, 8, BYTES),
-        metric("vGPU_device_memory_usage_in_bytes", Quantity::MemoryUsed, 9, BYTES),
-        metric("hami_vgpu_memory_limit_bytes", Quantity::MemoryTotal, 8, BYTES),
+        metric(
+            "hami_container_device_utilization_ratio",
+            Quantity::Utilization,
+            8,
+            1.0,
+        ),
+        metric(
+            "Device_utilization_desc_of_container",
+            Quantity::Utilization,
+            9,
+            1.0,
+        ),
+        metric(
+            "hami_vgpu_memory_used_bytes",
+            Quantity::MemoryUsed,
+            8,
+            BYTES,
+        ),
+        metric(
+            "vGPU_device_memory_usage_in_bytes",
+            Quantity::MemoryUsed,
+            9,
+            BYTES,
+        ),
+        metric(
+            "hami_vgpu_memory_limit_bytes",
+            Quantity::MemoryTotal,
+            8,
+            BYTES,
+        ),
         metric("GPUDeviceSharedNum", Quantity::Share, 4, 1.0),
         metric("hami_gpu_shared_count", Quantity::Share, 5, 1.0),
     ],

@@ -1,5 +1,6 @@
-//! The GPU exporters that gpuctl reads: one file with one table each (`dcgm.rs`, `amd.rs`, …), and what all of them share.
-//! Units are converted by the tables, and physically impossible values are refused.
+//! The GPU exporters that gpuctl reads: one file with one table each (`dcgm.rs`, `amd.rs`, …), and
+//! what all of them share. Units are converted by the tables, and physically impossible values are
+//! refused.
 
 mod amd;
 mod dcgm;
@@ -13,15 +14,16 @@ use std::collections::BTreeSet;
 pub use quantity::Quantity;
 pub use table::{Dialect, ExporterMetric, SliceLabels};
 
-/// Every exporter that is understood. Where a series has labels of several, those of the first count.
+/// Every exporter that is understood. Where a series has labels of several, those of the first
+/// count.
 pub const DIALECTS: &[&Dialect] = &[&dcgm::DCGM, &amd::AMD, &hami::HAMI, &nvidia_gpu::NVIDIA_GPU];
 
-/// The pod of a series, as (namespace, pod), where Prometheus renamed the exporter's labels because those of the target have
-/// the same names (`honor_labels: false`).
+/// The pod of a series, as (namespace, pod), where Prometheus renamed the exporter's labels because
+/// those of the target have the same names (`honor_labels: false`).
 pub const EXPORTED_POD: (&str, &str) = ("exported_namespace", "exported_pod");
 
-/// The pod of a series, as (namespace, pod): the holder of the device, or the exporter itself where Prometheus wrote the
-/// target's labels.
+/// The pod of a series, as (namespace, pod): the holder of the device, or the exporter itself where
+/// Prometheus wrote the target's labels.
 pub const PLAIN_POD: (&str, &str) = ("namespace", "pod");
 
 /// The label with the claim of dynamic allocation by which a pod holds the device.
@@ -43,7 +45,11 @@ pub const NODE_ADDRESS: [&str; 2] = ["exported_instance", "instance"];
 
 /// Returns the labels with the name of a node.
 pub fn node_labels() -> impl Iterator<Item = &'static str> {
-    DIALECTS.iter().flat_map(|dialect| dialect.node).copied().chain(TARGET_NODE)
+    DIALECTS
+        .iter()
+        .flat_map(|dialect| dialect.node)
+        .copied()
+        .chain(TARGET_NODE)
 }
 
 /// Returns the labels with the identity of a device.
@@ -56,7 +62,8 @@ pub(crate) fn index_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS.iter().flat_map(|dialect| dialect.index).copied()
 }
 
-/// Returns the labels with the pod that holds a device, as (namespace, pod), which no scrape configuration writes.
+/// Returns the labels with the pod that holds a device, as (namespace, pod), which no scrape
+/// configuration writes.
 pub(crate) fn holder_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once(EXPORTED_POD).chain(DIALECTS.iter().flat_map(|dialect| dialect.pod).copied())
 }
@@ -74,7 +81,9 @@ pub fn pod_labels() -> Vec<(&'static str, &'static str)> {
 
 /// Returns true for what an exporter calls its own container.
 pub(crate) fn is_own_container(name: &str) -> bool {
-    DIALECTS.iter().any(|dialect| dialect.own_containers.contains(&name))
+    DIALECTS
+        .iter()
+        .any(|dialect| dialect.own_containers.contains(&name))
 }
 
 /// Returns every metric of every exporter.
@@ -89,30 +98,55 @@ pub fn metric_of(name: &str) -> Option<&'static ExporterMetric> {
 
 /// Returns the exporter that has a metric of this name.
 pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
-    DIALECTS.iter().copied().find(|dialect| dialect.metrics.iter().any(|metric| metric.name == name))
+    DIALECTS
+        .iter()
+        .copied()
+        .find(|dialect| dialect.metrics.iter().any(|metric| metric.name == name))
 }
 
 /// Returns every label that is read, so that a server may leave the others out.
 pub fn labels() -> impl Iterator<Item = &'static str> {
-    let pods = pod_labels().into_iter().flat_map(|(namespace, pod)| [namespace, pod]);
-    let containers = DIALECTS.iter().flat_map(|dialect| dialect.container).copied().chain(CONTAINERS);
+    let pods = pod_labels()
+        .into_iter()
+        .flat_map(|(namespace, pod)| [namespace, pod]);
+    let containers = DIALECTS
+        .iter()
+        .flat_map(|dialect| dialect.container)
+        .copied()
+        .chain(CONTAINERS);
     let models = DIALECTS.iter().flat_map(|dialect| dialect.model).copied();
-    let slices = DIALECTS.iter().filter_map(|dialect| dialect.slice).flat_map(|slice| match slice {
-        SliceLabels::Profile { profile, number } => vec![profile, number],
-        SliceLabels::Modes { compute, memory, number } => vec![compute, memory, number],
-    });
-    let devices = node_labels().chain(NODE_ADDRESS).chain(uuid_labels()).chain(index_labels());
+    let slices = DIALECTS
+        .iter()
+        .filter_map(|dialect| dialect.slice)
+        .flat_map(|slice| match slice {
+            SliceLabels::Profile { profile, number } => vec![profile, number],
+            SliceLabels::Modes {
+                compute,
+                memory,
+                number,
+            } => vec![compute, memory, number],
+        });
+    let devices = node_labels()
+        .chain(NODE_ADDRESS)
+        .chain(uuid_labels())
+        .chain(index_labels());
     let mut seen = BTreeSet::new();
-    let all = pods.chain(containers).chain(devices).chain(models).chain(slices).chain(["job"]);
+    let all = pods
+        .chain(containers)
+        .chain(devices)
+        .chain(models)
+        .chain(slices)
+        .chain(["job"]);
     all.filter(move |label| seen.insert(*label))
 }
 
 /// The codes that [`is_fatal_xid`] means.
 pub const FATAL_XIDS: [u32; 8] = [48, 64, 74, 79, 95, 119, 120, 140];
 
-/// Errors after which a device must not be used before somebody has looked at it (NVIDIA's catalog of XIDs): double bit
-/// errors, row remapping failed, NVLink, fallen off the bus, uncontained errors, a firmware that does not answer,
-/// unrecovered ECC errors. What a program can cause by itself is not among them.
+/// Errors after which a device must not be used before somebody has looked at it (NVIDIA's catalog
+/// of XIDs): double bit errors, row remapping failed, NVLink, fallen off the bus, uncontained
+/// errors, a firmware that does not answer, unrecovered ECC errors. What a program can cause by
+/// itself is not among them.
 pub fn is_fatal_xid(code: u32) -> bool {
     FATAL_XIDS.contains(&code)
 }
@@ -126,13 +160,29 @@ mod tests {
         let read = |name: &str, value: f64| metric_of(name).unwrap().read(value);
         assert_eq!(read("DCGM_FI_DEV_GPU_UTIL", 97.0), Some(97.0));
         assert_eq!(read("DCGM_FI_DEV_GPU_UTIL", 0.0), Some(0.0));
-        for garbage in [-1.0, 101.0, 2_147_483_632.0, 9_223_372_036_854_775_794.0, f64::NAN, f64::INFINITY] {
+        for garbage in [
+            -1.0,
+            101.0,
+            2_147_483_632.0,
+            9_223_372_036_854_775_794.0,
+            f64::NAN,
+            f64::INFINITY,
+        ] {
             assert_eq!(read("DCGM_FI_DEV_GPU_UTIL", garbage), None, "{garbage}");
         }
         assert_eq!(read("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 0.431), Some(43.1));
-        assert_eq!(read("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.000_000_001), Some(100.0));
-        assert_eq!(read("nvidia_gpu_memory_used_bytes", 3.0 * 1024.0 * 1024.0), Some(3.0));
-        assert_eq!(read("nvidia_gpu_power_usage_milliwatts", 312_500.0), Some(312.5));
+        assert_eq!(
+            read("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.000_000_001),
+            Some(100.0)
+        );
+        assert_eq!(
+            read("nvidia_gpu_memory_used_bytes", 3.0 * 1024.0 * 1024.0),
+            Some(3.0)
+        );
+        assert_eq!(
+            read("nvidia_gpu_power_usage_milliwatts", 312_500.0),
+            Some(312.5)
+        );
         assert_eq!(read("DCGM_FI_DEV_GPU_TEMP", 151.0), None);
     }
 
@@ -147,8 +197,14 @@ mod tests {
     fn an_exporter_names_its_devices_and_none_claims_the_targets_labels() {
         for dialect in DIALECTS {
             assert!(!dialect.metrics.is_empty(), "{dialect:?}");
-            assert!(!dialect.uuid.is_empty() || !dialect.index.is_empty(), "{dialect:?}");
-            assert!(!dialect.pod.contains(&PLAIN_POD) && !dialect.pod.contains(&EXPORTED_POD), "{dialect:?}");
+            assert!(
+                !dialect.uuid.is_empty() || !dialect.index.is_empty(),
+                "{dialect:?}"
+            );
+            assert!(
+                !dialect.pod.contains(&PLAIN_POD) && !dialect.pod.contains(&EXPORTED_POD),
+                "{dialect:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The quantities that gpuctl reads of a device, each in one unit, and the range that is physically possible.
+//! The quantities that gpuctl reads of a device, each in one unit, and the range that is physically
+//! possible.
 
 /// What is measured of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,7 +47,9 @@ impl Quantity {
     /// Returns what is physically possible, in our unit.
     pub(super) fn range(self) -> (f64, f64) {
         match self {
-            Self::Utilization | Self::MemoryCopy | Self::SmActive | Self::TensorActive => (0.0, 100.0),
+            Self::Utilization | Self::MemoryCopy | Self::SmActive | Self::TensorActive => {
+                (0.0, 100.0)
+            }
             // 16 TiB in one device.
             Self::MemoryUsed | Self::MemoryFree => (0.0, 16_777_216.0),
             Self::MemoryTotal => (1.0, 16_777_216.0),

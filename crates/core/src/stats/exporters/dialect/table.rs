@@ -1,8 +1,10 @@
-//! What one exporter's table says: its metrics, and the labels that name the device, the node and the pod.
+//! What one exporter's table says: its metrics, and the labels that name the device, the node and
+//! the pod.
 
 use super::quantity::Quantity;
 
-/// How one exporter names what gpuctl reads. Labels stand in order: the first that has a value counts.
+/// How one exporter names what gpuctl reads. Labels stand in order: the first that has a value
+/// counts.
 #[derive(Debug)]
 pub struct Dialect {
     /// Its metrics; a name is in one dialect only.
@@ -13,15 +15,17 @@ pub struct Dialect {
     pub uuid: &'static [&'static str],
     /// Labels with the device's number on its node.
     pub index: &'static [&'static str],
-    /// Labels with the device's model; read of this dialect's metrics only, for they may be as general as `name`.
+    /// Labels with the device's model; read of this dialect's metrics only, for they may be as
+    /// general as `name`.
     pub model: &'static [&'static str],
-    /// Labels with the pod that holds the device, as (namespace, pod). `namespace` and `pod` are common to all and not
-    /// listed.
+    /// Labels with the pod that holds the device, as (namespace, pod). `namespace` and `pod` are
+    /// common to all and not listed.
     pub pod: &'static [(&'static str, &'static str)],
     /// Labels with the container beside the pod. `container` is common to all and not listed.
     pub container: &'static [&'static str],
-    /// What the exporter calls its own container. Only needed where it names the holder by `namespace` and `pod`: Prometheus
-    /// writes the exporter's own pod there when no device is held.
+    /// What the exporter calls its own container. Only needed where it names the holder by
+    /// `namespace` and `pod`: Prometheus writes the exporter's own pod there when no device is
+    /// held.
     pub own_containers: &'static [&'static str],
     /// Labels of the parts of a device, for those that can be cut.
     pub slice: Option<SliceLabels>,
@@ -55,7 +59,8 @@ pub enum SliceLabels {
         /// The part's number on the device.
         number: &'static str,
     },
-    /// The modes in which compute units and memory are partitioned, and the number of the partition.
+    /// The modes in which compute units and memory are partitioned, and the number of the
+    /// partition.
     Modes {
         /// Compute partitioning; `spx` is a whole device.
         compute: &'static str,
@@ -80,8 +85,18 @@ pub struct ExporterMetric {
 }
 
 /// Returns one row of a table of metrics.
-pub(super) const fn metric(name: &'static str, quantity: Quantity, rank: u8, scale: f64) -> ExporterMetric {
-    ExporterMetric { name, quantity, rank, scale }
+pub(super) const fn metric(
+    name: &'static str,
+    quantity: Quantity,
+    rank: u8,
+    scale: f64,
+) -> ExporterMetric {
+    ExporterMetric {
+        name,
+        quantity,
+        rank,
+        scale,
+    }
 }
 
 /// Turns bytes into MiB.
@@ -94,11 +109,13 @@ impl ExporterMetric {
         (lowest / self.scale, highest / self.scale)
     }
 
-    /// Returns a sample in our unit; `None` when no device can have it: NaN, infinities, sentinels, a utilization over 100.
+    /// Returns a sample in our unit; `None` when no device can have it: NaN, infinities, sentinels,
+    /// a utilization over 100.
     pub fn read(&self, value: f64) -> Option<f64> {
         let (lowest, highest) = self.quantity.range();
         let value = value * self.scale;
         // A ratio that a float brought to 100.00000001 is whole.
-        (value.is_finite() && value >= lowest && value <= highest + 1e-6).then(|| value.min(highest))
+        (value.is_finite() && value >= lowest && value <= highest + 1e-6)
+            .then(|| value.min(highest))
     }
 }
