@@ -64,26 +64,7 @@ impl<'p> Demand<'p> {
         if nodes.is_empty() {
             return Verdict::Possible;
         }
-        let mut amounts: BTreeMap<String, Amounts> = nodes
-            .iter()
-            .map(|node| (node.name.clone(), node.most()))
-            .collect();
-        if let Some(claim) = &self.plan.rendered.choice.claim {
-            for node in &nodes {
-                let offered = |product: Option<&String>| {
-                    claim.products.is_empty()
-                        || product.is_some_and(|product| claim.products.contains(product))
-                };
-                let devices = node
-                    .claimable
-                    .iter()
-                    .filter(|one| one.driver == claim.class && offered(one.product.as_ref()));
-                let most = i128::from(devices.map(|one| one.count).sum::<u64>()) * 1000;
-                amounts
-                    .get_mut(&node.name)
-                    .map(|amounts| amounts.insert(claimed(&claim.class), most));
-            }
-        }
+        let amounts = self.amounts(&nodes);
         let short = shortage(&self.requests, &amounts);
         let (message, hint) = match &short {
             Some(short) => (self.never(short), self.never_hint(short)),
@@ -98,14 +79,6 @@ impl<'p> Demand<'p> {
                 ),
             },
         };
-        let growing = nodes.iter().any(|node| node.is_autoscaled())
-            || self
-                .plan
-                .target
-                .nodes
-                .all()
-                .iter()
-                .any(|node| node.is_autoscaled() && self.in_pool(node));
         let unreported = short.is_some_and(|short| {
             short.most == 0
                 && !is_device(&short.resource)
@@ -117,6 +90,7 @@ impl<'p> Demand<'p> {
                 "{message}; the job never starts unless a scheduler extension provides it"
             ));
         }
+        let growing = self.may_grow(&nodes);
         if growing || !matches!(self.plan.target.nodes, Nodes::Listed(_)) {
             let unless = if growing {
                 "an autoscaler adds a larger node"
@@ -137,6 +111,41 @@ impl<'p> Demand<'p> {
         ))
     }
 
+    /// Returns the capacity of each node, with the devices that its claim asks for.
+    fn amounts(&self, nodes: &[&Node]) -> BTreeMap<String, Amounts> {
+        let mut amounts: BTreeMap<String, Amounts> = nodes
+            .iter()
+            .map(|node| (node.name.clone(), node.most()))
+            .collect();
+        let Some(claim) = &self.plan.rendered.choice.claim else {
+            return amounts;
+        };
+        for node in nodes {
+            let offered = |product: Option<&String>| {
+                claim.products.is_empty()
+                    || product.is_some_and(|product| claim.products.contains(product))
+            };
+            let devices = node
+                .claimable
+                .iter()
+                .filter(|one| one.driver == claim.class && offered(one.product.as_ref()));
+            let most = i128::from(devices.map(|one| one.count).sum::<u64>()) * 1000;
+            amounts
+                .get_mut(&node.name)
+                .map(|amounts| amounts.insert(claimed(&claim.class), most));
+        }
+        amounts
+    }
+
+    /// Returns true when an autoscaler may add nodes for the pods.
+    fn may_grow(&self, nodes: &[&Node]) -> bool {
+        let all = self.plan.target.nodes.all();
+        nodes.iter().any(|node| node.is_autoscaled())
+            || all
+                .iter()
+                .any(|node| node.is_autoscaled() && self.in_pool(node))
+    }
+
     /// Returns true when all pods must run at the same time.
     pub(super) fn is_gang(&self) -> bool {
         self.together > 1
@@ -151,8 +160,7 @@ impl<'p> Demand<'p> {
             .filter_map(|node| Some((node.name.clone(), room.free.get(&node.name)?.clone())))
             .collect();
         if self.plan.rendered.choice.claim.is_some() {
-            // Which claimed devices are in use stands in their allocations, which are not read
-            // here.
+            // Allocations say which claimed devices are in use, and are not read here.
             return None;
         }
         let (fit, pods) = (
@@ -163,29 +171,6 @@ impl<'p> Demand<'p> {
         if fit >= pods {
             return None;
         }
-        let mut holders: BTreeMap<&str, u64> = BTreeMap::new();
-        for (name, devices) in free.keys().filter_map(|node| room.held.get(node)).flatten() {
-            *holders.entry(name).or_default() += devices;
-        }
-        let mut holders: Vec<(&str, u64)> = holders.into_iter().collect();
-        holders.sort_by_key(|(name, devices)| (std::cmp::Reverse(*devices), *name));
-        let held = match holders.as_slice() {
-            [] => String::new(),
-            list => {
-                let shown: Vec<String> = list
-                    .iter()
-                    .take(3)
-                    .map(|(name, devices)| format!("{name} holds {devices}"))
-                    .collect();
-                let more = list.len().saturating_sub(3);
-                let more = if more == 0 {
-                    String::new()
-                } else {
-                    format!(" and {more} more hold the rest")
-                };
-                format!("; {}{more}", shown.join(", "))
-            }
-        };
         let missing = match shortage(&self.requests, &free) {
             _ if self.is_gang() => {
                 let then = match &self.plan.target.gang {
@@ -209,7 +194,7 @@ impl<'p> Demand<'p> {
                 ),
             },
         };
-        Some(format!("{missing}{held}"))
+        Some(format!("{missing}{}", held(&free, room)))
     }
 
     fn nodes<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a Node> {
@@ -293,6 +278,29 @@ impl<'p> Demand<'p> {
             _ => format!("{number} {resource}"),
         }
     }
+}
+
+/// Names the jobs that hold most devices of the nodes with these free amounts.
+fn held(free: &BTreeMap<String, Amounts>, room: &Room) -> String {
+    let mut holders: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, devices) in free.keys().filter_map(|node| room.held.get(node)).flatten() {
+        *holders.entry(name).or_default() += devices;
+    }
+    let mut holders: Vec<(&str, u64)> = holders.into_iter().collect();
+    holders.sort_by_key(|(name, devices)| (std::cmp::Reverse(*devices), *name));
+    if holders.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<String> = holders
+        .iter()
+        .take(3)
+        .map(|(name, devices)| format!("{name} holds {devices}"))
+        .collect();
+    let more = match holders.len().saturating_sub(3) {
+        0 => String::new(),
+        more => format!(" and {more} more hold the rest"),
+    };
+    format!("; {}{more}", shown.join(", "))
 }
 
 const CLAIMED: &str = "/claimed";

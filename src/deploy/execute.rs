@@ -2,58 +2,28 @@
 //! what was not tried. An interruption removes what the documents in hand have created so far.
 
 use std::cell::{Cell, RefCell};
-use std::process::ExitCode;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
-use crate::deploy::decide::{Action, Decision, Judging, lost, masks};
+use crate::deploy::decide::{Decision, Judging};
 use crate::deploy::delete;
 use crate::deploy::errors::{broken, half_changed, with_left};
 use crate::deploy::interrupt::Interruption;
+use crate::deploy::names::suffix;
 use crate::deploy::namesakes::Namesakes;
 use crate::deploy::plan::{Plan, job};
-use gpuctl_cluster::{Connection, Effect, Progress, label};
+use crate::deploy::reapply::{Action, lost};
+use crate::deploy::report::{changed_fields, outcome};
+use crate::deploy::run_summary::RunSummary;
+use gpuctl_cluster::{Connection, Effects, Progress};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::GpuCount;
-use gpuctl_manifest::render::pods_in_all;
-use gpuctl_view::files::changes;
-use gpuctl_view::jobs::created::{Created, DocumentName, FailedDocument};
-
-/// What became of the documents of a run.
-#[derive(Default)]
-pub(crate) struct RunSummary {
-    pub done: Vec<Created>,
-    pub failed: Vec<FailedDocument>,
-    pub not_tried: Vec<DocumentName>,
-}
-
-impl RunSummary {
-    /// Returns how the run ends, if not well: an interruption is told from a failure.
-    pub(crate) fn kind(&self) -> Option<ErrorKind> {
-        let worst = |failed: &FailedDocument| match failed.error.kind {
-            ErrorKind::Interrupted => ErrorKind::Interrupted,
-            _ => ErrorKind::Request,
-        };
-        let worst = self
-            .failed
-            .iter()
-            .map(worst)
-            .max_by_key(|kind| kind.exit_code());
-        // Documents that were not tried although none failed were stopped by an interruption.
-        worst.or_else(|| (!self.not_tried.is_empty()).then_some(ErrorKind::Interrupted))
-    }
-
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        self.kind()
-            .map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code()))
-    }
-}
+use gpuctl_core::model::Job;
+use gpuctl_view::jobs::created::{Created, FailedDocument};
 
 /// How documents are written.
 pub(crate) struct Writing<'w> {
@@ -104,11 +74,7 @@ impl<'w> Writing<'w> {
         context: &'w Context,
         interruption: Interruption,
     ) -> Self {
-        let run = format!(
-            "{}{}",
-            crate::deploy::names::suffix(),
-            crate::deploy::names::suffix()
-        );
+        let run = format!("{}{}", suffix(), suffix());
         let (over, replacing) = (Cell::default(), Mutex::default());
         Self {
             judging,
@@ -184,93 +150,98 @@ impl<'w> Writing<'w> {
         let Decision {
             plan, step, live, ..
         } = judged;
-        let (connection, context) = (self.connection, self.context);
-        let created = match step {
-            Action::Later => {
-                let there = Namesakes::of(connection, [&plan]).await;
-                let again = self.judging.judge(plan, 0, &there).await?;
-                hand.warnings.borrow_mut().extend(again.warnings.clone());
-                if matches!(again.step, Action::Later) {
-                    let message = format!(
-                        "its namespace `{}` of the same run could not be made",
-                        again.plan.target.namespace
-                    );
-                    return Err(Error::new(ErrorName::NamespaceNotMade, message));
-                }
-                return Box::pin(self.one(again, hand)).await;
-            }
+        let (action, changes, live) = match step {
+            Action::Later => return self.judge_again(plan, hand).await,
             Action::Nothing => {
-                let changes: Vec<String> = self
-                    .replace_stuck_pod(&plan, hand)
-                    .await
-                    .into_iter()
-                    .collect();
-                let action = if changes.is_empty() {
+                let replaced = self.replace_stuck_pod(&plan, hand).await;
+                let action = if replaced.is_none() {
                     "unchanged"
                 } else {
                     "updated"
                 };
-                Created {
-                    action: self.action(action),
-                    changes,
-                    ..outcome(&plan, &live, false)
-                }
+                (action, replaced.into_iter().collect(), live)
             }
-            Action::Create => {
-                let live = self.create(&plan, hand).await?;
-                Created {
-                    action: self.action("created"),
-                    ..outcome(&plan, &live, false)
-                }
-            }
-            Action::Replace(job) => {
-                hand.phase.set(Phase::Waiting);
-                let _alone = self.replacing.lock().await;
-                if self.over.get() {
-                    return Ok(None);
-                }
-                context
-                    .terminal
-                    .note(&format!("{}: {}", job.name, lost(&job)));
-                hand.phase.set(Phase::Deleting);
-                let grace = crate::deploy::plan::job(&plan.input)
-                    .and_then(|job| job.grace_period)
-                    .unwrap_or_default();
-                delete::away(
-                    connection,
-                    &job,
-                    ENDING + grace,
-                    context.terminal.spinner(),
-                    context,
-                )
-                .await?;
-                hand.phase.set(Phase::Deleted);
-                let live = self
-                    .create(&plan, hand)
-                    .await
-                    .map_err(|error| error.cause(GONE))?;
-                Created {
-                    action: self.action("replaced"),
-                    ..outcome(&plan, &live, false)
-                }
-            }
+            Action::Create => ("created", Vec::new(), self.create(&plan, hand).await?),
+            Action::Replace(job) => match self.replace(&plan, &job, hand).await? {
+                Some(live) => ("replaced", Vec::new(), live),
+                None => return Ok(None),
+            },
             Action::Change(effects) => {
-                let mut changes = told(&plan, &live, &effects);
-                hand.phase.set(Phase::Changing);
-                let live = connection
-                    .change(&effects)
-                    .await
-                    .map_err(half_changed)?
-                    .unwrap_or(live);
-                changes.extend(self.replace_stuck_pod(&plan, hand).await);
-                Created {
-                    action: self.action("updated"),
-                    changes,
-                    ..outcome(&plan, &live, false)
-                }
+                let (changes, live) = self.change(&plan, live, &effects, hand).await?;
+                ("updated", changes, live)
             }
         };
-        Ok(Some(created))
+        Ok(Some(Created {
+            action: self.action(action),
+            changes,
+            ..outcome(&plan, &live, false)
+        }))
+    }
+
+    /// Judges and writes a document whose namespace this run has made meanwhile.
+    async fn judge_again(&self, plan: Plan, hand: &InHand) -> Result<Option<Created>, Error> {
+        let namesakes = Namesakes::of(self.connection, [&plan]).await;
+        let again = self.judging.judge(plan, 0, &namesakes).await?;
+        hand.warnings.borrow_mut().extend(again.warnings.clone());
+        if matches!(again.step, Action::Later) {
+            let message = format!(
+                "its namespace `{}` of the same run could not be made",
+                again.plan.target.namespace
+            );
+            return Err(Error::new(ErrorName::NamespaceNotMade, message));
+        }
+        Box::pin(self.one(again, hand)).await
+    }
+
+    /// Deletes the job, then creates the new one. Returns `None` if the run ends before its turn.
+    async fn replace(
+        &self,
+        plan: &Plan,
+        previous: &Job,
+        hand: &InHand,
+    ) -> Result<Option<Value>, Error> {
+        hand.phase.set(Phase::Waiting);
+        let _alone = self.replacing.lock().await;
+        if self.over.get() {
+            return Ok(None);
+        }
+        let terminal = &self.context.terminal;
+        terminal.note(&format!("{}: {}", previous.name, lost(previous)));
+        hand.phase.set(Phase::Deleting);
+        let grace = job(&plan.input)
+            .and_then(|job| job.grace_period)
+            .unwrap_or_default();
+        delete::away(
+            self.connection,
+            previous,
+            ENDING + grace,
+            terminal.spinner(),
+            self.context,
+        )
+        .await?;
+        hand.phase.set(Phase::Deleted);
+        let created = self.create(plan, hand).await;
+        created.map(Some).map_err(|error| error.cause(GONE))
+    }
+
+    /// Changes a job in place. Returns the fields that changed, and its owner afterwards.
+    async fn change(
+        &self,
+        plan: &Plan,
+        live: Value,
+        effects: &Effects,
+        hand: &InHand,
+    ) -> Result<(Vec<String>, Value), Error> {
+        let mut changes = changed_fields(plan, &live, effects);
+        hand.phase.set(Phase::Changing);
+        let live = self
+            .connection
+            .change(effects)
+            .await
+            .map_err(half_changed)?
+            .unwrap_or(live);
+        changes.extend(self.replace_stuck_pod(plan, hand).await);
+        Ok((changes, live))
     }
 
     /// Replaces the pod of a notebook that its controller leaves as it is. Returns what was done,
@@ -332,82 +303,5 @@ impl<'w> Writing<'w> {
             left = self.connection.take_back(&self.run, self.keep_partial, &hand.progress) => with_left(error, &left),
             () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` takes it away"),
         }
-    }
-}
-
-/// Fields that change, by object.
-pub(crate) fn told(plan: &Plan, live: &Value, effects: &gpuctl_cluster::Effects) -> Vec<String> {
-    let masks = masks(&plan.rendered, live);
-    let mut found = Vec::new();
-    for (object, effect) in &effects.objects {
-        match effect {
-            Effect::Made => found.push(format!("{} is new", label(object))),
-            Effect::Changed { live, wanted } => {
-                found.extend(
-                    changes::of(live, wanted, &masks)
-                        .into_iter()
-                        .map(|line| format!("{} {line}", label(object))),
-                );
-            }
-            Effect::Repaired(repair) => found.extend(
-                repair
-                    .changes
-                    .iter()
-                    .map(|change| format!("{} {change}", label(object))),
-            ),
-            Effect::Nothing | Effect::Fixed { .. } | Effect::Conflict(_) => {}
-        }
-    }
-    found.extend(
-        effects
-            .stale
-            .iter()
-            .map(|one| format!("{} goes", one.label())),
-    );
-    found
-}
-
-/// Returns a document as it is reported.
-pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
-    let job = job(&plan.input).expect("only jobs are rendered");
-    let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
-    let place = pool
-        .clone()
-        .unwrap_or_else(|| plan.target.namespace.clone());
-    let made_at = live
-        .pointer("/metadata/creationTimestamp")
-        .and_then(Value::as_str);
-    Created {
-        job_id: job.id().to_owned(),
-        name: job.name.value.clone(),
-        kind: job.kind.word(),
-        status: "pending".to_owned(),
-        created_at: made_at.and_then(|text| text.parse::<Timestamp>().ok()),
-        message: if dry_run {
-            format!("would be submitted to {place}")
-        } else {
-            format!("submitted to {place}")
-        },
-        namespace: plan.target.namespace.clone(),
-        pods: pods_in_all(job).into(),
-        group_size: if job.kind.serves() {
-            job.resources.node_count.into()
-        } else {
-            1
-        },
-        gpus_per_pod: GpuCount(job.resources.gpu.into()),
-        gpu_type: plan
-            .rendered
-            .choice
-            .gpu_type
-            .as_ref()
-            .map(ToString::to_string),
-        pool,
-        objects: plan.rendered.objects.iter().map(label).collect(),
-        defaults: crate::deploy::defaults::of_job(job),
-        local_files: plan.input.attached.files.clone(),
-        dry_run,
-        action: None,
-        changes: Vec::new(),
     }
 }

@@ -40,35 +40,11 @@ pub(crate) async fn fit(
     let mut around = Surroundings::new(connection);
     around.add(plan);
     let found = around.check(plan).await;
-    let pods = job(&plan.input).map_or(1, |job| u64::from(pods_in_all(job)));
-    let pod = PodRules::of(&plan.rendered.probe.body["spec"]);
-    let mut wanted = requests(&plan.rendered.probe.body);
-    let mut room = match &plan.target.nodes {
-        Nodes::Listed(nodes) => connection.room(nodes).await?,
-        Nodes::Published(_) | Nodes::Hidden => None,
-    };
-    let own: Vec<&Value> = plan
-        .rendered
-        .objects
-        .iter()
-        .map(|object| &object.body)
-        .collect();
-    let spec = &plan.rendered.probe.body["spec"];
-    let devices = connection
-        .device_claims(&plan.target.namespace, spec, &own)
-        .await?;
-    let mut nodes = plan.target.nodes.all().to_vec();
-    devices.add_to(&mut wanted, &mut nodes, room.as_mut());
-    let is_gpu = |resource: &str| is_device(resource) || device_class(resource).is_some();
-    let gpus_per_pod = wanted
-        .iter()
-        .filter(|(resource, _)| is_gpu(resource))
-        .map(|(_, milli)| milli / 1000)
-        .sum::<i128>();
-    let mut answer = judged(&pod, &wanted, pods, &nodes, room.as_ref());
+    let candidate = Candidate::of(plan, connection).await?;
+    let mut answer = candidate.judge(&candidate.nodes);
     if let Some(label) = by {
-        within(&mut answer, label, &nodes, |nodes| {
-            judged(&pod, &wanted, pods, nodes, room.as_ref())
+        within(&mut answer, label, &candidate.nodes, |nodes| {
+            candidate.judge(nodes)
         });
     }
     if answer.verdict == FitVerdict::Never && !matches!(plan.target.nodes, Nodes::Listed(_)) {
@@ -78,36 +54,17 @@ pub(crate) async fn fit(
             .not_evaluated
             .push("nodes as they are now: you may not list them".to_owned());
     }
-    if let DeviceClaims::ClassMissing(class) = &devices {
+    if let DeviceClaims::ClassMissing(class) = &candidate.devices {
         answer.verdict = FitVerdict::Never;
         answer
             .reasons
             .push(format!("device class `{class}` does not exist"));
     }
-    // Victims and deadlines are computed from what pods request; devices that are held through
-    // claims are not among that.
-    let claims_nothing = matches!(devices, DeviceClaims::None);
-    if let (FitVerdict::NotNow, None, true, Some(room)) =
-        (answer.verdict, by, claims_nothing, &room)
-    {
-        let nodes = load(&pod, plan, room);
-        answer.victims = ended(&pod, &wanted, pods, plan, nodes.clone(), connection).await?;
-        let open: Vec<&Node> = plan
-            .target
-            .nodes
-            .all()
-            .iter()
-            .filter(|node| nodes.contains_key(&node.name))
-            .collect();
-        let beyond = plan.target.gang.is_some() || !beyond(plan, &pod, &devices).is_empty();
-        answer.room_by = if beyond || room.has_rivals("", &open) {
-            None
-        } else {
-            connection.room_by(&wanted, pods, &nodes).await
-        };
+    if by.is_none() {
+        candidate.foresee_room(&mut answer, connection).await?;
     }
-    answer.gpus_per_pod = u64::try_from(gpus_per_pod).unwrap_or(0);
-    answer.not_evaluated.extend(beyond(plan, &pod, &devices));
+    answer.gpus_per_pod = candidate.gpus_per_pod();
+    answer.not_evaluated.extend(candidate.beyond_nodes());
     if !answer.not_evaluated.is_empty() && answer.verdict == FitVerdict::Now {
         answer.verdict = FitVerdict::Unknown;
     }
@@ -121,6 +78,148 @@ pub(crate) async fn fit(
         answer.reasons.push(quota);
     }
     Ok(answer)
+}
+
+/// A job with the nodes that its pods are compared with.
+struct Candidate<'p> {
+    plan: &'p Plan,
+    rules: PodRules,
+    /// Requests of one pod, with the devices that it claims.
+    wanted: Amounts,
+    pods: u64,
+    nodes: Vec<Node>,
+    /// `None` where the free amounts are unknown.
+    room: Option<Room>,
+    devices: DeviceClaims,
+}
+
+impl<'p> Candidate<'p> {
+    /// Reads the free amounts and the devices that the job claims.
+    async fn of(plan: &'p Plan, connection: &Connection) -> Result<Self, Error> {
+        let mut wanted = requests(&plan.rendered.probe.body);
+        let mut room = match &plan.target.nodes {
+            Nodes::Listed(nodes) => connection.room(nodes).await?,
+            Nodes::Published(_) | Nodes::Hidden => None,
+        };
+        let objects = plan.rendered.objects.iter();
+        let bodies: Vec<&Value> = objects.map(|object| &object.body).collect();
+        let spec = &plan.rendered.probe.body["spec"];
+        let devices = connection
+            .device_claims(&plan.target.namespace, spec, &bodies)
+            .await?;
+        let mut nodes = plan.target.nodes.all().to_vec();
+        devices.add_to(&mut wanted, &mut nodes, room.as_mut());
+        Ok(Self {
+            plan,
+            rules: PodRules::of(spec),
+            wanted,
+            pods: job(&plan.input).map_or(1, |job| u64::from(pods_in_all(job))),
+            nodes,
+            room,
+            devices,
+        })
+    }
+
+    fn judge(&self, nodes: &[Node]) -> Fit {
+        judged(
+            &self.rules,
+            &self.wanted,
+            self.pods,
+            nodes,
+            self.room.as_ref(),
+        )
+    }
+
+    fn gpus_per_pod(&self) -> u64 {
+        let is_gpu = |resource: &str| is_device(resource) || device_class(resource).is_some();
+        let gpus = self.wanted.iter().filter(|(resource, _)| is_gpu(resource));
+        let gpus = gpus.map(|(_, milli)| milli / 1000).sum::<i128>();
+        u64::try_from(gpus).unwrap_or(0)
+    }
+
+    /// Adds victims and the time by which there is room, for a job that waits now. Both are
+    /// computed from the requests of pods, which do not contain claimed devices.
+    async fn foresee_room(&self, answer: &mut Fit, connection: &Connection) -> Result<(), Error> {
+        let claims_nothing = matches!(self.devices, DeviceClaims::None);
+        let Some(room) = self
+            .room
+            .as_ref()
+            .filter(|_| answer.verdict == FitVerdict::NotNow && claims_nothing)
+        else {
+            return Ok(());
+        };
+        let nodes = self.load(room);
+        answer.victims = self.victims(nodes.clone(), connection).await?;
+        let open: Vec<&Node> = self
+            .plan
+            .target
+            .nodes
+            .all()
+            .iter()
+            .filter(|node| nodes.contains_key(&node.name))
+            .collect();
+        let beyond = self.plan.target.gang.is_some() || !self.beyond_nodes().is_empty();
+        answer.room_by = if beyond || room.has_rivals("", &open) {
+            None
+        } else {
+            connection.room_by(&self.wanted, self.pods, &nodes).await
+        };
+        Ok(())
+    }
+
+    /// Returns the pods that would be ended for it; `None` for a job that preempts nobody.
+    async fn victims(
+        &self,
+        nodes: BTreeMap<String, NodeLoad>,
+        connection: &Connection,
+    ) -> Result<Option<Vec<Victim>>, Error> {
+        let plan = self.plan;
+        let spec = &plan.rendered.probe.body["spec"];
+        // Schedulers of gangs and queues choose whom they end in ways of their own.
+        let others =
+            plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
+        let never = others
+            || spec["preemptionPolicy"] == "Never"
+            || !self.rules.beyond_nodes(&DeviceClaims::None).is_empty();
+        let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else {
+            return Ok(None);
+        };
+        let Some(class) = connection.priority_class(class).await? else {
+            return Ok(None);
+        };
+        if class.preemption_policy.as_deref() == Some("Never") {
+            return Ok(None);
+        }
+        let priority = i64::from(class.value);
+        Ok(victims(&self.wanted, priority, self.pods, nodes))
+    }
+
+    /// Returns the nodes on which its pods may run, with the pods there.
+    fn load(&self, room: &Room) -> BTreeMap<String, NodeLoad> {
+        let pod = &self.rules;
+        let open = |node: &&Node| {
+            pod.off_selector(node).is_none()
+                && pod.not_tolerated(node).is_none()
+                && node.schedulable
+        };
+        let load = |node: &Node| {
+            let placed = room.placed.get(&node.name).cloned().unwrap_or_default();
+            Some((
+                node.name.clone(),
+                (room.free.get(&node.name)?.clone(), placed),
+            ))
+        };
+        let nodes = self.plan.target.nodes.all().iter();
+        nodes.filter(open).filter_map(load).collect()
+    }
+
+    /// Lists what decides besides nodes and is not compared here.
+    fn beyond_nodes(&self) -> Vec<String> {
+        let queue = job(&self.plan.input).and_then(|job| job.queue.as_ref());
+        let queue = queue.map(|queue| format!("queue `{queue}`: gpuctl describe queue {queue}"));
+        let beyond = self.rules.beyond_nodes(&self.devices).into_iter();
+        beyond.chain(queue).collect()
+    }
 }
 
 /// Compares pods with nodes; `room` is `None` where it is not known what is free.
@@ -175,55 +274,6 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         reasons: Vec::new(),
         not_evaluated: missing.into_iter().map(ToOwned::to_owned).collect(),
     }
-}
-
-/// Returns who would be ended for it; `None` for a job that preempts nobody.
-async fn ended(
-    pod: &PodRules,
-    wanted: &Amounts,
-    pods: u64,
-    plan: &Plan,
-    nodes: BTreeMap<String, NodeLoad>,
-    connection: &Connection,
-) -> Result<Option<Vec<Victim>>, Error> {
-    let spec = &plan.rendered.probe.body["spec"];
-    // Schedulers of gangs and queues choose whom they end in ways of their own.
-    let others =
-        plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
-    let never = others
-        || spec["preemptionPolicy"] == "Never"
-        || !pod.beyond_nodes(&DeviceClaims::None).is_empty();
-    let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else {
-        return Ok(None);
-    };
-    let Some(class) = connection.priority_class(class).await? else {
-        return Ok(None);
-    };
-    if class.preemption_policy.as_deref() == Some("Never") {
-        return Ok(None);
-    }
-    Ok(victims(wanted, i64::from(class.value), pods, nodes))
-}
-
-/// Returns the nodes on which its pods may run, with who is there.
-fn load(pod: &PodRules, plan: &Plan, room: &Room) -> BTreeMap<String, NodeLoad> {
-    let open = |node: &&Node| {
-        pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none() && node.schedulable
-    };
-    let load = |node: &Node| {
-        let placed = room.placed.get(&node.name).cloned().unwrap_or_default();
-        Some((
-            node.name.clone(),
-            (room.free.get(&node.name)?.clone(), placed),
-        ))
-    };
-    plan.target
-        .nodes
-        .all()
-        .iter()
-        .filter(open)
-        .filter_map(load)
-        .collect()
 }
 
 /// Judges each value of a label by itself; the best of them decides, and what binds is told of its
@@ -322,125 +372,5 @@ fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>
     }
 }
 
-/// Returns what decides beside nodes and is not compared here.
-fn beyond(plan: &Plan, pod: &PodRules, devices: &DeviceClaims) -> Vec<String> {
-    let queue = job(&plan.input).and_then(|job| job.queue.as_ref());
-    let queue = queue.map(|queue| format!("queue `{queue}`: gpuctl describe queue {queue}"));
-    pod.beyond_nodes(devices).into_iter().chain(queue).collect()
-}
-
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn node(name: &str) -> Node {
-        let map = |pairs: &[(&str, &str)]| {
-            pairs
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect()
-        };
-        Node {
-            name: name.to_owned(),
-            allocatable: map(&[("nvidia.com/gpu", "8")]),
-            machine: map(&[("cpu", "96")]),
-            schedulable: true,
-            ..Node::default()
-        }
-    }
-
-    /// Three nodes of eight: one with five free, one cordoned, one full.
-    #[test]
-    fn now_later_and_never() {
-        let mut cordoned = node("b");
-        cordoned.schedulable = false;
-        let nodes = [node("a"), cordoned, node("c")];
-        let free_of = |gpus: i128| {
-            Amounts::from([
-                ("nvidia.com/gpu".to_owned(), gpus * 1000),
-                ("cpu".to_owned(), 96_000),
-            ])
-        };
-        let free =
-            [("a", 5), ("b", 8), ("c", 0)].map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
-        let room = Room {
-            free: free.into(),
-            ..Room::default()
-        };
-        let wanted = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
-        let pod = PodRules::of(&json!({"containers": []}));
-        let verdict = |gpus, pods| judged(&pod, &wanted(gpus), pods, &nodes, Some(&room));
-        let told = [(5, 1), (2, 2), (2, 3), (8, 3), (8, 4), (9, 1)]
-            .map(|(gpus, pods)| verdict(gpus, pods).verdict);
-        use FitVerdict::{Never, NotNow, Now, Unknown};
-        assert_eq!(told, [Now, Now, NotNow, NotNow, Never, Never]);
-        let causes: Vec<_> = verdict(2, 3)
-            .groups
-            .into_iter()
-            .map(|group| (group.cause, group.nodes.len(), group.pods_now))
-            .collect();
-        assert_eq!(
-            causes,
-            [
-                (None, 1, 2),
-                (Some("cordoned"), 1, 0),
-                (Some("insufficient-gpu"), 1, 0)
-            ]
-        );
-        // Five and eight free in one rack, four in the other: three pods of three fit in the first
-        // alone.
-        let racked = |name: &str, rack: &str| {
-            let mut node = node(name);
-            node.labels.insert("rack".to_owned(), rack.to_owned());
-            node
-        };
-        let racks = [
-            racked("a", "r1"),
-            racked("b", "r1"),
-            racked("c", "r2"),
-            node("d"),
-        ];
-        let in_rack = |pods, label: &str| {
-            let free = [("a", 5), ("b", 8), ("c", 4), ("d", 8)]
-                .map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
-            let room = Room {
-                free: free.into(),
-                ..Room::default()
-            };
-            let judge = |nodes: &[Node]| judged(&pod, &wanted(3), pods, nodes, Some(&room));
-            let mut fit = judge(&racks);
-            within(&mut fit, label, &racks, judge);
-            let domains: Vec<_> = fit
-                .domains
-                .iter()
-                .map(|one| (one.value.clone(), one.verdict, one.pods_now, one.nodes))
-                .collect();
-            let nodes: usize = fit.groups.iter().map(|group| group.nodes.len()).sum();
-            (fit.verdict, fit.pods_now, domains, nodes)
-        };
-        let (r1, r2) = ("r1".to_owned(), "r2".to_owned());
-        assert_eq!(
-            in_rack(3, "rack"),
-            (
-                Now,
-                Some(3),
-                vec![
-                    (r1.clone(), Now, Some(3), 2),
-                    (r2.clone(), Never, Some(1), 1)
-                ],
-                2
-            )
-        );
-        // When nobody else uses them the racks hold 2 + 2 and 2 pods, so five have to be spread.
-        assert_eq!(in_rack(5, "rack").0, Never);
-        assert_eq!(in_rack(1, "row").0, Unknown, "no node has this label");
-        assert_eq!(judged(&pod, &wanted(1), 1, &nodes, None).verdict, Unknown);
-        assert_eq!(judged(&pod, &wanted(9), 1, &nodes, None).verdict, Never);
-        assert_eq!(
-            judged(&pod, &wanted(1), 1, &[], Some(&room)).verdict,
-            Unknown
-        );
-    }
-}
+mod tests;

@@ -107,7 +107,7 @@ impl PlanningFacts {
                             );
                         }
                     }
-                    let definition = crate::deploy::pools::definition(pool);
+                    let definition = crate::deploy::pool_plan::definition(pool);
                     let pools = self.pools.get_or_insert_default();
                     pools.retain(|known| known.name != *name);
                     pools.push(definition);

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use crate::deploy::once_per::OncePer;
-use crate::deploy::plan::Plan;
+use crate::deploy::plan::{Plan, job};
 use gpuctl_cluster::{Connection, Failure, Selection, Wanted};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::{GpuCount, PoolDefinition, State};
+use gpuctl_core::model::{GpuCount, Job, PoolDefinition, State};
 use gpuctl_manifest::render::pods_in_all;
-use gpuctl_manifest::spec::Document;
+use gpuctl_manifest::spec::{Document, JobDocument};
 
 /// The jobs of each pool that limits how many there may be.
 pub(super) type JobsOfPools = OncePer<Result<Rc<Selection>, Failure>>;
@@ -38,48 +38,13 @@ pub(super) async fn check(
         return Ok(Vec::new());
     };
     let mut warnings = Vec::new();
-    let mut jobs = 0;
-    if definition.max_jobs.is_some() {
-        let wanted = Wanted {
-            pool: Some(pool.value.clone()),
-            ..Wanted::default()
-        };
-        match jobs_of_pools
-            .get(&pool.value, async || {
-                connection.jobs(&wanted).await.map(Rc::new)
-            })
-            .await
-        {
-            Err(failure) if failure.is_forbidden() => {
-                warnings.push(format!(
-                    "you may not list jobs: how many are in pool `{}` was not checked",
-                    pool.value
-                ));
-            }
-            other => {
-                let selection = other?;
-                if let Some(unseen) = selection.unseen() {
-                    warnings.push(format!(
-                        "{unseen}: others were not counted against the quota of pool `{}`",
-                        pool.value
-                    ));
-                }
-                // One that is applied again is no further one.
-                let own = |other: &gpuctl_core::model::Job| {
-                    other.name == job.id() && other.namespace == plan.target.namespace
-                };
-                let counts = |other: &&gpuctl_core::model::Job| {
-                    !other.owner_is_gone && !State::of(other).status.is_final()
-                };
-                let others = selection
-                    .jobs
-                    .iter()
-                    .filter(|other| !own(other))
-                    .filter(counts);
-                jobs = others.count() + beside;
-            }
-        }
-    }
+    let jobs = if definition.max_jobs.is_some() {
+        count_jobs(connection, &pool.value, plan, jobs_of_pools, &mut warnings)
+            .await?
+            .map_or(0, |others| others + beside)
+    } else {
+        0
+    };
     let gpus = GpuCount(job.resources.gpu.into()) * u64::from(pods_in_all(job));
     match definition.refuses(gpus, plan.rendered.choice.gpu_type.as_ref(), jobs) {
         Some(refused) => Err(Error::new(
@@ -89,4 +54,40 @@ pub(super) async fn check(
         .hint(refused.hint)),
         None => Ok(warnings),
     }
+}
+
+/// Counts the other jobs of a pool that have not ended; `None` where jobs may not be listed.
+async fn count_jobs(
+    connection: &Connection,
+    pool: &str,
+    plan: &Plan,
+    jobs_of_pools: &JobsOfPools,
+    warnings: &mut Vec<String>,
+) -> Result<Option<usize>, Error> {
+    let wanted = Wanted {
+        pool: Some(pool.to_owned()),
+        ..Wanted::default()
+    };
+    let read = async || connection.jobs(&wanted).await.map(Rc::new);
+    let selection = match jobs_of_pools.get(pool, read).await {
+        Err(failure) if failure.is_forbidden() => {
+            warnings.push(format!(
+                "you may not list jobs: how many are in pool `{pool}` was not checked"
+            ));
+            return Ok(None);
+        }
+        other => other?,
+    };
+    if let Some(unseen) = selection.unseen() {
+        warnings.push(format!(
+            "{unseen}: others were not counted against the quota of pool `{pool}`"
+        ));
+    }
+    // A job that is applied again is counted once.
+    let name = job(&plan.input).map(JobDocument::id);
+    let is_same =
+        |other: &Job| name == Some(other.name.as_str()) && other.namespace == plan.target.namespace;
+    let counts = |other: &&Job| !other.owner_is_gone && !State::of(other).status.is_final();
+    let others = selection.jobs.iter().filter(|other| !is_same(other));
+    Ok(Some(others.filter(counts).count()))
 }

@@ -174,26 +174,6 @@ impl<'c> Queueing<'c> {
         namespace: &str,
         choice: &mut QueueChoice,
     ) -> Result<Option<Gang>, Error> {
-        let not_served = |what: &str| {
-            let message =
-                format!("`job.gang: {what}` asks for a scheduler that this cluster does not serve");
-            let error = Error::new(
-                ErrorName::reported(ErrorKind::Specification, "GangNotServed"),
-                message,
-            );
-            error.hint("omit `job.gang` for the best that the cluster has")
-        };
-        let conflict = |wish: &str, system: QueueSystem| {
-            let message = format!(
-                "`job.gang: {wish}` cannot be combined with a queue of {}",
-                system.name()
-            );
-            Error::new(
-                ErrorName::reported(ErrorKind::Specification, "GangConflict"),
-                message,
-            )
-            .hint("omit `job.gang`")
-        };
         let of_queue = choice.system.map(|system| match system {
             QueueSystem::Kueue => Gang::Kueue,
             QueueSystem::Volcano => Gang::Volcano,
@@ -205,16 +185,7 @@ impl<'c> Queueing<'c> {
             GangWish::Kueue => match of_queue {
                 Some(Gang::Kueue) => of_queue,
                 Some(_) => return Err(conflict("kueue", QueueSystem::Volcano)),
-                None => {
-                    let message = "`job.gang: kueue` needs a queue of Kueue's";
-                    let error = Error::new(
-                        ErrorName::reported(ErrorKind::Specification, "GangConflict"),
-                        message,
-                    );
-                    return Err(
-                        error.hint("name it by `job.queue`; `gpuctl get queues` lists them")
-                    );
-                }
+                None => return Err(no_kueue_queue()),
             },
             GangWish::Coscheduling | GangWish::Kai if of_queue.is_some() => {
                 return Err(conflict(
@@ -274,6 +245,31 @@ impl<'c> Queueing<'c> {
             .values()
             .all(|allowed| *allowed))
     }
+}
+
+fn specification_error(name: &'static str, message: String) -> Error {
+    Error::new(ErrorName::reported(ErrorKind::Specification, name), message)
+}
+
+fn not_served(wish: &str) -> Error {
+    let message =
+        format!("`job.gang: {wish}` asks for a scheduler that this cluster does not serve");
+    specification_error("GangNotServed", message)
+        .hint("omit `job.gang` for the best that the cluster has")
+}
+
+fn conflict(wish: &str, system: QueueSystem) -> Error {
+    let message = format!(
+        "`job.gang: {wish}` cannot be combined with a queue of {}",
+        system.name()
+    );
+    specification_error("GangConflict", message).hint("omit `job.gang`")
+}
+
+fn no_kueue_queue() -> Error {
+    let message = "`job.gang: kueue` needs a queue of Kueue's".to_owned();
+    specification_error("GangConflict", message)
+        .hint("name it by `job.queue`; `gpuctl get queues` lists them")
 }
 
 fn is_gang(job: &JobDocument) -> bool {

@@ -161,90 +161,76 @@ fn has_keys(object: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
+/// Lists what a pod needs by its spec.
 fn needs(spec: &Value) -> Needs {
     let mut needs = Needs::new();
-    let mut add = |kind: NamedKind, of: &Value, field: &str, keys: Vec<&str>| {
-        if let Some(name) = of[field]
-            .as_str()
-            .filter(|name| !name.is_empty() && of["optional"] != true)
-        {
-            needs
-                .entry((kind, name.to_owned()))
-                .or_default()
-                .extend(keys.into_iter().map(ToOwned::to_owned));
-        }
-    };
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let keys = |of: &Value| -> Vec<String> {
-        list(&of["items"])
-            .iter()
-            .filter_map(|item| item["key"].as_str().map(ToOwned::to_owned))
-            .collect()
-    };
     for volume in list(&spec["volumes"]) {
-        add(
-            NamedKind::Claim,
-            &volume["persistentVolumeClaim"],
-            "claimName",
-            Vec::new(),
-        );
-        let projected = list(&volume["projected"]["sources"]);
-        let secrets = std::iter::once((&volume["secret"], "secretName"))
-            .chain(projected.iter().map(|one| (&one["secret"], "name")));
-        for (secret, field) in secrets {
-            add(
-                NamedKind::Secret,
-                secret,
-                field,
-                keys(secret).iter().map(String::as_str).collect(),
-            );
-        }
-        let maps = std::iter::once(&volume["configMap"])
-            .chain(projected.iter().map(|one| &one["configMap"]));
-        for map in maps {
-            add(
-                NamedKind::ConfigMap,
-                map,
-                "name",
-                keys(map).iter().map(String::as_str).collect(),
-            );
-        }
+        add_volume(&mut needs, volume);
     }
     for container in list(&spec["containers"])
         .iter()
-        .chain(&list(&spec["initContainers"]))
+        .chain(list(&spec["initContainers"]))
     {
-        for variable in list(&container["env"]) {
-            let from = &variable["valueFrom"];
-            for (kind, reference) in [
-                (NamedKind::Secret, &from["secretKeyRef"]),
-                (NamedKind::ConfigMap, &from["configMapKeyRef"]),
-            ] {
-                add(
-                    kind,
-                    reference,
-                    "name",
-                    reference["key"].as_str().into_iter().collect(),
-                );
-            }
-        }
-        for source in list(&container["envFrom"]) {
-            add(NamedKind::Secret, &source["secretRef"], "name", Vec::new());
-            add(
-                NamedKind::ConfigMap,
-                &source["configMapRef"],
-                "name",
-                Vec::new(),
-            );
+        add_container(&mut needs, container);
+    }
+    let account = NamedKind::ServiceAccount;
+    add(&mut needs, account, spec, "serviceAccountName", &[]);
+    needs
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Adds the object that this field names, unless the pod can start without it.
+fn add(needs: &mut Needs, kind: NamedKind, of: &Value, field: &str, keys: &[&str]) {
+    if let Some(name) = of[field]
+        .as_str()
+        .filter(|name| !name.is_empty() && of["optional"] != true)
+    {
+        needs
+            .entry((kind, name.to_owned()))
+            .or_default()
+            .extend(keys.iter().map(|key| (*key).to_owned()));
+    }
+}
+
+fn add_volume(needs: &mut Needs, volume: &Value) {
+    fn keys(of: &Value) -> Vec<&str> {
+        let items = list(&of["items"]).iter();
+        items.filter_map(|item| item["key"].as_str()).collect()
+    }
+    let claim = &volume["persistentVolumeClaim"];
+    add(needs, NamedKind::Claim, claim, "claimName", &[]);
+    let projected = list(&volume["projected"]["sources"]);
+    let secrets = std::iter::once((&volume["secret"], "secretName"))
+        .chain(projected.iter().map(|one| (&one["secret"], "name")));
+    for (secret, field) in secrets {
+        add(needs, NamedKind::Secret, secret, field, &keys(secret));
+    }
+    let maps =
+        std::iter::once(&volume["configMap"]).chain(projected.iter().map(|one| &one["configMap"]));
+    for map in maps {
+        add(needs, NamedKind::ConfigMap, map, "name", &keys(map));
+    }
+}
+
+fn add_container(needs: &mut Needs, container: &Value) {
+    for variable in list(&container["env"]) {
+        let from = &variable["valueFrom"];
+        for (kind, reference) in [
+            (NamedKind::Secret, &from["secretKeyRef"]),
+            (NamedKind::ConfigMap, &from["configMapKeyRef"]),
+        ] {
+            let key: Vec<&str> = reference["key"].as_str().into_iter().collect();
+            add(needs, kind, reference, "name", &key);
         }
     }
-    add(
-        NamedKind::ServiceAccount,
-        spec,
-        "serviceAccountName",
-        Vec::new(),
-    );
-    needs
+    for source in list(&container["envFrom"]) {
+        add(needs, NamedKind::Secret, &source["secretRef"], "name", &[]);
+        let map = &source["configMapRef"];
+        add(needs, NamedKind::ConfigMap, map, "name", &[]);
+    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,14 @@ pub(crate) async fn wait(
     let deadline = timeout.map(|timeout| start + timeout);
     // Set while a gang has given its GPUs back: it must come back whatever ends the waiting.
     let paused = RefCell::new(None);
+    let wait = JobWait {
+        connection,
+        context,
+        goal,
+        start,
+        deadline,
+        spinner: &spinner,
+    };
     let waited = async {
         for created in jobs.iter_mut() {
             let mut gang = Gang {
@@ -38,10 +46,7 @@ pub(crate) async fn wait(
                 paused: &paused,
                 deadline,
             };
-            wait_for(
-                connection, created, goal, start, deadline, &mut gang, context, &spinner,
-            )
-            .await?;
+            wait.wait_for(created, &mut gang).await?;
         }
         Ok(())
     };
@@ -62,117 +67,137 @@ pub(crate) async fn wait(
     result
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one loop that looks at all of it"
-)]
-async fn wait_for(
-    connection: &Connection,
-    created: &mut Created,
+/// How to wait for each job of a run.
+struct JobWait<'w> {
+    connection: &'w Connection,
+    context: &'w Context,
     goal: WaitGoal,
     start: Instant,
     deadline: Option<Instant>,
-    gang: &mut Gang<'_>,
-    context: &Context,
-    spinner: &indicatif::ProgressBar,
-) -> Result<(), Error> {
-    let patience =
-        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
-    let wanted = Wanted::one(&created.namespace, &created.job_id);
-    let mut bell = connection.doorbell(&created.namespace, &created.job_id);
-    let (mut refused_since, mut old) = (None, None);
-    loop {
-        let found = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop();
-        let Some(job) = found.filter(|job| !job.owner_is_gone) else {
-            return Err(Error::new(
-                ErrorName::NotFound,
-                format!("job `{}` was deleted in the meantime", created.job_id),
-            ));
-        };
-        let state = State::of(&job);
-        state.status.word().clone_into(&mut created.status);
-        created.message = state.message.clone().unwrap_or_else(|| text::state(&state));
-        spinner.set_message(format!("{}: {}", created.job_id, doing(&job, &state)));
-        match (state.status, goal) {
-            // A service is there when all of it is, and of the version that was submitted.
+    spinner: &'w indicatif::ProgressBar,
+}
+
+impl JobWait<'_> {
+    async fn wait_for(&self, created: &mut Created, gang: &mut Gang<'_>) -> Result<(), Error> {
+        let terminal = &self.context.terminal;
+        let patience = OutageRetry::new(|failure| terminal.warn(&format!("{failure}; retrying")));
+        let wanted = Wanted::one(&created.namespace, &created.job_id);
+        let mut bell = self
+            .connection
+            .doorbell(&created.namespace, &created.job_id);
+        let (mut mounts, mut old) = (MountRefusals::default(), None);
+        loop {
+            let mut found = patience.ask(|| self.connection.jobs(&wanted)).await?;
+            let found = found.jobs.pop();
+            let Some(job) = found.filter(|job| !job.owner_is_gone) else {
+                return Err(Error::new(
+                    ErrorName::NotFound,
+                    format!("job `{}` was deleted in the meantime", created.job_id),
+                ));
+            };
+            let state = State::of(&job);
+            state.status.word().clone_into(&mut created.status);
+            created.message = state.message.clone().unwrap_or_else(|| text::state(&state));
+            self.spinner
+                .set_message(format!("{}: {}", created.job_id, doing(&job, &state)));
+            if self.is_over(&job, &state, created).await? {
+                return Ok(());
+            }
+            let refused = mounts.observe(&state);
+            let overdue = refused.filter(|(_, until)| Instant::now() >= *until);
+            // Pods of the version before an update do not count against the update.
+            let old = old.get_or_insert_with(|| self.older_pods(&job, created));
+            let why = cannot_start(&job, |pod| !old.contains(&pod.uid)).or_else(|| {
+                overdue.map(|(reason, _)| (reason.to_owned(), created.message.clone()))
+            });
+            if let Some((reason, message)) = why {
+                let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
+                let error = ended(self.connection, &job, &reason, message).await;
+                return Err(error.cause("the job exists and goes on trying"));
+            }
+            if self
+                .deadline
+                .is_some_and(|deadline| Instant::now() >= deadline)
+            {
+                return Err(self.timed_out(created, &state));
+            }
+            gang.step(self.connection, &job, &state).await?;
+            let moments = [
+                self.deadline,
+                gang.due(&job),
+                refused.map(|(_, until)| until),
+            ];
+            bell.news(moments.into_iter().flatten().min()).await;
+        }
+    }
+
+    /// Returns true when the goal is reached; a job that failed is an error.
+    async fn is_over(
+        &self,
+        job: &Job,
+        state: &State,
+        created: &mut Created,
+    ) -> Result<bool, Error> {
+        match (state.status, self.goal) {
+            // A service runs when all of it runs in the version that was submitted.
             (Status::Running, _)
-                if job.kind.serves() && (job.rolling_out || state.running < state.wanted) => {}
+                if job.kind.serves() && (job.rolling_out || state.running < state.wanted) =>
+            {
+                Ok(false)
+            }
             (Status::Succeeded, _) | (Status::Running, WaitGoal::Running | WaitGoal::Started) => {
-                created.message = reached(&job, &state, start.elapsed());
-                context
+                created.message = reached(job, state, self.start.elapsed());
+                self.context
                     .terminal
                     .announce(&format!("{} is {}", created.job_id, created.message));
-                return Ok(());
+                Ok(true)
             }
             (Status::Failed, WaitGoal::Started)
                 if job.pods.iter().any(|pod| pod.started_at.is_some()) =>
             {
-                return Ok(());
+                Ok(true)
             }
             // It was created with no replicas.
-            (Status::Paused, _) if job.kind.serves() => return Ok(()),
+            (Status::Paused, _) if job.kind.serves() => Ok(true),
             (Status::Failed, _) => {
                 let reason = state.reason.as_deref().unwrap_or("Failed");
                 let message = format!("job `{}` failed: {}", created.job_id, created.message);
-                return Err(ended(connection, &job, reason, message).await);
+                Err(ended(self.connection, job, reason, message).await)
             }
-            _ => {}
+            _ => Ok(false),
         }
-        let refused = state
-            .reason
-            .as_deref()
-            .filter(|reason| MOUNT_REFUSED.contains(reason) && state.status == Status::Pending);
-        refused_since = refused_since
-            .filter(|_| refused.is_some())
-            .or_else(|| refused.map(|_| Instant::now()));
-        let refused_until = refused_since
-            .zip(refused)
-            .map(|(since, reason)| since + patience_with(reason));
-        let refused =
-            refused.filter(|_| refused_until.is_some_and(|until| Instant::now() >= until));
-        // Pods of the version before an update do not count against the update.
-        let old = old.get_or_insert_with(|| match created.action {
+    }
+
+    /// Returns the pods of the version before this run.
+    fn older_pods(&self, job: &Job, created: &Created) -> BTreeSet<String> {
+        match created.action {
             Some("updated" | "replaced") => job
                 .pods
                 .iter()
-                .filter(|pod| is_older(pod, context.now()))
+                .filter(|pod| is_older(pod, self.context.now()))
                 .map(|pod| pod.uid.clone())
                 .collect(),
             _ => BTreeSet::new(),
-        });
-        let why = cannot_start(&job, |pod| !old.contains(&pod.uid))
-            .or_else(|| refused.map(|reason| (reason.to_owned(), created.message.clone())));
-        if let Some((reason, message)) = why {
-            let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
-            let error = ended(connection, &job, &reason, message).await;
-            return Err(error.cause("the job exists and goes on trying"));
         }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            let (seconds, full) = (
-                start.elapsed().as_secs(),
-                format!("{}/{}", created.namespace, created.job_id),
-            );
-            let message = format!(
-                "timed out after {seconds} s: job `{}` is {}",
-                created.job_id,
-                text::state(&state)
-            );
-            let error = Error::new(ErrorName::Timeout, message);
-            let error = state
-                .message
-                .iter()
-                .fold(error, Error::cause)
-                .cause("the job exists and continues");
-            return Err(error.hint(format!("gpuctl describe job {full}")));
-        }
-        gang.step(connection, &job, &state).await?;
-        bell.news(
-            [deadline, gang.due(&job), refused_until]
-                .into_iter()
-                .flatten()
-                .min(),
-        )
-        .await;
+    }
+
+    fn timed_out(&self, created: &Created, state: &State) -> Error {
+        let message = format!(
+            "timed out after {} s: job `{}` is {}",
+            self.start.elapsed().as_secs(),
+            created.job_id,
+            text::state(state)
+        );
+        let error = Error::new(ErrorName::Timeout, message);
+        state
+            .message
+            .iter()
+            .fold(error, Error::cause)
+            .cause("the job exists and continues")
+            .hint(format!(
+                "gpuctl describe job {}/{}",
+                created.namespace, created.job_id
+            ))
     }
 }
 
@@ -190,6 +215,28 @@ const MOUNT_REFUSED: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMa
 const MOUNT_PATIENCE: Duration = Duration::from_secs(30);
 /// The same for a disk that may still be attached to another node.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(300);
+
+/// Since when the kubelet has refused to mount a volume.
+#[derive(Default)]
+struct MountRefusals {
+    since: Option<Instant>,
+}
+
+impl MountRefusals {
+    /// Returns the reason of a refusal, and the time at which it counts as the answer.
+    fn observe<'s>(&mut self, state: &'s State) -> Option<(&'s str, Instant)> {
+        let reason = state
+            .reason
+            .as_deref()
+            .filter(|reason| MOUNT_REFUSED.contains(reason) && state.status == Status::Pending);
+        let Some(reason) = reason else {
+            self.since = None;
+            return None;
+        };
+        let since = *self.since.get_or_insert_with(Instant::now);
+        Some((reason, since + patience_with(reason)))
+    }
+}
 
 fn patience_with(reason: &str) -> Duration {
     if reason == "FailedAttachVolume" {

@@ -10,12 +10,13 @@ use crate::cli::files::diff::Diff;
 use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
-use crate::deploy::decide::{Comparison, compare, masks, sources};
 use crate::deploy::errors::lost_companion;
 use crate::deploy::plan::Plan;
 use crate::deploy::planned::{Planned, planned};
+use crate::deploy::pool_plan::{self, PoolPlan};
+use crate::deploy::reapply::{Comparison, compare, masks, sources};
 use crate::deploy::warnings::Warned;
-use crate::deploy::{defaults, pools, quotas};
+use crate::deploy::{defaults, quota_plan, quotas};
 use gpuctl_cluster::{Connection, Effect, label};
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
@@ -221,8 +222,8 @@ async fn of_shared(
             .collect()),
         Document::Quota(quota) => {
             let mut found = Vec::new();
-            let described = quotas::objects(connection, quota, context).await?;
-            let stale = quotas::stale(connection, quota, &described).await?;
+            let described = quota_plan::objects(connection, quota, context).await?;
+            let stale = quota_plan::stale(connection, quota, &described).await?;
             quotas::tell_elsewhere(connection, quota, context).await;
             for (space, objects) in described {
                 let there = connection.live(&namespace(&space)).await?.is_some();
@@ -298,7 +299,7 @@ async fn of_pool(
     pool: &Pool,
     context: &Context,
 ) -> Result<Option<Difference>, Error> {
-    let mut planned = match pools::plan(connection, pool, false).await {
+    let mut planned = match pool_plan::plan(connection, pool, false).await {
         Ok(planned) => planned,
         // What `apply` would refuse is a difference all the same.
         Err(error) if matches!(error.kind, ErrorKind::Request | ErrorKind::Access) => {
@@ -306,7 +307,7 @@ async fn of_pool(
                 "`apply` refuses pool `{}`: {error}",
                 pool.name.value
             ));
-            pools::Planned::without_nodes(
+            PoolPlan::without_nodes(
                 pool,
                 connection
                     .pool(&pool.name.value)

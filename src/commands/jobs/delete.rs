@@ -11,7 +11,8 @@ use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::delete::{DeleteOptions, begin, end, told};
 use crate::deploy::local_files::FileAccess;
-use crate::deploy::{AT_ONCE, defaults, inputs, pools, quotas};
+use crate::deploy::pool_deletion::{self, PoolDeletion};
+use crate::deploy::{AT_ONCE, defaults, inputs, quota_deletion};
 use crate::lookup;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
@@ -217,15 +218,16 @@ async fn shared(
 ) -> Result<Option<Deleted>, Error> {
     let message = match item {
         DeleteItem::Pool(name) => {
-            let ending = pools::PoolDeletion {
+            let ending = PoolDeletion {
                 force: how.force,
                 keep_labels: how.keep_labels,
                 ignore_not_found: how.ignore_not_found,
             };
-            pools::delete(connection, name, ending, context).await?
+            pool_deletion::delete(connection, name, ending, context).await?
         }
         DeleteItem::Quota(name) => {
-            quotas::delete(connection, name, how.purge, how.ignore_not_found, context).await?
+            quota_deletion::delete(connection, name, how.purge, how.ignore_not_found, context)
+                .await?
         }
         DeleteItem::Defaults => defaults::delete(connection, how.ignore_not_found).await?,
         DeleteItem::Job(_) => None,

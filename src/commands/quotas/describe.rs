@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::quotas::describe::DescribeQuota;
 use crate::context::Context;
-use crate::deploy::quotas::deletable;
+use crate::deploy::quota_deletion::deletable;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_view::document;
 use gpuctl_view::queues::quotas;

@@ -1,0 +1,112 @@
+//! Deletes pools: the labels that the definition records, then the definition.
+
+use std::collections::BTreeSet;
+
+use crate::context::Context;
+use crate::deploy::pools::{missing, publish};
+use crate::deploy::{pool_labels, pool_taints};
+use gpuctl_cluster::{Connection, Wanted};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::State;
+use gpuctl_view::format::text::count;
+
+/// How a pool goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolDeletion {
+    /// Although jobs are in it.
+    pub force: bool,
+    pub keep_labels: bool,
+    pub ignore_not_found: bool,
+}
+
+/// Deletes a pool: its labels, then its definition. Jobs in it forbid that.
+pub(crate) async fn delete(
+    connection: &Connection,
+    name: &str,
+    how: PoolDeletion,
+    context: &Context,
+) -> Result<Option<String>, Error> {
+    let Some(known) = connection.pool(name).await? else {
+        if how.ignore_not_found {
+            return Ok(None);
+        }
+        let stock = connection.stock().await?;
+        if stock.inventory.pools().contains(name) {
+            let error = Error::new(
+                ErrorName::NoDefinition,
+                format!("pool `{name}` has no definition, only labels set by others"),
+            );
+            return Err(error.hint(format!("gpuctl remove node NODE --pool {name}")));
+        }
+        return Err(missing(name, &stock.inventory, connection).await);
+    };
+    if !how.force {
+        forbid_if_used(connection, name).await?;
+    }
+    let mut known = known;
+    let (mut taken, mut warned) = (BTreeSet::new(), BTreeSet::new());
+    loop {
+        for (node, notes) in known.pool.labels.iter().filter(|_| !how.keep_labels) {
+            if known.pool.exclusive {
+                pool_taints::leave(connection, node, name).await?;
+            }
+            let Some((host, _)) = connection.host(node).await? else {
+                continue;
+            };
+            pool_labels::leave(
+                connection,
+                &context.terminal,
+                name,
+                &host.node,
+                notes,
+                &mut warned,
+            )
+            .await?;
+            taken.insert(node.clone());
+        }
+        // A change since then may have set more labels.
+        match connection.remove_pool(name, Some(&known.version)).await? {
+            true => break,
+            false => match connection.pool(name).await? {
+                Some(changed) => known = changed,
+                None => break,
+            },
+        }
+    }
+    publish(connection, true, context).await;
+    let taken = count(taken.len() as u64, "node");
+    Ok(Some(if how.keep_labels {
+        "its labels stay".to_owned()
+    } else {
+        format!("labels taken from {taken}")
+    }))
+}
+
+/// Refuses to delete a pool that has jobs, or whose jobs cannot be counted.
+async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error> {
+    let wanted = Wanted {
+        pool: Some(name.to_owned()),
+        ..Wanted::default()
+    };
+    let found = connection.jobs(&wanted).await?;
+    let alive: Vec<String> = found
+        .jobs
+        .iter()
+        .filter(|job| !job.deleting && !State::of(job).status.is_final())
+        .map(|job| format!("{}/{}", job.namespace, job.name))
+        .collect();
+    if !alive.is_empty() {
+        let error = Error::new(
+            ErrorName::PoolInUse,
+            format!("pool `{name}` has jobs: {}", alive.join(", ")),
+        );
+        return Err(error.hint("--force deletes the pool; the jobs continue"));
+    }
+    match found.unseen() {
+        None => Ok(()),
+        Some(unseen) => {
+            let message = format!("{unseen}, so it is not known whether jobs are in pool `{name}`");
+            Err(Error::new(ErrorName::Forbidden, message).hint("--force deletes the pool anyway"))
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Deletes quotas, and with `--purge` the empty namespaces that gpuctl made for them.
+
+use crate::context::Context;
+use gpuctl_cluster::{Connection, Failure, Namespace};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::QuotaUse;
+
+/// Reads the quotas of `-n`, or of all namespaces. Without the right to list those, reads the
+/// quotas of the own namespace, and returns the refusal too.
+async fn in_reach(connection: &Connection) -> Result<(Vec<QuotaUse>, Option<Failure>), Failure> {
+    let named = connection
+        .namespace_is_explicit
+        .then_some(connection.namespace.as_str());
+    match connection.quotas(named).await {
+        Err(failure) if failure.is_forbidden() && named.is_none() => Ok((
+            connection.quotas(Some(&connection.namespace)).await?,
+            Some(failure),
+        )),
+        other => Ok((other?, None)),
+    }
+}
+
+/// Returns every part of a quota that `delete` would delete.
+pub(crate) async fn deletable(connection: &Connection, name: &str) -> Result<Vec<QuotaUse>, Error> {
+    let (mut all, unseen) = in_reach(connection).await?;
+    if all.iter().any(|quota| quota.quota.as_deref() == Some(name)) {
+        all.retain(|quota| quota.quota.as_deref() == Some(name));
+        return Ok(all);
+    }
+    Err(unseen.map_or_else(|| missing(name, &all), Into::into))
+}
+
+/// Deletes a quota in the namespace that was named, or in every one. With `purge` it also deletes
+/// the empty namespaces that gpuctl made.
+pub(crate) async fn delete(
+    connection: &Connection,
+    name: &str,
+    purge: bool,
+    ignore_not_found: bool,
+    context: &Context,
+) -> Result<Option<String>, Error> {
+    let (all, unseen) = in_reach(connection).await?;
+    let ours: Vec<&QuotaUse> = all
+        .iter()
+        .filter(|quota| quota.quota.as_deref() == Some(name))
+        .collect();
+    if ours.is_empty() {
+        return match unseen {
+            Some(failure) => Err(failure.into()),
+            None if ignore_not_found => Ok(None),
+            None => Err(missing(name, &all)),
+        };
+    }
+    if unseen.is_some() {
+        let home = &connection.namespace;
+        context.terminal.lack(&format!(
+            "you may not list quotas of all namespaces: it is deleted from `{home}` only"
+        ));
+    }
+    let (mut spaces, mut gone, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    for quota in ours {
+        for part in connection.quota_parts(&quota.namespace, name).await? {
+            connection.remove_quota_part(&part).await?;
+        }
+        spaces.push(quota.namespace.clone());
+        if purge {
+            match connection.remove_empty_namespace(&quota.namespace).await? {
+                Namespace::Deleted => gone.push(quota.namespace.clone()),
+                Namespace::Kept(held) => kept.push(format!("{} has {held}", quota.namespace)),
+                Namespace::NotOurs => kept.push(format!("{} was made by others", quota.namespace)),
+            }
+        }
+    }
+    let mut message = format!("it bound in {}", spaces.join(", "));
+    for (what, names) in [
+        ("empty namespaces deleted", gone),
+        ("namespaces that stay", kept),
+    ] {
+        if !names.is_empty() {
+            message.push_str(&format!("; {what}: {}", names.join(", ")));
+        }
+    }
+    Ok(Some(message))
+}
+
+fn missing(name: &str, all: &[QuotaUse]) -> Error {
+    let names: Vec<&str> = all
+        .iter()
+        .filter_map(|quota| quota.quota.as_deref())
+        .collect();
+    let error = Error::new(
+        ErrorName::QuotaNotFound,
+        format!("there is no quota `{name}` managed by gpuctl"),
+    );
+    match gpuctl_manifest::spec::nearest(name, &names) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("gpuctl get quotas"),
+    }
+}

@@ -1,0 +1,186 @@
+//! Plans what a quota of a file changes in each of its namespaces.
+
+use std::collections::BTreeSet;
+
+use crate::context::Context;
+use crate::deploy::errors::conflict;
+use gpuctl_cluster::{Connection, Effect, QuotaPart};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::facts::gpu::{WHOLE, mig_profile};
+use gpuctl_core::model::facts::node::Node;
+use gpuctl_manifest::render::{Object, namespace, quota};
+use gpuctl_manifest::spec::Quota;
+
+/// What one quota writes: the namespaces that are missing, then the objects in them.
+pub(crate) struct QuotaPlan {
+    pub new: Vec<String>,
+    pub objects: Vec<Object>,
+    /// Some of it is there already.
+    pub there: bool,
+    /// All that is there is as it is wanted.
+    pub same: bool,
+    /// What the file describes no more.
+    pub stale: Vec<QuotaPart>,
+}
+
+/// Looks into every namespace before anything is written. With `change` the objects of this quota
+/// may exist; with `force` fields that others set are taken over.
+pub(crate) async fn plan(
+    connection: &Connection,
+    wanted: &Quota,
+    (change, force): (bool, bool),
+    context: &Context,
+) -> Result<QuotaPlan, Error> {
+    let described = objects(connection, wanted, context).await?;
+    let stale = if change {
+        stale(connection, wanted, &described).await?
+    } else {
+        Vec::new()
+    };
+    let mut plan = QuotaPlan {
+        new: Vec::new(),
+        objects: Vec::new(),
+        there: !stale.is_empty(),
+        same: stale.is_empty(),
+        stale,
+    };
+    for (space, objects) in described {
+        if connection.live(&namespace(&space)).await?.is_none() {
+            plan.new.push(space.clone());
+            plan.objects.extend(objects);
+            continue;
+        }
+        for object in objects {
+            let Some(live) = connection.live(&object).await? else {
+                plan.objects.push(object);
+                continue;
+            };
+            let ours = live["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US;
+            if !(ours && change) {
+                return Err(already_exists(&object, &space, ours, &wanted.name));
+            }
+            plan.there = true;
+            match connection.effect(&object, force).await? {
+                Effect::Nothing => {}
+                Effect::Conflict(fields) => return Err(conflict(&object, &fields)),
+                _ => {
+                    plan.same = false;
+                    plan.objects.push(object);
+                }
+            }
+        }
+    }
+    Ok(plan)
+}
+
+fn already_exists(object: &Object, space: &str, ours: bool, quota: &str) -> Error {
+    let kind = if object.kind() == "LimitRange" {
+        "limit range"
+    } else {
+        "quota"
+    };
+    let message = format!(
+        "{kind} `{}` already exists in namespace `{space}`; nothing was written",
+        object.name()
+    );
+    let error = Error::new(ErrorName::AlreadyExists, message);
+    match ours {
+        true => error.hint(format!("gpuctl delete quota {quota} first")),
+        false => error.hint("it was not created by gpuctl; choose another `quota.name`"),
+    }
+}
+
+/// Returns the names under which the cluster offers whole GPUs.
+async fn resources(
+    connection: &Connection,
+    wanted: &Quota,
+    context: &Context,
+) -> Result<BTreeSet<String>, Error> {
+    let mut resources = BTreeSet::new();
+    if wanted
+        .namespaces
+        .iter()
+        .all(|(_, limits)| limits.gpu.is_none())
+    {
+        return Ok(resources);
+    }
+    let nodes = connection.nodes().await?;
+    resources.extend(
+        nodes
+            .all()
+            .iter()
+            .filter_map(Node::whole_resource)
+            .map(ToOwned::to_owned),
+    );
+    if resources.is_empty() {
+        resources.insert(WHOLE[0].to_owned());
+        context.terminal.warn(&format!(
+            "no node with GPUs was found: the quota is written for {}",
+            WHOLE[0]
+        ));
+    }
+    let sliced: BTreeSet<&str> = nodes
+        .all()
+        .iter()
+        .flat_map(|node| node.allocatable.keys())
+        .filter_map(|name| mig_profile(name))
+        .collect();
+    if !sliced.is_empty() {
+        let sliced: Vec<&str> = sliced.into_iter().collect();
+        context.terminal.warn(&format!(
+            "slices ({}) are not counted by `gpu`",
+            sliced.join(", ")
+        ));
+    }
+    if resources.len() > 1 {
+        let names: Vec<&str> = resources.iter().map(String::as_str).collect();
+        let message = format!(
+            "{} are counted each by themselves: a namespace may use as many of each",
+            names.join(" and ")
+        );
+        context.terminal.warn(&message);
+    }
+    Ok(resources)
+}
+
+/// Returns what a quota is in each of its namespaces.
+pub(crate) async fn objects(
+    connection: &Connection,
+    wanted: &Quota,
+    context: &Context,
+) -> Result<Vec<(String, Vec<Object>)>, Error> {
+    let resources = resources(connection, wanted, context).await?;
+    let of = |space: &str, limits| {
+        quota(
+            &wanted.name,
+            wanted.description.as_deref(),
+            space,
+            limits,
+            &resources,
+        )
+    };
+    Ok(wanted
+        .namespaces
+        .iter()
+        .map(|(space, limits)| (space.clone(), of(space, limits)))
+        .collect())
+}
+
+/// Objects of this quota that limits of the file do not need any more.
+pub(crate) async fn stale(
+    connection: &Connection,
+    wanted: &Quota,
+    described: &[(String, Vec<Object>)],
+) -> Result<Vec<QuotaPart>, Error> {
+    let mut stale = Vec::new();
+    for (space, objects) in described {
+        let parts = connection.quota_parts(space, &wanted.name).await?;
+        stale.extend(
+            parts
+                .into_iter()
+                .filter(|part| objects.iter().all(|object| object.plural != part.plural)),
+        );
+    }
+    Ok(stale)
+}

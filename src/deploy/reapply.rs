@@ -1,0 +1,306 @@
+//! Decides what applying a document does to the job that exists under its name.
+
+use serde_json::Value;
+
+use crate::deploy::defaults::replaced;
+use crate::deploy::errors::{conflicting, in_the_way, lost_companion};
+use crate::deploy::plan::Plan;
+use gpuctl_cluster::{Connection, Effect, Effects, Obstacle, SITE_DEFAULTS_WAIT};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::contract::labels::{SOURCE, USER};
+use gpuctl_core::model::{GpuCount, Job, JobKind, State};
+use gpuctl_manifest::render::{Object, Refusal, Rendered, render};
+use gpuctl_view::files::changes;
+use gpuctl_view::files::changes::Masks;
+use gpuctl_view::format::text::count;
+
+/// What is to be done for a document.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Create,
+    Change(Effects),
+    Nothing,
+    /// What is there goes first.
+    Replace(Box<Job>),
+    /// Its namespace comes with this run: it can only be judged when that is there.
+    Later,
+}
+
+/// How a document is compared with what is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Comparison {
+    /// Fields that others own are taken over.
+    pub force: bool,
+    /// Defaults that are newer than the job are given to it, though its file says the same.
+    pub renew: bool,
+    pub dry_run: bool,
+}
+
+/// How `apply` treats a job that exists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ApplyOptions {
+    /// Fields that others own are taken over.
+    pub force: bool,
+    /// A job whose pods cannot be changed is deleted and submitted anew.
+    pub replace: bool,
+    pub dry_run: bool,
+}
+
+/// Returns what applying a document does to this job, and the job's owner as the server has it.
+pub(crate) async fn reapply(
+    plan: &mut Plan,
+    job: Job,
+    how: ApplyOptions,
+    warnings: &mut Vec<String>,
+    connection: &Connection,
+) -> Result<(Action, Value), Error> {
+    if job.deleting {
+        return Err(Error::new(
+            ErrorName::Terminating,
+            format!("job `{}` is still being deleted", job.name),
+        )
+        .hint("try again in a moment"));
+    }
+    let Some(live) = connection.live_owner(&plan.rendered).await? else {
+        if !how.replace {
+            return Err(other_owner(plan, &job));
+        }
+        let judged = connection.judge_pod(&plan.rendered, how.dry_run).await;
+        is_well(judged, plan, warnings)?;
+        is_well(connection.judge_all(&plan.rendered).await, plan, warnings)?;
+        return Ok((Action::Replace(Box::new(job)), Value::Null));
+    };
+    let comparison = Comparison {
+        force: how.force,
+        renew: how.replace,
+        dry_run: how.dry_run,
+    };
+    let effects = compare(plan, &live, comparison, warnings, connection).await?;
+    report_waiting(&effects, &job, plan, warnings);
+    let masks = masks(&plan.rendered, &live);
+    if let Some(error) = conflicting(&effects) {
+        return Err(error);
+    }
+    let fixed: Vec<FixedFields> = effects.objects.iter().filter_map(fixed_fields).collect();
+    if let Some(claim) = fixed.iter().find(|one| one.object.kept) {
+        return Err(fixed_claim(claim, &job, &masks));
+    }
+    if fixed.is_empty() || effects.same_source {
+        if let Some(error) = lost_companion(&effects, plan) {
+            return Err(error);
+        }
+        return Ok((in_place(effects), live));
+    }
+    if how.replace {
+        is_well(connection.judge_owner(&plan.rendered).await, plan, warnings)?;
+        return Ok((Action::Replace(Box::new(job)), live));
+    }
+    Err(immutable(&job, &fixed, &masks))
+}
+
+/// Fields of an object that the API server does not let anyone change.
+struct FixedFields<'e> {
+    object: &'e Object,
+    live: &'e Value,
+    wanted: &'e Value,
+}
+
+fn fixed_fields((object, effect): &(Object, Effect)) -> Option<FixedFields<'_>> {
+    match effect {
+        Effect::Fixed { live, wanted } => Some(FixedFields {
+            object,
+            live,
+            wanted,
+        }),
+        _ => None,
+    }
+}
+
+/// Returns what is done to a job that needs no replacement. The cluster's knowledge of its nodes
+/// may have changed since it was submitted, so fixed fields alone are no change.
+fn in_place(effects: Effects) -> Action {
+    let idle = |(_, effect): &(_, Effect)| matches!(effect, Effect::Nothing | Effect::Fixed { .. });
+    if effects.stale.is_empty() && effects.objects.iter().all(idle) {
+        Action::Nothing
+    } else {
+        Action::Change(effects)
+    }
+}
+
+/// Reports what a running job gets with its next change only.
+fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut Vec<String>) {
+    if effects.waiting.is_empty() || job.kind == JobKind::Training {
+        return;
+    }
+    let message = format!(
+        "`{}` stays as it is: {} come with the next change of its file, or with `--replace`",
+        job.name,
+        effects.waiting.join(" and ")
+    );
+    if effects.waiting == [SITE_DEFAULTS_WAIT] {
+        plan.notes.push(message);
+    } else {
+        warnings.push(message);
+    }
+}
+
+/// Returns the error for a job whose owner is an object of another kind than the file's.
+fn other_owner(plan: &Plan, job: &Job) -> Error {
+    let kind = plan.input.document.kind();
+    let message = if job.kind.word() == kind {
+        let nodes = count(job.group_size.max(1).into(), "node");
+        format!(
+            "`{}` is there with {nodes} for each replica, and this {kind} asks for another number",
+            job.name
+        )
+    } else {
+        format!(
+            "`{}` is there as {}, and the file says {kind}",
+            job.name,
+            job.kind.word()
+        )
+    };
+    let error = Error::new(ErrorName::KindConflict, message);
+    error.cause(lost(job)).hint(format!(
+        "`--replace` takes it away first, or `gpuctl delete job {}/{}`",
+        job.namespace, job.name
+    ))
+}
+
+/// Returns the error for a volume claim whose fields cannot change.
+fn fixed_claim(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
+    let message = format!(
+        "claim `{}` cannot be changed: this field is immutable or cannot shrink",
+        claim.object.name()
+    );
+    Error::new(ErrorName::ClaimConflict, message)
+        .cause(changes::of_wanted(claim.live, claim.wanted, masks).join("; "))
+        .hint(format!(
+            "ask for what it is, or `gpuctl delete job {}/{} --purge` to lose its files",
+            job.namespace, job.name
+        ))
+}
+
+/// Returns the error for a job whose pods cannot be changed.
+fn immutable(job: &Job, fixed: &[FixedFields<'_>], masks: &Masks) -> Error {
+    let differences = fixed
+        .iter()
+        .flat_map(|one| changes::of_wanted(one.live, one.wanted, masks));
+    let state = if State::of(job).status.is_final() {
+        "has ended"
+    } else {
+        "exists"
+    };
+    let message = format!(
+        "{} `{}` {state}, and its pods cannot be changed",
+        job.kind.word(),
+        job.name
+    );
+    let error = differences.fold(Error::new(ErrorName::Immutable, message), Error::cause);
+    let now = if job.suspended {
+        ""
+    } else {
+        "; a paused training takes other resources"
+    };
+    error
+        .cause(lost(job))
+        .hint(format!("`--replace` deletes and resubmits it{now}"))
+}
+
+/// Returns what applying a document again would change in the job that exists. Its user stays the
+/// one who submitted it. A priority class that may not be made is left out, as it was when the job
+/// was created.
+pub(crate) async fn compare(
+    plan: &mut Plan,
+    live: &Value,
+    how: Comparison,
+    warnings: &mut Vec<String>,
+    connection: &Connection,
+) -> Result<Effects, Error> {
+    let user = live
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get(USER))
+        .and_then(Value::as_str);
+    if plan.target.user.as_deref() != user {
+        plan.target.user = user.map(ToOwned::to_owned);
+        render_again(plan)?;
+    }
+    let effects = connection
+        .effects(&plan.rendered, live, how.force, how.renew)
+        .await?;
+    warnings.extend(effects.warnings.iter().cloned());
+    if effects.is_nothing() {
+        return Ok(effects);
+    }
+    match connection.judge_pod(&plan.rendered, how.dry_run).await {
+        Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
+            plan.target.without_priority = true;
+            render_again(plan)?;
+            Box::pin(compare(plan, live, how, warnings, connection)).await
+        }
+        judged => is_well(judged, plan, warnings).map(|()| effects),
+    }
+}
+
+/// Refuses a change when the API server refuses its pods or their owner. An exceeded quota is only
+/// a warning: the pods that the change replaces still count against it.
+fn is_well(
+    judged: Result<Vec<String>, Obstacle>,
+    plan: &Plan,
+    warnings: &mut Vec<String>,
+) -> Result<(), Error> {
+    match judged {
+        Ok(found) => warnings.extend(found),
+        Err(Obstacle::PodQuota(failure)) => {
+            warnings.push(format!("beside what runs now it would not fit: {failure}"));
+        }
+        Err(obstacle) => return Err(in_the_way(obstacle, plan)),
+    }
+    Ok(())
+}
+
+/// Renders a document again after a change of its target.
+pub(crate) fn render_again(plan: &mut Plan) -> Result<(), Error> {
+    let refused = |refusal: Refusal| refusal.in_file(&plan.input.file, &plan.input.text);
+    plan.rendered = render(&plan.input.document, &plan.target).map_err(refused)?;
+    plan.rendered.warnings.extend(replaced(&plan.input));
+    Ok(())
+}
+
+/// Secrets of the job that is there and of the one that is wanted.
+pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
+    let (before, after) = sources(rendered, live);
+    Masks::of(&before, &after)
+}
+
+/// Returns the YAML that was submitted and the one at hand; empty where none is kept.
+pub(crate) fn sources(rendered: &Rendered, live: &Value) -> (String, String) {
+    let source = |body: &Value| {
+        let found = body
+            .pointer("/metadata/annotations")
+            .and_then(|all| all.get(SOURCE))
+            .and_then(Value::as_str);
+        found.unwrap_or_default().to_owned()
+    };
+    let root = rendered.objects.last().expect("a document has an owner");
+    (source(live), source(&root.body))
+}
+
+/// Returns what goes with a job that is replaced.
+pub(crate) fn lost(job: &Job) -> String {
+    let pods = job.current_pods().len() as u64;
+    match (pods, job.gpus_held()) {
+        (0, _) => "replacing it loses its events".to_owned(),
+        (_, GpuCount::ZERO) => {
+            format!(
+                "replacing it ends {}: their logs, and what they have not saved, are lost",
+                count(pods, "pod")
+            )
+        }
+        (_, gpus) => format!(
+            "replacing it ends {} on {}: their logs, and what they have not saved, are lost",
+            count(pods, "pod"),
+            count(gpus.0, "GPU")
+        ),
+    }
+}

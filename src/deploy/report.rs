@@ -1,0 +1,90 @@
+//! Describes what was done to a job, or would be, for the answer of a command.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::deploy::defaults::of_job;
+use crate::deploy::plan::{Plan, job};
+use crate::deploy::reapply::masks;
+use gpuctl_cluster::{Effect, Effects, label};
+use gpuctl_core::model::GpuCount;
+use gpuctl_manifest::render::pods_in_all;
+use gpuctl_view::files::changes;
+use gpuctl_view::jobs::created::Created;
+
+/// Lists the fields that change, by object.
+pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Vec<String> {
+    let masks = masks(&plan.rendered, live);
+    let mut found = Vec::new();
+    for (object, effect) in &effects.objects {
+        match effect {
+            Effect::Made => found.push(format!("{} is new", label(object))),
+            Effect::Changed { live, wanted } => {
+                found.extend(
+                    changes::of(live, wanted, &masks)
+                        .into_iter()
+                        .map(|line| format!("{} {line}", label(object))),
+                );
+            }
+            Effect::Repaired(repair) => found.extend(
+                repair
+                    .changes
+                    .iter()
+                    .map(|change| format!("{} {change}", label(object))),
+            ),
+            Effect::Nothing | Effect::Fixed { .. } | Effect::Conflict(_) => {}
+        }
+    }
+    found.extend(
+        effects
+            .stale
+            .iter()
+            .map(|one| format!("{} goes", one.label())),
+    );
+    found
+}
+
+/// Returns a document as it is reported.
+pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
+    let job = job(&plan.input).expect("only jobs are rendered");
+    let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
+    let place = pool
+        .clone()
+        .unwrap_or_else(|| plan.target.namespace.clone());
+    let made_at = live
+        .pointer("/metadata/creationTimestamp")
+        .and_then(Value::as_str);
+    Created {
+        job_id: job.id().to_owned(),
+        name: job.name.value.clone(),
+        kind: job.kind.word(),
+        status: "pending".to_owned(),
+        created_at: made_at.and_then(|text| text.parse::<Timestamp>().ok()),
+        message: if dry_run {
+            format!("would be submitted to {place}")
+        } else {
+            format!("submitted to {place}")
+        },
+        namespace: plan.target.namespace.clone(),
+        pods: pods_in_all(job).into(),
+        group_size: if job.kind.serves() {
+            job.resources.node_count.into()
+        } else {
+            1
+        },
+        gpus_per_pod: GpuCount(job.resources.gpu.into()),
+        gpu_type: plan
+            .rendered
+            .choice
+            .gpu_type
+            .as_ref()
+            .map(ToString::to_string),
+        pool,
+        objects: plan.rendered.objects.iter().map(label).collect(),
+        defaults: of_job(job),
+        local_files: plan.input.attached.files.clone(),
+        dry_run,
+        action: None,
+        changes: Vec::new(),
+    }
+}

@@ -1,0 +1,36 @@
+//! What became of the documents of a run, and the exit code that follows from it.
+
+use std::process::ExitCode;
+
+use gpuctl_core::error::ErrorKind;
+use gpuctl_view::jobs::created::{Created, DocumentName, FailedDocument};
+
+/// What became of the documents of a run.
+#[derive(Default)]
+pub(crate) struct RunSummary {
+    pub done: Vec<Created>,
+    pub failed: Vec<FailedDocument>,
+    pub not_tried: Vec<DocumentName>,
+}
+
+impl RunSummary {
+    /// Returns how the run ends, if not well: an interruption is told from a failure.
+    pub(crate) fn kind(&self) -> Option<ErrorKind> {
+        let worst = |failed: &FailedDocument| match failed.error.kind {
+            ErrorKind::Interrupted => ErrorKind::Interrupted,
+            _ => ErrorKind::Request,
+        };
+        let worst = self
+            .failed
+            .iter()
+            .map(worst)
+            .max_by_key(|kind| kind.exit_code());
+        // Documents that were not tried although none failed were stopped by an interruption.
+        worst.or_else(|| (!self.not_tried.is_empty()).then_some(ErrorKind::Interrupted))
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        self.kind()
+            .map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code()))
+    }
+}

@@ -1,0 +1,87 @@
+//! Checks the documents and options of a submission before the first request.
+
+use crate::deploy::inputs::InputDocument;
+use crate::deploy::options::{DocumentKind, SubmitOptions, WaitGoal};
+use crate::deploy::plan::job;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_view::Format;
+
+/// Refuses documents and options that contradict each other.
+pub(crate) fn check(
+    inputs: &[InputDocument],
+    how: &SubmitOptions,
+    format: Format,
+) -> Result<(), Error> {
+    refuse_other_kinds(inputs, how)?;
+    if how.wait == Some(WaitGoal::Complete)
+        && let Some(input) = inputs
+            .iter()
+            .find(|input| job(input).is_some_and(|job| job.kind.serves()))
+    {
+        let message = format!(
+            "`{}` is a service or notebook: it never completes",
+            input.document.name()
+        );
+        return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
+    }
+    if how.follow {
+        followable(inputs, format)?;
+    }
+    if how.timeout.is_some() && how.wait.is_none() && !how.follow {
+        return Err(
+            Error::usage("`--timeout` is the time that `--wait` or `--follow` may take")
+                .hint("add `--wait`"),
+        );
+    }
+    Ok(())
+}
+
+/// Enforces `--only-kind` before the first request. Checks the parsed documents, because no caller
+/// can determine the kind of a text as reliably as the YAML reader.
+fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
+    let Some(only) = how.only_kind else {
+        return Ok(());
+    };
+    let other = |input: &&InputDocument| DocumentKind::of(&input.document) != only;
+    let others: Vec<String> = inputs
+        .iter()
+        .filter(other)
+        .map(|input| input.name().to_string())
+        .collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "only documents of the kind {} are accepted, but the YAML has {}",
+        only.word(),
+        others.join(", ")
+    );
+    let error = Error::new(ErrorName::InvalidSpecification, message).cause("nothing was submitted");
+    let hint =
+        "use a separate tool for each kind: `gpuctl mcp --allow-writes=jobs,pools,quotas,defaults`";
+    Err(error.hint(hint))
+}
+
+/// Requires that there is one log to follow, that it ends, and that stdout is for it alone.
+fn followable(inputs: &[InputDocument], format: Format) -> Result<(), Error> {
+    let jobs: Vec<&InputDocument> = inputs.iter().filter(|input| job(input).is_some()).collect();
+    let [input] = jobs.as_slice() else {
+        let message = format!(
+            "`--follow` prints the log of one job, and here are {}",
+            jobs.len()
+        );
+        return Err(Error::usage(message).hint("`--wait=complete` waits for several"));
+    };
+    let name = input.document.name();
+    if job(input).is_some_and(|job| job.kind.serves()) {
+        let message = format!("`{name}` is a service or notebook: its log has no end");
+        return Err(Error::usage(message).hint(format!("`--wait`, then `gpuctl logs {name} -f`")));
+    }
+    if format.is_document() {
+        let error = Error::usage("`--follow` prints the log, and `-o` asks for a document");
+        return Err(error.hint(format!(
+            "submit first, then `gpuctl logs {name} -f -o json`"
+        )));
+    }
+    Ok(())
+}
