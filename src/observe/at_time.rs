@@ -3,9 +3,10 @@
 
 use std::process::ExitCode;
 
-use super::history::{ClusterHistory, HistoryScope, clusters};
+use super::history::{ClusterHistory, clusters};
 use super::list::{self, ListOptions, Listing, Round};
 use super::metrics::tell_warnings;
+use super::past_queries::HistoryScope;
 use super::times;
 use crate::context::Context;
 use gpuctl_cluster::Connection;

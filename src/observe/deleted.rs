@@ -88,57 +88,19 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         ..Memory::default()
     };
     for series in of_job.iter().filter(own).filter(|_| is_job) {
-        let holds = series.label("condition") == Some("true");
-        match series.name() {
-            "kube_job_created" => memory.job.created_at = seconds(series),
-            "kube_job_complete" => memory.succeeded |= holds,
-            "kube_job_failed" => memory.failed |= holds,
-            "kube_job_status_failed" => {
-                memory.reason = series
-                    .label("reason")
-                    .filter(|text| !text.is_empty())
-                    .map(ToOwned::to_owned);
-            }
-            _ => {}
-        }
+        add_to_job(&mut memory, series);
     }
     let mut pods: BTreeMap<&str, Pod> = BTreeMap::new();
     for series in ends.iter().filter(own) {
         let Some(pod) = kube_state::label(series, "pod").filter(|pod| names.contains(pod)) else {
             continue;
         };
-        let told = |name| {
-            series
-                .label(name)
-                .filter(|text| !text.is_empty())
-                .map(ToOwned::to_owned)
-        };
         let kept = pods.entry(pod).or_insert_with(|| Pod {
             name: pod.to_owned(),
             rank: rank(name, pod),
             ..Pod::default()
         });
-        kept.uid = told("uid").unwrap_or_else(|| kept.uid.clone());
-        match series.name() {
-            "kube_pod_created" => kept.created_at = seconds(series),
-            "kube_pod_completion_time" => kept.ended_at = seconds(series),
-            "kube_pod_info" => kept.node = told("node"),
-            "kube_pod_status_phase" => {
-                kept.phase = phase(series.label("phase").unwrap_or_default());
-            }
-            "kube_pod_status_reason" => kept.reason = told("reason"),
-            "kube_pod_container_status_terminated_reason" => {
-                let Some(reason) = told("reason").filter(|reason| reason != "Completed") else {
-                    continue;
-                };
-                if series.label("container") == Some(OWN_CONTAINER) {
-                    memory.ends.insert(pod.to_owned(), reason);
-                } else {
-                    memory.ends.entry(pod.to_owned()).or_insert(reason);
-                }
-            }
-            _ => {}
-        }
+        add_to_pod(kept, &mut memory.ends, series);
     }
     // A namesake that was deleted earlier had pods as well.
     let begin = memory.job.created_at;
@@ -147,6 +109,54 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         .filter(|pod| begin.is_none() || pod.created_at >= begin)
         .collect();
     (!memory.job.pods.is_empty()).then_some((memory, is_job))
+}
+
+/// Returns the value of a label that is set and not empty.
+fn label(series: &Series, name: &str) -> Option<String> {
+    series
+        .label(name)
+        .filter(|text| !text.is_empty())
+        .map(ToOwned::to_owned)
+}
+
+/// Adds what a series says of the Job.
+fn add_to_job(memory: &mut Memory, series: &Series) {
+    let holds = series.label("condition") == Some("true");
+    match series.name() {
+        "kube_job_created" => memory.job.created_at = seconds(series),
+        "kube_job_complete" => memory.succeeded |= holds,
+        "kube_job_failed" => memory.failed |= holds,
+        "kube_job_status_failed" => memory.reason = label(series, "reason"),
+        _ => {}
+    }
+}
+
+/// Adds what a series says of a pod. Reasons of containers that ended go to `ends`, where the
+/// job's own container comes first.
+fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Series) {
+    pod.uid = label(series, "uid").unwrap_or_else(|| pod.uid.clone());
+    match series.name() {
+        "kube_pod_created" => pod.created_at = seconds(series),
+        "kube_pod_completion_time" => pod.ended_at = seconds(series),
+        "kube_pod_info" => pod.node = label(series, "node"),
+        "kube_pod_status_phase" => {
+            pod.phase = phase(series.label("phase").unwrap_or_default());
+        }
+        "kube_pod_status_reason" => pod.reason = label(series, "reason"),
+        "kube_pod_container_status_terminated_reason" => {
+            let Some(reason) = label(series, "reason").filter(|reason| reason != "Completed")
+            else {
+                return;
+            };
+            let name = pod.name.clone();
+            if series.label("container") == Some(OWN_CONTAINER) {
+                ends.insert(name, reason);
+            } else {
+                ends.entry(name).or_insert(reason);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn seconds(series: &Series) -> Option<Timestamp> {

@@ -3,28 +3,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::{join, try_join, try_join3, try_join4};
+use futures::future::{join, try_join};
 use tokio::sync::OnceCell;
 
-use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::observe::metrics::{self, StoreUse};
+use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
 use crate::observe::store_identity;
 use gpuctl_cluster::{Access, Connection, OtherPods};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::facts::reading::PodKey;
-use gpuctl_core::model::facts::workload::OwnerObject;
-use gpuctl_core::model::{NodeUsage, Series, UnixSeconds};
+use gpuctl_core::model::{NodeUsage, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
-use gpuctl_core::stats::exporters::kube_state;
-use gpuctl_core::stats::exporters::kube_state::About;
 use gpuctl_core::stats::exporters::parts::NodeParts;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::allocations::{AllocationHistory, Stretch, Witness};
-use gpuctl_core::stats::history::requested;
 use gpuctl_core::stats::history::serving_hours;
 use gpuctl_core::stats::history::serving_hours::Servers;
-use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
+use gpuctl_core::stats::history::top_owner::LiveOwners;
 use gpuctl_core::stats::history::usage::{NodeNames, Usage};
 use gpuctl_prometheus::{Prometheus, SampleRange};
 
@@ -42,26 +37,6 @@ pub(crate) struct ClusterHistory<'c> {
     /// Owners of what lives, read where kube-state-metrics does not tell all.
     live: OnceCell<LiveOwners>,
 }
-
-/// What kube-state-metrics told of nodes.
-struct OfNodes {
-    capacity: Vec<Series>,
-    labels: Vec<Series>,
-}
-
-/// What is asked for beside who held what.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HistoryScope {
-    pub memory: bool,
-    pub power: bool,
-    pub names: bool,
-}
-
-/// Pods that one query names.
-const AT_ONCE: usize = 150;
-
-/// Queries about pods at the same time.
-const BESIDE: usize = 4;
 
 /// Returns which clusters are meant: the one of the context, or several.
 pub(crate) fn clusters(
@@ -194,6 +169,7 @@ impl<'c> ClusterHistory<'c> {
         want: HistoryScope,
     ) -> Result<(AllocationHistory, Usage), Error> {
         let seconds = (end - start).max(1);
+        let queries = self.queries(seconds, end);
         let mut quantities = vec![Quantity::Utilization];
         if want.memory {
             quantities.extend([
@@ -213,10 +189,7 @@ impl<'c> ClusterHistory<'c> {
         };
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
         // What is small is asked, and answered, while the samples are on their way.
-        let small = try_join(
-            self.ask_about_pods(seconds, end, want),
-            self.ask_about_nodes(seconds, end),
-        );
+        let small = try_join(queries.pods(want), queries.nodes());
         let ((witness, nodes), devices) = try_join(small, samples).await?;
         let ledger = self.allocations(
             &witness,
@@ -226,9 +199,7 @@ impl<'c> ClusterHistory<'c> {
                 end: end.millis(),
             },
         );
-        let exporters = self
-            .exporters(&devices, &witness.requests, seconds, end)
-            .await?;
+        let exporters = queries.exporters(&devices, &witness.requests).await?;
         let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
         Ok((ledger, usage))
     }
@@ -252,9 +223,9 @@ impl<'c> ClusterHistory<'c> {
         start: UnixSeconds,
         end: UnixSeconds,
     ) -> Result<AllocationHistory, Error> {
-        let seconds = (end - start).max(1);
-        let pods = self.ask_about_pods(seconds, end, HistoryScope::default());
-        let (witness, nodes) = try_join(pods, self.ask_about_nodes(seconds, end)).await?;
+        let queries = self.queries((end - start).max(1), end);
+        let pods = queries.pods(HistoryScope::default());
+        let (witness, nodes) = try_join(pods, queries.nodes()).await?;
         Ok(self.allocations(
             &witness,
             nodes,
@@ -268,7 +239,7 @@ impl<'c> ClusterHistory<'c> {
     fn allocations(
         &self,
         witness: &Witness,
-        nodes: OfNodes,
+        nodes: NodeSeries,
         stretch: Stretch,
     ) -> AllocationHistory {
         let parts = self.nodes.parts.clone().at_the_time(&nodes.labels);
@@ -284,221 +255,16 @@ impl<'c> ClusterHistory<'c> {
         )
     }
 
-    /// Asks what nodes had, and what their units were.
-    async fn ask_about_nodes(&self, seconds: i64, end: UnixSeconds) -> Result<OfNodes, Error> {
-        let (capacity, labels) = (
-            kube_state::capacity(seconds),
-            kube_state::node_labels(seconds),
-        );
-        let (capacity, labels) = try_join(
-            self.prometheus.at(&capacity, end),
-            self.prometheus.at(&labels, end),
-        )
-        .await?;
-        Ok(OfNodes { capacity, labels })
-    }
-
-    /// Nodes of pods that are no holders: an exporter may call its host by its own pod's name.
-    async fn exporters(
-        &self,
-        devices: &[Series],
-        requests: &[Series],
-        seconds: i64,
-        end: UnixSeconds,
-    ) -> Result<Vec<(PodKey, String)>, Error> {
-        let holders = names(requests, "pod");
-        let own = devices
-            .iter()
-            .filter_map(|series| series.label("pod"))
-            .map(ToOwned::to_owned);
-        let others: BTreeSet<String> = own.filter(|pod| !holders.contains(pod)).collect();
-        let label = kube_state::label_name(requests, "pod");
-        let found = self
-            .about(About::Places, &others, &label, seconds, end)
-            .await?;
-        let node = kube_state::label_name(&found, "node");
-        let place =
-            |series: &Series| Some((kube_state::pod(series)?.0, series.label(&node)?.to_owned()));
-        Ok(found.iter().filter_map(place).collect())
-    }
-
-    /// Asks for everything but the nodes.
-    async fn ask_about_pods(
-        &self,
-        seconds: i64,
-        end: UnixSeconds,
-        want: HistoryScope,
-    ) -> Result<Witness, Error> {
-        let (requests, claimed) = (kube_state::requests(seconds), query::claimed(seconds));
-        let (requests, claimed) = try_join(
-            self.prometheus.at(&requests, end),
-            self.prometheus.at(&claimed, end),
-        )
-        .await?;
-        let mut witness = Witness {
-            requests,
-            claimed,
-            ..Witness::default()
-        };
-        let mut pods = names(&witness.requests, "pod");
-        pods.extend(
-            witness
-                .claimed
-                .iter()
-                .filter_map(requested::claimant)
-                .map(|(_, pod)| pod),
-        );
-        // Of pods with claims alone exporters tell, and kube-state-metrics' own labels are those of
-        // the nodes.
-        let label = match witness.requests.is_empty() && !witness.claimed.is_empty() {
-            false => kube_state::label_name(&witness.requests, "pod"),
-            true => self.label_of_pods(seconds, end).await?,
-        };
-        let about = |what| self.about(what, &pods, &label, seconds, end);
-        let names = async |what| {
-            if want.names {
-                about(what).await
-            } else {
-                Ok(Vec::new())
-            }
-        };
-        (
-            witness.phases_ever,
-            witness.owners.pods,
-            witness.labels,
-            witness.annotations,
-        ) = try_join4(
-            about(About::PhasesEver),
-            about(About::Owners),
-            names(About::Labels),
-            names(About::Annotations),
-        )
-        .await?;
-        let changed = kube_state::changed(&witness.phases_ever);
-        let phases = self.about(About::Phases, &changed, &label, seconds, end);
-        let owners = self.ask_about_owners(
-            std::mem::take(&mut witness.owners.pods),
-            &label,
+    /// Returns the queries about so many seconds before `end`.
+    pub(crate) fn queries(&self, seconds: i64, end: UnixSeconds) -> PastQueries<'_, 'c> {
+        PastQueries {
+            prometheus: &self.prometheus,
+            connection: self.connection,
+            live: &self.live,
             seconds,
             end,
-        );
-        (witness.phases, witness.owners) = try_join(phases, owners).await?;
-        Ok(witness)
-    }
-
-    /// Returns the label under which kube-state-metrics' pods have their names, where no request
-    /// shows it.
-    async fn label_of_pods(&self, seconds: i64, end: UnixSeconds) -> Result<String, Error> {
-        let told = self
-            .prometheus
-            .at(&kube_state::any_pod(seconds), end)
-            .await?;
-        Ok(kube_state::label_name(&told, "pod"))
-    }
-
-    /// Asks who owns the owners of pods.
-    async fn ask_about_owners(
-        &self,
-        pods: Vec<Series>,
-        label: &str,
-        seconds: i64,
-        end: UnixSeconds,
-    ) -> Result<OwnerSeries, Error> {
-        let (sets, jobs) = (
-            OwnerSeries::names(&pods, "ReplicaSet"),
-            OwnerSeries::names(&pods, "Job"),
-        );
-        let of_sets = |series: &&Series| {
-            kube_state::owner(series).is_some_and(|(kind, _)| kind == "StatefulSet")
-        };
-        let in_sets = pods
-            .iter()
-            .filter(of_sets)
-            .filter_map(kube_state::pod)
-            .map(|((_, name), _)| name)
-            .collect();
-        let (replica_sets, jobs, groups) = try_join3(
-            self.about(About::ReplicaSets, &sets, "replicaset", seconds, end),
-            self.about(About::Jobs, &jobs, "job_name", seconds, end),
-            self.about(About::Groups, &in_sets, label, seconds, end),
-        )
-        .await?;
-        let deployments = OwnerSeries::names(&replica_sets, "Deployment");
-        let deployments = self
-            .about(About::Deployments, &deployments, "deployment", seconds, end)
-            .await?;
-        let mut owners = OwnerSeries {
-            pods,
-            replica_sets,
-            jobs,
-            deployments,
-            custom: Vec::new(),
-            groups,
-        };
-        if owners.has_open_ends() {
-            let custom = async {
-                Ok::<_, Error>(
-                    self.prometheus
-                        .at(&kube_state::custom_owners(seconds), end)
-                        .await?,
-                )
-            };
-            let (custom, _) = join(
-                custom,
-                self.live.get_or_init(|| live_owners(self.connection)),
-            )
-            .await;
-            owners.custom = custom?;
         }
-        Ok(owners)
     }
-
-    /// Returns what is known of these pods, ReplicaSets or Jobs, by the label that holds their
-    /// names.
-    pub(crate) async fn about(
-        &self,
-        what: About,
-        names: &BTreeSet<String>,
-        label: &str,
-        seconds: i64,
-        end: UnixSeconds,
-    ) -> Result<Vec<Series>, Error> {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let ask = async |names: &[&str]| {
-            self.prometheus
-                .at(&kube_state::about(what, names, label, seconds), end)
-                .await
-        };
-        let parts = SideBySide::new(names.chunks(AT_ONCE).map(ask), BESIDE)
-            .all_or_error()
-            .await?;
-        Ok(parts.into_iter().flatten().collect())
-    }
-}
-
-/// Returns what all series have under a label.
-fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
-    answer
-        .iter()
-        .filter_map(|series| kube_state::label(series, label))
-        .map(ToOwned::to_owned)
-        .collect()
-}
-
-/// Returns who owns what lives; nothing where it may not be read.
-async fn live_owners(connection: &Connection) -> LiveOwners {
-    let Ok(found) = connection.owners(None, OtherPods::Summed).await else {
-        return LiveOwners::new();
-    };
-    let owners = &found.forest.owners;
-    let of = |one: &OwnerObject| {
-        let above = owners.get(one.parent.as_ref()?)?;
-        Some((
-            (one.namespace.clone(), one.kind.clone(), one.name.clone()),
-            (above.kind.clone(), above.name.clone()),
-        ))
-    };
-    owners.values().filter_map(of).collect()
 }
 
 /// UIDs of the objects at the top, as far as they still exist: namespace, kind, name.

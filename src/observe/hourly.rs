@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::context::Context;
-use crate::observe::history::{ClusterHistory, HistoryScope, uids};
+use crate::observe::history::{ClusterHistory, uids};
+use crate::observe::past_queries::HistoryScope;
 use gpuctl_cluster::{Access, Connection};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
@@ -77,6 +78,15 @@ impl RowQuery<'_> {
             memory: self.kind == RowKind::Workloads,
             names: matches!(self.kind, RowKind::Workloads | RowKind::Labels),
             ..HistoryScope::default()
+        }
+    }
+
+    /// Returns how many hours are asked for at the same time.
+    fn at_once(&self) -> usize {
+        if self.want().memory {
+            AT_ONCE_WITH_MEMORY
+        } else {
+            AT_ONCE
         }
     }
 
@@ -197,49 +207,54 @@ pub(crate) async fn of_cluster(
             partial: start + HOUR > now,
         };
         let rows = question.rows(&hour, &ledger, &usage);
-        // What nobody saw may still be told by a store that was away.
+        // An hour without samples may get some from a store that was away.
         if let Some(key) = key.filter(|_| ledger.looks() > 0 && !past.prometheus.has_warned()) {
             cache.put(&key, &rows);
         }
         bar.inc(1);
         Ok::<_, Error>(rows)
     };
-    // Whichever is ready makes room for the next; they are put in order afterwards.
+    // A row that is ready makes room for the next; they are put in order afterwards.
     let numbered = async |(number, start)| Ok::<_, Error>((number, one(start).await?));
-    let at_once = if question.want().memory {
-        AT_ONCE_WITH_MEMORY
-    } else {
-        AT_ONCE
-    };
     let all = stream::iter(begins.into_iter().enumerate())
         .map(numbered)
-        .buffer_unordered(at_once);
+        .buffer_unordered(question.at_once());
     let found: Result<BTreeMap<usize, Vec<HourlyRow>>, Error> = all.try_collect().await;
     bar.finish_and_clear();
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
     if asked.get() == begins_asked && silent.get() == begins_asked && begins_asked > 0 {
-        context.terminal.warn(&format!(
-            "Prometheus at {} has no data about pods of this time{}: it must have scraped kube-state-metrics",
-            past.prometheus.server,
-            past.prometheus.matchers().suffix()
-        ));
+        warn_of_silence(&past, context);
     }
     let mut rows: Vec<HourlyRow> = found?.into_values().flatten().collect();
     if question.kind == RowKind::Workloads {
-        let uids = uids(&connection, first + HOUR).await;
-        for row in &mut rows {
-            let HourlyRow::Workload(row) = row else {
-                continue;
-            };
-            let key = (
-                row.namespace.clone(),
-                row.workload_type.clone(),
-                row.workload_name.clone(),
-            );
-            row.owner_uid = uids.get(&key).cloned();
-        }
+        add_uids(&connection, first + HOUR, &mut rows).await;
     }
     Ok(rows)
+}
+
+fn warn_of_silence(past: &ClusterHistory<'_>, context: &Context) {
+    context.terminal.warn(&format!(
+        "Prometheus at {} has no data about pods of this time{}: \
+         it must have scraped kube-state-metrics",
+        past.prometheus.server,
+        past.prometheus.matchers().suffix()
+    ));
+}
+
+/// Adds the UIDs of the workloads that still exist and are older than `end`.
+async fn add_uids(connection: &Connection, end: UnixSeconds, rows: &mut [HourlyRow]) {
+    let uids = uids(connection, end).await;
+    for row in rows {
+        let HourlyRow::Workload(row) = row else {
+            continue;
+        };
+        let key = (
+            row.namespace.clone(),
+            row.workload_type.clone(),
+            row.workload_name.clone(),
+        );
+        row.owner_uid = uids.get(&key).cloned();
+    }
 }
 
 /// Says how much there is to read, when it is much.

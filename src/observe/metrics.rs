@@ -10,20 +10,16 @@ use serde_json::{Value, json};
 
 use crate::config::{MetricsSource, Origin};
 use crate::context::Context;
+use crate::observe::service_probe::{Probe, Worth, probe};
 use crate::observe::store_identity::{StoreClusters, which};
-use gpuctl_cluster::{Connection, Failure, PrometheusService, ProxiedResponse};
+use gpuctl_cluster::{Connection, PrometheusService};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::stats::exporters::query;
 use gpuctl_local::bundle::Bundle;
 use gpuctl_local::cache::Cache;
 use gpuctl_prometheus::{
-    self as prometheus, Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress,
-    QueryError, QueryRequest,
+    HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest,
 };
-
-/// Longest time for a Service to show what it is.
-const PROBE_WITHIN: Duration = Duration::from_secs(4);
 
 /// What becomes of the answers of a store, which may have those of several clusters.
 #[derive(Clone, Copy, Debug)]
@@ -163,22 +159,6 @@ fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Er
     Ok(Prometheus::through(server, within, Box::new(ask)).narrowed_to(matchers))
 }
 
-/// A Service that may be a Prometheus, and what became of asking it.
-struct Probe<'c> {
-    prometheus: Prometheus<'c>,
-    how: &'static str,
-    /// Exporters that it knows, best first; an error says why it is not one.
-    answer: Result<Worth, QueryError>,
-}
-
-/// How much a server can tell us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Worth {
-    Answers,
-    Cluster,
-    Gpus,
-}
-
 /// How commands reach Prometheus.
 pub(crate) enum PrometheusPath {
     /// By an address from the flags or the config file, or not at all.
@@ -245,9 +225,9 @@ async fn in_cluster<'c>(
         .iter()
         .map(|gate| probe(connection, gate.clone(), within));
     let probes = join_all(probes).await;
-    let worth = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
+    let answered = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
     // The first of equals: they are in order of preference.
-    let best = probes.iter().filter_map(worth).max();
+    let best = probes.iter().filter_map(answered).max();
     let mut refused = None;
     for (probe, gate) in probes.into_iter().zip(&gates) {
         match (&probe.answer, best) {
@@ -287,100 +267,6 @@ const REMEMBERED: i64 = 600;
 fn remembered(kept: &Value, now: i64) -> Option<PrometheusService> {
     let age = now - kept["at"].as_i64()?;
     PrometheusService::remembered(&kept["service"]).filter(|_| (0..REMEMBERED).contains(&age))
-}
-
-async fn probe(connection: &Connection, gate: PrometheusService, within: Duration) -> Probe<'_> {
-    let ask = async |prometheus: &Prometheus<'_>| {
-        let asked = tokio::time::timeout(PROBE_WITHIN, prometheus.now(&query::inventory())).await;
-        let late = || QueryError::TimedOut {
-            server: prometheus.server.clone(),
-            seconds: PROBE_WITHIN.as_secs(),
-        };
-        let known = asked.unwrap_or_else(|_| Err(late()))?;
-        let is_gpu = |name: &str| name != "kube_node_info";
-        Ok(match known.iter().any(|series| is_gpu(series.name())) {
-            true => Worth::Gpus,
-            false if known.is_empty() => Worth::Answers,
-            false => Worth::Cluster,
-        })
-    };
-    let by_proxy = Prometheus::through(gate.name(), within, {
-        let gate = gate.clone();
-        Box::new(move |question| {
-            let gate = gate.clone();
-            Box::pin(async move {
-                let (kind, body) = question
-                    .form
-                    .map_or_else(Default::default, |form| (prometheus::FORM, form.into()));
-                let carried = connection
-                    .through_service(&gate, &question.path, kind, body)
-                    .await;
-                carried
-                    .map(reply)
-                    .map_err(|failure| trouble(&failure, gate.name()))
-            })
-        })
-    });
-    let answer = ask(&by_proxy).await;
-    if !matches!(answer, Err(QueryError::Forbidden { .. })) {
-        return Probe {
-            prometheus: by_proxy,
-            how: "through the API server",
-            answer,
-        };
-    }
-    let Ok(Some((pod, port))) = connection.pod_behind(&gate).await else {
-        return Probe {
-            prometheus: by_proxy,
-            how: "",
-            answer,
-        };
-    };
-    let by_pod = Prometheus::through(gate.name(), within, {
-        let gate = gate.clone();
-        Box::new(move |question| {
-            let (gate, pod) = (gate.clone(), pod.clone());
-            Box::pin(async move {
-                let fetched = connection.beside_pod(&gate.namespace, &pod, port, async |url| {
-                    // Whoever has a Service with the right label is no reason to show a password.
-                    let address = PrometheusAddress::parse(
-                        &format!("{url}{}", gate.base),
-                        Credentials::default(),
-                    )?;
-                    prometheus::fetch(&address, question).await
-                });
-                fetched
-                    .await
-                    .map_err(|failure| trouble(&failure, gate.name()))?
-            })
-        })
-    });
-    let answer = ask(&by_pod).await;
-    Probe {
-        prometheus: by_pod,
-        how: "by a port-forward",
-        answer,
-    }
-}
-
-fn reply(carried: ProxiedResponse) -> HttpReply {
-    HttpReply {
-        code: carried.code,
-        media: carried.media,
-        body: carried.body,
-    }
-}
-
-fn trouble(failure: &Failure, server: String) -> QueryError {
-    let told = failure.to_string();
-    if failure.is_forbidden() {
-        QueryError::Forbidden { server, told }
-    } else {
-        QueryError::Unreachable {
-            server,
-            cause: told,
-        }
-    }
 }
 
 /// Prints what Prometheus itself warned of: partial answers above all.

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::observe::nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::{Connection, Failure, InventorySnapshot, Wanted, unless_forbidden};
-use gpuctl_core::model::{GpuCount, Job, NodeUsage, Pod, PoolDefinition, State};
+use gpuctl_core::model::{GpuCount, Inventory, Job, NodeUsage, Pod, PoolDefinition, State};
 use gpuctl_core::stats::exporters::devices::Moment;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::nodes::pools::PoolUse;
@@ -81,22 +81,6 @@ pub(crate) async fn look(
         .flat_map(|found| &found.jobs)
         .filter(|job| !State::of(job).status.is_final())
         .collect();
-    let in_pool = |pool: &str| -> Vec<Job> {
-        let hosts: BTreeSet<&str> = stock.inventory.pool(pool).map(NodeUsage::name).collect();
-        let on = |pod: &Pod| {
-            !pod.ended() && pod.node.as_deref().is_some_and(|node| hosts.contains(node))
-        };
-        let sits = |job: &Job| {
-            job.pods
-                .iter()
-                .any(|pod| pod.gpus > GpuCount::ZERO && on(pod))
-        };
-        living
-            .iter()
-            .filter(|job| job.pool.as_deref() == Some(pool) || sits(job))
-            .map(|job| (*job).clone())
-            .collect()
-    };
     let pool = |name: &str| PoolUse {
         hosts: stock.inventory.pool(name).cloned().collect(),
         defined: definitions.is_some(),
@@ -105,7 +89,7 @@ pub(crate) async fn look(
             .find(|pool| pool.name == name)
             .copied()
             .cloned(),
-        jobs: in_pool(name),
+        jobs: jobs_in(name, &stock.inventory, &living),
         all_jobs: unseen_jobs.is_none(),
         name: name.to_owned(),
     };
@@ -120,4 +104,21 @@ pub(crate) async fn look(
         unseen_jobs,
         stock,
     })
+}
+
+/// Returns the jobs that name a pool or have pods with GPUs on its nodes.
+fn jobs_in(pool: &str, inventory: &Inventory, living: &[&Job]) -> Vec<Job> {
+    let hosts: BTreeSet<&str> = inventory.pool(pool).map(NodeUsage::name).collect();
+    let on =
+        |pod: &Pod| !pod.ended() && pod.node.as_deref().is_some_and(|node| hosts.contains(node));
+    let sits = |job: &Job| {
+        job.pods
+            .iter()
+            .any(|pod| pod.gpus > GpuCount::ZERO && on(pod))
+    };
+    living
+        .iter()
+        .filter(|job| job.pool.as_deref() == Some(pool) || sits(job))
+        .map(|job| (*job).clone())
+        .collect()
 }

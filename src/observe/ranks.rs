@@ -86,54 +86,63 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
         }
     }
     if questions.stacks {
-        let dumps = pods
-            .iter()
-            .take(STACKS_READ)
-            .map(|pod| async move { (*pod, dump(connection, job, pod).await) });
-        let dumps = SideBySide::new(dumps, AT_ONCE).all().await;
-        answers.unread = current.len();
-        let mut found = Vec::new();
-        let mut silent: Vec<(String, Vec<String>)> = Vec::new();
-        for (pod, (text, failure)) in dumps {
-            let who = pod
-                .rank
-                .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"));
-            let read = stacks::read(&text);
-            let (is_empty, several) = (read.is_empty(), read.len() > 1);
-            let name = |stack: &stacks::Stack| {
-                if several {
-                    format!("{who} (process {})", stack.process)
-                } else {
-                    who.clone()
-                }
-            };
-            found.extend(read.into_iter().map(|stack| (name(&stack), stack)));
-            let Some(why) = failure.or_else(|| {
-                is_empty.then(|| "no Python process that is a rank or holds a GPU".to_owned())
-            }) else {
-                answers.unread -= 1;
-                continue;
-            };
-            match silent.iter_mut().find(|(known, _)| *known == why) {
-                Some((_, ranks)) => ranks.push(who),
-                None => silent.push((why, vec![who])),
-            }
-        }
-        answers.stacks = Some(stacks::group(found));
-        let more = silent.len().saturating_sub(REASONS);
-        let told = silent
-            .into_iter()
-            .take(REASONS)
-            .map(|(why, ranks)| match ranks.as_slice() {
-                [one] => format!("stack of {one}: {why}"),
-                several => format!("stacks of {}: {why}", count(several.len() as u64, "pod")),
-            });
-        answers.silent.extend(told);
-        answers.silent.extend(
-            (more > 0).then(|| format!("other stacks: {}", count(more as u64, "further reason"))),
-        );
+        read_stacks(connection, job, &pods, &mut answers).await;
+        answers.unread += current.len() - pods.len().min(STACKS_READ);
     }
     answers
+}
+
+/// Reads the stacks of pods, and groups those that are alike.
+async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers: &mut RankAnswers) {
+    let dumps = pods
+        .iter()
+        .take(STACKS_READ)
+        .map(|pod| async move { (*pod, dump(connection, job, pod).await) });
+    let dumps = SideBySide::new(dumps, AT_ONCE).all().await;
+    let mut found = Vec::new();
+    let mut silent: Vec<(String, Vec<String>)> = Vec::new();
+    for (pod, (text, failure)) in dumps {
+        let who = pod
+            .rank
+            .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"));
+        let read = stacks::read(&text);
+        let (is_empty, several) = (read.is_empty(), read.len() > 1);
+        let name = |stack: &stacks::Stack| {
+            if several {
+                format!("{who} (process {})", stack.process)
+            } else {
+                who.clone()
+            }
+        };
+        found.extend(read.into_iter().map(|stack| (name(&stack), stack)));
+        let Some(why) = failure.or_else(|| {
+            is_empty.then(|| "no Python process that is a rank or holds a GPU".to_owned())
+        }) else {
+            continue;
+        };
+        answers.unread += 1;
+        match silent.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, ranks)) => ranks.push(who),
+            None => silent.push((why, vec![who])),
+        }
+    }
+    answers.stacks = Some(stacks::group(found));
+    answers.silent.extend(reasons(silent));
+}
+
+/// Describes why pods did not answer, the first reasons each by itself.
+fn reasons(silent: Vec<(String, Vec<String>)>) -> Vec<String> {
+    let more = silent.len().saturating_sub(REASONS);
+    let first = silent
+        .into_iter()
+        .take(REASONS)
+        .map(|(why, ranks)| match ranks.as_slice() {
+            [one] => format!("stack of {one}: {why}"),
+            several => format!("stacks of {}: {why}", count(several.len() as u64, "pod")),
+        });
+    let rest =
+        (more > 0).then(|| format!("other stacks: {}", count(more as u64, "further reason")));
+    first.chain(rest).collect()
 }
 
 /// Asks the first pod that answers and reaches most processes; else the one that reaches most of

@@ -68,9 +68,6 @@ pub const LONG: &[&str] = &[
     "src/config/file.rs",
     "src/mcp/catalog.rs",
     "src/mcp/lines.rs",
-    "src/observe/checks.rs",
-    "src/observe/history.rs",
-    "src/observe/why.rs",
     "src/serve.rs",
     "src/verbs.rs",
 ];

@@ -24,6 +24,7 @@ pub use inventory::pools::PoolNamespace;
 pub use inventory::read::InventorySnapshot;
 pub use jobs::list::{NAMES_AT_ONCE, Selection, Wanted};
 pub use jobs::owned_objects::{OwnedObject, PendingDeletion};
+pub use jobs::subject::UnplacedPod;
 pub use queueing::queues::ServedQueueing;
 pub use queueing::quotas::QuotaPart;
 pub use streams::attach::{ExecRequest, SessionEnd, SessionInput, SessionStream};

@@ -77,7 +77,10 @@ pub(crate) async fn names(
         back,
         context,
         async |past, _, pods, (label, seconds, end)| {
-            let found = past.about(what, &pods, &label, seconds, end).await?;
+            let found = past
+                .queries(seconds, end)
+                .about(what, &pods, &label)
+                .await?;
             Ok(found
                 .iter()
                 .flat_map(|series| kube_state::names(series, before))

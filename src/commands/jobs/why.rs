@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::observe::deleted;
 use crate::observe::ranks::Questions;
 use crate::observe::why::{self, Found};
+use crate::observe::why_subject;
 use gpuctl_cluster::{Connection, Wanted};
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::{Job, State, Status};
@@ -28,7 +29,7 @@ pub(crate) async fn run(args: &Why, context: &Context) -> Result<ExitCode, Error
     let Some(name) = &args.name else {
         return all(&connection, format, context).await;
     };
-    let found = match why::subject(&connection, name).await {
+    let found = match why_subject::subject(&connection, name).await {
         Ok((subject, job)) => {
             why::found(&connection, subject, job, None, questions, context).await?
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::cli::program::doctor::Doctor;
 use crate::context::Context;
 use crate::observe::metrics::StoreUse;
-use crate::observe::{checks, metrics};
+use crate::observe::{checks, metrics, store_checks};
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
             match connection.version().await {
                 Err(failure) => failed = Some(failure.into()),
                 Ok(version) => {
-                    found.extend(checks::of_clock(
+                    found.extend(store_checks::of_clock(
                         "the API server",
                         connection.server_time(),
                         context.now(),

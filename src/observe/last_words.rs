@@ -1,0 +1,70 @@
+//! Reads from the logs of a dead job how it ended.
+
+use std::time::Duration;
+
+use crate::observe::first_error::first_error;
+use gpuctl_cluster::{Connection, LogQuery};
+use gpuctl_core::model::{Job, Pod};
+use gpuctl_diagnosis::LastWord;
+use gpuctl_view::format::text::count;
+
+/// Pods whose logs are read.
+const LOGS_READ: usize = 64;
+/// Longest time to read them.
+const LOGS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Reads the logs of the pods that ended: the first error, and the work since the last checkpoint.
+pub(crate) async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastWord>> {
+    let present = job
+        .current_pods()
+        .into_iter()
+        .filter(|pod| pod.ended() && pod.started_at.is_some());
+    let ended: Vec<Pod> = present.take(LOGS_READ).cloned().collect();
+    let container = ended.first()?.own_container().to_owned();
+    let query = LogQuery {
+        container,
+        ..LogQuery::default()
+    };
+    let read = tokio::time::timeout(
+        LOGS_WITHIN,
+        first_error(connection, &job.namespace, &ended, &query),
+    )
+    .await
+    .ok()?;
+    let mut words = Vec::new();
+    if let Some(first) = read.first {
+        let who = first
+            .pod
+            .rank
+            .map_or(first.pod.name.clone(), |rank| format!("rank {rank}"));
+        let more = if first.same > 0 {
+            format!(" (the same on {} more)", first.same)
+        } else {
+            String::new()
+        };
+        words.push(LastWord {
+            text: format!(
+                "the first error in the logs, of {who}: {}{more}",
+                first.error.line.trim()
+            ),
+            at: first.error.at,
+        });
+    }
+    let ended_at = ended.iter().filter_map(|pod| pod.ended_at).max();
+    if let Some((checkpoint, end)) = read
+        .checkpoint
+        .zip(ended_at)
+        .filter(|(checkpoint, end)| end > checkpoint)
+    {
+        let minutes = u64::try_from((end.as_second() - checkpoint.as_second()) / 60).unwrap_or(0);
+        let text = format!(
+            "{} of work since the last line about a checkpoint",
+            count(minutes, "minute")
+        );
+        words.push(LastWord {
+            text,
+            at: Some(checkpoint),
+        });
+    }
+    Some(words)
+}

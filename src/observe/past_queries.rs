@@ -1,0 +1,236 @@
+//! Asks Prometheus who held devices over a stretch of the past: pods, their owners, and nodes.
+
+use std::collections::BTreeSet;
+
+use futures::future::{join, try_join, try_join3, try_join4};
+use tokio::sync::OnceCell;
+
+use crate::concurrent::SideBySide;
+use gpuctl_cluster::{Connection, OtherPods};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::facts::reading::PodKey;
+use gpuctl_core::model::facts::workload::OwnerObject;
+use gpuctl_core::model::{Series, UnixSeconds};
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::exporters::kube_state::About;
+use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::history::allocations::Witness;
+use gpuctl_core::stats::history::requested;
+use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
+use gpuctl_prometheus::Prometheus;
+
+/// What kube-state-metrics has of nodes.
+pub(crate) struct NodeSeries {
+    pub capacity: Vec<Series>,
+    pub labels: Vec<Series>,
+}
+
+/// What is asked for beside who held what.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HistoryScope {
+    pub memory: bool,
+    pub power: bool,
+    pub names: bool,
+}
+
+/// Pods that one query names.
+const AT_ONCE: usize = 150;
+
+/// Queries about pods at the same time.
+const BESIDE: usize = 4;
+
+/// Queries about one stretch of the past.
+pub(crate) struct PastQueries<'h, 'c> {
+    pub prometheus: &'h Prometheus<'c>,
+    pub connection: &'h Connection,
+    /// Owners of what lives, read where kube-state-metrics does not have all.
+    pub live: &'h OnceCell<LiveOwners>,
+    /// The length of the stretch.
+    pub seconds: i64,
+    pub end: UnixSeconds,
+}
+
+impl PastQueries<'_, '_> {
+    async fn ask(&self, query: &str) -> Result<Vec<Series>, Error> {
+        Ok(self.prometheus.at(query, self.end).await?)
+    }
+
+    /// Asks for the capacities and the labels of nodes.
+    pub(crate) async fn nodes(&self) -> Result<NodeSeries, Error> {
+        let (capacity, labels) = (
+            kube_state::capacity(self.seconds),
+            kube_state::node_labels(self.seconds),
+        );
+        let (capacity, labels) = try_join(self.ask(&capacity), self.ask(&labels)).await?;
+        Ok(NodeSeries { capacity, labels })
+    }
+
+    /// Returns the nodes of exporter pods: an exporter may call its host by its own pod's name.
+    pub(crate) async fn exporters(
+        &self,
+        devices: &[Series],
+        requests: &[Series],
+    ) -> Result<Vec<(PodKey, String)>, Error> {
+        let holders = names(requests, "pod");
+        let own = devices
+            .iter()
+            .filter_map(|series| series.label("pod"))
+            .map(ToOwned::to_owned);
+        let others: BTreeSet<String> = own.filter(|pod| !holders.contains(pod)).collect();
+        let label = kube_state::label_name(requests, "pod");
+        let found = self.about(About::Places, &others, &label).await?;
+        let node = kube_state::label_name(&found, "node");
+        let place =
+            |series: &Series| Some((kube_state::pod(series)?.0, series.label(&node)?.to_owned()));
+        Ok(found.iter().filter_map(place).collect())
+    }
+
+    /// Asks which pods held devices, who owns them, and what they are called.
+    pub(crate) async fn pods(&self, want: HistoryScope) -> Result<Witness, Error> {
+        let (requests, claimed) = (
+            kube_state::requests(self.seconds),
+            query::claimed(self.seconds),
+        );
+        let (requests, claimed) = try_join(self.ask(&requests), self.ask(&claimed)).await?;
+        let mut witness = Witness {
+            requests,
+            claimed,
+            ..Witness::default()
+        };
+        let mut pods = names(&witness.requests, "pod");
+        pods.extend(
+            witness
+                .claimed
+                .iter()
+                .filter_map(requested::claimant)
+                .map(|(_, pod)| pod),
+        );
+        // Only exporters know of pods that have claims alone, and the labels of kube-state-metrics
+        // are those of the nodes.
+        let label = match witness.requests.is_empty() && !witness.claimed.is_empty() {
+            false => kube_state::label_name(&witness.requests, "pod"),
+            true => self.label_of_pods().await?,
+        };
+        let about = |what| self.about(what, &pods, &label);
+        let names = async |what| {
+            if want.names {
+                about(what).await
+            } else {
+                Ok(Vec::new())
+            }
+        };
+        (
+            witness.phases_ever,
+            witness.owners.pods,
+            witness.labels,
+            witness.annotations,
+        ) = try_join4(
+            about(About::PhasesEver),
+            about(About::Owners),
+            names(About::Labels),
+            names(About::Annotations),
+        )
+        .await?;
+        let changed = kube_state::changed(&witness.phases_ever);
+        let phases = self.about(About::Phases, &changed, &label);
+        let owners = self.owners(std::mem::take(&mut witness.owners.pods), &label);
+        (witness.phases, witness.owners) = try_join(phases, owners).await?;
+        Ok(witness)
+    }
+
+    /// Returns the label under which kube-state-metrics' pods have their names, where no request
+    /// shows it.
+    async fn label_of_pods(&self) -> Result<String, Error> {
+        let told = self.ask(&kube_state::any_pod(self.seconds)).await?;
+        Ok(kube_state::label_name(&told, "pod"))
+    }
+
+    /// Asks who owns the owners of pods.
+    async fn owners(&self, pods: Vec<Series>, label: &str) -> Result<OwnerSeries, Error> {
+        let (sets, jobs) = (
+            OwnerSeries::names(&pods, "ReplicaSet"),
+            OwnerSeries::names(&pods, "Job"),
+        );
+        let of_sets = |series: &&Series| {
+            kube_state::owner(series).is_some_and(|(kind, _)| kind == "StatefulSet")
+        };
+        let in_sets = pods
+            .iter()
+            .filter(of_sets)
+            .filter_map(kube_state::pod)
+            .map(|((_, name), _)| name)
+            .collect();
+        let (replica_sets, jobs, groups) = try_join3(
+            self.about(About::ReplicaSets, &sets, "replicaset"),
+            self.about(About::Jobs, &jobs, "job_name"),
+            self.about(About::Groups, &in_sets, label),
+        )
+        .await?;
+        let deployments = OwnerSeries::names(&replica_sets, "Deployment");
+        let deployments = self
+            .about(About::Deployments, &deployments, "deployment")
+            .await?;
+        let mut owners = OwnerSeries {
+            pods,
+            replica_sets,
+            jobs,
+            deployments,
+            custom: Vec::new(),
+            groups,
+        };
+        if owners.has_open_ends() {
+            let query = kube_state::custom_owners(self.seconds);
+            let (custom, _) = join(
+                self.ask(&query),
+                self.live.get_or_init(|| live_owners(self.connection)),
+            )
+            .await;
+            owners.custom = custom?;
+        }
+        Ok(owners)
+    }
+
+    /// Returns what is known of these pods, ReplicaSets or Jobs, by the label that holds their
+    /// names.
+    pub(crate) async fn about(
+        &self,
+        what: About,
+        names: &BTreeSet<String>,
+        label: &str,
+    ) -> Result<Vec<Series>, Error> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let ask = async |names: &[&str]| {
+            self.ask(&kube_state::about(what, names, label, self.seconds))
+                .await
+        };
+        let parts = SideBySide::new(names.chunks(AT_ONCE).map(ask), BESIDE)
+            .all_or_error()
+            .await?;
+        Ok(parts.into_iter().flatten().collect())
+    }
+}
+
+/// Returns what all series have under a label.
+fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
+    answer
+        .iter()
+        .filter_map(|series| kube_state::label(series, label))
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+/// Returns who owns what lives; nothing where it may not be read.
+async fn live_owners(connection: &Connection) -> LiveOwners {
+    let Ok(found) = connection.owners(None, OtherPods::Summed).await else {
+        return LiveOwners::new();
+    };
+    let owners = &found.forest.owners;
+    let of = |one: &OwnerObject| {
+        let above = owners.get(one.parent.as_ref()?)?;
+        Some((
+            (one.namespace.clone(), one.kind.clone(), one.name.clone()),
+            (above.kind.clone(), above.name.clone()),
+        ))
+    };
+    owners.values().filter_map(of).collect()
+}

@@ -1,0 +1,197 @@
+//! The checks of `doctor` about Prometheus: how often it scrapes, how long it keeps samples, and of
+//! how many clusters it has GPUs.
+
+use futures::future::{join, join3};
+use jiff::Timestamp;
+
+use crate::observe::store_identity::{StoreClusters, which};
+use gpuctl_cluster::Connection;
+use gpuctl_core::model::{Series, UnixSeconds};
+use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::{query, recorded};
+use gpuctl_prometheus::Prometheus;
+use gpuctl_view::program::health::{Check, CheckStatus};
+
+/// Samples of five minutes below which short jobs are hardly seen.
+const FEW_SAMPLES: f64 = 5.0;
+/// Seconds by which clocks may differ: one is read to a second, and requests take time.
+const CLOCKS_DIFFER: i64 = 5;
+/// Days of history that commands look at without being asked for more.
+const DAYS_NEEDED: f64 = 7.0;
+/// Seconds in which GPUs of other clusters are looked for.
+const CLUSTERS_WITHIN: i64 = 86_400;
+
+/// Compares this machine's clock with another one, whose time is known to a second.
+pub(crate) fn of_clock(whose: &str, theirs: Option<Timestamp>, now: Timestamp) -> Option<Check> {
+    let differs = now.duration_since(theirs?).as_secs();
+    if differs.abs() <= CLOCKS_DIFFER {
+        return None;
+    }
+    let side = if differs < 0 { "behind" } else { "ahead of" };
+    let told = format!(
+        "this machine's clock is {} s {side} that of {whose}: ages and windows of time are wrong",
+        differs.abs()
+    );
+    Some(Check::new(CheckStatus::Warn, "clock", told).fix("synchronize the clock, such as by NTP"))
+}
+
+/// Asks the store how often it scrapes, whether it knows pods, and of how many clusters it is.
+pub(super) async fn of_store(
+    prometheus: &Prometheus<'_>,
+    connection: &Connection,
+    now: Timestamp,
+) -> Vec<Check> {
+    let own = join(
+        prometheus.now("vector(time())"),
+        prometheus.relay("api/v1/status/runtimeinfo"),
+    );
+    let (sampled, marked) = (
+        query::samples_counted(&query::names(&[Quantity::Utilization])),
+        recorded::is_recorded(),
+    );
+    let ((counted, recorded), pods, (clusters, (time, about))) = join3(
+        join(prometheus.now(&sampled), prometheus.now(&marked)),
+        prometheus.now("count(kube_pod_info) or vector(0)"),
+        join(of_clusters(prometheus, connection, now), own),
+    )
+    .await;
+    let mut found = Vec::new();
+    let time = time.ok().and_then(|series| newest(series.first()?));
+    let time = time.and_then(|seconds| Timestamp::from_second(seconds as i64).ok());
+    found.extend(of_clock("Prometheus", time, now));
+    found.extend(about.ok().and_then(|reply| of_retention(&reply.body)));
+    found.extend(counted.ok().and_then(|series| of_scrapes(&series)));
+    if recorded.is_ok_and(|marks| !marks.is_empty()) {
+        found.push(Check::new(
+            CheckStatus::Ok,
+            "recording-rules",
+            "fatal errors of the last hour are recorded".to_owned(),
+        ));
+    }
+    let known = pods.ok().and_then(|series| newest(series.first()?));
+    found.push(of_pods(known));
+    found.extend(clusters);
+    found
+}
+
+/// Returns the value of a series' last sample.
+fn newest(series: &Series) -> Option<f64> {
+    series.points.last().map(|point| point.value)
+}
+
+/// Judges how often GPUs were sampled.
+fn of_scrapes(counted: &[Series]) -> Option<Check> {
+    let count = counted.iter().filter_map(newest).max_by(f64::total_cmp)?;
+    let message = format!("GPUs were sampled {count:.0} times in the last five minutes");
+    Some(if count < FEW_SAMPLES {
+        Check::new(CheckStatus::Warn, "scrapes", message)
+            .fix("scrape GPU exporters every 15 to 30 s")
+    } else {
+        Check::new(CheckStatus::Ok, "scrapes", message)
+    })
+}
+
+/// Judges whether kube-state-metrics is scraped.
+fn of_pods(known: Option<f64>) -> Check {
+    match known {
+        Some(pods) if pods > 0.0 => Check::new(
+            CheckStatus::Ok,
+            "kube-state-metrics",
+            format!("{pods:.0} pods are known to Prometheus"),
+        ),
+        _ => Check::new(
+            CheckStatus::Warn,
+            "kube-state-metrics",
+            "Prometheus knows no pods: nothing is known of the past".to_owned(),
+        )
+        .fix("install kube-state-metrics and let Prometheus scrape it"),
+    }
+}
+
+/// Tells whose GPUs the store has.
+async fn of_clusters(
+    prometheus: &Prometheus<'_>,
+    connection: &Connection,
+    now: Timestamp,
+) -> Option<Check> {
+    let matchers = prometheus.matchers();
+    if !matchers.is_empty() {
+        return Some(Check::new(
+            CheckStatus::Ok,
+            "clusters",
+            format!("series with {matchers} are this cluster's"),
+        ));
+    }
+    let until = UnixSeconds::from(now);
+    match which(prometheus, connection, (until - CLUSTERS_WITHIN, until))
+        .await
+        .ok()?
+    {
+        StoreClusters::One => None,
+        StoreClusters::Proven(matchers) => Some(Check::new(
+            CheckStatus::Ok,
+            "clusters",
+            format!("of several clusters in it, {matchers} is this one"),
+        )),
+        StoreClusters::Unclear { label, values } => {
+            let told = format!(
+                "Prometheus has GPUs of {} clusters ({label}: {}), and sums are refused",
+                values.len(),
+                values.join(", ")
+            );
+            let fix = format!(
+                "name it by `--match {label}=NAME` or `contexts.NAME.prometheus.matchers` of the config file"
+            );
+            Some(Check::new(CheckStatus::Fail, "clusters", told).fix(&fix))
+        }
+    }
+}
+
+/// Tells how long Prometheus keeps its samples; other stores do not say it.
+fn of_retention(body: &[u8]) -> Option<Check> {
+    let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let kept = answer
+        .pointer("/data/storageRetention")?
+        .as_str()
+        .filter(|text| !text.is_empty())?;
+    let told = format!("samples are kept for {kept}");
+    let days = kept.split(' ').next().and_then(days);
+    Some(match days {
+        Some(days) if days < DAYS_NEEDED => {
+            let told =
+                format!("{told}; `eff` and the forecast of starts look back {DAYS_NEEDED:.0} days");
+            Check::new(CheckStatus::Warn, "retention", told)
+                .fix("start Prometheus with --storage.tsdb.retention.time=15d or more")
+        }
+        _ => Check::new(CheckStatus::Ok, "retention", told),
+    })
+}
+
+/// Reads a duration of Prometheus, such as `15d` or `1w2d`, in days.
+fn days(text: &str) -> Option<f64> {
+    let (mut days, mut rest) = (0.0, text);
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .filter(|digits| *digits > 0)?;
+        let (number, unit) = rest.split_at(digits);
+        let end = unit
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(unit.len());
+        let of_day = match &unit[..end] {
+            "y" => 365.0,
+            "w" => 7.0,
+            "d" => 1.0,
+            "h" => 1.0 / 24.0,
+            "m" => 1.0 / 1440.0,
+            "s" => 1.0 / 86_400.0,
+            _ => return None,
+        };
+        days += number.parse::<f64>().ok()? * of_day;
+        rest = &unit[end..];
+    }
+    Some(days)
+}
+
+#[cfg(test)]
+mod tests;

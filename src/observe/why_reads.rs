@@ -1,0 +1,137 @@
+//! Reads what the API server says of the job that `why` explains.
+
+use futures::future::join4;
+
+use crate::observe::node_room::NodeRoom;
+use gpuctl_cluster::{Connection, UnplacedPod, requests, unless_forbidden};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::counting::device_demand::DeviceClaims;
+use gpuctl_core::model::{Event, Job, JobKind, Nodes, Pod, PodPhase, QuotaUse};
+use gpuctl_diagnosis::PendingPod;
+use gpuctl_manifest::render::PodRules;
+
+/// The exit code of a container that SIGKILL ended.
+const KILLED: i32 = 137;
+
+/// Returns true while a pod has no node.
+pub(crate) fn waits(job: &Job) -> bool {
+    job.pods
+        .iter()
+        .any(|pod| pod.node.is_none() && !pod.ended())
+}
+
+/// What the API server says of a job.
+pub(crate) struct ApiReads {
+    /// `None` where they may not be listed.
+    pub events: Option<Vec<Event>>,
+    pub unplaced: Option<UnplacedPod>,
+    /// `None` where the caller knows the nodes.
+    pub room: Option<NodeRoom>,
+    pub quotas: Vec<QuotaUse>,
+}
+
+impl ApiReads {
+    /// Reads all of it at the same time. Reads the nodes with `with_nodes` only.
+    pub(crate) async fn of(
+        connection: &Connection,
+        job: &Job,
+        with_nodes: bool,
+    ) -> Result<Self, Error> {
+        let starts = job.pods.iter().any(|pod| pod.phase == PodPhase::Pending);
+        let room = async {
+            Ok::<_, Error>(match (with_nodes, waits(job)) {
+                (false, _) => None,
+                (true, true) => Some(NodeRoom::of(connection).await?),
+                (true, false) if starts => Some(NodeRoom::of_nodes(connection).await?),
+                (true, false) => Some(NodeRoom::hidden()),
+            })
+        };
+        let none_made =
+            job.pods.iter().all(Pod::ended) && job.create_failure.is_none() && !job.suspended;
+        let quotas = async {
+            if none_made {
+                let quotas = connection.quotas(Some(&job.namespace)).await;
+                quotas.unwrap_or_default()
+            } else {
+                Vec::new()
+            }
+        };
+        let (events, unplaced, room, quotas) = join4(
+            connection.job_events(job),
+            connection.unplaced(job),
+            room,
+            quotas,
+        )
+        .await;
+        let mut events = unless_forbidden(events)?;
+        if let (Some(events), Some(node)) = (&mut events, killed_on(job)) {
+            events.extend(connection.node_events(node).await.unwrap_or_default());
+        }
+        Ok(Self {
+            events,
+            room: room?,
+            unplaced: unplaced?,
+            quotas,
+        })
+    }
+}
+
+/// Returns the devices that the unplaced pod claims.
+pub(crate) async fn device_claims(
+    connection: &Connection,
+    job: &Job,
+    pod: Option<&UnplacedPod>,
+    nodes: &Nodes,
+) -> DeviceClaims {
+    let spec = pod.and_then(|pod| pod.spec.as_ref());
+    let Some(spec) = spec.filter(|spec| spec["resourceClaims"].is_array()) else {
+        return DeviceClaims::None;
+    };
+    if !matches!(nodes, Nodes::Listed(_)) {
+        return DeviceClaims::NotEvaluated("device claims: you may not list nodes".to_owned());
+    }
+    match connection.device_claims(&job.namespace, spec, &[]).await {
+        // A claim that was made needs its template no more.
+        Ok(DeviceClaims::TemplateMissing(_)) if pod.is_some_and(|pod| pod.claims_made) => {
+            DeviceClaims::NotEvaluated("device claims whose template is gone".to_owned())
+        }
+        Ok(devices) => devices,
+        Err(failure) => DeviceClaims::NotEvaluated(format!("device claims: {failure}")),
+    }
+}
+
+/// Returns what the unplaced pod asks for.
+pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
+    let of_model = job.pods.iter().find(|one| one.name == pod.name);
+    let spec = pod.spec.unwrap_or_default();
+    let whole = serde_json::json!({"spec": spec});
+    let grouped = spec["schedulingGroup"].is_object() && job.kind == JobKind::Training;
+    // Volcano makes a group of the pods of any Job, and places so many of them together.
+    let members = pod.group.as_ref().and_then(|group| group.members);
+    PendingPod {
+        created_at: pod.created_at,
+        rules: PodRules::of(&spec),
+        requests: requests(&whole),
+        nominated: pod.nominated,
+        unscheduled: of_model.and_then(|one| one.unscheduled.clone()),
+        together: if grouped {
+            u64::from(job.pods_wanted)
+        } else {
+            members.unwrap_or(1)
+        },
+        name: pod.name,
+        group: pod.group,
+    }
+}
+
+/// Returns the node of a container that was killed and not by a limit of its own: the node may have
+/// run out of memory.
+fn killed_on(job: &Job) -> Option<&str> {
+    let killed = |pod: &&Pod| {
+        pod.containers
+            .iter()
+            .filter_map(|one| one.terminated.as_ref())
+            .any(|end| end.code == KILLED && end.reason != "OOMKilled")
+    };
+    job.pods.iter().find(killed)?.node.as_deref()
+}

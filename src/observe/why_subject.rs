@@ -1,0 +1,103 @@
+//! Finds the job that the argument of `why` names: one of gpuctl's first, then a pod, then any other
+//! workload.
+
+use std::collections::BTreeSet;
+
+use crate::lookup::{self, Purpose};
+use crate::observe::workloads;
+use gpuctl_cluster::{Connection, OtherPods, unless_forbidden};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::{Inventory, Job};
+use gpuctl_diagnosis::Subject;
+
+/// Finds what was named, with its kind.
+pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subject, Job), Error> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let by_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
+    let missing = if by_kind {
+        Error::new(ErrorName::NotFound, format!("there is no `{text}`"))
+            .hint("`gpuctl get workloads` lists what there is")
+    } else {
+        match lookup::job(connection, text, Purpose::Read).await {
+            Ok(job) => return Ok((of_kind(job.kind.word(), true), job)),
+            // Without the right to list every kind of job, a pod may still be visible.
+            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Access) => error,
+            Err(error) => return Err(error),
+        }
+    };
+    let (kind, namespace, name) = match parts.as_slice() {
+        [name] => (None, connection.namespace.as_str(), *name),
+        [first, name] if is_kind(first) => (Some(*first), connection.namespace.as_str(), *name),
+        [namespace, name] => (None, *namespace, *name),
+        [namespace, kind, name] => (Some(*kind), *namespace, *name),
+        _ => return Err(missing),
+    };
+    if let Some(found) = by_name(connection, kind, namespace, name).await? {
+        return Ok(found);
+    }
+    among_workloads(connection, text).await?.ok_or(missing)
+}
+
+fn of_kind(kind: &str, ours: bool) -> Subject {
+    Subject {
+        kind: kind.to_owned(),
+        ours,
+    }
+}
+
+fn is_kind(text: &str) -> bool {
+    const KINDS: [&str; 5] = ["pod", "job", "deployment", "statefulset", "leaderworkerset"];
+    KINDS.contains(&text.trim_end_matches('s').to_ascii_lowercase().as_str())
+}
+
+/// Reads the pod or the workload of a known kind with this name.
+async fn by_name(
+    connection: &Connection,
+    kind: Option<&str>,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<(Subject, Job)>, Error> {
+    let kind = kind.map(|kind| kind.trim_end_matches('s').to_ascii_lowercase());
+    if kind.as_deref().is_none_or(|kind| kind == "pod")
+        && let Some(job) = unless_forbidden(connection.pod_as_job(namespace, name).await)?.flatten()
+    {
+        return Ok(Some((of_kind("pod", false), job)));
+    }
+    let found = connection
+        .workload_as_job(kind.as_deref(), namespace, name)
+        .await;
+    Ok(unless_forbidden(found)?.flatten().map(|(job, word)| {
+        let ours = job
+            .labels
+            .get(MANAGED_BY)
+            .is_some_and(|manager| manager == MANAGED_BY_US);
+        (of_kind(word, ours), job)
+    }))
+}
+
+/// Looks for the name among the owners of all pods, as `gpuctl get workloads` lists them.
+async fn among_workloads(
+    connection: &Connection,
+    text: &str,
+) -> Result<Option<(Subject, Job)>, Error> {
+    let namespace = connection
+        .namespace_is_explicit
+        .then_some(connection.namespace.as_str());
+    let owners = connection.owners(namespace, OtherPods::Named).await;
+    let Some(owners) = unless_forbidden(owners)? else {
+        return Ok(None);
+    };
+    let found = owners.forest.workloads(&Inventory::default());
+    let Ok(workload) = workloads::named(&found, text) else {
+        return Ok(None);
+    };
+    let pods: BTreeSet<String> = workload
+        .pods
+        .iter()
+        .map(|pod| pod.name.to_string())
+        .collect();
+    let job = connection.pods_as_job(&workload.top, &pods).await?;
+    let kind = workload.top.kind.to_ascii_lowercase();
+    Ok(Some((of_kind(&kind, false), job)))
+}
