@@ -1,6 +1,7 @@
 //! Resolves settings once at the start: flags over environment over file over defaults. The only
 //! place that reads the environment.
 
+mod edit;
 mod file;
 mod folders;
 mod found;
@@ -16,7 +17,8 @@ use std::path::PathBuf;
 
 use crate::terminal::TerminalOptions;
 
-pub(crate) use file::{KubeContexts, set, usual};
+pub(crate) use edit::set;
+pub(crate) use file::{KubeContexts, usual};
 pub(crate) use folders::folder_warnings;
 pub(crate) use found::{Config, Origin};
 pub(crate) use keys::nearest;

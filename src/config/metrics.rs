@@ -92,52 +92,13 @@ impl MetricsSource {
         contexts: impl FnOnce() -> KubeContexts,
     ) -> anyhow::Result<Self> {
         let config = Config::read(flags.config.as_deref(), contexts)?;
-        let file = &config.file;
-        let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
         let (named, origin) = config.find(SettingKey::named("prometheus.url"))?;
         let url = flags
             .url
             .clone()
             .map(|url| (url, Origin::Flag))
             .or_else(|| Some((named.as_str()?.to_owned(), origin)));
-        let is_of_file = url
-            .as_ref()
-            .is_some_and(|(_, origin)| *origin == Origin::File);
-        let of_file = file_credentials(&config, is_of_file)?;
-        let named = url.is_some();
-        let flag_token = flags
-            .token_file
-            .as_ref()
-            .map(|path| text_of(path))
-            .transpose()?;
-        let own_token = flag_token
-            .map(|text| text.trim().to_owned())
-            .or_else(|| variable("GPUCTL_PROMETHEUS_TOKEN").filter(|_| named));
-        let own_user = variable("GPUCTL_PROMETHEUS_USER")
-            .zip(variable("GPUCTL_PROMETHEUS_PASSWORD"))
-            .filter(|_| named);
-        if is_of_file && (own_token.is_some() || own_user.is_some() || !flags.headers.is_empty()) {
-            // Do not send the user's credentials to an address that another user wrote.
-            file.must_be_own("prometheus.url")?;
-        }
-        let own_authority = flags
-            .authority_file
-            .as_ref()
-            .map(|path| bytes_of(path))
-            .transpose()?;
-        let mut headers = of_file.headers;
-        for header in &flags.headers {
-            let (name, value) = header
-                .split_once(':')
-                .ok_or_else(|| anyhow!("a header is NAME: VALUE"))?;
-            headers.push((name.trim().to_owned(), value.trim().to_owned()));
-        }
-        let (user, token) = match (own_user, own_token) {
-            (None, None) => (of_file.user, of_file.token),
-            own => own,
-        };
-        let authority = own_authority.or(of_file.authority);
-        let (token_command, identity) = (of_file.token_command, of_file.identity);
+        let credentials = credentials(flags, &config, url.as_ref().map(|(_, origin)| *origin))?;
         let matchers = match flags.matchers.is_empty() {
             true => {
                 let pairs = config.map("prometheus.matchers")?;
@@ -153,24 +114,6 @@ impl MetricsSource {
                 .collect::<Result<Matchers, _>>()?,
         };
         let exact_names = config.find(SettingKey::named("prometheus.exact_names"))?.0 == true;
-        let aws_keys = variable("AWS_ACCESS_KEY_ID")
-            .zip(variable("AWS_SECRET_ACCESS_KEY"))
-            .map(|(id, secret)| AwsKeys {
-                access_key_id: id,
-                secret_access_key: secret,
-                session_token: variable("AWS_SESSION_TOKEN"),
-            });
-        let aws_region = of_file.aws_region;
-        let credentials = Credentials {
-            user,
-            token,
-            token_command,
-            identity,
-            authority,
-            headers,
-            aws_keys,
-            aws_region,
-        };
         Ok(Self {
             url,
             credentials,
@@ -178,6 +121,64 @@ impl MetricsSource {
             exact_names,
         })
     }
+}
+
+/// Returns the credentials for an address of this origin; `None` for one found in the cluster.
+fn credentials(
+    flags: &MetricsFlags,
+    config: &Config,
+    origin: Option<Origin>,
+) -> anyhow::Result<Credentials> {
+    let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
+    let is_of_file = origin == Some(Origin::File);
+    let of_file = file_credentials(config, is_of_file)?;
+    let named = origin.is_some();
+    let flag_token = flags
+        .token_file
+        .as_ref()
+        .map(|path| text_of(path))
+        .transpose()?;
+    let own_token = flag_token
+        .map(|text| text.trim().to_owned())
+        .or_else(|| variable("GPUCTL_PROMETHEUS_TOKEN").filter(|_| named));
+    let own_user = variable("GPUCTL_PROMETHEUS_USER")
+        .zip(variable("GPUCTL_PROMETHEUS_PASSWORD"))
+        .filter(|_| named);
+    if is_of_file && (own_token.is_some() || own_user.is_some() || !flags.headers.is_empty()) {
+        // Do not send the user's credentials to an address that another user wrote.
+        config.file.must_be_own("prometheus.url")?;
+    }
+    let own_authority = flags
+        .authority_file
+        .as_ref()
+        .map(|path| bytes_of(path))
+        .transpose()?;
+    let mut headers = of_file.headers;
+    for header in &flags.headers {
+        let (name, value) = header
+            .split_once(':')
+            .ok_or_else(|| anyhow!("a header is NAME: VALUE"))?;
+        headers.push((name.trim().to_owned(), value.trim().to_owned()));
+    }
+    let (user, token) = match (own_user, own_token) {
+        (None, None) => (of_file.user, of_file.token),
+        own => own,
+    };
+    let aws_keys = variable("AWS_ACCESS_KEY_ID")
+        .zip(variable("AWS_SECRET_ACCESS_KEY"))
+        .map(|(id, secret)| AwsKeys {
+            access_key_id: id,
+            secret_access_key: secret,
+            session_token: variable("AWS_SESSION_TOKEN"),
+        });
+    Ok(Credentials {
+        user,
+        token,
+        authority: own_authority.or(of_file.authority),
+        headers,
+        aws_keys,
+        ..of_file
+    })
 }
 
 /// Returns what the file has to let us in, when its address is the one that is asked.

@@ -65,7 +65,6 @@ pub const LONG: &[&str] = &[
     "src/commands/jobs/copy.rs",
     "src/commands/jobs/logs.rs",
     "src/commands/score/watch.rs",
-    "src/config/file.rs",
     "src/mcp/catalog.rs",
     "src/mcp/lines.rs",
     "src/serve.rs",

@@ -1,0 +1,148 @@
+//! Changes the config file without losing comments.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::anyhow;
+use serde_json::Value;
+use yaml_edit::YamlFile;
+use yaml_edit::path::YamlPath;
+
+use super::file::{parsed, usual};
+use super::keys::SettingKey;
+use gpuctl_local::files::trust::{config_text, exposure, is_closed, make_private};
+use gpuctl_local::files::{Purpose, replace};
+
+/// Writes a value into the named file, or into the one in the user's folder, which is created if
+/// missing. Comments stay. Returns the file.
+pub(crate) fn set(
+    named: Option<&Path>,
+    key: &SettingKey,
+    value: &Value,
+) -> anyhow::Result<PathBuf> {
+    let path = named
+        .map(Path::to_path_buf)
+        .or_else(usual)
+        .ok_or_else(|| anyhow!("there is no config folder; --config names a file"))?;
+    must_be_closed(&path, named.is_none())?;
+    let old = if path.exists() {
+        config_text(&path, named.is_some())?
+    } else {
+        String::new()
+    };
+    let before = parsed(&old, &path)?;
+    let new = changed(&old, key, value).ok_or_else(|| {
+        anyhow!(
+            "{} has a form that cannot be changed; write it by hand",
+            path.display()
+        )
+    })?;
+    let mut wanted = if before.is_object() {
+        before
+    } else {
+        serde_json::json!({})
+    };
+    let (section, name) = key.path();
+    if !wanted[section].is_object() {
+        wanted[section] = serde_json::json!({});
+    }
+    wanted[section][name] = value.clone();
+    // The edited text must parse to the old settings with this one changed, or comments or anchors
+    // were misread.
+    if parsed(&new, &path).ok().as_ref() != Some(&wanted) {
+        return Err(anyhow!(
+            "{} has a form that cannot be changed; write `{}` by hand",
+            path.display(),
+            key.name
+        ));
+    }
+    replace(&path, new.as_bytes(), Purpose::Config)?;
+    Ok(path)
+}
+
+/// Removes other users' access to gpuctl's folder. Fails if they can still change the file:
+/// rewriting it would adopt their settings.
+fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| is_usual && folder.exists());
+    if let Some(folder) = folder {
+        if !is_closed(folder) {
+            let why = if folder.is_symlink() {
+                "is a symbolic link"
+            } else {
+                "belongs to another user"
+            };
+            return Err(anyhow!(
+                "{} {why}; remove it, or name the file with --config",
+                folder.display()
+            ));
+        }
+        make_private(folder);
+    }
+    match if path.exists() { exposure(path)? } else { None } {
+        Some(exposure) => Err(anyhow!(
+            "the config file may hold settings of another user: {}",
+            exposure.message()
+        )),
+        None => Ok(()),
+    }
+}
+
+fn changed(old: &str, key: &SettingKey, value: &Value) -> Option<String> {
+    if old.trim().is_empty() {
+        let (section, name) = key.path();
+        return Some(format!("{old}{section}:\n  {name}: {value}\n"));
+    }
+    let file = YamlFile::from_str(old).ok()?;
+    let Some(document) = file.document() else {
+        // Comments alone.
+        let (section, name) = key.path();
+        return Some(format!(
+            "{}\n{section}:\n  {name}: {value}\n",
+            old.trim_end()
+        ));
+    };
+    match value {
+        Value::Bool(switch) => document.try_set_path(key.name, *switch),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => document.try_set_path(key.name, whole),
+            None => document.try_set_path(key.name, number.as_f64()?),
+        },
+        Value::String(text) => document.try_set_path(key.name, text.as_str()),
+        _ => return None,
+    }
+    .ok()?;
+    Some(file.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn after(old: &str, name: &str, value: &Value) -> String {
+        changed(old, SettingKey::named(name), value).unwrap()
+    }
+
+    #[test]
+    fn a_change_keeps_what_else_is_there() {
+        let old =
+            "# ours\nprometheus:\n  url: http://a   # the address\n\nthresholds: {idle: 10}\n";
+        let new = after(old, "thresholds.idle", &json!(12.5));
+        assert_eq!(new, old.replace("10", "12.5"));
+        assert_eq!(
+            after(old, "prometheus.url", &json!("http://b")),
+            old.replace("http://a", "http://b")
+        );
+        let new = after(old, "ai.enabled", &json!(true));
+        assert!(
+            new.starts_with(old.trim_end()) && new.ends_with("ai:\n  enabled: true\n"),
+            "{new}"
+        );
+        assert_eq!(after("", "ai.max", &json!(3)), "ai:\n  max: 3\n");
+        assert_eq!(
+            after("# only words\n", "ai.max", &json!(3)),
+            "# only words\nai:\n  max: 3\n"
+        );
+    }
+}

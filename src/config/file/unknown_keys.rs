@@ -1,0 +1,96 @@
+//! Finds what the config file says and gpuctl does not read.
+
+use serde_json::Value;
+
+use super::{ConfigFile, OF_CONTEXTS, ignored};
+use crate::config::keys::{CONTEXTS, KEYS, SettingKey, nearest};
+use gpuctl_local::files::trust::Exposure;
+
+impl ConfigFile {
+    /// Lists what is not read, each with the nearest key.
+    pub(crate) fn unknown(&self) -> Vec<String> {
+        let place = self
+            .path
+            .as_deref()
+            .map(|path| path.display().to_string())
+            .unwrap_or_default();
+        let exposed = |exposure: &Exposure| {
+            format!(
+                "{}; its credentials and commands are not used",
+                exposure.message()
+            )
+        };
+        let mut unknown: Vec<String> = self.exposure.iter().map(exposed).collect();
+        unknown.extend(self.misnamed.as_deref().map(ignored));
+        match &self.content {
+            Value::Null => {}
+            Value::Object(sections) => {
+                let sections = sections.iter().filter(|(section, _)| *section != CONTEXTS);
+                let found = sections.flat_map(|(section, keys)| in_section(section, keys));
+                unknown.extend(found.map(|message| format!("{place}: {message}")));
+            }
+            _ => unknown.push(format!("{place} has no keys and is not read")),
+        }
+        let contexts = self.content[CONTEXTS].as_object().into_iter().flatten();
+        let found = contexts.flat_map(|(context, sections)| in_context(context, sections));
+        unknown.extend(found.map(|message| format!("{place}: {message}")));
+        unknown
+    }
+}
+
+/// Lists the keys of a section that are not read.
+fn in_section(section: &str, keys: &Value) -> Vec<String> {
+    let known: Vec<&str> = KEYS
+        .iter()
+        .map(SettingKey::path)
+        .filter(|(other, _)| *other == section)
+        .map(|(_, name)| name)
+        .collect();
+    if known.is_empty() {
+        let near = nearest(section, SettingKey::sections().into_iter());
+        return vec![unknown_key(section, near)];
+    }
+    let keys = match keys {
+        Value::Object(keys) => keys,
+        Value::Null => return Vec::new(),
+        _ => return vec![format!("`{section}` has no keys and is not read")],
+    };
+    let unread = keys.keys().filter(|name| !known.contains(&name.as_str()));
+    let message = |name: &String| {
+        // The key may be right and the section wrong.
+        let elsewhere = KEYS
+            .iter()
+            .find(|key| key.path().1 == name)
+            .map(|key| key.name.to_owned());
+        let near = elsewhere.or_else(|| {
+            nearest(name, known.iter().copied()).map(|near| format!("{section}.{near}"))
+        });
+        unknown_key(&format!("{section}.{name}"), near.as_deref())
+    };
+    unread.map(message).collect()
+}
+
+fn unknown_key(name: &str, near: Option<&str>) -> String {
+    let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    format!("unknown key `{name}`{near}")
+}
+
+/// Lists the keys of one context that are not read.
+fn in_context(context: &str, sections: &Value) -> Vec<String> {
+    let sections = sections.as_object().into_iter().flatten();
+    let keys = sections.flat_map(|(section, keys)| {
+        let keys = keys.as_object().into_iter().flat_map(|keys| keys.keys());
+        keys.map(move |key| (section.as_str(), key.as_str()))
+    });
+    let is_read = |(section, key): &(&str, &str)| {
+        OF_CONTEXTS.contains(section) && KEYS.iter().any(|one| one.path() == (*section, *key))
+    };
+    keys.filter(|key| !is_read(key))
+        .map(|(section, key)| {
+            format!(
+                "unknown key `{CONTEXTS}.{context}.{section}.{key}`: \
+                 contexts have keys of `prometheus` and `safety`"
+            )
+        })
+        .collect()
+}
