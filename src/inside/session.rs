@@ -85,6 +85,16 @@ pub(crate) async fn within(
     if let Some(error) = failed {
         return Err(error);
     }
+    exit_code(ending, command, &job, pod)
+}
+
+/// Returns the command's exit code, or why it did not end by itself.
+fn exit_code(
+    ending: SessionEnd,
+    command: Option<&[String]>,
+    job: &Job,
+    pod: &Pod,
+) -> Result<ExitCode, Error> {
     match ending {
         // A reader that went away ends us silently, as it ends every filter.
         SessionEnd::Unread => Ok(ExitCode::SUCCESS),

@@ -168,35 +168,7 @@ impl AgentTool {
                 }
                 None => continue,
             };
-            let wrong = |kind: &str| {
-                let shown: String = value.to_string().chars().take(80).collect();
-                format!(
-                    "`{}` of `{}` must be {kind}, not {shown}",
-                    one.name, self.name
-                )
-            };
-            let text = || {
-                value
-                    .as_str()
-                    .map(ToOwned::to_owned)
-                    .ok_or_else(|| wrong("a string"))
-            };
-            match one.place {
-                Place::Word => bare.push(text()?),
-                // In one word with its option, so that it cannot be another one.
-                Place::Text(flag) => call.words.push(format!("{flag}={}", text()?)),
-                Place::Number(flag) => {
-                    let number = value
-                        .as_u64()
-                        .ok_or_else(|| wrong("an integer from 0 on"))?;
-                    call.words.push(format!("{flag}={number}"));
-                }
-                Place::Switch(flag) => {
-                    let is_on = value.as_bool().ok_or_else(|| wrong("true or false"))?;
-                    call.words.extend(is_on.then(|| flag.to_owned()));
-                }
-                Place::Input => call.input = text()?,
-            }
+            self.add(one, value, &mut call, &mut bare)?;
         }
         // An argument of a process ends at a NUL byte, so a word with one would be truncated or
         // fail to run.
@@ -217,6 +189,46 @@ impl AgentTool {
             call.words.extend(bare);
         }
         Ok(call)
+    }
+
+    /// Puts the value of a parameter where it belongs. Words go to `bare`.
+    fn add(
+        &self,
+        one: &Parameter,
+        value: &Value,
+        call: &mut Call,
+        bare: &mut Vec<String>,
+    ) -> Result<(), String> {
+        let wrong = |kind: &str| {
+            let shown: String = value.to_string().chars().take(80).collect();
+            format!(
+                "`{}` of `{}` must be {kind}, not {shown}",
+                one.name, self.name
+            )
+        };
+        let text = || {
+            value
+                .as_str()
+                .map(ToOwned::to_owned)
+                .ok_or_else(|| wrong("a string"))
+        };
+        match one.place {
+            Place::Word => bare.push(text()?),
+            // In one word with its option, so that it cannot be another one.
+            Place::Text(flag) => call.words.push(format!("{flag}={}", text()?)),
+            Place::Number(flag) => {
+                let number = value
+                    .as_u64()
+                    .ok_or_else(|| wrong("an integer from 0 on"))?;
+                call.words.push(format!("{flag}={number}"));
+            }
+            Place::Switch(flag) => {
+                let is_on = value.as_bool().ok_or_else(|| wrong("true or false"))?;
+                call.words.extend(is_on.then(|| flag.to_owned()));
+            }
+            Place::Input => call.input = text()?,
+        }
+        Ok(())
     }
 
     fn check_names(&self, arguments: &Map<String, Value>) -> Result<(), String> {

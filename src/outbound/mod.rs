@@ -93,7 +93,7 @@ const LONGEST_ANSWER: usize = 1 << 20;
 
 /// Why a try failed.
 struct AttemptFailure {
-    told: String,
+    message: String,
     /// How sure it is that the call was not acted on.
     again: Again,
     wait: Option<Duration>,
@@ -133,7 +133,7 @@ impl Caller {
             tries += 1;
             let tried = tokio::time::timeout(patience.timeout, self.once(call)).await;
             let late = || AttemptFailure {
-                told: format!("did not answer within {:?}", patience.timeout),
+                message: format!("did not answer within {:?}", patience.timeout),
                 again: Again::IfRepeatable,
                 wait: None,
             };
@@ -149,7 +149,11 @@ impl Caller {
                 } else {
                     String::new()
                 };
-                return Err(anyhow!("{} {}{often}", call.address.shown(), failure.told));
+                return Err(anyhow!(
+                    "{} {}{often}",
+                    call.address.shown(),
+                    failure.message
+                ));
             }
             tokio::time::sleep(failure.wait.unwrap_or(wait).min(LONGEST_WAIT)).await;
             wait *= 2;
@@ -157,94 +161,108 @@ impl Caller {
     }
 
     async fn once(&self, call: &OutboundCall) -> Result<OutboundResponse, AttemptFailure> {
-        let fatal = |told: String| AttemptFailure {
-            told,
-            again: Again::Never,
-            wait: None,
-        };
-        let mut headers = HeaderMap::new();
-        headers.insert("content-type", HeaderValue::from_static("application/json"));
-        for (name, value) in &call.headers {
-            let name: HeaderName = name
-                .parse()
-                .map_err(|_| fatal(format!("cannot be called: `{name}` is no header")))?;
-            let value = HeaderValue::from_str(value.trim());
-            let mut value = value.map_err(|_| {
-                fatal(format!(
-                    "cannot be called: the value of `{name}` cannot be sent"
-                ))
-            })?;
-            value.set_sensitive(true);
-            headers.insert(name, value);
-        }
         let sent = self
             .0
             .post(call.address.0.clone())
-            .headers(headers)
+            .headers(headers(call)?)
             .body(call.body.clone())
             .send()
             .await;
-        let mut response = sent.map_err(|error| {
+        let response = sent.map_err(|error| {
             let again = if error.is_connect() {
                 Again::Always
             } else {
                 Again::IfRepeatable
             };
             AttemptFailure {
-                told: format!("cannot be reached: {}", innermost(&error.without_url())),
+                message: format!("cannot be reached: {}", innermost(&error.without_url())),
                 again,
                 wait: None,
             }
         })?;
-        let code = response.status().as_u16();
-        let told = |told: String, again| {
-            Err(AttemptFailure {
-                told,
-                again,
-                wait: asked_wait(&response),
-            })
-        };
-        match code {
-            300..400 => {
-                let to = response
-                    .headers()
-                    .get("location")
-                    .and_then(|to| to.to_str().ok());
-                let to = to
-                    .and_then(|to| call.address.0.join(to).ok())
-                    .map(|to| OutboundUrl(to).shown());
-                return told(
-                    format!(
-                        "redirects to {}, which is not followed",
-                        to.as_deref().unwrap_or("elsewhere")
-                    ),
-                    Again::Never,
-                );
-            }
-            429 | 503 => return told(format!("answers {code}"), Again::Always),
-            500..600 => return told(format!("answers {code}"), Again::IfRepeatable),
-            _ => {}
+        match refusal(&response, &call.address) {
+            Some(failure) => Err(failure),
+            None => read(response).await,
         }
-        let mut body = Vec::new();
-        let half = |error: reqwest::Error| AttemptFailure {
-            told: format!(
-                "broke off in its answer: {}",
-                innermost(&error.without_url())
-            ),
-            again: Again::IfRepeatable,
-            wait: None,
-        };
-        while let Some(piece) = response.chunk().await.map_err(half)? {
-            body.extend_from_slice(&piece);
-            if body.len() > LONGEST_ANSWER {
-                return Err(fatal("answers without an end".to_owned()));
-            }
-        }
-        Ok(OutboundResponse {
-            code,
-            body: String::from_utf8_lossy(&body).into_owned(),
-        })
     }
+}
+
+impl AttemptFailure {
+    fn fatal(message: String) -> Self {
+        Self {
+            message,
+            again: Again::Never,
+            wait: None,
+        }
+    }
+}
+
+fn headers(call: &OutboundCall) -> Result<HeaderMap, AttemptFailure> {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("application/json"));
+    for (name, value) in &call.headers {
+        let name: HeaderName = name.parse().map_err(|_| {
+            AttemptFailure::fatal(format!("cannot be called: `{name}` is no header"))
+        })?;
+        let mut value = HeaderValue::from_str(value.trim()).map_err(|_| {
+            AttemptFailure::fatal(format!(
+                "cannot be called: the value of `{name}` cannot be sent"
+            ))
+        })?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// Returns why a response with this status counts as a failure, if it does.
+fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure> {
+    let code = response.status().as_u16();
+    let (message, again) = match code {
+        300..400 => {
+            let to = response
+                .headers()
+                .get("location")
+                .and_then(|to| to.to_str().ok())
+                .and_then(|to| address.0.join(to).ok())
+                .map(|to| OutboundUrl(to).shown());
+            let to = to.as_deref().unwrap_or("elsewhere");
+            let message = format!("redirects to {to}, which is not followed");
+            (message, Again::Never)
+        }
+        429 | 503 => (format!("answers {code}"), Again::Always),
+        500..600 => (format!("answers {code}"), Again::IfRepeatable),
+        _ => return None,
+    };
+    Some(AttemptFailure {
+        message,
+        again,
+        wait: asked_wait(response),
+    })
+}
+
+/// Reads the whole body of a response.
+async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure> {
+    let code = response.status().as_u16();
+    let mut body = Vec::new();
+    let half = |error: reqwest::Error| AttemptFailure {
+        message: format!(
+            "broke off in its answer: {}",
+            innermost(&error.without_url())
+        ),
+        again: Again::IfRepeatable,
+        wait: None,
+    };
+    while let Some(piece) = response.chunk().await.map_err(half)? {
+        body.extend_from_slice(&piece);
+        if body.len() > LONGEST_ANSWER {
+            return Err(AttemptFailure::fatal("answers without an end".to_owned()));
+        }
+    }
+    Ok(OutboundResponse {
+        code,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    })
 }
 
 fn asked_wait(response: &Response) -> Option<Duration> {
@@ -259,7 +277,7 @@ fn asked_wait(response: &Response) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Returns the layers above quote the URL.
+/// Returns the innermost cause: the layers above it quote the URL.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut source = error;
     while let Some(inner) = source.source() {

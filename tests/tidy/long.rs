@@ -65,8 +65,5 @@ pub const LONG: &[&str] = &[
     "src/commands/jobs/copy.rs",
     "src/commands/jobs/logs.rs",
     "src/commands/score/watch.rs",
-    "src/mcp/catalog.rs",
-    "src/mcp/lines.rs",
-    "src/serve.rs",
     "src/verbs.rs",
 ];

@@ -1,0 +1,129 @@
+//! Tests of the list of tools.
+
+use serde_json::{Map, Value, json};
+
+use super::*;
+
+const ALL: [WriteArea; 4] = [
+    WriteArea::Jobs,
+    WriteArea::Pools,
+    WriteArea::Quotas,
+    WriteArea::Defaults,
+];
+
+#[test]
+fn every_tool_is_a_command_line() {
+    use clap::CommandFactory;
+
+    for tool in tools(&ALL) {
+        let sample = |one: &Parameter| {
+            let value = match (one.place, one.name) {
+                (Place::Number(_), _) => json!(2),
+                (Place::Switch(_), _) => json!(true),
+                (_, "status") => json!("running"),
+                (_, "kind") => json!("training"),
+                (_, "start") => json!("2h"),
+                (_, "by") => json!("team"),
+                _ => json!("x"),
+            };
+            (one.name.to_owned(), value)
+        };
+        // Omit options that conflict with other options.
+        let alone =
+            |one: &Parameter| one.is_required || !matches!(one.name, "first_error" | "previous");
+        let arguments: Map<String, Value> = tool
+            .parameters
+            .iter()
+            .filter(|one| alone(one))
+            .map(sample)
+            .collect();
+        for command in [
+            Some(tool.command),
+            tool.change.as_ref().map(|change| change.preview),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            let mut call = tool.call(command, &arguments).unwrap();
+            if let Some(option) = tool
+                .change
+                .as_ref()
+                .and_then(|change| change.uid_option)
+                .filter(|_| command == tool.command)
+            {
+                call = call.with_option(format!("{option}=0b5c"));
+            }
+            let json = if tool.has_json {
+                call.as_json().words
+            } else {
+                Vec::new()
+            };
+            for words in [call.words, json]
+                .into_iter()
+                .filter(|words| !words.is_empty())
+            {
+                let words = ["gpuctl".to_owned()].into_iter().chain(words);
+                let parsed = crate::cli::Cli::command().try_get_matches_from(words.clone());
+                assert!(
+                    parsed.is_ok(),
+                    "{:?}: {}",
+                    words.collect::<Vec<_>>(),
+                    parsed.unwrap_err()
+                );
+            }
+        }
+        jsonschema::validator_for(&Value::Object(tool.schema())).unwrap();
+    }
+}
+
+#[test]
+fn each_area_adds_its_own_tools_only() {
+    assert_eq!(tools(&[]).count(), READING.len());
+    assert!(tools(&[]).all(|tool| tool.change.is_none()));
+    let names = |area| {
+        let written = |tool: &&AgentTool| tool.change.is_some();
+        tools(&[area])
+            .filter(written)
+            .map(|tool| tool.name)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(WriteArea::Jobs),
+        ["create_job", "apply_manifest", "delete_job"]
+    );
+    assert_eq!(names(WriteArea::Pools), ["apply_pool", "delete_pool"]);
+    assert_eq!(names(WriteArea::Quotas), ["apply_quota", "delete_quota"]);
+    assert_eq!(
+        names(WriteArea::Defaults),
+        ["apply_defaults", "delete_defaults"]
+    );
+}
+
+#[test]
+fn nodes_keep_their_labels_and_taints() {
+    for name in ["list_nodes", "describe_node"] {
+        assert_eq!(
+            tools(&[]).find(|tool| tool.name == name).unwrap().source,
+            TextSource::Labels,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn every_tool_that_submits_names_its_only_kind() {
+    for tool in WRITING.iter().filter(|tool| tool.command.contains(&"-f")) {
+        let change = tool.change.as_ref().unwrap();
+        let kind = match change.area {
+            WriteArea::Jobs => "--only-kind=job",
+            WriteArea::Pools => "--only-kind=pool",
+            WriteArea::Quotas => "--only-kind=quota",
+            WriteArea::Defaults => "--only-kind=defaults",
+        };
+        assert!(
+            tool.command.contains(&kind) && change.preview.contains(&kind),
+            "{}",
+            tool.name
+        );
+    }
+}
