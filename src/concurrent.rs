@@ -11,17 +11,17 @@ use futures::future::{FutureExt, LocalBoxFuture};
 use futures::stream::{self, Buffered, Iter, StreamExt};
 
 /// Makes the pieces when their turn comes: there may be thousands, and each takes some memory.
-type Pieces<'w> = Box<dyn Iterator<Item = LocalBoxFuture<'w, ()>> + 'w>;
+type WorkPieces<'w> = Box<dyn Iterator<Item = LocalBoxFuture<'w, ()>> + 'w>;
 
 /// A result, filled when its piece is done.
-type Slot<T> = Rc<Cell<Option<T>>>;
+type ResultSlot<T> = Rc<Cell<Option<T>>>;
 
 /// Work that makes progress only while its next result is awaited. A slow piece holds up the
 /// results of those after it.
 pub(crate) struct SideBySide<'w, T> {
-    running: Buffered<Iter<Pieces<'w>>>,
+    running: Buffered<Iter<WorkPieces<'w>>>,
     /// Of the pieces that were begun and not taken yet.
-    slots: Rc<RefCell<VecDeque<Slot<T>>>>,
+    slots: Rc<RefCell<VecDeque<ResultSlot<T>>>>,
 }
 
 impl<'w, T: 'w> SideBySide<'w, T> {
@@ -32,17 +32,17 @@ impl<'w, T: 'w> SideBySide<'w, T> {
         W: IntoIterator<Item = F>,
         W::IntoIter: 'w,
     {
-        let slots: Rc<RefCell<VecDeque<Slot<T>>>> = Rc::default();
+        let slots: Rc<RefCell<VecDeque<ResultSlot<T>>>> = Rc::default();
         let own = Rc::clone(&slots);
         let pieces = work.into_iter().map(move |piece| {
-            let slot = Slot::default();
+            let slot = ResultSlot::default();
             own.borrow_mut().push_back(Rc::clone(&slot));
             piece
                 .map(move |result| slot.set(Some(result)))
                 .boxed_local()
         });
         Self {
-            running: stream::iter(Box::new(pieces) as Pieces<'w>).buffered(at_once),
+            running: stream::iter(Box::new(pieces) as WorkPieces<'w>).buffered(at_once),
             slots,
         }
     }

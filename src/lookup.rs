@@ -8,7 +8,7 @@ use gpuctl_view::format::text::count;
 
 /// Whether the command changes anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum LookupPurpose {
     Read,
     Change,
 }
@@ -37,7 +37,7 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
 pub(crate) async fn job(
     connection: &Connection,
     text: &str,
-    purpose: Purpose,
+    purpose: LookupPurpose,
 ) -> Result<Job, Error> {
     match find(connection, text, purpose).await? {
         Some(job) => Ok(job),
@@ -46,7 +46,7 @@ pub(crate) async fn job(
 }
 
 /// Where a job of a name is looked for.
-struct Scope<'t> {
+struct JobScope<'t> {
     name: &'t str,
     /// Its namespace where several have a job of that name.
     home: String,
@@ -54,8 +54,8 @@ struct Scope<'t> {
     namespace: Option<String>,
 }
 
-impl<'t> Scope<'t> {
-    fn of(connection: &Connection, text: &'t str, purpose: Purpose) -> Result<Self, Error> {
+impl<'t> JobScope<'t> {
+    fn of(connection: &Connection, text: &'t str, purpose: LookupPurpose) -> Result<Self, Error> {
         let (namespace, name) = split(text)?;
         let explicit = namespace.map(ToOwned::to_owned).or_else(|| {
             connection
@@ -65,7 +65,7 @@ impl<'t> Scope<'t> {
         let home = explicit
             .clone()
             .unwrap_or_else(|| connection.namespace.clone());
-        let namespace = if purpose == Purpose::Change {
+        let namespace = if purpose == LookupPurpose::Change {
             Some(home.clone())
         } else {
             explicit
@@ -82,13 +82,13 @@ impl<'t> Scope<'t> {
 pub(crate) async fn find(
     connection: &Connection,
     text: &str,
-    purpose: Purpose,
+    purpose: LookupPurpose,
 ) -> Result<Option<Job>, Error> {
-    let Scope {
+    let JobScope {
         name,
         home,
         namespace,
-    } = Scope::of(connection, text, purpose)?;
+    } = JobScope::of(connection, text, purpose)?;
     let wanted = Wanted {
         namespace,
         names: vec![name.to_owned()],
@@ -96,7 +96,7 @@ pub(crate) async fn find(
     };
     let selection = connection.jobs(&wanted).await?;
     let mut found = selection.jobs;
-    if purpose == Purpose::Change
+    if purpose == LookupPurpose::Change
         && let Some(left) = found.iter().find(|job| job.owner_is_gone)
     {
         return Err(deleted(left));
@@ -149,11 +149,11 @@ fn deleted(job: &Job) -> Error {
 pub(crate) async fn missing(
     connection: &Connection,
     text: &str,
-    purpose: Purpose,
+    purpose: LookupPurpose,
 ) -> Result<Error, Error> {
-    let Scope {
+    let JobScope {
         name, namespace, ..
-    } = Scope::of(connection, text, purpose)?;
+    } = JobScope::of(connection, text, purpose)?;
     let place = namespace
         .map(|namespace| format!(" in namespace `{namespace}`"))
         .unwrap_or_default();

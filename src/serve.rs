@@ -53,14 +53,14 @@ const MOST_PER_PEER: usize = 16;
 const SPARE: usize = 32;
 
 /// A bound listener.
-pub(crate) struct Server {
+pub(crate) struct PageServer {
     listener: TcpListener,
     pages: Pages,
     /// Allowed values of `Host`, in addition to names that cannot be registered.
     hosts: Rc<[String]>,
 }
 
-impl Server {
+impl PageServer {
     /// Binds `HOST:PORT`; port 0 selects a free port.
     pub(crate) async fn open(
         address: &str,
@@ -113,7 +113,7 @@ impl Server {
 
 /// The limits of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct ConnectionSlot {
     number: u64,
     is_spare: bool,
     within: Duration,
@@ -136,7 +136,7 @@ struct Connections {
 
 impl Connections {
     /// Admits a new connection. The receiver resolves when another connection replaces it.
-    fn admit(&mut self, peer: IpAddr) -> (Place, oneshot::Receiver<Infallible>) {
+    fn admit(&mut self, peer: IpAddr) -> (ConnectionSlot, oneshot::Receiver<Infallible>) {
         let (end, replaced) = oneshot::channel();
         let own = self
             .regular
@@ -169,7 +169,7 @@ impl Connections {
             (false, false) => OPEN_WITHIN,
         };
         (
-            Place {
+            ConnectionSlot {
                 number: self.count,
                 is_spare,
                 within,
@@ -178,7 +178,7 @@ impl Connections {
         )
     }
 
-    fn leave(&mut self, place: Place) {
+    fn leave(&mut self, place: ConnectionSlot) {
         let places = if place.is_spare {
             &mut self.spare
         } else {
@@ -200,7 +200,7 @@ fn most(open: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
         .unwrap_or_default()
 }
 
-async fn serve(stream: TcpStream, place: Place, pages: &Pages, hosts: &[String]) {
+async fn serve(stream: TcpStream, place: ConnectionSlot, pages: &Pages, hosts: &[String]) {
     let answer = service_fn(|request: Request<Incoming>| {
         std::future::ready(Ok::<_, Infallible>(answer(
             &request,

@@ -31,7 +31,7 @@ pub(super) struct Demand<'p> {
 }
 
 /// Whether the nodes can hold the pods when nothing else runs.
-pub(super) enum Verdict {
+pub(super) enum CapacityVerdict {
     Possible,
     /// They cannot now; nodes that an autoscaler adds may.
     Doubtful(String),
@@ -59,17 +59,17 @@ impl<'p> Demand<'p> {
     }
 
     /// Compares the pods with the capacity of the nodes.
-    pub(super) fn ever(&self) -> Verdict {
+    pub(super) fn ever(&self) -> CapacityVerdict {
         let nodes: Vec<&Node> = self.nodes(&self.plan.rendered.choice.qualified).collect();
         if nodes.is_empty() {
-            return Verdict::Possible;
+            return CapacityVerdict::Possible;
         }
         let amounts = self.amounts(&nodes);
         let short = shortage(&self.requests, &amounts);
         let (message, hint) = match &short {
             Some(short) => (self.never(short), self.never_hint(short)),
             None => match pods_held(&self.requests, &amounts) {
-                held if held >= self.together => return Verdict::Possible,
+                held if held >= self.together => return CapacityVerdict::Possible,
                 held => (
                     format!(
                         "the nodes that qualify hold {held} such pods at once, and the job needs {} together",
@@ -86,7 +86,7 @@ impl<'p> Demand<'p> {
                 && !short.resource.ends_with(CLAIMED)
         });
         if unreported {
-            return Verdict::Doubtful(format!(
+            return CapacityVerdict::Doubtful(format!(
                 "{message}; the job never starts unless a scheduler extension provides it"
             ));
         }
@@ -97,7 +97,9 @@ impl<'p> Demand<'p> {
             } else {
                 "the published list of nodes is old"
             };
-            return Verdict::Doubtful(format!("{message}; the job never starts unless {unless}"));
+            return CapacityVerdict::Doubtful(format!(
+                "{message}; the job never starts unless {unless}"
+            ));
         }
         let at = job(&self.plan.input).and_then(|job| job.resources.gpu_at);
         let refusal = Refusal {
@@ -106,7 +108,7 @@ impl<'p> Demand<'p> {
             hints: vec![hint],
             at,
         };
-        Verdict::Impossible(Box::new(
+        CapacityVerdict::Impossible(Box::new(
             refusal.in_file(&self.plan.input.file, &self.plan.input.text),
         ))
     }

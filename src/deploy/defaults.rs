@@ -59,7 +59,7 @@ impl Site {
             (HomeMark::Hidden, _) => Self::UnseenMark(fields),
             (HomeMark::Unmarked, _) => Self::Unmarked(fields),
             (HomeMark::Marked, Ok(site)) => Self::Known(Box::new(site)),
-            (HomeMark::Marked, Err(problem)) => Self::Unreadable(problem),
+            (HomeMark::Marked, Err(problem)) => Self::Unreadable(problem.to_string()),
         })
     }
 
@@ -211,13 +211,23 @@ pub(crate) async fn keep_classes(
     Ok(())
 }
 
-/// Reads defaults as they are kept; the error is a sentence.
-pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, String> {
+/// Why stored defaults cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoredDefaultsError {
+    /// The first problem of the document.
+    #[error("{0}")]
+    Invalid(String),
+    #[error("the object holds no document of `kind: defaults`")]
+    NoDocument,
+}
+
+/// Parses defaults as they are stored in the cluster.
+pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, StoredDefaultsError> {
     let parsed = spec::parse(SiteDefaults::NAME, &stored.text).map_err(|problems| {
-        problems
-            .list
-            .first()
-            .map_or_else(|| problems.to_string(), |problem| problem.message.clone())
+        let first = problems.list.first();
+        StoredDefaultsError::Invalid(
+            first.map_or_else(|| problems.to_string(), |problem| problem.message.clone()),
+        )
     })?;
     let found = parsed
         .documents
@@ -226,7 +236,7 @@ pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, String> {
             Document::Defaults(site) => Some(*site),
             _ => None,
         });
-    found.ok_or_else(|| "the object holds no document of `kind: defaults`".to_owned())
+    found.ok_or(StoredDefaultsError::NoDocument)
 }
 
 /// Warns about values of the file that the site replaces, and values of the site that the job does

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 
 use crate::context::Context;
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use gpuctl_cluster::{Connection, Deletion, OutageRetry, OwnedObject, PendingDeletion, Wanted};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::{GpuCount, Job};
@@ -58,7 +58,7 @@ pub(crate) async fn away(
     };
     let start = Instant::now();
     let name = format!("{}/{}", job.namespace, job.name);
-    if lookup::job(connection, &name, Purpose::Change)
+    if lookup::job(connection, &name, LookupPurpose::Change)
         .await
         .is_ok_and(|found| found.uid != job.uid)
     {
@@ -98,13 +98,13 @@ pub(crate) async fn begin(
     how: &DeleteOptions,
     context: &Context,
 ) -> Result<Option<Begun>, Error> {
-    let job = match lookup::find(connection, name, Purpose::Change).await {
+    let job = match lookup::find(connection, name, LookupPurpose::Change).await {
         Ok(Some(job)) if how.only_uid.as_ref().is_some_and(|uid| *uid != job.uid) => {
             return Err(replaced(&job));
         }
         Ok(Some(job)) => job,
         Ok(None) if how.only_uid.is_some() => {
-            return Err(lookup::missing(connection, name, Purpose::Change).await?);
+            return Err(lookup::missing(connection, name, LookupPurpose::Change).await?);
         }
         Err(error) if how.only_uid.is_some() => return Err(error),
         Ok(None) => return absent(connection, name, None, how, context).await,
@@ -277,7 +277,7 @@ async fn absent(
     }
     let error = match known {
         Some(error) => error,
-        None => lookup::missing(connection, text, Purpose::Change).await?,
+        None => lookup::missing(connection, text, LookupPurpose::Change).await?,
     };
     match kept.is_empty() {
         true => Err(error),

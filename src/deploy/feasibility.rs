@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::join3;
 use tokio::sync::OnceCell;
 
-use crate::deploy::capacity::{Demand, Verdict};
+use crate::deploy::capacity::{CapacityVerdict, Demand};
 use crate::deploy::errors::quota_too_small;
 use crate::deploy::once_per::OncePer;
 use crate::deploy::plan::{Plan, job};
@@ -70,9 +70,9 @@ impl<'r> Surroundings<'r> {
         let mut found = Possibility::default();
         let demand = Demand::of(plan);
         match demand.ever() {
-            Verdict::Possible => {}
-            Verdict::Doubtful(warning) => found.warnings.push(warning),
-            Verdict::Impossible(error) => found.errors.push(*error),
+            CapacityVerdict::Possible => {}
+            CapacityVerdict::Doubtful(warning) => found.warnings.push(warning),
+            CapacityVerdict::Impossible(error) => found.errors.push(*error),
         }
         let namespace = plan.target.namespace.as_str();
         let quotas = async || self.connection.quotas(Some(namespace)).await.map(Rc::from);

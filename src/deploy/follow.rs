@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::context::Context;
 use crate::deploy::interrupt::Interruption;
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use gpuctl_cluster::{Connection, LogEvent, LogQuery, Wanted};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
@@ -23,7 +23,7 @@ pub(crate) async fn follow(
 ) -> Result<ExitCode, Error> {
     context.terminal.stream()?;
     let name = format!("{}/{}", created.namespace, created.job_id);
-    let job = lookup::job(connection, &name, Purpose::Read).await?;
+    let job = lookup::job(connection, &name, LookupPurpose::Read).await?;
     let own = job
         .pods
         .iter()

@@ -149,7 +149,7 @@ pub(crate) fn attach(
             ),
             _ => None,
         };
-        Reading {
+        PathRules {
             folder: own.real,
             allowed,
         }
@@ -165,7 +165,7 @@ pub(crate) fn attach(
 }
 
 fn read_all(
-    reading: &Reading,
+    reading: &PathRules,
     beside: &Path,
     job: &JobDocument,
     problems: &mut Vec<Problem>,
@@ -248,7 +248,7 @@ fn problem(refused: &Refused, local: &str, at: FilePosition) -> Problem {
 }
 
 /// How to resolve the paths of one job file.
-struct Reading {
+struct PathRules {
     /// The folder of the job file, with symlinks resolved.
     folder: PathBuf,
     /// Starts with the folder of the job file; `None` allows every folder.
@@ -260,7 +260,7 @@ enum Step {
     Down(OsString),
 }
 
-impl Reading {
+impl PathRules {
     /// Opens a regular file that is in an allowed folder.
     fn open(&self, local: &Path) -> Result<fs::File, Refused> {
         let path = self.resolve(local)?;

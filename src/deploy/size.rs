@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::context::Context;
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::Job;
@@ -12,7 +12,7 @@ use gpuctl_view::{Format, document};
 
 /// Finds the job, and refuses one that is being deleted.
 pub(crate) async fn changeable(connection: &Connection, name: &str) -> Result<Job, Error> {
-    let job = lookup::job(connection, name, Purpose::Change).await?;
+    let job = lookup::job(connection, name, LookupPurpose::Change).await?;
     if job.deleting {
         return Err(Error::new(
             ErrorName::Terminating,
@@ -22,7 +22,7 @@ pub(crate) async fn changeable(connection: &Connection, name: &str) -> Result<Jo
     Ok(job)
 }
 
-pub(crate) struct Change {
+pub(crate) struct SizeChange {
     pub status: &'static str,
     pub before: u32,
     pub after: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Change {
 
 pub(crate) fn answer(
     job: &Job,
-    change: Change,
+    change: SizeChange,
     format: Format,
     context: &Context,
 ) -> Result<ExitCode, Error> {

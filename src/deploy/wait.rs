@@ -41,7 +41,7 @@ pub(crate) async fn wait(
     };
     let waited = async {
         for created in jobs.iter_mut() {
-            let mut gang = Gang {
+            let mut gang = GangTimeout {
                 since: None,
                 paused: &paused,
                 deadline,
@@ -78,7 +78,11 @@ struct JobWait<'w> {
 }
 
 impl JobWait<'_> {
-    async fn wait_for(&self, created: &mut Created, gang: &mut Gang<'_>) -> Result<(), Error> {
+    async fn wait_for(
+        &self,
+        created: &mut Created,
+        gang: &mut GangTimeout<'_>,
+    ) -> Result<(), Error> {
         let terminal = &self.context.terminal;
         let patience = OutageRetry::new(|failure| terminal.warn(&format!("{failure}; retrying")));
         let wanted = Wanted::one(&created.namespace, &created.job_id);
@@ -298,14 +302,14 @@ fn doing(job: &Job, state: &State) -> String {
 
 /// `job.gang_timeout`: a gang that cannot be placed whole gives its GPUs back for a while, so that
 /// another can finish.
-struct Gang<'a> {
+struct GangTimeout<'a> {
     since: Option<Instant>,
     /// The job that is paused now.
     paused: &'a RefCell<Option<Job>>,
     deadline: Option<Instant>,
 }
 
-impl Gang<'_> {
+impl GangTimeout<'_> {
     /// Returns when the gang has waited for as long as it may.
     fn due(&self, job: &Job) -> Option<Instant> {
         self.since

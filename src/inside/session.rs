@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use crate::context::Context;
 use crate::inside::choice::{ContainerChoice, from_node, pod};
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use crate::terminal::raw;
 use gpuctl_cluster::{
     ExecRequest, Failure, SessionEnd, SessionInput, SessionStream, names_no_container,
@@ -36,7 +36,7 @@ pub(crate) async fn within(
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
-    let job = lookup::job(&connection, name, Purpose::Change).await?;
+    let job = lookup::job(&connection, name, LookupPurpose::Change).await?;
     let pod = pod(&job, place)?;
     let tty = wants.tty && context.terminal.in_is_terminal();
     if wants.tty && !tty {

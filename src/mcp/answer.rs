@@ -5,15 +5,28 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
-use super::child::Output;
+use super::child::{Output, RunError};
 use super::fence::fenced;
 use super::mask::{self, TextSource};
 
 /// Limit on structured content in bytes, to protect the agent's context window.
 const LARGEST_STRUCTURE: usize = 256 << 10;
 
+/// Why an answer has no structured content besides its text.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StructureError {
+    #[error("it was not requested")]
+    NotRequested,
+    #[error("it exceeds {} KiB; ask for less", LARGEST_STRUCTURE >> 10)]
+    TooLarge,
+    #[error("the command printed no JSON this time")]
+    NoJson,
+    #[error(transparent)]
+    NotRun(#[from] RunError),
+}
+
 /// An answer to a call.
-pub(super) struct Answer {
+pub(super) struct ToolAnswer {
     /// May contain text of the cluster, so it is fenced.
     pub data: String,
     /// Lines of the server itself, after the fence.
@@ -22,7 +35,7 @@ pub(super) struct Answer {
     pub is_good: bool,
 }
 
-impl Answer {
+impl ToolAnswer {
     /// An error of the server itself.
     pub(super) fn own(message: String) -> Self {
         let structure = Some(json!({"message": message}));
@@ -62,13 +75,13 @@ impl Answer {
     }
 
     /// Adds structured content, or the reason why it has only the text of the answer.
-    pub(super) fn add(&mut self, structure: Result<Value, String>) {
+    pub(super) fn add(&mut self, structure: Result<Value, StructureError>) {
         match structure {
             Ok(structure) if structure.to_string().len() > LARGEST_STRUCTURE => {
-                self.add(Err(too_large()));
+                self.add(Err(StructureError::TooLarge));
             }
             Ok(structure) => self.structure = Some(structure),
-            Err(reason) if reason.is_empty() => {}
+            Err(StructureError::NotRequested) => {}
             Err(reason) => self
                 .notes
                 .push(format!("[structured content is only the text: {reason}]")),
@@ -98,19 +111,19 @@ impl Answer {
 }
 
 /// The UID of the object in the JSON form of an answer.
-pub(super) fn uid(structure: &Result<Value, String>) -> Option<&str> {
+pub(super) fn uid(structure: &Result<Value, StructureError>) -> Option<&str> {
     structure.as_ref().ok()?["uid"].as_str()
 }
 
 /// Parses a command's JSON. The protocol requires an object, so this wraps a list in `items`.
-pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, String> {
+pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, StructureError> {
     if output.is_cut || output.out.len() > 8 * LARGEST_STRUCTURE {
-        return Err(too_large());
+        return Err(StructureError::TooLarge);
     }
     let (mut structure, source) = match serde_json::from_str::<Value>(&output.out) {
         Ok(answer) => (answer, source),
         Err(_) => (
-            errors(&output.said).ok_or("the command printed no JSON this time")?,
+            errors(&output.said).ok_or(StructureError::NoJson)?,
             source.of_lines(),
         ),
     };
@@ -137,10 +150,6 @@ fn errors(said: &str) -> Option<Value> {
     }
 }
 
-fn too_large() -> String {
-    format!("it exceeds {} KiB; ask for less", LARGEST_STRUCTURE >> 10)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,15 +166,15 @@ mod tests {
     #[test]
     fn structured_content_is_an_object_of_bounded_size() {
         let structure = |out: &str| structured(output(out), TextSource::Cluster);
-        assert_eq!(structure("[1]"), Ok(json!({"items": [1]})));
-        assert_eq!(structure("null"), Ok(json!({"value": null})));
+        assert_eq!(structure("[1]").unwrap(), json!({"items": [1]}));
+        assert_eq!(structure("null").unwrap(), json!({"value": null}));
         assert_eq!(
-            structure(r#"{"a": "PASSWORD=x"}"#),
-            Ok(json!({"a": "PASSWORD=[redacted]"}))
+            structure(r#"{"a": "PASSWORD=x"}"#).unwrap(),
+            json!({"a": "PASSWORD=[redacted]"})
         );
         assert!(structure("").is_err());
         let large = json!({"text": "x".repeat(LARGEST_STRUCTURE)}).to_string();
-        let mut answer = Answer::of(&output(""), TextSource::Cluster);
+        let mut answer = ToolAnswer::of(&output(""), TextSource::Cluster);
         answer.add(structure(&large));
         assert_eq!(answer.structure, None);
         assert_eq!(
@@ -176,9 +185,9 @@ mod tests {
 
     #[test]
     fn every_answer_has_structured_content() {
-        let content = |answer: Answer| answer.result().unwrap().structured_content;
-        let mut page = Answer::of(&output("MOTD=x\n"), TextSource::Cluster);
-        page.add(Err(String::new()));
+        let content = |answer: ToolAnswer| answer.result().unwrap().structured_content;
+        let mut page = ToolAnswer::of(&output("MOTD=x\n"), TextSource::Cluster);
+        page.add(Err(StructureError::NotRequested));
         page.notes.push("[page 2 of 5]".to_owned());
         let result = page.result().unwrap();
         // Clients may read either form, so the text in structured content has the fence and the
@@ -191,7 +200,7 @@ mod tests {
         );
         assert_eq!(result.structured_content, Some(json!({"text": text})));
         assert_eq!(
-            content(Answer::own("the server ends".to_owned())),
+            content(ToolAnswer::own("the server ends".to_owned())),
             Some(json!({"message": "the server ends"}))
         );
         let warning = r#"{"error": "Warning", "kind": "warning", "message": "old"}"#;
@@ -208,12 +217,12 @@ mod tests {
         };
         let shown = json!({"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=[redacted]"});
         assert_eq!(
-            failed(format!("note\n{warning}\n{error}\n")),
-            Ok(shown.clone())
+            failed(format!("note\n{warning}\n{error}\n")).unwrap(),
+            shown.clone()
         );
         assert_eq!(
-            failed(format!("{error}\n{error}\n")),
-            Ok(json!({"items": [shown, shown]}))
+            failed(format!("{error}\n{error}\n")).unwrap(),
+            json!({"items": [shown, shown]})
         );
         assert!(failed(format!("{warning}\n")).is_err());
     }
@@ -222,7 +231,10 @@ mod tests {
     fn the_uid_is_that_of_the_structure() {
         assert_eq!(uid(&Ok(json!({"uid": "a"}))), Some("a"));
         assert_eq!(
-            (uid(&Ok(json!({"items": []}))), uid(&Err(String::new()))),
+            (
+                uid(&Ok(json!({"items": []}))),
+                uid(&Err(StructureError::NoJson))
+            ),
             (None, None)
         );
     }
@@ -235,7 +247,7 @@ mod tests {
             code: Some(1),
             is_cut: true,
         };
-        let answer = Answer::of(&forged, TextSource::Cluster);
+        let answer = ToolAnswer::of(&forged, TextSource::Cluster);
         assert!(!answer.is_good);
         let result = answer.result().unwrap();
         let text = &result.content[0].as_text().unwrap().text;

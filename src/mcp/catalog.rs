@@ -1,18 +1,18 @@
 //! The list of tools: the gpuctl command of each, its parameters, and whether it writes.
 
 use super::mask::TextSource;
-use super::tools::{AgentTool, Change, Parameter, Place, WriteArea, may, must};
+use super::tools::{AgentTool, ArgumentPlace, Parameter, ToolChange, WriteArea, may, must};
 
 const NAMESPACE: Parameter = may(
     "namespace",
-    Place::Text("--namespace"),
+    ArgumentPlace::Text("--namespace"),
     "Namespace; without it the one of the kubeconfig",
 );
-const JOB: Parameter = must("job", Place::Word, "Name of the job");
-const MANIFEST: Parameter = must("manifest", Place::Input, "The YAML");
+const JOB: Parameter = must("job", ArgumentPlace::Word, "Name of the job");
+const MANIFEST: Parameter = must("manifest", ArgumentPlace::Input, "The YAML");
 const START: Parameter = may(
     "start",
-    Place::Text("--start"),
+    ArgumentPlace::Text("--start"),
     "Begin: a span before now such as 7d, or RFC 3339",
 );
 
@@ -54,10 +54,10 @@ const READING: [AgentTool; 19] = [
             NAMESPACE,
             may(
                 "status",
-                Place::Text("--status"),
+                ArgumentPlace::Text("--status"),
                 "pending, running, succeeded, failed or paused",
             ),
-            may("pool", Place::Text("--pool"), "Only this pool"),
+            may("pool", ArgumentPlace::Text("--pool"), "Only this pool"),
         ],
     ),
     echoes(
@@ -90,23 +90,23 @@ const READING: [AgentTool; 19] = [
             NAMESPACE,
             may(
                 "tail",
-                Place::Number("--tail"),
+                ArgumentPlace::Number("--tail"),
                 "How many lines; 100 without it",
             ),
             may(
                 "grep",
-                Place::Text("--grep"),
+                ArgumentPlace::Text("--grep"),
                 "Only lines that match this regular expression",
             ),
-            may("rank", Place::Number("--rank"), "Only this rank"),
+            may("rank", ArgumentPlace::Number("--rank"), "Only this rank"),
             may(
                 "first_error",
-                Place::Switch("--first-error"),
+                ArgumentPlace::Switch("--first-error"),
                 "Only the earliest error over all pods, with the lines before it",
             ),
             may(
                 "previous",
-                Place::Switch("--previous"),
+                ArgumentPlace::Switch("--previous"),
                 "The attempt before this one",
             ),
         ],
@@ -131,7 +131,7 @@ const READING: [AgentTool; 19] = [
             "describe_node",
             "One node: its GPUs, who holds them, its conditions",
             &["describe", "node"],
-            &[must("node", Place::Word, "Name of the node")],
+            &[must("node", ArgumentPlace::Word, "Name of the node")],
         ),
         TextSource::Labels,
     ),
@@ -158,11 +158,15 @@ const READING: [AgentTool; 19] = [
         "Free GPUs by type and node, and whether jobs of N GPUs fit",
         &["free"],
         &[
-            may("type", Place::Text("--type"), "Only this type, as h100-80g"),
-            may("pool", Place::Text("--pool"), "Only this pool"),
+            may(
+                "type",
+                ArgumentPlace::Text("--type"),
+                "Only this type, as h100-80g",
+            ),
+            may("pool", ArgumentPlace::Text("--pool"), "Only this pool"),
             may(
                 "slots",
-                Place::Number("--slots"),
+                ArgumentPlace::Number("--slots"),
                 "Tell how many jobs of so many GPUs fit",
             ),
         ],
@@ -190,7 +194,7 @@ const READING: [AgentTool; 19] = [
             "explain_field",
             "What a field of the YAML means, as resources.gpu-type",
             &["explain"],
-            &[must("field", Place::Word, "The field")],
+            &[must("field", ArgumentPlace::Word, "The field")],
         ),
         TextSource::Program,
     ),
@@ -198,7 +202,7 @@ const READING: [AgentTool; 19] = [
         name: "example",
         about: "A YAML to begin with, for training, inference, notebook, compute, pool or quota",
         command: &["init"],
-        parameters: &[must("kind", Place::Word, "The kind")],
+        parameters: &[must("kind", ArgumentPlace::Word, "The kind")],
         source: TextSource::Program,
         has_json: false,
         change: None,
@@ -217,7 +221,7 @@ const READING: [AgentTool; 19] = [
             START,
             may(
                 "by",
-                Place::Text("--by"),
+                ArgumentPlace::Text("--by"),
                 "namespace, team, user, pool or label=KEY",
             ),
         ],
@@ -235,7 +239,7 @@ macro_rules! submits {
             parameters: &[MANIFEST, NAMESPACE],
             source: TextSource::Manifest,
             has_json: true,
-            change: Some(Change {
+            change: Some(ToolChange {
                 preview: &[
                     $verb,
                     "-f",
@@ -273,7 +277,7 @@ const fn deletes(
         WriteArea::Jobs => Some("--only-uid"),
         WriteArea::Pools | WriteArea::Quotas | WriteArea::Defaults => None,
     };
-    let change = Some(Change {
+    let change = Some(ToolChange {
         preview,
         preview_source,
         uid_option,
@@ -332,7 +336,7 @@ const WRITING: [AgentTool; 9] = [
         "delete_pool",
         "Delete a pool: removes its labels from the nodes",
         [&["delete", "pool", "--yes"], &["describe", "pool"]],
-        &[must("pool", Place::Word, "Name of the pool")],
+        &[must("pool", ArgumentPlace::Word, "Name of the pool")],
         "It removes the labels of this pool from its nodes, and its definition.",
         WriteArea::Pools,
     ),
@@ -351,7 +355,7 @@ const WRITING: [AgentTool; 9] = [
             &["delete", "quota", "--yes"],
             &["describe", "quota", "--to-delete"],
         ],
-        &[must("quota", Place::Word, "Name of the quota")],
+        &[must("quota", ArgumentPlace::Word, "Name of the quota")],
         "It deletes this quota in every namespace that it binds.",
         WriteArea::Quotas,
     ),

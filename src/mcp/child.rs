@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore};
 
 use super::tools::Call;
 
@@ -41,9 +41,36 @@ pub(super) struct Output {
 
 /// Whether the command may write to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum CommandAccess {
     Read,
     Write,
+}
+
+/// Why a command has no output.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunError {
+    #[error("the server ends: {0}")]
+    ServerEnds(AcquireError),
+    #[error("cannot find the program itself: {0}")]
+    NoProgram(std::io::Error),
+    #[error("cannot run the program itself: {0}")]
+    NotStarted(std::io::Error),
+    #[error("cannot read the output of gpuctl: {0}")]
+    Unread(std::io::Error),
+    #[error("the command was ended after {} s without an answer", WITHIN.as_secs())]
+    TimedOut,
+    #[error(
+        "the command was ended after {} s without an answer; \
+         part of the change may have been made, so look before you repeat it",
+        WITHIN.as_secs()
+    )]
+    ChangeTimedOut,
+    /// The JSON forms before and after the command are about different objects.
+    #[error(
+        "nothing was changed: the object was created, deleted or replaced during the preview\n\
+         hint: call the tool again"
+    )]
+    ObjectReplaced,
 }
 
 impl Runner {
@@ -59,37 +86,20 @@ impl Runner {
     ///
     /// # Errors
     /// Fails if the command does not start or exceeds its time limit.
-    pub(super) async fn run(&self, call: &Call, access: Access) -> Result<Output, String> {
-        let place = self
-            .places
-            .acquire()
-            .await
-            .map_err(|error| format!("the server ends: {error}"))?;
+    pub(super) async fn run(&self, call: &Call, access: CommandAccess) -> Result<Output, RunError> {
+        let place = self.places.acquire().await.map_err(RunError::ServerEnds)?;
         let mut child = self.start(call, access)?;
         let ended = tokio::time::timeout(WITHIN, talk(&mut child, &call.input, access)).await;
         drop(place);
-        match ended {
-            Ok(output) => {
-                output.map_err(|error| format!("cannot read the output of gpuctl: {error}"))
-            }
-            Err(_) => {
-                let doubt = match access {
-                    Access::Read => "",
-                    Access::Write => {
-                        "; part of the change may have been made, so look before you repeat it"
-                    }
-                };
-                Err(format!(
-                    "the command was ended after {} s without an answer{doubt}",
-                    WITHIN.as_secs()
-                ))
-            }
+        match (ended, access) {
+            (Ok(output), _) => output.map_err(RunError::Unread),
+            (Err(_), CommandAccess::Read) => Err(RunError::TimedOut),
+            (Err(_), CommandAccess::Write) => Err(RunError::ChangeTimedOut),
         }
     }
 
-    fn start(&self, call: &Call, access: Access) -> Result<Child, String> {
-        let program = std::env::current_exe()
-            .map_err(|error| format!("cannot find the program itself: {error}"))?;
+    fn start(&self, call: &Call, access: CommandAccess) -> Result<Child, RunError> {
+        let program = std::env::current_exe().map_err(RunError::NoProgram)?;
         let names_one = call
             .words
             .iter()
@@ -103,17 +113,15 @@ impl Runner {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         command.env("NO_COLOR", "1");
-        if access == Access::Read {
+        if access == CommandAccess::Read {
             command.env("GPUCTL_READ_ONLY", "1");
         }
-        command
-            .spawn()
-            .map_err(|error| format!("cannot run the program itself: {error}"))
+        command.spawn().map_err(RunError::NotStarted)
     }
 }
 
 /// Feeds the command and reads both of its streams.
-async fn talk(child: &mut Child, input: &str, access: Access) -> std::io::Result<Output> {
+async fn talk(child: &mut Child, input: &str, access: CommandAccess) -> std::io::Result<Output> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async move {
         if let Some(mut stdin) = stdin {
@@ -161,7 +169,7 @@ impl From<std::io::Error> for Stop {
 async fn keep<S: AsyncRead + Unpin>(
     stream: Option<S>,
     kept: &mut Vec<u8>,
-    access: Access,
+    access: CommandAccess,
 ) -> Result<bool, Stop> {
     let Some(mut stream) = stream else {
         return Ok(false);
@@ -172,7 +180,7 @@ async fn keep<S: AsyncRead + Unpin>(
         .await?;
     let is_cut = kept.len() > LARGEST;
     kept.truncate(LARGEST);
-    if is_cut && access == Access::Read {
+    if is_cut && access == CommandAccess::Read {
         return Err(Stop::Endless);
     }
     if is_cut {
@@ -190,7 +198,7 @@ fn text(bytes: Vec<u8>) -> String {
 mod tests {
     use super::*;
 
-    async fn shell(script: &str, input: &str, access: Access) -> Output {
+    async fn shell(script: &str, input: &str, access: CommandAccess) -> Output {
         let mut command = Command::new("sh");
         command.args(["-c", script]).kill_on_drop(true);
         command
@@ -205,7 +213,7 @@ mod tests {
     #[tokio::test]
     async fn a_command_without_end_is_cut_and_ended() {
         for script in ["yes", "yes >&2"] {
-            let output = shell(script, "", Access::Read).await;
+            let output = shell(script, "", CommandAccess::Read).await;
             assert!(output.is_cut && output.code != Some(0), "{script}");
             assert!(
                 output.out.len() + output.said.len() <= 2 * LARGEST,
@@ -219,7 +227,7 @@ mod tests {
         let output = shell(
             "yes | head -c 9000000; cat >&2; exit 3",
             "done",
-            Access::Write,
+            CommandAccess::Write,
         )
         .await;
         assert_eq!(

@@ -17,12 +17,12 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Confirmations {
     /// Keyed by word. The words are unguessable, so the timing of a lookup reveals nothing useful.
-    waiting: HashMap<String, Waiting>,
+    waiting: HashMap<String, PendingChange>,
     given: u64,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingChange {
     change: String,
     /// The UID of the object in the preview.
     uid: Option<String>,
@@ -32,7 +32,7 @@ struct Waiting {
 
 /// Why a word does not confirm a change.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum ConfirmRefusal {
     Unknown,
     Expired,
     OtherArguments,
@@ -57,7 +57,7 @@ impl Confirmations {
         }
         let word = random_word(16)?;
         self.given += 1;
-        let waiting = Waiting {
+        let waiting = PendingChange {
             change: change.to_owned(),
             uid,
             until: now + VALID,
@@ -77,19 +77,19 @@ impl Confirmations {
         word: &str,
         change: &str,
         now: Instant,
-    ) -> Result<Option<String>, Refusal> {
-        let waiting = self.waiting.remove(word).ok_or(Refusal::Unknown)?;
+    ) -> Result<Option<String>, ConfirmRefusal> {
+        let waiting = self.waiting.remove(word).ok_or(ConfirmRefusal::Unknown)?;
         if waiting.until <= now {
-            return Err(Refusal::Expired);
+            return Err(ConfirmRefusal::Expired);
         }
         if waiting.change != change {
-            return Err(Refusal::OtherArguments);
+            return Err(ConfirmRefusal::OtherArguments);
         }
         Ok(waiting.uid)
     }
 }
 
-impl Refusal {
+impl ConfirmRefusal {
     /// Explains the refusal to an agent.
     pub(super) fn message(&self, tool: &str) -> String {
         let reason = match self {
@@ -157,9 +157,12 @@ mod tests {
         );
         assert_eq!(
             confirmations.redeem(&word, &same, now),
-            Err(Refusal::Unknown)
+            Err(ConfirmRefusal::Unknown)
         );
-        assert_eq!(confirmations.redeem("", &same, now), Err(Refusal::Unknown));
+        assert_eq!(
+            confirmations.redeem("", &same, now),
+            Err(ConfirmRefusal::Unknown)
+        );
     }
 
     #[test]
@@ -181,11 +184,11 @@ mod tests {
             let word = confirmations.issue(&delete, None, now).unwrap();
             assert_eq!(
                 confirmations.redeem(&word, &other, now),
-                Err(Refusal::OtherArguments)
+                Err(ConfirmRefusal::OtherArguments)
             );
             assert_eq!(
                 confirmations.redeem(&word, &delete, now),
-                Err(Refusal::Unknown),
+                Err(ConfirmRefusal::Unknown),
                 "it is used up"
             );
         }
@@ -197,7 +200,7 @@ mod tests {
         let word = confirmations.issue("x", None, now).unwrap();
         assert_eq!(
             confirmations.redeem(&word, "x", now + VALID),
-            Err(Refusal::Expired)
+            Err(ConfirmRefusal::Expired)
         );
         let word = confirmations.issue("x", None, now).unwrap();
         assert_eq!(
@@ -219,7 +222,7 @@ mod tests {
         assert_eq!(confirmations.waiting.len(), MOST);
         assert_eq!(
             confirmations.redeem(&words[2], "x", now),
-            Err(Refusal::Unknown)
+            Err(ConfirmRefusal::Unknown)
         );
         assert_eq!(confirmations.redeem(&words[3], "x", now), Ok(None));
         confirmations.issue("x", None, now + VALID).unwrap();

@@ -38,7 +38,7 @@ const UNKNOWN_METHOD: &str = "the method is unknown";
 
 /// How to handle a line.
 #[derive(Debug)]
-enum Line {
+enum IncomingLine {
     Message(Box<ClientJsonRpcMessage>),
     /// The transport answers it.
     Answer(Value),
@@ -154,11 +154,15 @@ where
                 true => understood(&std::mem::take(&mut self.line)),
                 false => {
                     let message = format!("a line has at most {} MiB", LONGEST >> 20);
-                    Line::Answer(refusal(&Value::Null, ErrorCode::INVALID_REQUEST, &message))
+                    IncomingLine::Answer(refusal(
+                        &Value::Null,
+                        ErrorCode::INVALID_REQUEST,
+                        &message,
+                    ))
                 }
             };
             match line {
-                Line::Message(message) => {
+                IncomingLine::Message(message) => {
                     self.has_begun |= begins(&message);
                     match *message {
                         message if self.has_begun => return Some(message),
@@ -173,8 +177,8 @@ where
                         _ => {}
                     }
                 }
-                Line::Answer(answer) => self.answer(answer),
-                Line::Ignored => {}
+                IncomingLine::Answer(answer) => self.answer(answer),
+                IncomingLine::Ignored => {}
             }
         }
     }
@@ -203,23 +207,24 @@ fn refusal(id: &Value, code: ErrorCode, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}})
 }
 
-fn understood(line: &[u8]) -> Line {
+fn understood(line: &[u8]) -> IncomingLine {
     let line = line
         .strip_prefix(b"\xEF\xBB\xBF")
         .unwrap_or(line)
         .trim_ascii();
     if line.is_empty() {
-        return Line::Ignored;
+        return IncomingLine::Ignored;
     }
     let Ok(value) = serde_json::from_slice::<Value>(line) else {
-        return Line::Answer(refusal(
+        return IncomingLine::Answer(refusal(
             &Value::Null,
             ErrorCode::PARSE_ERROR,
             "the line is not JSON in UTF-8",
         ));
     };
-    let invalid =
-        |id: &Value, message: &str| Line::Answer(refusal(id, ErrorCode::INVALID_REQUEST, message));
+    let invalid = |id: &Value, message: &str| {
+        IncomingLine::Answer(refusal(id, ErrorCode::INVALID_REQUEST, message))
+    };
     let Value::Object(message) = &value else {
         let hint = if value.is_array() {
             "; batches are not part of the protocol"
@@ -243,8 +248,9 @@ fn understood(line: &[u8]) -> Line {
     let Some(method) = message.get("method") else {
         return match message.contains_key("result") || message.contains_key("error") {
             // The server sends no requests, so a malformed response answers none.
-            true => serde_json::from_value(value)
-                .map_or(Line::Ignored, |message| Line::Message(Box::new(message))),
+            true => serde_json::from_value(value).map_or(IncomingLine::Ignored, |message| {
+                IncomingLine::Message(Box::new(message))
+            }),
             false => invalid(&id, "a request has a `method`"),
         };
     };
@@ -256,14 +262,17 @@ fn understood(line: &[u8]) -> Line {
     }
     let has_object = message.get("params").is_none_or(Value::is_object);
     match has_object.then(|| serde_json::from_value::<ClientJsonRpcMessage>(value)) {
-        Some(Ok(message @ JsonRpcMessage::Notification(_))) => Line::Message(Box::new(message)),
-        _ => Line::Ignored,
+        Some(Ok(message @ JsonRpcMessage::Notification(_))) => {
+            IncomingLine::Message(Box::new(message))
+        }
+        _ => IncomingLine::Ignored,
     }
 }
 
 /// Handles a request whose envelope is valid.
-fn request(value: Value, id: &Value, method: &str) -> Line {
-    let wrong = |message: &str| Line::Answer(refusal(id, ErrorCode::INVALID_PARAMS, message));
+fn request(value: Value, id: &Value, method: &str) -> IncomingLine {
+    let wrong =
+        |message: &str| IncomingLine::Answer(refusal(id, ErrorCode::INVALID_PARAMS, message));
     let params = value.get("params");
     let is_typed = TYPED.contains(&method);
     if is_typed && !params.is_none_or(Value::is_object) {
@@ -279,11 +288,11 @@ fn request(value: Value, id: &Value, method: &str) -> Line {
             ClientRequest::CustomRequest(_) if is_typed => {
                 wrong(&format!("the parameters of `{method}` have wrong types"))
             }
-            _ => Line::Message(Box::new(JsonRpcMessage::Request(request))),
+            _ => IncomingLine::Message(Box::new(JsonRpcMessage::Request(request))),
         },
         // Everything but the parameters was checked above, such as `_meta`, which is an object.
         _ if is_typed => wrong(&format!("the parameters of `{method}` have wrong types")),
-        _ => Line::Answer(refusal(id, ErrorCode::METHOD_NOT_FOUND, UNKNOWN_METHOD)),
+        _ => IncomingLine::Answer(refusal(id, ErrorCode::METHOD_NOT_FOUND, UNKNOWN_METHOD)),
     }
 }
 

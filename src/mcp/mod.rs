@@ -17,7 +17,7 @@ mod pages;
 mod server;
 mod tools;
 
-pub(crate) use server::{Target, serve};
+pub(crate) use server::{KubeTarget, serve};
 pub(crate) use tools::WriteArea;
 
 /// What agents are told beforehand, in the form of a skill.

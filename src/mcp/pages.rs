@@ -1,22 +1,47 @@
 //! Splits an answer into pages that fit an agent's context window. Each page repeats a table's
 //! header.
 
+use std::fmt;
+
 /// Limit on a page in bytes, without its fence and the line with its number.
 const PAGE: usize = 1700;
 
 /// A page of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct AnswerPage {
     pub text: String,
     /// The line with the page number; `None` for a single page.
     pub trailer: Option<String>,
 }
 
+/// No page has this number.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PageOutOfRange {
+    number: usize,
+    /// The number of the last page.
+    last: usize,
+}
+
+impl fmt::Display for PageOutOfRange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.number;
+        match self.last {
+            1 => write!(formatter, "`page` is {number}, but the answer has one page"),
+            last => write!(
+                formatter,
+                "`page` is {number}, but the answer has the pages 1 to {last}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PageOutOfRange {}
+
 /// Returns the page with this number, counted from 1.
 ///
 /// # Errors
 /// Fails for a page out of range. The error contains the range.
-pub(super) fn page(text: &str, number: usize) -> Result<Page, String> {
+pub(super) fn page(text: &str, number: usize) -> Result<AnswerPage, PageOutOfRange> {
     let text = text.trim_end();
     let text = if text.is_empty() { "(nothing)" } else { text };
     let pages = if text.len() <= PAGE {
@@ -25,9 +50,9 @@ pub(super) fn page(text: &str, number: usize) -> Result<Page, String> {
         cut(text)
     };
     let Some(found) = number.checked_sub(1).and_then(|index| pages.get(index)) else {
-        return Err(match pages.len() {
-            1 => format!("`page` is {number}, but the answer has one page"),
-            last => format!("`page` is {number}, but the answer has the pages 1 to {last}"),
+        return Err(PageOutOfRange {
+            number,
+            last: pages.len(),
         });
     };
     let more = match number < pages.len() {
@@ -35,7 +60,7 @@ pub(super) fn page(text: &str, number: usize) -> Result<Page, String> {
         false => String::new(),
     };
     let trailer = (pages.len() > 1).then(|| format!("[page {number} of {}{more}]", pages.len()));
-    Ok(Page {
+    Ok(AnswerPage {
         text: found.clone(),
         trailer,
     })
@@ -113,7 +138,7 @@ mod tests {
         assert_eq!(last.trailer.unwrap(), format!("[page {count} of {count}]"));
         assert_eq!(
             page("\n", 1),
-            Ok(Page {
+            Ok(AnswerPage {
                 text: "(nothing)".to_owned(),
                 trailer: None
             })
@@ -123,11 +148,16 @@ mod tests {
     #[test]
     fn a_page_out_of_range_is_an_error() {
         assert_eq!(
-            page("a\nb\n", 2).unwrap_err(),
+            page("a\nb\n", 2).unwrap_err().to_string(),
             "`page` is 2, but the answer has one page"
         );
         let text = "x\n".repeat(2000);
-        assert!(page(&text, 99).unwrap_err().contains("pages 1 to 3"));
+        assert!(
+            page(&text, 99)
+                .unwrap_err()
+                .to_string()
+                .contains("pages 1 to 3")
+        );
         assert!(
             page(&text, 0).is_err() && page(&text, usize::MAX).is_err() && page(&text, 3).is_ok()
         );

@@ -2,6 +2,7 @@
 //! output. Reading commands run in read-only mode. A change runs only after a preview.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -14,14 +15,14 @@ use rmcp::transport::io::stdio_pipes;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, structured, uid};
+use super::answer::{StructureError, ToolAnswer, structured, uid};
 use super::catalog;
-use super::child::{Access, Output, Runner};
+use super::child::{CommandAccess, Output, RunError, Runner};
 use super::confirm::{self, Confirmations};
 use super::lines::Lines;
 use super::mask::TextSource;
-use super::pages::page;
-use super::tools::{AgentTool, Call, Change, WriteArea};
+use super::pages::{PageOutOfRange, page};
+use super::tools::{AgentTool, Call, ToolChange, WriteArea};
 
 /// Limit on a preview in bytes. A preview has no pages, because an agent could confirm without
 /// reading all of them.
@@ -41,12 +42,23 @@ const CONFIRM_IS_A_WORD: &str = "`confirm` takes the word that ends the answer o
 true, false and other values confirm nothing";
 
 /// Returns the server, user and namespace that the kubeconfig currently has; `None` without one.
-pub(crate) type Target = Box<dyn Fn() -> Option<String> + Send + Sync>;
+pub(crate) type KubeTarget = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
-struct Server {
+/// Why no session came about.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct SessionError(Box<dyn std::error::Error + Send + Sync>);
+
+impl SessionError {
+    fn of(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+struct McpServer {
     runner: Runner,
     areas: Vec<WriteArea>,
-    target: Target,
+    target: KubeTarget,
     confirmations: Mutex<Confirmations>,
 }
 
@@ -60,9 +72,9 @@ pub(crate) async fn serve(
     own: Vec<OsString>,
     namespace: Vec<OsString>,
     areas: Vec<WriteArea>,
-    target: Target,
-) -> Result<(), String> {
-    let server = Server {
+    target: KubeTarget,
+) -> Result<(), SessionError> {
+    let server = McpServer {
         runner: Runner::new(own, namespace),
         areas,
         target,
@@ -72,15 +84,11 @@ pub(crate) async fn serve(
     let service = server
         .serve(Lines::new(input, output))
         .await
-        .map_err(|error| error.to_string())?;
-    service
-        .waiting()
-        .await
-        .map(drop)
-        .map_err(|error| error.to_string())
+        .map_err(SessionError::of)?;
+    service.waiting().await.map(drop).map_err(SessionError::of)
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("gpuctl", env!("CARGO_PKG_VERSION")))
@@ -115,7 +123,6 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let invalid = |message: String| ErrorData::invalid_params(message, None);
         let Some(tool) = catalog::tools(&self.areas).find(|tool| tool.name == request.name) else {
             let name: String = request.name.chars().take(80).collect();
             return Err(invalid(format!("unknown tool `{name}`")));
@@ -133,20 +140,29 @@ impl ServerHandler for Server {
                     self.preview(tool, change, &call, &arguments).await
                 }
                 Some(Value::String(word)) => self.change(tool, &call, word, &arguments).await,
-                Some(_) => return Err(invalid(CONFIRM_IS_A_WORD.to_owned())),
+                Some(_) => return Err(invalid(CONFIRM_IS_A_WORD)),
             },
         };
         answer.result().map(CallToolResponse::from)
     }
 }
 
-impl Server {
+fn invalid(error: impl fmt::Display) -> ErrorData {
+    ErrorData::invalid_params(error.to_string(), None)
+}
+
+impl McpServer {
     /// Runs a tool that reads. The error is about `page`.
-    async fn read(&self, tool: &AgentTool, call: &Call, number: usize) -> Result<Answer, String> {
+    async fn read(
+        &self,
+        tool: &AgentTool,
+        call: &Call,
+        number: usize,
+    ) -> Result<ToolAnswer, PageOutOfRange> {
         let (output, structure) = self.both_forms(tool, call, tool.source, number == 1).await;
         let mut answer = match output {
-            Ok(output) => Answer::of(&output, tool.source),
-            Err(error) => return Ok(Answer::own(error)),
+            Ok(output) => ToolAnswer::of(&output, tool.source),
+            Err(error) => return Ok(ToolAnswer::own(error.to_string())),
         };
         answer.add(structure);
         let page = page(&answer.data, number)?;
@@ -159,10 +175,10 @@ impl Server {
     async fn preview(
         &self,
         tool: &AgentTool,
-        change: &Change,
+        change: &ToolChange,
         call: &Call,
         arguments: &Map<String, Value>,
-    ) -> Answer {
+    ) -> ToolAnswer {
         let change_name = self.change_name(tool, arguments);
         let (output, structure) = match change.uid_option {
             Some(_) => {
@@ -176,9 +192,9 @@ impl Server {
         };
         let output = match output {
             Ok(output) => output,
-            Err(error) => return Answer::own(error),
+            Err(error) => return ToolAnswer::own(error.to_string()),
         };
-        let mut answer = Answer::of(&output, change.preview_source);
+        let mut answer = ToolAnswer::of(&output, change.preview_source);
         if output.code != Some(0) {
             answer.is_good = false;
             answer.add(structure);
@@ -190,20 +206,22 @@ impl Server {
         }
         if output.is_cut || answer.data.len() > LARGEST_PREVIEW {
             let limit = LARGEST_PREVIEW >> 10;
-            return Answer::own(format!(
+            return ToolAnswer::own(format!(
                 "nothing was changed: the preview is longer than {limit} KiB, so it cannot be shown whole\nhint: submit fewer \
                  documents in a call, or let a person use the command line"
             ));
         }
         let uid = uid(&structure).map(ToOwned::to_owned);
         if change.uid_option.is_some() && uid.is_none() {
-            return Answer::own("nothing was changed: the UID of the object is not known\nhint: call the tool again".to_owned());
+            return ToolAnswer::own("nothing was changed: the UID of the object is not known\nhint: call the tool again".to_owned());
         }
         let word = self
             .confirmations()
             .issue(&change_name, uid, Instant::now());
         let Some(word) = word else {
-            return Answer::own("nothing was changed: the system has no random numbers".to_owned());
+            return ToolAnswer::own(
+                "nothing was changed: the system has no random numbers".to_owned(),
+            );
         };
         answer.add(structure);
         answer.notes.push(format!(
@@ -221,13 +239,13 @@ impl Server {
         call: &Call,
         word: &str,
         arguments: &Map<String, Value>,
-    ) -> Answer {
+    ) -> ToolAnswer {
         let redeemed =
             self.confirmations()
                 .redeem(word, &self.change_name(tool, arguments), Instant::now());
         let uid = match redeemed {
             Ok(uid) => uid,
-            Err(refusal) => return Answer::own(refusal.message(tool.name)),
+            Err(refusal) => return ToolAnswer::own(refusal.message(tool.name)),
         };
         let option = tool
             .change
@@ -238,16 +256,16 @@ impl Server {
             || call.clone(),
             |(option, uid)| call.with_option(format!("{option}={uid}")),
         );
-        match self.runner.run(&call, Access::Write).await {
+        match self.runner.run(&call, CommandAccess::Write).await {
             Ok(output) => {
-                let mut answer = Answer::of(&output, tool.source);
+                let mut answer = ToolAnswer::of(&output, tool.source);
                 // A second run for the JSON form would repeat the change.
                 answer.structure = Some(
                     json!({"tool": tool.name, "done": output.code == Some(0), "exitCode": output.code}),
                 );
                 answer
             }
-            Err(error) => Answer::own(error),
+            Err(error) => ToolAnswer::own(error.to_string()),
         }
     }
 
@@ -261,14 +279,14 @@ impl Server {
         call: &Call,
         source: TextSource,
         wants_json: bool,
-    ) -> (Result<Output, String>, Result<Value, String>) {
+    ) -> (Result<Output, RunError>, Result<Value, StructureError>) {
         let structure = async {
             match wants_json {
                 true => self.json_form(tool, call, source).await,
-                false => Err(String::new()),
+                false => Err(StructureError::NotRequested),
             }
         };
-        tokio::join!(self.runner.run(call, Access::Read), structure)
+        tokio::join!(self.runner.run(call, CommandAccess::Read), structure)
     }
 
     /// Runs a command in text form between two runs in JSON form. The same UID in both proves that
@@ -278,9 +296,9 @@ impl Server {
         tool: &AgentTool,
         call: &Call,
         source: TextSource,
-    ) -> (Result<Output, String>, Result<Value, String>) {
+    ) -> (Result<Output, RunError>, Result<Value, StructureError>) {
         let before = self.json_form(tool, call, source).await;
-        let output = self.runner.run(call, Access::Read).await;
+        let output = self.runner.run(call, CommandAccess::Read).await;
         let after = self.json_form(tool, call, source).await;
         (
             output.and_then(|output| of_one_object(output, &before, &after)),
@@ -293,13 +311,15 @@ impl Server {
         tool: &AgentTool,
         call: &Call,
         source: TextSource,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, StructureError> {
         match tool.has_json {
             true => structured(
-                self.runner.run(&call.as_json(), Access::Read).await?,
+                self.runner
+                    .run(&call.as_json(), CommandAccess::Read)
+                    .await?,
                 source,
             ),
-            false => Err(String::new()),
+            false => Err(StructureError::NotRequested),
         }
     }
 
@@ -320,14 +340,13 @@ impl Server {
 /// Fails if these two are not about the same object.
 fn of_one_object(
     output: Output,
-    before: &Result<Value, String>,
-    after: &Result<Value, String>,
-) -> Result<Output, String> {
+    before: &Result<Value, StructureError>,
+    after: &Result<Value, StructureError>,
+) -> Result<Output, RunError> {
     if uid(before) == uid(after) {
         return Ok(output);
     }
-    let message = "nothing was changed: the object was created, deleted or replaced during the preview\nhint: call the tool again";
-    Err(message.to_owned())
+    Err(RunError::ObjectReplaced)
 }
 
 #[cfg(test)]
@@ -336,7 +355,8 @@ mod tests {
 
     #[test]
     fn an_object_that_is_replaced_during_its_preview_is_not_shown() {
-        let shown = |before: &Result<Value, String>, after: &Result<Value, String>| {
+        let shown = |before: &Result<Value, StructureError>,
+                     after: &Result<Value, StructureError>| {
             let output = Output {
                 out: "a".to_owned(),
                 said: String::new(),
@@ -346,17 +366,18 @@ mod tests {
             of_one_object(output, before, after).map(|output| output.out)
         };
         let job = |uid: &str| Ok(json!({"uid": uid}));
-        let absent = Ok(json!({"error": "NotFound"}));
-        assert_eq!(shown(&job("1"), &job("1")), Ok("a".to_owned()));
-        assert_eq!(shown(&absent, &absent), Ok("a".to_owned()));
+        let absent = || Ok(json!({"error": "NotFound"}));
+        assert_eq!(shown(&job("1"), &job("1")).unwrap(), "a");
+        assert_eq!(shown(&absent(), &absent()).unwrap(), "a");
         for (before, after) in [
             (job("1"), job("2")),
-            (absent.clone(), job("2")),
-            (job("1"), absent),
+            (absent(), job("2")),
+            (job("1"), absent()),
         ] {
             assert!(
                 shown(&before, &after)
                     .unwrap_err()
+                    .to_string()
                     .contains("during the preview")
             );
         }

@@ -18,12 +18,12 @@ pub(super) struct AgentTool {
     /// Whether the command supports `-o json`.
     pub has_json: bool,
     /// Set for tools that write.
-    pub change: Option<Change>,
+    pub change: Option<ToolChange>,
 }
 
 /// The change that a tool makes, and the command that previews it.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct ToolChange {
     /// Accepts the same parameters and writes nothing.
     pub preview: &'static [&'static str],
     pub preview_source: TextSource,
@@ -49,19 +49,46 @@ pub(crate) enum WriteArea {
 pub(super) struct Parameter {
     pub name: &'static str,
     about: &'static str,
-    pub place: Place,
+    pub place: ArgumentPlace,
     pub is_required: bool,
 }
 
 /// Where a value goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ArgumentPlace {
     Word,
     Text(&'static str),
     Number(&'static str),
     Switch(&'static str),
     /// Standard input.
     Input,
+}
+
+/// Why the arguments of a call are refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ArgumentError {
+    #[error("`{tool}` needs `{name}`: {about}")]
+    Missing {
+        tool: &'static str,
+        name: &'static str,
+        about: &'static str,
+    },
+    #[error("`{name}` of `{tool}` must be {wanted}, not {shown}")]
+    WrongType {
+        tool: &'static str,
+        name: &'static str,
+        wanted: &'static str,
+        /// The first characters of the value.
+        shown: String,
+    },
+    #[error("`{tool}` has no argument `{shown}`; it has {known}")]
+    Unknown {
+        tool: &'static str,
+        shown: String,
+        known: String,
+    },
+    #[error("an argument of `{tool}` contains a NUL character")]
+    Nul { tool: &'static str },
 }
 
 /// A command line of gpuctl.
@@ -91,7 +118,11 @@ impl Call {
     }
 }
 
-pub(super) const fn may(name: &'static str, place: Place, about: &'static str) -> Parameter {
+pub(super) const fn may(
+    name: &'static str,
+    place: ArgumentPlace,
+    about: &'static str,
+) -> Parameter {
     Parameter {
         name,
         about,
@@ -100,7 +131,11 @@ pub(super) const fn may(name: &'static str, place: Place, about: &'static str) -
     }
 }
 
-pub(super) const fn must(name: &'static str, place: Place, about: &'static str) -> Parameter {
+pub(super) const fn must(
+    name: &'static str,
+    place: ArgumentPlace,
+    about: &'static str,
+) -> Parameter {
     Parameter {
         is_required: true,
         ..may(name, place, about)
@@ -115,10 +150,10 @@ impl AgentTool {
     pub(super) fn schema(&self) -> Map<String, Value> {
         let property = |one: &Parameter| {
             let kind = match one.place {
-                Place::Number(_) => {
+                ArgumentPlace::Number(_) => {
                     json!({"type": "integer", "minimum": 0, "description": one.about})
                 }
-                Place::Switch(_) => json!({"type": "boolean", "description": one.about}),
+                ArgumentPlace::Switch(_) => json!({"type": "boolean", "description": one.about}),
                 _ => json!({"type": "string", "description": one.about}),
             };
             (one.name.to_owned(), kind)
@@ -144,12 +179,12 @@ impl AgentTool {
     /// Returns the command line of these arguments.
     ///
     /// # Errors
-    /// Describes the first wrong argument, for an error -32602.
+    /// Returns the first wrong argument, for an error -32602.
     pub(super) fn call(
         &self,
         command: &[&str],
         arguments: &Map<String, Value>,
-    ) -> Result<Call, String> {
+    ) -> Result<Call, ArgumentError> {
         self.check_names(arguments)?;
         let words = command.iter().map(|word| (*word).to_owned()).collect();
         let mut call = Call {
@@ -161,10 +196,11 @@ impl AgentTool {
             let value = match arguments.get(one.name).filter(|value| !value.is_null()) {
                 Some(value) => value,
                 None if one.is_required => {
-                    return Err(format!(
-                        "`{}` needs `{}`: {}",
-                        self.name, one.name, one.about
-                    ));
+                    return Err(ArgumentError::Missing {
+                        tool: self.name,
+                        name: one.name,
+                        about: one.about,
+                    });
                 }
                 None => continue,
             };
@@ -178,10 +214,7 @@ impl AgentTool {
             .chain(&bare)
             .any(|word| word.contains('\0'))
         {
-            return Err(format!(
-                "an argument of `{}` contains a NUL character",
-                self.name
-            ));
+            return Err(ArgumentError::Nul { tool: self.name });
         }
         if !bare.is_empty() {
             // After `--`, a name that resembles an option is still a name.
@@ -198,14 +231,8 @@ impl AgentTool {
         value: &Value,
         call: &mut Call,
         bare: &mut Vec<String>,
-    ) -> Result<(), String> {
-        let wrong = |kind: &str| {
-            let shown: String = value.to_string().chars().take(80).collect();
-            format!(
-                "`{}` of `{}` must be {kind}, not {shown}",
-                one.name, self.name
-            )
-        };
+    ) -> Result<(), ArgumentError> {
+        let wrong = |wanted| self.wrong_type(one.name, wanted, value);
         let text = || {
             value
                 .as_str()
@@ -213,25 +240,25 @@ impl AgentTool {
                 .ok_or_else(|| wrong("a string"))
         };
         match one.place {
-            Place::Word => bare.push(text()?),
+            ArgumentPlace::Word => bare.push(text()?),
             // In one word with its option, so that it cannot be another one.
-            Place::Text(flag) => call.words.push(format!("{flag}={}", text()?)),
-            Place::Number(flag) => {
+            ArgumentPlace::Text(flag) => call.words.push(format!("{flag}={}", text()?)),
+            ArgumentPlace::Number(flag) => {
                 let number = value
                     .as_u64()
                     .ok_or_else(|| wrong("an integer from 0 on"))?;
                 call.words.push(format!("{flag}={number}"));
             }
-            Place::Switch(flag) => {
+            ArgumentPlace::Switch(flag) => {
                 let is_on = value.as_bool().ok_or_else(|| wrong("true or false"))?;
                 call.words.extend(is_on.then(|| flag.to_owned()));
             }
-            Place::Input => call.input = text()?,
+            ArgumentPlace::Input => call.input = text()?,
         }
         Ok(())
     }
 
-    fn check_names(&self, arguments: &Map<String, Value>) -> Result<(), String> {
+    fn check_names(&self, arguments: &Map<String, Value>) -> Result<(), ArgumentError> {
         let special = if self.change.is_some() {
             "confirm"
         } else {
@@ -245,18 +272,18 @@ impl AgentTool {
         let shown: String = unknown.chars().take(80).collect();
         let mut names: Vec<&str> = self.parameters.iter().map(|one| one.name).collect();
         names.push(special);
-        Err(format!(
-            "`{}` has no argument `{shown}`; it has {}",
-            self.name,
-            names.join(", ")
-        ))
+        Err(ArgumentError::Unknown {
+            tool: self.name,
+            shown,
+            known: names.join(", "),
+        })
     }
 
     /// Parses `page`; defaults to the first page.
     ///
     /// # Errors
     /// Fails unless it is a positive integer.
-    pub(super) fn page(&self, arguments: &Map<String, Value>) -> Result<usize, String> {
+    pub(super) fn page(&self, arguments: &Map<String, Value>) -> Result<usize, ArgumentError> {
         let value = match arguments.get("page") {
             None | Some(Value::Null) => return Ok(1),
             Some(value) => value,
@@ -265,119 +292,18 @@ impl AgentTool {
             .as_u64()
             .and_then(|number| usize::try_from(number).ok())
             .filter(|number| *number > 0);
-        number.ok_or_else(|| {
-            let shown: String = value.to_string().chars().take(80).collect();
-            format!(
-                "`page` of `{}` must be an integer from 1 on, not {shown}",
-                self.name
-            )
-        })
+        number.ok_or_else(|| self.wrong_type("page", "an integer from 1 on", value))
+    }
+
+    fn wrong_type(&self, name: &'static str, wanted: &'static str, value: &Value) -> ArgumentError {
+        ArgumentError::WrongType {
+            tool: self.name,
+            name,
+            wanted,
+            shown: value.to_string().chars().take(80).collect(),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::catalog::tools;
-    use super::*;
-
-    fn tool(name: &str) -> &'static AgentTool {
-        tools(&[WriteArea::Jobs])
-            .find(|one| one.name == name)
-            .unwrap()
-    }
-
-    fn call(name: &str, arguments: Value) -> Result<Call, String> {
-        let tool = tool(name);
-        tool.call(tool.command, arguments.as_object().unwrap())
-    }
-
-    #[test]
-    fn arguments_are_never_options() {
-        let call_of_logs = call(
-            "logs",
-            json!({"job": "--as=admin", "grep": "-x --kubeconfig /etc", "tail": 5}),
-        )
-        .unwrap();
-        let words = [
-            "logs",
-            "--tail=5",
-            "--grep=-x --kubeconfig /etc",
-            "--",
-            "--as=admin",
-        ];
-        assert_eq!(call_of_logs.words, words);
-        let words = [
-            "logs",
-            "--tail=5",
-            "--grep=-x --kubeconfig /etc",
-            "--output=json",
-            "--",
-            "--as=admin",
-        ];
-        assert_eq!(call_of_logs.as_json().words, words);
-        let create = call(
-            "create_job",
-            json!({"manifest": "kind: training", "namespace": "ml", "confirm": "x"}),
-        )
-        .unwrap();
-        assert_eq!(
-            create.words.join(" "),
-            "create -f - --only-kind=job --namespace=ml"
-        );
-        assert_eq!(create.input, "kind: training");
-    }
-
-    #[test]
-    fn wrong_arguments_are_refused() {
-        for (name, arguments, message) in [
-            ("logs", json!({}), "`logs` needs `job`"),
-            (
-                "logs",
-                json!({"job": 5}),
-                "`job` of `logs` must be a string, not 5",
-            ),
-            (
-                "logs",
-                json!({"job": "a", "tail": -1}),
-                "an integer from 0 on",
-            ),
-            (
-                "logs",
-                json!({"job": "a", "previous": "yes"}),
-                "true or false",
-            ),
-            ("logs", json!({"job": "a\0b"}), "NUL"),
-            (
-                "overview",
-                json!({"confirm": true}),
-                "`overview` has no argument `confirm`",
-            ),
-            (
-                "delete_job",
-                json!({"job": "a", "page": 2}),
-                "`delete_job` has no argument `page`",
-            ),
-        ] {
-            let error = call(name, arguments).unwrap_err();
-            assert!(error.contains(message), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_page_is_a_positive_integer() {
-        let page =
-            |value: Value| tool("list_jobs").page(json!({"page": value}).as_object().unwrap());
-        assert_eq!((page(json!(3)), page(Value::Null)), (Ok(3), Ok(1)));
-        for wrong in [
-            json!(0),
-            json!(-1),
-            json!("2"),
-            json!(1.5),
-            json!(true),
-            json!([1]),
-            json!(1e30),
-        ] {
-            assert!(page(wrong.clone()).is_err(), "{wrong}");
-        }
-    }
-}
+mod tests;

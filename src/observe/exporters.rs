@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::concurrent::SideBySide;
 use crate::context::Context;
-use gpuctl_cluster::{Connection, ExporterPod};
+use gpuctl_cluster::{Connection, ExporterPod, Failure};
 use gpuctl_core::stats::exporters::devices::Moment;
 use gpuctl_core::stats::exporters::exposition;
 
@@ -23,31 +23,37 @@ pub(crate) struct Exposed {
     pub nodes: usize,
 }
 
+/// Why no exporter answered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExporterError {
+    #[error("no GPU exporter runs on these nodes")]
+    None,
+    #[error("it takes too long")]
+    TooSlow,
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
 /// Asks the exporters of these nodes, which are [`MOST`] at most; an error says why nobody
 /// answered.
 pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
     nodes: &BTreeSet<String>,
-) -> Result<Exposed, String> {
-    let pods = connection
-        .exporter_pods()
-        .await
-        .map_err(|failure| failure.to_string())?;
+) -> Result<Exposed, ExporterError> {
+    let pods = connection.exporter_pods().await?;
     let pods: Vec<ExporterPod> = pods
         .into_iter()
         .filter(|pod| nodes.contains(&pod.node))
         .collect();
     if pods.is_empty() {
-        return Err("no GPU exporter runs on these nodes".to_owned());
+        return Err(ExporterError::None);
     }
     let now = context.now().as_millisecond();
     let ask = async |pod: &ExporterPod| {
-        let told = tokio::time::timeout(EACH_WITHIN, connection.exposed_by(pod)).await;
-        let text = told
-            .map_err(|_| "it takes too long".to_owned())?
-            .map_err(|failure| failure.to_string())?;
-        Ok::<_, String>(exposition::read(&text, &pod.node, now))
+        let answer = tokio::time::timeout(EACH_WITHIN, connection.exposed_by(pod)).await;
+        let text = answer.map_err(|_| ExporterError::TooSlow)??;
+        Ok::<_, ExporterError>(exposition::read(&text, &pod.node, now))
     };
     let answers = SideBySide::new(pods.iter().map(ask), AT_ONCE).all().await;
     let (mut values, mut count, mut refused) = (Vec::new(), 0, None);

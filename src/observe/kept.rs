@@ -6,13 +6,13 @@ use std::cell::RefCell;
 use gpuctl_cluster::Failure;
 
 /// An answer that is kept for the looks that follow.
-pub(crate) struct Kept<T> {
+pub(crate) struct KeptAnswer<T> {
     answer: RefCell<Option<T>>,
     /// False when none follows: a copy of a large cluster costs memory.
     again: bool,
 }
 
-impl<T: Clone> Kept<T> {
+impl<T: Clone> KeptAnswer<T> {
     /// Begins without an answer; keeps one if there will be looks `again`.
     pub(crate) fn new(again: bool) -> Self {
         Self {

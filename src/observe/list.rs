@@ -22,7 +22,7 @@ use gpuctl_view::{Format, document};
 /// How a list is printed.
 #[derive(Clone, Debug)]
 pub(crate) struct ListOptions {
-    pub page: Page,
+    pub page: PageOptions,
     pub watch: bool,
     /// Time between two looks of a watch.
     pub interval: Duration,
@@ -34,14 +34,14 @@ pub(crate) struct ListOptions {
 
 /// Which part of a list; everything when neither number nor size was given.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Page {
+pub(crate) struct PageOptions {
     pub number: Option<u32>,
     pub size: Option<u32>,
     /// Rows on a page when only the number was given.
     pub usual: u32,
 }
 
-impl Page {
+impl PageOptions {
     /// Returns the rows of the page.
     pub(crate) fn of<T>(self, rows: Vec<T>) -> Vec<T> {
         if self.number.is_none() && self.size.is_none() {

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::concurrent::SideBySide;
-use gpuctl_cluster::{Connection, ExecRequest, SessionEnd, SessionStream};
+use gpuctl_cluster::{Connection, ExecRequest, Failure, SessionEnd, SessionStream};
 use gpuctl_core::model::{Job, Pod, PodPhase};
 use gpuctl_core::stats::logs::{ras, stacks};
 use gpuctl_diagnosis::RankAnswers;
@@ -145,34 +145,34 @@ fn reasons(silent: Vec<(String, Vec<String>)>) -> Vec<String> {
     first.chain(rest).collect()
 }
 
-/// Asks the first pod that answers and reaches most processes; else the one that reaches most of
-/// those asked is believed.
-async fn ras(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<ras::RasReport, String> {
-    let mut last = "no pod of it runs".to_owned();
+/// Why the RAS subsystem of NCCL tells nothing.
+#[derive(Debug, thiserror::Error)]
+enum RasError {
+    #[error("no pod of it runs")]
+    NoPod,
+    #[error("{0} does not take connections at port {RAS_PORT} ({1})")]
+    Unreachable(String, Failure),
+    #[error("{0} did not answer within {seconds} s", seconds = RAS_WITHIN.as_secs())]
+    TimedOut(String),
+    #[error("{0} answers at port {RAS_PORT}, and not as NCCL 2.24 or later does")]
+    NotRas(String),
+    #[error("{0}: {1}")]
+    Unread(String, std::io::Error),
+}
+
+/// Asks the first pods. Returns the first report that reaches most processes, else the one that
+/// reaches most of those asked.
+async fn ras(
+    connection: &Connection,
+    job: &Job,
+    pods: &[&Pod],
+) -> Result<ras::RasReport, RasError> {
+    let mut last = RasError::NoPod;
     let mut best: Option<ras::RasReport> = None;
     for pod in pods.iter().take(RAS_TRIED) {
-        let asking = connection.beside_pod(&job.namespace, &pod.name, RAS_PORT, question);
-        let answer = match tokio::time::timeout(RAS_WITHIN, asking).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(failure)) => {
-                last = format!(
-                    "{} does not take connections at port {RAS_PORT} ({failure})",
-                    pod.name
-                );
-                continue;
-            }
-            Err(_) => {
-                last = format!(
-                    "{} did not answer within {} s",
-                    pod.name,
-                    RAS_WITHIN.as_secs()
-                );
-                continue;
-            }
-        };
-        match answer.as_deref().map(ras::read) {
-            Ok(Some(report)) if report.reaches_most() => return Ok(report),
-            Ok(Some(report)) => {
+        match ras_of(connection, job, pod).await {
+            Ok(report) if report.reaches_most() => return Ok(report),
+            Ok(report) => {
                 if best
                     .as_ref()
                     .is_none_or(|known| report.unreached() < known.unreached())
@@ -180,16 +180,22 @@ async fn ras(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<ras::R
                     best = Some(report);
                 }
             }
-            Ok(None) => {
-                last = format!(
-                    "{} answers at port {RAS_PORT}, and not as NCCL 2.24 or later does",
-                    pod.name
-                );
-            }
-            Err(error) => last = format!("{}: {error}", pod.name),
+            Err(error) => last = error,
         }
     }
     best.ok_or(last)
+}
+
+/// Asks one pod.
+async fn ras_of(connection: &Connection, job: &Job, pod: &Pod) -> Result<ras::RasReport, RasError> {
+    let name = || pod.name.clone();
+    let asking = connection.beside_pod(&job.namespace, &pod.name, RAS_PORT, question);
+    let answer = tokio::time::timeout(RAS_WITHIN, asking)
+        .await
+        .map_err(|_| RasError::TimedOut(name()))?
+        .map_err(|failure| RasError::Unreachable(name(), failure))?
+        .map_err(|error| RasError::Unread(name(), error))?;
+    ras::read(&answer).ok_or_else(|| RasError::NotRas(name()))
 }
 
 /// Sends the question and reads to the end of the answer.
@@ -214,10 +220,7 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
     };
     let (mut out, mut errors) = (Vec::new(), Vec::new());
     let running = async {
-        let session = connection
-            .start(&call)
-            .await
-            .map_err(|failure| failure.to_string())?;
+        let session = connection.start(&call).await?;
         let (_sender, input) = mpsc::channel(1);
         let end = session.run(input, |stream, bytes| {
             let kept = if stream == SessionStream::Err {
@@ -228,7 +231,7 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
             kept.extend_from_slice(bytes);
             out.len() + errors.len() < LARGEST
         });
-        Ok::<SessionEnd, String>(end.await)
+        Ok::<SessionEnd, Failure>(end.await)
     };
     let end = tokio::time::timeout(STACKS_WITHIN, running).await;
     let failure = match end {
@@ -239,10 +242,15 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
         ),
         Ok(Ok(SessionEnd::Unread)) => Some(format!("more than {} MiB of them", LARGEST >> 20)),
         Ok(Ok(SessionEnd::Broken)) => Some("the connection broke off".to_owned()),
-        Ok(Ok(SessionEnd::Refused(told)) | Err(told)) => Some(told.chars().take(LONGEST).collect()),
+        Ok(Ok(SessionEnd::Refused(why))) => Some(shortened(&why)),
+        Ok(Err(failure)) => Some(shortened(&failure.to_string())),
         Err(_) => Some(format!("no answer within {} s", STACKS_WITHIN.as_secs())),
     };
     (String::from_utf8_lossy(&out).into_owned(), failure)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
 }
 
 /// Returns what a tool wrote to stderr, in words for a container: that it may not look, else its
@@ -261,9 +269,7 @@ fn reason(errors: &str) -> Option<String> {
     }) {
         return Some("its processes may not be read: the container lacks SYS_PTRACE".to_owned());
     }
-    lines
-        .next_back()
-        .map(|last| last.chars().take(LONGEST).collect())
+    lines.next_back().map(shortened)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use crate::observe::workloads;
 use gpuctl_cluster::{Connection, OtherPods, unless_forbidden};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
@@ -19,7 +19,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
         Error::new(ErrorName::NotFound, format!("there is no `{text}`"))
             .hint("`gpuctl get workloads` lists what there is")
     } else {
-        match lookup::job(connection, text, Purpose::Read).await {
+        match lookup::job(connection, text, LookupPurpose::Read).await {
             Ok(job) => return Ok((of_kind(job.kind.word(), true), job)),
             // Without the right to list every kind of job, a pod may still be visible.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Access) => error,

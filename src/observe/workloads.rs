@@ -4,7 +4,7 @@ use futures::future::join;
 
 use super::list::Round;
 use crate::context::Context;
-use crate::observe::kept::Kept;
+use crate::observe::kept::KeptAnswer;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::{Connection, OtherPods, OwnersAndStock};
 use gpuctl_core::error::{Error, ErrorName};
@@ -48,7 +48,7 @@ impl WorkloadsFound {
 }
 
 /// Objects that are read again only when they have changed.
-pub(crate) type KeptObjects = Kept<OwnersAndStock>;
+pub(crate) type KeptObjects = KeptAnswer<OwnersAndStock>;
 
 /// Reads workloads for an answer that is given once.
 pub(crate) async fn read_once(

@@ -105,7 +105,7 @@ fn health_answers_while_one_peer_holds_all_connections() {
         pages
             .borrow_mut()
             .extend([("/health", page(true)), ("/results", page(false))]);
-        let server = Server::open("127.0.0.1:0", &["gpu.example.com".to_owned()], pages)
+        let server = PageServer::open("127.0.0.1:0", &["gpu.example.com".to_owned()], pages)
             .await
             .unwrap();
         let address = server.address().unwrap();

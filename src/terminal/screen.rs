@@ -31,9 +31,9 @@ pub(crate) struct Screen {
 }
 
 /// Keys, clicks and new sizes. While one is there, it alone reads the keyboard.
-pub(crate) struct Events(EventStream);
+pub(crate) struct InputEvents(EventStream);
 
-impl Events {
+impl InputEvents {
     /// Waits for the next one; `None` when there will be none.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         self.0.next().await?.ok()
@@ -58,8 +58,8 @@ impl Screen {
             .map_err(|error| failed(&error))
     }
 
-    pub(crate) fn events(&self) -> Events {
-        Events(EventStream::new())
+    pub(crate) fn events(&self) -> InputEvents {
+        InputEvents(EventStream::new())
     }
 
     /// Draws what has changed.
@@ -76,7 +76,7 @@ impl Screen {
     }
 
     /// Hears keys while somebody else's last words are still to be read.
-    pub(crate) fn keys_alone(&self) -> Result<Events, Error> {
+    pub(crate) fn keys_alone(&self) -> Result<InputEvents, Error> {
         enable_raw_mode().map_err(|error| failed(&error))?;
         Ok(self.events())
     }

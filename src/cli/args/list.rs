@@ -4,7 +4,7 @@
 use clap::{Args, ValueEnum};
 
 use super::columns::{ListOutput, OutputParser};
-use crate::observe::list::{ListOptions, Page};
+use crate::observe::list::{ListOptions, PageOptions};
 use crate::observe::watch::WATCH_STEP;
 
 /// Options of every list. `K` is the enum of keys that the list can be sorted by.
@@ -52,8 +52,8 @@ pub(crate) const WORKLOADS_PAGE_SIZE: u32 = 10;
 impl PageArgs {
     /// Returns the page that was asked for; `usual` rows are on a page of which only the number was
     /// given.
-    pub(crate) fn page(&self, usual: u32) -> Page {
-        Page {
+    pub(crate) fn page(&self, usual: u32) -> PageOptions {
+        PageOptions {
             number: self.page,
             size: self.page_size,
             usual,
@@ -77,7 +77,7 @@ impl PrintArgs {
     /// Returns the options of a list that is printed once and whole.
     pub(crate) fn options(&self) -> ListOptions {
         ListOptions {
-            page: Page::default(),
+            page: PageOptions::default(),
             watch: false,
             interval: WATCH_STEP,
             headers: !self.no_headers,

@@ -12,7 +12,7 @@ use crate::cli::history::stats::{
 use crate::context::Context;
 use crate::observe::history::clusters;
 use crate::observe::hourly::{NONE_SERVED, RowQuery, of_cluster};
-use crate::observe::list::{self, ListOptions, Listing, Page, Round};
+use crate::observe::list::{self, ListOptions, Listing, PageOptions, Round};
 use crate::observe::times;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
@@ -173,7 +173,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
         options.page.number.unwrap_or(1) as usize,
         options.page.size.unwrap_or(usual) as usize,
     );
-    let data = Page {
+    let data = PageOptions {
         number: Some(options.page.number.unwrap_or(1)),
         usual,
         ..options.page

@@ -20,7 +20,7 @@ use crate::cli::jobs::copy::Copy;
 use crate::context::Context;
 use crate::deploy::names::suffix;
 use crate::inside::choice::{ContainerChoice, from_node, pod};
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use gpuctl_cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::Pod;
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
         return Err(Error::usage(format!("`{job}:` has no path")).hint(format!("{job}:/workspace")));
     }
     let connection = context.connect().await?;
-    let job = lookup::job(&connection, job, Purpose::Change).await?;
+    let job = lookup::job(&connection, job, LookupPurpose::Change).await?;
     let choice = ContainerChoice {
         rank: args.rank,
         pod: args.pod.as_deref(),

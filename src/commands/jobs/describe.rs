@@ -7,7 +7,7 @@ use futures::future::{join, join5};
 
 use crate::cli::jobs::describe::DescribeJob;
 use crate::context::Context;
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use crate::observe::live::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::tail;
@@ -31,9 +31,9 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let purpose = if args.to_delete {
-        Purpose::Change
+        LookupPurpose::Change
     } else {
-        Purpose::Read
+        LookupPurpose::Read
     };
     let mut job = lookup::job(&connection, &args.name, purpose).await?;
     // Mask secrets in every format, because scripts print and store the output.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::events::Events;
 use crate::context::Context;
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use crate::observe::list::{self, Listing, Round};
 use gpuctl_cluster::{OutageRetry, Wanted};
 use gpuctl_core::error::Error;
@@ -17,7 +17,7 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
     let format = options.format;
     context.terminal.set_format(format);
     let connection = context.connect().await?;
-    let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    let mut job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
     let wanted = Wanted {
         kind: Some(job.kind),
         ..Wanted::one(&job.namespace, &job.name)

@@ -8,7 +8,7 @@ use futures::future::join;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::jobs::get::{GetJobs, JobSortKey};
 use crate::context::Context;
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use crate::observe::at_time;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::live::{self, OF_JOBS};
@@ -91,7 +91,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
                     .filter(|name| !selection.jobs.iter().any(|job| is_called(job, name)))
                 {
                     // Names the ones that exist.
-                    lookup::job(&connection, name, Purpose::Read).await?;
+                    lookup::job(&connection, name, LookupPurpose::Read).await?;
                 }
             }
             let found = chosen(args, selection.jobs, &wanted);

@@ -9,7 +9,7 @@ use crate::cli::jobs::logs::Logs;
 use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::inside::choice::from_node;
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use crate::observe::first_error::first_error;
 use gpuctl_cluster::{
     Connection, Failure, LogEvent, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container,
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let connection = context.connect().await?;
-    let job = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    let job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
     if args.follow {
         context.must_change("omit `--follow`")?;
         return follow(args, &connection, &job, context).await;

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use crate::cli::jobs::open::Open;
 use crate::context::Context;
 use crate::inside::choice::{ContainerChoice, pod};
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use gpuctl_cluster::{Route, RouteEvent};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, State, Status};
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let job = lookup::job(&connection, &args.name, Purpose::Change).await?;
+    let job = lookup::job(&connection, &args.name, LookupPurpose::Change).await?;
     let state = State::of(&job);
     let full = format!("{}/{}", job.namespace, job.name);
     if state.status.is_final() {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::pause::Pause;
 use crate::context::Context;
-use crate::deploy::size::{Change, answer, changeable};
+use crate::deploy::size::{SizeChange, answer, changeable};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{GpuCount, State, Status};
 
@@ -15,7 +15,7 @@ pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Err
     let job = changeable(&connection, &args.name).await?;
     let state = State::of(&job);
     if state.status == Status::Paused {
-        let change = Change {
+        let change = SizeChange {
             status: "paused",
             before: 0,
             after: 0,
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Err
     } else {
         "; on resume the command restarts; it continues only if it loads a checkpoint"
     };
-    let change = Change {
+    let change = SizeChange {
         status: "paused",
         before: job.replicas(),
         after: 0,

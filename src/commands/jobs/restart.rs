@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::restart::{Restart, Restarted};
 use crate::context::Context;
-use crate::deploy::size::{Change, answer, changeable};
+use crate::deploy::size::{SizeChange, answer, changeable};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, JobKind, Pod, State, Status};
 use gpuctl_view::format::text::count;
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, E
             count(job.pods_wanted.into(), "pod")
         ),
     };
-    let change = Change {
+    let change = SizeChange {
         status: "restarting",
         before: job.pods_wanted,
         after: job.pods_wanted,

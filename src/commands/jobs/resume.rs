@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::resume::Resume;
 use crate::context::Context;
-use crate::deploy::size::{Change, answer, changeable};
+use crate::deploy::size::{SizeChange, answer, changeable};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{State, Status};
 use gpuctl_view::format::text::count;
@@ -17,7 +17,7 @@ pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Er
     let leaves = args.anywhere && job.pinned.is_some();
     if State::of(&job).status != Status::Paused && !leaves && !job.held {
         let size = job.replicas();
-        let change = Change {
+        let change = SizeChange {
             status: "resumed",
             before: size,
             after: size,
@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Er
         let message = "resumed: it runs when its queue admits it".to_owned();
         return answer(
             &job,
-            Change {
+            SizeChange {
                 status: "resumed",
                 before: 0,
                 after: job.replicas(),
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Er
     );
     answer(
         &job,
-        Change {
+        SizeChange {
             status: "resumed",
             before: 0,
             after: job.replicas(),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::scale::Scale;
 use crate::context::Context;
-use crate::deploy::size::{Change, answer, changeable};
+use crate::deploy::size::{SizeChange, answer, changeable};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::JobKind;
 use gpuctl_view::format::text::count;
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
         (before, 0) => format!("paused; it had {}", count(before.into(), "replica")),
         (before, after) => format!("scaled from {before} to {}", count(after.into(), "replica")),
     };
-    let change = Change {
+    let change = SizeChange {
         status: if wanted == 0 { "paused" } else { "scaled" },
         before,
         after: wanted,

@@ -6,7 +6,7 @@ use futures::future::join;
 
 use crate::cli::metrics::job::JobMetrics;
 use crate::context::Context;
-use crate::lookup::{self, Purpose};
+use crate::lookup::{self, LookupPurpose};
 use crate::observe::curves::{self, lifetimes};
 use crate::observe::training_telemetry::{self, speakers};
 use gpuctl_core::error::Error;
@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode
     // What is wrong on the command line is told before anybody is asked.
     args.range.range().check(now)?;
     let connection = context.connect().await?;
-    let found = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    let found = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
     let created = UnixSeconds::from(found.created_at.unwrap_or(now));
     let started = found.started_at().map(UnixSeconds::from);
     let end = found.ended_at().unwrap_or(now);

@@ -8,7 +8,7 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::nodes::get::{GetNodes, NodeSortKey};
 use crate::context::Context;
 use crate::lookup;
-use crate::observe::kept::Kept;
+use crate::observe::kept::KeptAnswer;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::live::{OF_DEVICES, OF_NODES};
 use crate::observe::nodes::warn_of;
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         .label
         .as_deref()
         .or(args.gpu_type.as_deref().filter(|text| is_key(text)));
-    let kept = Kept::new(options.watch);
+    let kept = KeptAnswer::new(options.watch);
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {

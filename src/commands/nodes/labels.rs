@@ -6,7 +6,7 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::nodes::labels::{LabelSortKey, NodeLabels};
 use crate::context::Context;
 use crate::lookup;
-use crate::observe::kept::Kept;
+use crate::observe::kept::KeptAnswer;
 use crate::observe::list::{self, ListOptions, Listing, Round};
 use crate::observe::watch::METRICS_STEP;
 use gpuctl_cluster::Connection;
@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
         return types(&options, &connection, context).await;
     }
     let Some(name) = &args.node else {
-        let kept = Kept::new(options.watch);
+        let kept = KeptAnswer::new(options.watch);
         let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
         let pause = async || bell.news(None).await;
         return list::run_after(&options, context, pause, async |round: Round<'_>| {
@@ -90,7 +90,7 @@ async fn types(
     connection: &Connection,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let kept = Kept::new(options.watch);
+    let kept = KeptAnswer::new(options.watch);
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(options, context, pause, async |round: Round<'_>| {

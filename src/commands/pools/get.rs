@@ -9,7 +9,7 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::pools::get::{GetPools, PoolSortKey};
 use crate::context::Context;
 use crate::deploy::pools::missing;
-use crate::observe::kept::Kept;
+use crate::observe::kept::KeptAnswer;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::live::OF_NODES;
 use crate::observe::optional_metrics::OptionalMetrics;
@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);
-    let kept = Kept::new(options.watch);
+    let kept = KeptAnswer::new(options.watch);
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {

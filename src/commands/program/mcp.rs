@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::inherited_options::CarriedOptions;
 use crate::cli::program::mcp::{Mcp, Skill, WriteScope};
 use crate::context::Context;
-use crate::mcp::{SKILL, Target, WriteArea, serve};
+use crate::mcp::{KubeTarget, SKILL, WriteArea, serve};
 use gpuctl_cluster::{Connection, ReadOnly};
 use gpuctl_core::error::{Error, ErrorName};
 
@@ -35,9 +35,9 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
         cluster.push(format!("--context={current}").into());
         access.context = Some(current);
     }
-    let target: Target = Box::new(move || Connection::place(&access));
+    let target: KubeTarget = Box::new(move || Connection::place(&access));
     serve(cluster, namespace, args.allow_writes.iter().copied().map(area).collect(), target).await.map_err(|cause| {
-        let error = Error::new(ErrorName::SessionFailed, "no session with an agent came about").cause(cause);
+        let error = Error::new(ErrorName::SessionFailed, "no session with an agent came about").cause(cause.to_string());
         error.hint("an agent starts this command and speaks first; `gpuctl mcp --help` shows how it is told of it")
     })?;
     Ok(ExitCode::SUCCESS)

@@ -15,7 +15,7 @@ use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreView};
 use crate::config::Config;
 use crate::context::Context;
 use crate::outbound::sent_messages::SentMessages;
-use crate::serve::{HttpPage, Pages, Server};
+use crate::serve::{HttpPage, PageServer, Pages};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_local::platform;
@@ -83,7 +83,7 @@ pub(crate) async fn run(
             return std::future::pending().await;
         };
         let refused = |told| Error::new(ErrorName::ListenFailed, told);
-        let server = Server::open(address, &hosts, watch.pages.clone())
+        let server = PageServer::open(address, &hosts, watch.pages.clone())
             .await
             .map_err(refused)?;
         if let Some(address) = server.address() {

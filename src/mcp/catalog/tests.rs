@@ -18,8 +18,8 @@ fn every_tool_is_a_command_line() {
     for tool in tools(&ALL) {
         let sample = |one: &Parameter| {
             let value = match (one.place, one.name) {
-                (Place::Number(_), _) => json!(2),
-                (Place::Switch(_), _) => json!(true),
+                (ArgumentPlace::Number(_), _) => json!(2),
+                (ArgumentPlace::Switch(_), _) => json!(true),
                 (_, "status") => json!("running"),
                 (_, "kind") => json!("training"),
                 (_, "start") => json!("2h"),

@@ -5,9 +5,9 @@ use super::*;
 /// The code and the id of the answer; code 0 for a forwarded message, 1 for an ignored one.
 fn code(line: &str) -> (i64, Value) {
     match understood(line.as_bytes()) {
-        Line::Message(_) => (0, Value::Null),
-        Line::Ignored => (1, Value::Null),
-        Line::Answer(answer) => (
+        IncomingLine::Message(_) => (0, Value::Null),
+        IncomingLine::Ignored => (1, Value::Null),
+        IncomingLine::Answer(answer) => (
             answer["error"]["code"].as_i64().unwrap(),
             answer["id"].clone(),
         ),
@@ -163,7 +163,7 @@ fn each_fault_has_its_code_and_id() {
         0
     );
     assert!(
-        matches!(understood(b"\xff\xfe"), Line::Answer(answer) if answer["error"]["code"] == -32700)
+        matches!(understood(b"\xff\xfe"), IncomingLine::Answer(answer) if answer["error"]["code"] == -32700)
     );
 }
 
