@@ -72,7 +72,8 @@ impl<'p> Demand<'p> {
                 held if held >= self.together => return CapacityVerdict::Possible,
                 held => (
                     format!(
-                        "the nodes that qualify hold {held} such pods at once, and the job needs {} together",
+                        "the nodes that qualify hold {held} such pods at once, and the job needs \
+                         {} together",
                         self.together
                     ),
                     format!("set `resources.node_count: {held}`, or ask for less per pod"),

@@ -89,8 +89,10 @@ impl<'r> Judging<'r> {
         if self.facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none()
         {
             if self.dry_run {
-                warnings
-                    .push(format!("namespace `{space}` comes with this run, so the server could not check what goes into it"));
+                warnings.push(format!(
+                    "namespace `{space}` comes with this run, so the server could not \
+                     check what goes into it"
+                ));
             }
             return Ok(Decision {
                 plan,
@@ -112,12 +114,7 @@ impl<'r> Judging<'r> {
                     replace,
                     dry_run: self.dry_run,
                 };
-                match job {
-                    Some(job) => {
-                        Some(reapply(&mut plan, job, how, &mut warnings, connection).await?)
-                    }
-                    None => None,
-                }
+                reapply(&mut plan, job, how, &mut warnings, connection).await?
             }
         };
         let exists = judged.is_some();
@@ -203,7 +200,11 @@ async fn preflight(
                 Err(Obstacle::PodQuota(failure)) => (Vec::new(), Some(failure)),
                 other => (other.map_err(|obstacle| in_the_way(obstacle, plan))?, None),
             };
-            warnings.push("`job.priority` has no effect: its priority class is not there and you may not create it".to_owned());
+            warnings.push(
+                "`job.priority` has no effect: its priority class is not there and you may \
+                 not create it"
+                    .to_owned(),
+            );
             Ok((warnings, quota))
         }
         Err(Obstacle::PodQuota(failure)) => Ok((Vec::new(), Some(failure))),
@@ -217,7 +218,8 @@ async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     let known = connection.has_device_class(&claim.api, &claim.class).await;
     (!known).then(|| {
         format!(
-            "the nodes give out their GPUs by dynamic resource allocation, and there is no DeviceClass `{}`: pods wait until an administrator makes it",
+            "the nodes give out their GPUs by dynamic resource allocation, and there is no \
+             DeviceClass `{}`: pods wait until an administrator makes it",
             claim.class
         )
     })

@@ -86,11 +86,13 @@ impl Site {
         let (cause, hint) = match self {
             Self::Unreadable(problem) => (
                 problem.as_str(),
-                "ask your administrator: `gpuctl describe defaults` shows the problem, a newer gpuctl may read them",
+                "ask your administrator: `gpuctl describe defaults` shows the problem, a newer \
+                 gpuctl may read them",
             ),
             Self::Forbidden => (
                 FORBIDDEN,
-                "ask your administrator for the right `get configmaps/gpuctl-defaults` in namespace gpuctl-system",
+                "ask your administrator for the right `get configmaps/gpuctl-defaults` in \
+                 namespace gpuctl-system",
             ),
             _ => return Ok(()),
         };
@@ -102,35 +104,39 @@ impl Site {
             "the site's defaults cannot be read, so nothing is submitted",
         );
         let error = error.cause(cause).hint(hint);
-        Err(error.hint("--ignore-defaults submits without them: limits and enforced values of the site then do not apply"))
+        Err(error.hint(
+            "--ignore-defaults submits without them: limits and enforced values of the site \
+             then do not apply",
+        ))
     }
 
     /// Says why none are applied, where there may be some.
     pub(crate) fn tell(&self, connection: Option<&Connection>, context: &Context) {
         match self {
             Self::Unreadable(problem) => {
-                context.terminal.warn(&format!("the site's defaults are not applied, because they cannot be read: {problem}"));
+                context.terminal.warn(&not_applied(problem));
             }
-            Self::Forbidden => {
-                context.terminal.warn(&format!("the site's defaults are not applied, because they cannot be read: {FORBIDDEN}"));
-            }
+            Self::Forbidden => context.terminal.warn(&not_applied(FORBIDDEN)),
             Self::UnseenMark(fields) => context.terminal.warn(&format!(
-                "the site's defaults are not applied ({fields}): you may not see whether an administrator marked the namespace \
-                 gpuctl-system; ask your administrator for the right `get clusterroles/gpuctl-home`, and \
-                 `get namespaces/gpuctl-system`",
+                "the site's defaults are not applied ({fields}): you may not see whether an \
+                 administrator marked the namespace gpuctl-system; ask your administrator for the \
+                 right `get clusterroles/gpuctl-home`, and `get namespaces/gpuctl-system`",
             )),
             Self::Unmarked(fields) => context.terminal.warn(&format!(
-                "the site's defaults are not applied ({fields}): no administrator has marked the namespace gpuctl-system; an \
-                 administrator marks it: gpuctl apply -f defaults.yaml --trust-namespace",
+                "the site's defaults are not applied ({fields}): no administrator has marked the \
+                 namespace gpuctl-system; an administrator marks it: gpuctl apply -f defaults.yaml \
+                 --trust-namespace",
             )),
             Self::Hidden => {
                 // Once for each cluster: most of those who may not read them have none.
-                let (told, cache) = (connection.map(|one| format!("hidden defaults of {}", one.server())), Cache::usual());
-                let message = "you may not read the site's defaults in gpuctl-system, so none are applied";
-                match told.filter(|told| cache.get(told).is_none()) {
-                    Some(told) => {
+                let cache = Cache::usual();
+                let key = connection.map(|one| format!("hidden defaults of {}", one.server()));
+                let message = "you may not read the site's defaults in gpuctl-system, \
+                               so none are applied";
+                match key.filter(|key| cache.get(key).is_none()) {
+                    Some(key) => {
                         context.terminal.note(message);
-                        cache.put(&told, &true);
+                        cache.put(&key, &true);
                     }
                     None => context.terminal.detail(message),
                 }
@@ -211,6 +217,10 @@ pub(crate) async fn keep_classes(
     Ok(())
 }
 
+fn not_applied(problem: &str) -> String {
+    format!("the site's defaults are not applied, because they cannot be read: {problem}")
+}
+
 /// Why stored defaults cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoredDefaultsError {
@@ -288,7 +298,10 @@ pub(crate) async fn trust_namespace(
         ErrorName::Forbidden,
         "you may not mark the namespace gpuctl-system",
     );
-    Err(error.hint("the mark is a ClusterRole `gpuctl-home` and its binding, which an administrator of the cluster can make"))
+    Err(error.hint(
+        "the mark is a ClusterRole `gpuctl-home` and its binding, which an administrator of \
+         the cluster can make",
+    ))
 }
 
 /// How defaults are written.
@@ -379,28 +392,4 @@ pub(crate) fn none() -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Site;
-
-    #[test]
-    fn defaults_that_cannot_be_read_refuse_unless_they_are_ignored() {
-        let unreadable = Site::Unreadable("`limitz` is not a field".to_owned());
-        let error = unreadable.require_readable(false).unwrap_err();
-        assert!(
-            format!("{error:?}").contains("--ignore-defaults"),
-            "{error:?}"
-        );
-        assert!(unreadable.require_readable(true).is_ok());
-        let forbidden = format!("{:?}", Site::Forbidden.require_readable(false).unwrap_err());
-        assert!(
-            forbidden.contains("get configmaps/gpuctl-defaults")
-                && !forbidden.contains("newer gpuctl"),
-            "{forbidden}"
-        );
-        assert!(Site::Forbidden.require_readable(true).is_ok());
-        assert!(
-            Site::Hidden.require_readable(false).is_ok()
-                && Site::None.require_readable(false).is_ok()
-        );
-    }
-}
+mod tests;

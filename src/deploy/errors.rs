@@ -15,9 +15,10 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
                 format!("{kind} `{name}` already exists in namespace `{namespace}`"),
             );
             match ours {
-                Some(_) => {
-                    error.hint("`gpuctl apply` changes it, `apply --replace` submits it anew, `--generate-name` makes another")
-                }
+                Some(_) => error.hint(
+                    "`gpuctl apply` changes it, `apply --replace` submits it anew, \
+                     `--generate-name` makes another",
+                ),
                 None => error.hint("it was not created by gpuctl; choose another `job.name`"),
             }
         }
@@ -31,13 +32,20 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
             let message =
                 format!("{label} was kept from an earlier job of this name: {difference}");
             Error::new(ErrorName::ClaimConflict, message).hint(format!(
-                "ask for what it is in `storage.workdirs`, or `gpuctl delete job {namespace}/{job} --purge` to lose its files"
+                "ask for what it is in `storage.workdirs`, or `gpuctl delete job \
+                 {namespace}/{job} --purge` to lose its files"
             ))
         }
         Obstacle::NoPriorityClass => {
             let class = plan.rendered.probe.text("/spec/priorityClassName");
-            Error::new(ErrorName::PriorityClassNotFound, format!("there is no priority class `{class}`"))
-                .hint("`kubectl get priorityclasses` lists them; without `job.priority` the default class is used")
+            Error::new(
+                ErrorName::PriorityClassNotFound,
+                format!("there is no priority class `{class}`"),
+            )
+            .hint(
+                "`kubectl get priorityclasses` lists them; without `job.priority` the \
+                 default class is used",
+            )
         }
         Obstacle::PodQuota(failure) | Obstacle::Failure(failure) => refused(failure, namespace),
     }
@@ -56,7 +64,10 @@ pub(crate) fn lost_companion(effects: &Effects, plan: &Plan) -> Option<Error> {
         message,
     )
     .cause("another version of gpuctl created the job, and only that version has its program");
-    Some(error.hint(format!("`gpuctl apply` of that version repairs it; `gpuctl delete job {job}` and `create` replace the job")))
+    Some(error.hint(format!(
+        "`gpuctl apply` of that version repairs it; `gpuctl delete job {job}` and `create` \
+         replace the job"
+    )))
 }
 
 /// Returns the API server's refusal, with what to do about the usual ones.
@@ -68,8 +79,14 @@ fn refused(failure: Failure, namespace: &str) -> Error {
     let (lacks_namespace, error) = (failure.lacks_namespace(), Error::from(failure));
     if no_secret {
         return error
-            .cause("the ranks of a training that restart together share a token, which is in a Secret")
-            .hint("ask for the right to create, get and patch secrets in this namespace, or write `job.restart: rank`");
+            .cause(
+                "the ranks of a training that restart together share a token, which is in a \
+                 Secret",
+            )
+            .hint(
+                "ask for the right to create, get and patch secrets in this namespace, or write \
+                 `job.restart: rank`",
+            );
     }
     if lacks_namespace {
         return error.hint(format!(

@@ -86,8 +86,14 @@ impl<'r> Surroundings<'r> {
         found.errors.extend(named.errors);
         found.warnings.extend(named.warnings);
         let missing = classes.missing.into_iter().map(|class| {
-            Error::new(ErrorName::reported(ErrorKind::NotFound, "StorageClassNotFound"), class.message)
-                .hint("choose another `storageClass:` in `storage.workdirs`, or leave it out where there is a default")
+            Error::new(
+                ErrorName::reported(ErrorKind::NotFound, "StorageClassNotFound"),
+                class.message,
+            )
+            .hint(
+                "choose another `storageClass:` in `storage.workdirs`, or leave it out \
+                 where there is a default",
+            )
         });
         found.errors.extend(missing);
         found.warnings.extend(classes.warnings);
@@ -170,7 +176,8 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
                 let left = text(key, (hard_milli - used).max(0));
                 now = now.or_else(|| {
                     Some(format!(
-                        "quota `{}` has {left} of {hard} {key} left and the job needs {written}: it waits until others end (gpuctl get jobs -n {})",
+                        "quota `{}` has {left} of {hard} {key} left and the job needs {written}: \
+                         it waits until others end (gpuctl get jobs -n {})",
                         quota.name, quota.namespace
                     ))
                 });

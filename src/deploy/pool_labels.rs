@@ -92,7 +92,8 @@ pub(crate) async fn leave(
     if !leaving.foreign.is_empty() {
         let keys = leaving.foreign.join(", ");
         let message = format!(
-            "the definition of pool `{pool}` names labels of node `{}` that gpuctl does not set; they stay: {keys}",
+            "the definition of pool `{pool}` names labels of node `{}` that gpuctl does not set; \
+             they stay: {keys}",
             node.name
         );
         if warned.insert(message.clone()) {

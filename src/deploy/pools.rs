@@ -1,5 +1,5 @@
-//! Creates and changes pools. Each label that is set for a pool is recorded in its definition first,
-//! so that deleting the pool can remove it.
+//! Creates and changes pools. Each label that is set for a pool is recorded in its definition
+//! first, so that deleting the pool can remove it.
 
 use crate::context::Context;
 use crate::deploy::pool_labels::{find, leave_other, set_label};
@@ -157,12 +157,14 @@ async fn write(
 /// Says who may read what is written from now on.
 pub(crate) fn tell_home(home: PoolNamespace, private: bool, context: &Context) {
     match home {
-        PoolNamespace::Read => context
-            .terminal
-            .note("every user may read pools and the site's defaults in namespace gpuctl-system (--private prevents that)"),
-        PoolNamespace::Unread if !private => context
-            .terminal
-            .lack("you may not create roles: other users cannot read the definitions of pools in namespace gpuctl-system"),
+        PoolNamespace::Read => context.terminal.note(
+            "every user may read pools and the site's defaults in namespace gpuctl-system \
+             (--private prevents that)",
+        ),
+        PoolNamespace::Unread if !private => context.terminal.lack(
+            "you may not create roles: other users cannot read the definitions of pools in \
+             namespace gpuctl-system",
+        ),
         _ => {}
     }
 }

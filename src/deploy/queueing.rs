@@ -115,14 +115,13 @@ impl<'c> Queueing<'c> {
         match (having.as_slice(), unknown.as_slice()) {
             ([_], []) => {}
             ([one], [other, ..]) => choice.warnings.push(format!(
-                "queue `{queue}` is taken from {}: you may not list queues of {}; `job.queue_system` says which is meant",
+                "queue `{queue}` is taken from {}: you may not list queues of {}; \
+                 `job.queue_system` says which is meant",
                 one.name(),
                 other.name()
             )),
             ([one, other, ..], _) => {
-                let message = format!("queue `{queue}` exists in {} and in {}", one.name(), other.name());
-                let error = Error::new(ErrorName::reported(ErrorKind::Specification, "QueueAmbiguous"), message);
-                return Err(error.hint(format!("write `job.queue_system: {}` or `{}`", one.word(), other.word())));
+                return Err(ambiguous(queue, *one, *other));
             }
             ([], [unknown, ..]) => {
                 choice.warnings.push(format!(
@@ -218,7 +217,8 @@ impl<'c> Queueing<'c> {
             GangWish::Auto => match self.may_make_groups(namespace).await? {
                 true => self.native(),
                 false => {
-                    let message = "you may not create podgroups.scheduling.k8s.io, so the pods are placed one by one";
+                    let message = "you may not create podgroups.scheduling.k8s.io, \
+                                   so the pods are placed one by one";
                     choice.warnings.push(message.to_owned());
                     None
                 }
@@ -249,6 +249,19 @@ impl<'c> Queueing<'c> {
 
 fn specification_error(name: &'static str, message: String) -> Error {
     Error::new(ErrorName::reported(ErrorKind::Specification, name), message)
+}
+
+fn ambiguous(queue: &str, one: QueueSystem, other: QueueSystem) -> Error {
+    let message = format!(
+        "queue `{queue}` exists in {} and in {}",
+        one.name(),
+        other.name()
+    );
+    specification_error("QueueAmbiguous", message).hint(format!(
+        "write `job.queue_system: {}` or `{}`",
+        one.word(),
+        other.word()
+    ))
 }
 
 fn not_served(wish: &str) -> Error {

@@ -127,7 +127,8 @@ pub(crate) async fn tell_elsewhere(connection: &Connection, wanted: &Quota, cont
         let space = &quota.namespace;
         if wanted.namespaces.iter().all(|(own, _)| own != space) {
             context.terminal.warn(&format!(
-                "quota `{0}` also binds in {space}, which the file does not name; `gpuctl delete quota {0} -n {space}` takes it out",
+                "quota `{0}` also binds in {space}, which the file does not name; `gpuctl delete \
+                 quota {0} -n {space}` takes it out",
                 wanted.name
             ));
         }

@@ -46,14 +46,16 @@ pub(crate) struct ApplyOptions {
     pub dry_run: bool,
 }
 
-/// Returns what applying a document does to this job, and the job's owner as the server has it.
+/// Returns what applying a document does to the job, and the job's owner as the server has it.
+/// `None` when there is no job.
 pub(crate) async fn reapply(
     plan: &mut Plan,
-    job: Job,
+    job: Option<Job>,
     how: ApplyOptions,
     warnings: &mut Vec<String>,
     connection: &Connection,
-) -> Result<(Action, Value), Error> {
+) -> Result<Option<(Action, Value)>, Error> {
+    let Some(job) = job else { return Ok(None) };
     if job.deleting {
         return Err(Error::new(
             ErrorName::Terminating,
@@ -68,7 +70,7 @@ pub(crate) async fn reapply(
         let judged = connection.judge_pod(&plan.rendered, how.dry_run).await;
         is_well(judged, plan, warnings)?;
         is_well(connection.judge_all(&plan.rendered).await, plan, warnings)?;
-        return Ok((Action::Replace(Box::new(job)), Value::Null));
+        return Ok(Some((Action::Replace(Box::new(job)), Value::Null)));
     };
     let comparison = Comparison {
         force: how.force,
@@ -89,11 +91,11 @@ pub(crate) async fn reapply(
         if let Some(error) = lost_companion(&effects, plan) {
             return Err(error);
         }
-        return Ok((in_place(effects), live));
+        return Ok(Some((in_place(effects), live)));
     }
     if how.replace {
         is_well(connection.judge_owner(&plan.rendered).await, plan, warnings)?;
-        return Ok((Action::Replace(Box::new(job)), live));
+        return Ok(Some((Action::Replace(Box::new(job)), live)));
     }
     Err(immutable(&job, &fixed, &masks))
 }

@@ -50,14 +50,27 @@ impl NamedKind {
 
     fn hint(self, name: &str, keys: &BTreeSet<String>) -> String {
         match self {
-            Self::Claim => "`gpuctl get claims` lists those that are there; one with a `size:` is made with the job".to_owned(),
+            Self::Claim => {
+                "`gpuctl get claims` lists those that are there; one with a `size:` is made \
+                 with the job"
+                    .to_owned()
+            }
             Self::Secret => {
-                let options: String = keys.iter().map(|key| format!(" --from-env {key}")).collect();
-                let options = if options.is_empty() { " --from-env KEY".to_owned() } else { options };
+                let options: String = keys
+                    .iter()
+                    .map(|key| format!(" --from-env {key}"))
+                    .collect();
+                let options = if options.is_empty() {
+                    " --from-env KEY".to_owned()
+                } else {
+                    options
+                };
                 format!("gpuctl create secret {name}{options}")
             }
             Self::ConfigMap | Self::ServiceAccount => {
-                "ask whoever runs the namespace for it, or submit all the same with `--allow-pending`".to_owned()
+                "ask whoever runs the namespace for it, or submit all the same with \
+                 `--allow-pending`"
+                    .to_owned()
             }
         }
     }

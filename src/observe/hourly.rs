@@ -22,7 +22,9 @@ use gpuctl_view::history::hourly as view;
 use gpuctl_view::history::hourly::{Hour, HourlyRow, RowKind};
 
 /// When there is no such label.
-pub(crate) const NONE_SERVED: &str = "no pod with GPUs has it; kube-state-metrics must serve labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
+pub(crate) const NONE_SERVED: &str = "no pod with GPUs has it; \
+    kube-state-metrics must serve labels: --metric-labels-allowlist=pods=[*], \
+    --metric-annotations-allowlist=pods=[*]";
 
 /// Seconds of an hour.
 const HOUR: i64 = 3600;

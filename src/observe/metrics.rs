@@ -201,7 +201,8 @@ async fn in_cluster<'c>(
 ) -> Result<(Prometheus<'c>, PrometheusService), Error> {
     if context.metrics()?.credentials.are_given() {
         context.terminal.warn(
-            "credentials are sent only to an address given by `--prometheus URL`, not to a Prometheus found in the cluster",
+            "credentials are sent only to an address given by `--prometheus URL`, not to a \
+             Prometheus found in the cluster",
         );
     }
     let (cache, now) = (Cache::of_found(), context.now().as_second());

@@ -183,7 +183,10 @@ impl<'c> OptionalMetrics<'c> {
         let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
         let readings = devices::read(moment, &stock.inventory, &facts);
         if readings.devices.is_empty() && stock.inventory.hosts.iter().any(NodeUsage::has_gpus) {
-            self.tell("Prometheus has no samples of this cluster's GPUs; is a GPU exporter running and scraped?");
+            self.tell(
+                "Prometheus has no samples of this cluster's GPUs; is a GPU exporter running \
+                 and scraped?",
+            );
         }
         stock.inventory.measure(&readings);
         Some(readings)

@@ -140,7 +140,8 @@ async fn of_clusters(
                 values.join(", ")
             );
             let fix = format!(
-                "name it by `--match {label}=NAME` or `contexts.NAME.prometheus.matchers` of the config file"
+                "name it by `--match {label}=NAME` or `contexts.NAME.prometheus.matchers` of the \
+                 config file"
             );
             Some(Check::new(CheckStatus::Fail, "clusters", told).fix(&fix))
         }

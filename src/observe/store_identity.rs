@@ -46,7 +46,8 @@ impl StoreClusters {
     /// Returns the refusal to add up devices of several clusters.
     pub(crate) fn refusal(label: &str, values: &[String], server: &str) -> Error {
         let told = format!(
-            "Prometheus at {server} has GPUs of {} clusters, and which of them is this one is not known: {}",
+            "Prometheus at {server} has GPUs of {} clusters, and which of them is this one is not \
+             known: {}",
             values.len(),
             named(label, values)
         );
@@ -55,14 +56,17 @@ impl StoreClusters {
             .find(|value| !value.is_empty())
             .map_or("NAME", String::as_str);
         Error::usage(told).hint(format!(
-            "name it by `--match {label}={example}`, or for good by `contexts.NAME.prometheus.matchers` in the config file"
+            "name it by `--match {label}={example}`, or for good by \
+             `contexts.NAME.prometheus.matchers` in the config file"
         ))
     }
 
     /// Returns what lists of devices say: they go by the names of nodes.
     pub(crate) fn warning(label: &str, values: &[String], server: &str) -> String {
         format!(
-            "Prometheus at {server} has GPUs of {} clusters ({}), and which of them is this one is not known: devices are told by the names of their nodes; `--match {label}=NAME` names it",
+            "Prometheus at {server} has GPUs of {} clusters ({}), and which of them is this one \
+             is not known: devices are told by the names of their nodes; `--match {label}=NAME` \
+             names it",
             values.len(),
             named(label, values)
         )
@@ -91,7 +95,8 @@ pub(crate) fn foreign(
     let is_foreign = !told.is_empty() && !own.is_empty() && told.is_disjoint(own);
     is_foreign.then(|| {
         format!(
-            "Prometheus at {server} tells of the nodes {}, and cluster {cluster} has {}: these may be the numbers of another cluster",
+            "Prometheus at {server} tells of the nodes {}, and cluster {cluster} has {}: these \
+             may be the numbers of another cluster",
             shown(told),
             shown(own)
         )

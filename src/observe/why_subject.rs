@@ -1,5 +1,5 @@
-//! Finds the job that the argument of `why` names: one of gpuctl's first, then a pod, then any other
-//! workload.
+//! Finds the job that the argument of `why` names: one of gpuctl's first, then a pod, then any
+//! other workload.
 
 use std::collections::BTreeSet;
 
