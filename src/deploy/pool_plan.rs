@@ -32,7 +32,7 @@ pub(crate) struct PoolPlan {
     pub steps: Vec<LabelChange>,
     /// Taints that are not as they are wanted.
     pub taints: Vec<TaintChange>,
-    /// Nodes that are not there.
+    /// Nodes that do not exist.
     pub missing: Vec<String>,
     pub inventory: Inventory,
 }

@@ -6,7 +6,7 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::QuotaUse;
 
 /// Reads the quotas of `-n`, or of all namespaces. Without the right to list those, reads the
-/// quotas of the own namespace, and returns the refusal too.
+/// quotas of the current namespace, and returns the refusal too.
 async fn in_reach(connection: &Connection) -> Result<(Vec<QuotaUse>, Option<Failure>), Failure> {
     let named = connection
         .namespace_is_explicit

@@ -16,9 +16,9 @@ use gpuctl_manifest::spec::Quota;
 pub(crate) struct QuotaPlan {
     pub new: Vec<String>,
     pub objects: Vec<Object>,
-    /// Some of it is there already.
-    pub there: bool,
-    /// All that is there is as it is wanted.
+    /// Some of it exists.
+    pub exists: bool,
+    /// All that exists is as the file says.
     pub same: bool,
     /// What the file describes no more.
     pub stale: Vec<QuotaPart>,
@@ -41,7 +41,7 @@ pub(crate) async fn plan(
     let mut plan = QuotaPlan {
         new: Vec::new(),
         objects: Vec::new(),
-        there: !stale.is_empty(),
+        exists: !stale.is_empty(),
         same: stale.is_empty(),
         stale,
     };
@@ -60,7 +60,7 @@ pub(crate) async fn plan(
             if !(ours && change) {
                 return Err(already_exists(&object, &space, ours, &wanted.name));
             }
-            plan.there = true;
+            plan.exists = true;
             match connection.effect(&object, force).await? {
                 Effect::Nothing => {}
                 Effect::Conflict(fields) => return Err(conflict(&object, &fields)),
@@ -144,7 +144,7 @@ async fn resources(
     Ok(resources)
 }
 
-/// Returns what a quota is in each of its namespaces.
+/// Renders the objects of a quota for each of its namespaces.
 pub(crate) async fn objects(
     connection: &Connection,
     wanted: &Quota,

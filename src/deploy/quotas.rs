@@ -30,7 +30,7 @@ pub(crate) async fn create(
     let dry_run = making.dry_run;
     let plan = plan(connection, wanted, (making.change, making.force), context).await?;
     let steps = plan.new.len() + plan.objects.len() + plan.stale.len();
-    let status = match (plan.same, steps, plan.there) {
+    let status = match (plan.same, steps, plan.exists) {
         (true, 0, true) => "unchanged",
         (_, _, true) => "updated",
         _ => "created",

@@ -20,13 +20,13 @@ pub(crate) enum Action {
     Create,
     Change(Effects),
     Nothing,
-    /// What is there goes first.
+    /// Delete the job that exists, then create.
     Replace(Box<Job>),
-    /// Its namespace comes with this run: it can only be judged when that is there.
+    /// Its namespace comes with this run, and the job can be judged only after that.
     Later,
 }
 
-/// How a document is compared with what is there.
+/// How a document is compared with the job that exists.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Comparison {
     /// Fields that others own are taken over.
@@ -269,7 +269,7 @@ pub(crate) fn render_again(plan: &mut Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Secrets of the job that is there and of the one that is wanted.
+/// Collects the secrets of the job that exists and of the one that is wanted.
 pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
     let (before, after) = sources(rendered, live);
     Masks::of(&before, &after)
@@ -288,7 +288,7 @@ pub(crate) fn sources(rendered: &Rendered, live: &Value) -> (String, String) {
     (source(live), source(&root.body))
 }
 
-/// Returns what goes with a job that is replaced.
+/// Describes what replacing a job loses.
 pub(crate) fn lost(job: &Job) -> String {
     let pods = job.current_pods().len() as u64;
     match (pods, job.gpus_held()) {

@@ -260,17 +260,17 @@ async fn judge_all(
     context: &Context,
     failed: &mut Vec<FailedDocument>,
 ) -> (Vec<Decision>, Vec<DocumentName>) {
-    let there = Namesakes::of(judging.connection, &plans).await;
+    let namesakes = Namesakes::of(judging.connection, &plans).await;
     let (documents, mut warned) = (plans.len(), Warned::default());
     let mut rest: VecDeque<DocumentName> = plans.iter().map(|plan| plan.input.name()).collect();
     let mut of_pools = BTreeMap::<String, usize>::new();
     let asked = plans.into_iter().map(|plan| {
         let pool = job(&plan.input).and_then(|job| job.resources.pool.as_ref());
-        let beside = pool.map_or(0, |pool| of_pools.get(&pool.value).copied().unwrap_or(0));
-        if let Some(pool) = pool.filter(|_| !matches!(there.get(&plan), Ok(Some(_)))) {
+        let others = pool.map_or(0, |pool| of_pools.get(&pool.value).copied().unwrap_or(0));
+        if let Some(pool) = pool.filter(|_| !matches!(namesakes.get(&plan), Ok(Some(_)))) {
             *of_pools.entry(pool.value.clone()).or_default() += 1;
         }
-        judging.judge(plan, beside, &there)
+        judging.judge(plan, others, &namesakes)
     });
     let mut answers = SideBySide::new(asked, AT_ONCE);
     let mut judged: Vec<Decision> = Vec::new();

@@ -14,7 +14,7 @@ pub(crate) struct RunSummary {
 }
 
 impl RunSummary {
-    /// Returns how the run ends, if not well: an interruption is told from a failure.
+    /// Returns how the run failed, if it did. An interruption differs from a failure.
     pub(crate) fn kind(&self) -> Option<ErrorKind> {
         let worst = |failed: &FailedDocument| match failed.error.kind {
             ErrorKind::Interrupted => ErrorKind::Interrupted,

@@ -62,7 +62,7 @@ fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(
     Err(error.hint(hint))
 }
 
-/// Requires that there is one log to follow, that it ends, and that stdout is for it alone.
+/// Requires one job with a log that ends, and stdout for this log alone.
 fn followable(inputs: &[InputDocument], format: Format) -> Result<(), Error> {
     let jobs: Vec<&InputDocument> = inputs.iter().filter(|input| job(input).is_some()).collect();
     let [input] = jobs.as_slice() else {

@@ -88,12 +88,12 @@ fn of_rights(stock: &InventorySnapshot) -> Option<Check> {
             "nodes and pods of all namespaces may be listed".to_owned(),
         ));
     }
-    let told = format!(
+    let message = format!(
         "you may not list {}: what is free is not known",
         stock.unreadable.join(", ")
     );
     Some(
-        Check::new(CheckStatus::Warn, "rights", told)
+        Check::new(CheckStatus::Warn, "rights", message)
             .fix("gpuctl auth check get nodes --emit-role"),
     )
 }
@@ -114,7 +114,7 @@ fn metrics_of(node: &str, readings: Option<&Readings>) -> NodeMetrics {
     for device in devices {
         match device.sample_age_seconds {
             Some(age) => newest = Some(newest.map_or(age, |known| known.min(age))),
-            // Of a sample that is not old its age is not told.
+            // The age of a fresh sample is not reported.
             None if device.utilization.is_some() => return NodeMetrics::Fresh,
             None => {}
         }
@@ -140,13 +140,13 @@ fn of_families(readings: &Readings) -> Vec<Check> {
         .map(|device| device.node.as_str())
         .collect();
     let without = |(name, has): Family| {
-        let told: BTreeSet<&str> = readings
+        let measured: BTreeSet<&str> = readings
             .devices
             .iter()
             .filter(|device| has(device))
             .map(|device| device.node.as_str())
             .collect();
-        let silent: Vec<&str> = nodes.difference(&told).copied().collect();
+        let silent: Vec<&str> = nodes.difference(&measured).copied().collect();
         let shown = silent
             .iter()
             .take(SHOWN)
@@ -203,18 +203,18 @@ fn odd(
     let Some((usual, most)) = counts.iter().max_by_key(|(_, count)| **count) else {
         return Vec::new();
     };
-    // Of two halves nobody knows which is the odd one.
+    // Of two halves neither is the odd one.
     if most * 2 <= hosts.len() || counts.len() < 2 {
         return Vec::new();
     }
     let differs = |host: &&&NodeDetails| read(host).is_some_and(|value| value != *usual);
     let check = |host: &&NodeDetails| {
-        let told = format!(
+        let message = format!(
             "{what} {}, and {most} of its {} siblings have {usual}",
             read(host).unwrap_or_default(),
             hosts.len()
         );
-        Check::new(CheckStatus::Warn, "siblings", told)
+        Check::new(CheckStatus::Warn, "siblings", message)
             .on(&host.node.name)
             .fix(&format!("gpuctl describe node {}", host.node.name))
     };

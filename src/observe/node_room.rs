@@ -1,4 +1,4 @@
-//! Reads the nodes and what is free on them.
+//! Reads the nodes and the free amounts on them.
 
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
@@ -7,7 +7,7 @@ use gpuctl_core::model::counting::candidates::Room;
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_demand::DeviceClaims;
 
-/// Nodes and what is free on them, which one run reads once.
+/// Nodes and the free amounts on them, which one run reads once.
 pub(crate) struct NodeRoom {
     pub nodes: Nodes,
     /// `None` where not all pods may be listed.

@@ -25,7 +25,7 @@ pub(crate) struct NodeSeries {
     pub labels: Vec<Series>,
 }
 
-/// What is asked for beside who held what.
+/// What to read besides the pods that held devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HistoryScope {
     pub memory: bool,
@@ -65,18 +65,18 @@ impl PastQueries<'_, '_> {
         Ok(NodeSeries { capacity, labels })
     }
 
-    /// Returns the nodes of exporter pods: an exporter may call its host by its own pod's name.
+    /// Returns the nodes of exporter pods: an exporter may call its host by its pod's name.
     pub(crate) async fn exporters(
         &self,
         devices: &[Series],
         requests: &[Series],
     ) -> Result<Vec<(PodKey, String)>, Error> {
         let holders = names(requests, "pod");
-        let own = devices
+        let exporters = devices
             .iter()
             .filter_map(|series| series.label("pod"))
             .map(ToOwned::to_owned);
-        let others: BTreeSet<String> = own.filter(|pod| !holders.contains(pod)).collect();
+        let others: BTreeSet<String> = exporters.filter(|pod| !holders.contains(pod)).collect();
         let label = kube_state::label_name(requests, "pod");
         let found = self.about(About::Places, &others, &label).await?;
         let node = kube_state::label_name(&found, "node");
@@ -141,8 +141,8 @@ impl PastQueries<'_, '_> {
     /// Returns the label under which kube-state-metrics' pods have their names, where no request
     /// shows it.
     async fn label_of_pods(&self) -> Result<String, Error> {
-        let told = self.ask(&kube_state::any_pod(self.seconds)).await?;
-        Ok(kube_state::label_name(&told, "pod"))
+        let pods = self.ask(&kube_state::any_pod(self.seconds)).await?;
+        Ok(kube_state::label_name(&pods, "pod"))
     }
 
     /// Asks who owns the owners of pods.
@@ -190,8 +190,7 @@ impl PastQueries<'_, '_> {
         Ok(owners)
     }
 
-    /// Returns what is known of these pods, ReplicaSets or Jobs, by the label that holds their
-    /// names.
+    /// Asks about these pods, ReplicaSets or Jobs, by the label that holds their names.
     pub(crate) async fn about(
         &self,
         what: About,

@@ -11,7 +11,7 @@ use gpuctl_prometheus::{
     QueryRequest,
 };
 
-/// Longest time for a Service to show what it is.
+/// Longest time for a Service to answer.
 const PROBE_WITHIN: Duration = Duration::from_secs(4);
 
 /// A Service that may be a Prometheus, and what became of asking it.
@@ -138,13 +138,16 @@ fn reply(carried: ProxiedResponse) -> HttpReply {
 }
 
 fn trouble(failure: &Failure, server: String) -> QueryError {
-    let told = failure.to_string();
+    let message = failure.to_string();
     if failure.is_forbidden() {
-        QueryError::Forbidden { server, told }
+        QueryError::Forbidden {
+            server,
+            told: message,
+        }
     } else {
         QueryError::Unreachable {
             server,
-            cause: told,
+            cause: message,
         }
     }
 }

@@ -28,11 +28,14 @@ pub(crate) fn of_clock(whose: &str, theirs: Option<Timestamp>, now: Timestamp) -
         return None;
     }
     let side = if differs < 0 { "behind" } else { "ahead of" };
-    let told = format!(
+    let message = format!(
         "this machine's clock is {} s {side} that of {whose}: ages and windows of time are wrong",
         differs.abs()
     );
-    Some(Check::new(CheckStatus::Warn, "clock", told).fix("synchronize the clock, such as by NTP"))
+    Some(
+        Check::new(CheckStatus::Warn, "clock", message)
+            .fix("synchronize the clock, such as by NTP"),
+    )
 }
 
 /// Asks the store how often it scrapes, whether it knows pods, and of how many clusters it is.
@@ -41,7 +44,7 @@ pub(super) async fn of_store(
     connection: &Connection,
     now: Timestamp,
 ) -> Vec<Check> {
-    let own = join(
+    let server = join(
         prometheus.now("vector(time())"),
         prometheus.relay("api/v1/status/runtimeinfo"),
     );
@@ -52,7 +55,7 @@ pub(super) async fn of_store(
     let ((counted, recorded), pods, (clusters, (time, about))) = join3(
         join(prometheus.now(&sampled), prometheus.now(&marked)),
         prometheus.now("count(kube_pod_info) or vector(0)"),
-        join(of_clusters(prometheus, connection, now), own),
+        join(of_clusters(prometheus, connection, now), server),
     )
     .await;
     let mut found = Vec::new();
@@ -134,7 +137,7 @@ async fn of_clusters(
             format!("of several clusters in it, {matchers} is this one"),
         )),
         StoreClusters::Unclear { label, values } => {
-            let told = format!(
+            let message = format!(
                 "Prometheus has GPUs of {} clusters ({label}: {}), and sums are refused",
                 values.len(),
                 values.join(", ")
@@ -143,7 +146,7 @@ async fn of_clusters(
                 "name it by `--match {label}=NAME` or `contexts.NAME.prometheus.matchers` of the \
                  config file"
             );
-            Some(Check::new(CheckStatus::Fail, "clusters", told).fix(&fix))
+            Some(Check::new(CheckStatus::Fail, "clusters", message).fix(&fix))
         }
     }
 }
@@ -155,16 +158,17 @@ fn of_retention(body: &[u8]) -> Option<Check> {
         .pointer("/data/storageRetention")?
         .as_str()
         .filter(|text| !text.is_empty())?;
-    let told = format!("samples are kept for {kept}");
+    let message = format!("samples are kept for {kept}");
     let days = kept.split(' ').next().and_then(days);
     Some(match days {
         Some(days) if days < DAYS_NEEDED => {
-            let told =
-                format!("{told}; `eff` and the forecast of starts look back {DAYS_NEEDED:.0} days");
-            Check::new(CheckStatus::Warn, "retention", told)
+            let message = format!(
+                "{message}; `eff` and the forecast of starts look back {DAYS_NEEDED:.0} days"
+            );
+            Check::new(CheckStatus::Warn, "retention", message)
                 .fix("start Prometheus with --storage.tsdb.retention.time=15d or more")
         }
-        _ => Check::new(CheckStatus::Ok, "retention", told),
+        _ => Check::new(CheckStatus::Ok, "retention", message),
     })
 }
 

@@ -124,7 +124,7 @@ pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
     }
 }
 
-/// Returns the node of a container that was killed and not by a limit of its own: the node may have
+/// Returns the node of a container that was killed, but not for its memory limit: the node may have
 /// run out of memory.
 fn killed_on(job: &Job) -> Option<&str> {
     let killed = |pod: &&Pod| {
