@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::inventory::held_pod::{ConsumerReader, HeldPod};
+use crate::streams::follower::Follower;
 use crate::streams::log_lines::{LineSplitter, line};
-use crate::streams::logs::Follower;
 use crate::transport::decode::{ListPage, WirePod};
 use crate::transport::notify::HeardChanges;
 use crate::transport::protobuf;

@@ -14,9 +14,9 @@ use super::held_pod::ConsumerReader;
 use super::nodes::NodeSpec;
 use crate::discovery::defaults::note_type_label;
 use crate::transport::decode::ListPage;
-use crate::transport::http::unreadable_answer;
 use crate::transport::lenient;
 use crate::transport::list::Page;
+use crate::transport::refusal::unreadable_answer;
 use crate::{Connection, Failure};
 use gpuctl_core::model::{Consumers, Device, HostCondition, Inventory, Node, NodeDetails};
 

@@ -7,6 +7,7 @@ pub(crate) mod leftovers;
 pub(crate) mod list;
 pub(crate) mod owned_objects;
 pub(crate) mod owner;
+pub(crate) mod owner_object;
 pub(crate) mod renew;
 pub(crate) mod service;
 pub(crate) mod size;

@@ -378,36 +378,4 @@ impl Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::transport::protobuf::decode;
-    use crate::transport::protobuf::encode::encoded_list;
-
-    /// In protobuf a field without a number would be empty, so every kind says which it lacks.
-    #[test]
-    fn every_kind_of_object_is_read_in_protobuf() {
-        for kind in [
-            "apps/v1/deployments",
-            "apps/v1/statefulsets",
-            "apps/v1/replicasets",
-            "apps/v1/daemonsets",
-            "batch/v1/jobs",
-            "batch/v1/cronjobs",
-        ] {
-            let list = json!({"items": [{"metadata": {"name": "a"}, "spec": {}, "status": {}}]});
-            let (message, bytes) = encoded_list(&format!("/apis/{kind}"), &list);
-            let named: ListPage<NamedObject<'_>> = decode(&bytes, message).unwrap();
-            let ending: ListPage<EndingObject<'_>> = decode(&bytes, message).unwrap();
-            assert_eq!(
-                (
-                    &*named.items[0].metadata.name,
-                    &*ending.items[0].metadata.name
-                ),
-                ("a", "a"),
-                "{kind}"
-            );
-        }
-    }
-}
+mod tests;

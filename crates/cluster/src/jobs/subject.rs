@@ -8,8 +8,8 @@ use futures::future::{join, join_all};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::list::WireOwner;
 use super::owner::{OwnerKind, PodOwner};
+use super::owner_object::WireOwner;
 use crate::transport::decode::{ListPage, WirePod};
 use crate::{Connection, Failure, unless_forbidden};
 use gpuctl_core::model::contract::labels::KUEUE_QUEUE;

@@ -1,17 +1,14 @@
 //! Reads container logs once, or follows them across disconnects without losing or repeating a
 //! line.
-//!
-//! Note: the kubelet resumes by whole seconds, so lines of the last second are recognized by their
-//! timestamps.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use http::{Method, Request};
 use http_body_util::BodyExt;
-use jiff::Timestamp;
 use kube::client::Body;
 
+use super::follower::Follower;
 use super::log_lines::{
     LONGEST_LINE, LineSplitter, LogLine, LogLines, MOST_BYTES, NewestLines, line,
 };
@@ -72,56 +69,6 @@ pub(crate) enum StreamEnd {
     Enough,
     /// The limit on bytes was reached.
     TooLong,
-}
-
-/// What has been read of one container's log: enough to go on after a disconnect.
-#[derive(Clone, Debug, Default)]
-pub struct Follower {
-    last: Option<Timestamp>,
-    /// Lines with exactly that time that were taken.
-    at_last: usize,
-    /// Lines with exactly that time still to skip after a resume.
-    skip: usize,
-    resuming: bool,
-}
-
-impl Follower {
-    /// Returns the second to resume from.
-    pub(crate) fn since(&self) -> Option<String> {
-        self.last.map(|last| {
-            format!(
-                "{:.0}",
-                Timestamp::from_second(last.as_second()).unwrap_or(last)
-            )
-        })
-    }
-
-    /// Prepares for a further connection; call it before each.
-    pub(crate) fn resume(&mut self) {
-        self.resuming = self.last.is_some();
-        self.skip = self.at_last;
-    }
-
-    /// Returns true when `line` is new.
-    pub(crate) fn take(&mut self, line: &LogLine) -> bool {
-        let Some(at) = line.at else { return true };
-        if self.resuming {
-            match Some(at).cmp(&self.last) {
-                std::cmp::Ordering::Less => return false,
-                std::cmp::Ordering::Equal if self.skip > 0 => {
-                    self.skip -= 1;
-                    return false;
-                }
-                _ => self.resuming = false,
-            }
-        }
-        if self.last == Some(at) {
-            self.at_last += 1;
-        } else {
-            (self.last, self.at_last) = (Some(at), 1);
-        }
-        true
-    }
 }
 
 impl Connection {
@@ -431,49 +378,4 @@ async fn beginning(body: &mut Body) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn at(millis: i64) -> Timestamp {
-        Timestamp::from_millisecond(millis).unwrap()
-    }
-
-    #[test]
-    fn few_lines_take_little_memory() {
-        let query = |tail| LogQuery {
-            tail,
-            ..LogQuery::default()
-        };
-        assert_eq!(
-            [Some(10), Some(1000), Some(u32::MAX), None].map(|tail| query(tail).most_bytes() >> 20),
-            [2, 15, 64, 64]
-        );
-    }
-
-    proptest! {
-        /// However the connection breaks, the lines that come out are the lines that went in.
-        #[test]
-        fn no_line_is_lost_or_repeated(steps in prop::collection::vec(0_i64..700, 1..60), breaks in prop::collection::vec(0_usize..60, 0..8)) {
-            let mut time = 1_000;
-            let lines: Vec<LogLine> = steps.iter().enumerate().map(|(index, step)| {
-                time += step / 100 * 100;
-                LogLine { at: Some(at(time)), text: index.to_string() }
-            }).collect();
-            let mut follower = Follower::default();
-            let mut seen = Vec::new();
-            let mut ends: Vec<usize> = breaks.iter().map(|end| end % (lines.len() + 1)).chain([lines.len()]).collect();
-            ends.sort_unstable();
-            for end in ends {
-                follower.resume();
-                let from = follower.since().map(|since| since.parse::<Timestamp>().unwrap());
-                for line in lines[..end].iter().filter(|line| from.is_none_or(|from| line.at.unwrap() >= from)) {
-                    if follower.take(line) {
-                        seen.push(line.text.clone());
-                    }
-                }
-            }
-            prop_assert_eq!(seen, lines.into_iter().map(|line| line.text).collect::<Vec<_>>());
-        }
-    }
-}
+mod tests;

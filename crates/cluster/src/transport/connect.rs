@@ -4,23 +4,20 @@
 //! stay silent.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Read};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Method, Uri};
 use jiff::Timestamp;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, KubeconfigError};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
 
-use super::credentials;
 use super::failure::Failure;
 use super::proxy::ProxyEnvironment;
 use super::read_only::{ReadOnly, only_reads};
-use super::replay;
+use super::{credentials, kubeconfig, replay};
 use gpuctl_core::model::secrets::{shown_error, shown_url};
 use gpuctl_local::bundle::Bundle;
 
@@ -85,8 +82,6 @@ pub struct Connection {
 const CONNECT: Duration = Duration::from_secs(5);
 /// Silence between two pieces of an answer.
 const IDLE: Duration = Duration::from_secs(15);
-/// Limit on a kubeconfig in bytes.
-const LARGEST: u64 = 16 << 20;
 /// Credentials that are refused although they are this young will not get better.
 const FRESH: Duration = Duration::from_secs(5);
 
@@ -158,7 +153,7 @@ impl Connection {
         if let Some(bundle) = &access.bundle {
             return Ok((vec![bundle.cluster.clone()], Some(bundle.cluster.clone())));
         }
-        let Some(kubeconfig) = read(access)? else {
+        let Some(kubeconfig) = kubeconfig::read(&access.kubeconfig)? else {
             return Ok((Vec::new(), None));
         };
         Ok((
@@ -174,7 +169,7 @@ impl Connection {
     /// Returns which server, user and namespace a connection would have; `None` without a
     /// kubeconfig or where it lacks one of them. Nothing is run or asked for it.
     pub fn place(access: &Access) -> Option<String> {
-        let kubeconfig = read(access).ok()??;
+        let kubeconfig = kubeconfig::read(&access.kubeconfig).ok()??;
         let named = access
             .context
             .as_ref()
@@ -286,7 +281,7 @@ async fn config(access: &Access) -> Result<Config, Failure> {
 }
 
 async fn own_config(access: &Access) -> Result<Config, Failure> {
-    let Some(mut kubeconfig) = read(access)? else {
+    let Some(mut kubeconfig) = kubeconfig::read(&access.kubeconfig)? else {
         return Config::incluster().map_err(|_| Failure::NoKubeconfig);
     };
     let options = KubeConfigOptions {
@@ -361,83 +356,6 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
             .map_err(|cause| Failure::Kubeconfig { cause })?,
     };
     Ok(config)
-}
-
-/// Reads one file. kube would read a file of any size, or a device without an end, into memory.
-fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
-    let failed = |source| KubeconfigError::ReadConfig(source, path.to_path_buf());
-    let too_large = || {
-        failed(io::Error::new(
-            ErrorKind::FileTooLarge,
-            "it is larger than 16 MiB",
-        ))
-    };
-    let data = std::fs::metadata(path).map_err(failed)?;
-    if data.is_file() {
-        return if data.len() > LARGEST {
-            Err(too_large())
-        } else {
-            Kubeconfig::read_from(path)
-        };
-    }
-    // kube resolves relative paths in a file. In a pipe they have no folder.
-    let text = piped_text(path).map_err(failed)?;
-    if text.len() as u64 > LARGEST {
-        Err(too_large())
-    } else {
-        Kubeconfig::from_yaml(&text)
-    }
-}
-
-/// Reads a pipe once and keeps its text, because a command reads the kubeconfig several times.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "kube reads kubeconfigs from files only"
-)]
-fn piped_text(path: &Path) -> io::Result<String> {
-    static TEXTS: std::sync::Mutex<BTreeMap<PathBuf, String>> =
-        std::sync::Mutex::new(BTreeMap::new());
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(text) = texts.get(path) {
-        return Ok(text.clone());
-    }
-    let mut text = String::new();
-    std::fs::File::open(path)?
-        .take(LARGEST + 1)
-        .read_to_string(&mut text)?;
-    texts.insert(path.to_path_buf(), text.clone());
-    Ok(text)
-}
-
-/// Returns the merged kubeconfig; `None` when there is no file at all.
-fn read(access: &Access) -> Result<Option<Kubeconfig>, Failure> {
-    let mut merged: Option<Kubeconfig> = None;
-    for path in &access.kubeconfig {
-        let next = read_file(path).map_err(|error| match error {
-            KubeconfigError::ReadConfig(cause, path) => Failure::Kubeconfig {
-                cause: format!("{}: {cause}", path.display()),
-            },
-            // The parser quotes the file, and the file holds tokens.
-            KubeconfigError::Parse(error) => {
-                let place = error.location().map_or(String::new(), |at| {
-                    format!(":{}:{}", at.line(), at.column())
-                });
-                Failure::Kubeconfig {
-                    cause: format!("{}{place}: it is not a kubeconfig", path.display()),
-                }
-            }
-            other => Failure::Kubeconfig {
-                cause: shown_error(&other.to_string()),
-            },
-        })?;
-        merged = Some(match merged {
-            None => next,
-            Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig {
-                cause: shown_error(&error.to_string()),
-            })?,
-        });
-    }
-    Ok(merged)
 }
 
 impl Connection {

@@ -9,10 +9,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use super::lenient;
-use gpuctl_core::model::contract::labels::{GROUP_INDEX, GROUP_RANK, GROUP_REVISION};
-use gpuctl_core::model::values::left_out;
-use gpuctl_core::model::values::left_out::LeftOut;
-use gpuctl_core::model::{Container, ContainerEnd, GpuCount, Pod, PodPhase, is_starting};
+use gpuctl_core::model::{ContainerEnd, PodPhase, is_starting};
 
 /// A page of a list; Go writes `null` for an empty one.
 #[derive(Deserialize)]
@@ -256,7 +253,7 @@ fn not_epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timest
 }
 
 impl Terminated<'_> {
-    fn end(&self) -> ContainerEnd {
+    pub(super) fn end(&self) -> ContainerEnd {
         ContainerEnd {
             code: self.exit_code,
             reason: self.reason.to_string(),
@@ -313,86 +310,6 @@ impl PodStatus<'_> {
     }
 }
 
-impl WirePod<'_> {
-    /// Returns the pod as the model knows it.
-    pub(crate) fn pod(&self) -> Pod {
-        let status = &self.status;
-        let condition = |kind: &str| {
-            status
-                .conditions
-                .iter()
-                .find(|condition| condition.kind == kind)
-        };
-        let phase = status.phase();
-        let index = "batch.kubernetes.io/job-completion-index";
-        let rank = self
-            .metadata
-            .labels
-            .get(index)
-            .or_else(|| self.metadata.annotations.get(index));
-        let number = |key: &str| {
-            self.metadata
-                .labels
-                .get(key)
-                .and_then(|text| text.parse().ok())
-        };
-        let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False");
-        let ends = status
-            .container_statuses
-            .iter()
-            .filter_map(|one| one.state.terminated.as_ref()?.finished_at);
-        if !phase.has_ended() && self.spec.is_absurd() {
-            left_out::note(
-                LeftOut::AbsurdRequest,
-                format!("{}/{}", self.metadata.namespace, self.metadata.name),
-            );
-        }
-        Pod {
-            name: self.metadata.name.to_string(),
-            uid: self.metadata.uid.to_string(),
-            rank: rank.and_then(|rank| rank.parse().ok()),
-            group: number(GROUP_INDEX).zip(number(GROUP_RANK)),
-            revision: [TEMPLATE_HASH, GROUP_REVISION, "controller-revision-hash"]
-                .iter()
-                .find_map(|key| self.metadata.labels.get(*key).cloned()),
-            node: Some(self.spec.node_name.to_string()).filter(|node| !node.is_empty()),
-            phase,
-            deleting: self.metadata.deletion_timestamp.is_some(),
-            created_at: self.metadata.creation_timestamp,
-            started_at: status.started_at(),
-            ended_at: ends.max(),
-            ready: condition("Ready").is_some_and(Condition::holds),
-            gpus: GpuCount(self.spec.devices()),
-            unscheduled: unscheduled
-                .map(|condition| (condition.reason.to_string(), condition.message.to_string())),
-            silent: phase == PodPhase::Running
-                && self.spec.readiness_gates.is_empty()
-                && condition("ContainersReady").is_some_and(Condition::holds)
-                && condition("Ready").is_some_and(|condition| condition.status == "False"),
-            host_ip: Some(status.host_ip.to_string()).filter(|address| !address.is_empty()),
-            disrupted: condition("DisruptionTarget")
-                .filter(|condition| condition.holds())
-                .map(|condition| condition.reason.to_string()),
-            reason: Some(status.reason.to_string()).filter(|reason| !reason.is_empty()),
-            message: Some(status.message.to_string()).filter(|message| !message.is_empty()),
-            containers: status
-                .container_statuses
-                .iter()
-                .map(ContainerStatus::container)
-                // Init containers matter only while they hold the pod up; the job's own container
-                // stays the first.
-                .chain(
-                    status
-                        .init_container_statuses
-                        .iter()
-                        .filter(|init| init.holds_up())
-                        .map(ContainerStatus::container),
-                )
-                .collect(),
-        }
-    }
-}
-
 impl ContainerStatus<'_> {
     fn started_at(&self) -> Option<Timestamp> {
         let of = |state: &ContainerState<'_>| {
@@ -407,62 +324,10 @@ impl ContainerStatus<'_> {
             .chain(of(&self.last_state))
             .min()
     }
-
-    fn holds_up(&self) -> bool {
-        self.state
-            .waiting
-            .as_ref()
-            .is_some_and(|waiting| waiting.reason != "PodInitializing")
-            || self
-                .state
-                .terminated
-                .as_ref()
-                .is_some_and(|ended| ended.exit_code != 0)
-    }
-
-    fn container(&self) -> Container {
-        Container {
-            name: self.name.to_string(),
-            restarts: self.restart_count,
-            waiting: self
-                .state
-                .waiting
-                .as_ref()
-                .map(|waiting| (waiting.reason.to_string(), waiting.message.to_string())),
-            terminated: self.state.terminated.as_ref().map(Terminated::end),
-            last_ended: self.last_state.terminated.as_ref().map(Terminated::end),
-            started: self.started.unwrap_or_else(|| self.state.running.is_some()),
-            running: self.state.running.is_some(),
-        }
-    }
 }
 
 /// The label in which a ReplicaSet and its pods carry the hash of their template.
 pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pod_with_hardly_anything_is_still_a_pod() {
-        let page: ListPage<WirePod<'_>> =
-            serde_json::from_str(r#"{"items":[{"metadata":{"name":"a\u001bb"}},{}]}"#).unwrap();
-        assert_eq!(page.items[0].pod().name, "a\u{1b}b");
-        assert_eq!(page.items[1].pod().phase, PodPhase::Pending);
-        let never = r#"{"items":[{"status":{"containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":128,
-            "reason":"StartError","message":"no such program\n","startedAt":"1970-01-01T00:00:00Z","finishedAt":"2026-01-31T10:00:00Z"}}}]}}]}"#;
-        let never: ListPage<WirePod<'_>> = serde_json::from_str(never).unwrap();
-        let pod = never.items[0].pod();
-        assert_eq!(
-            (pod.started_at, pod.ended_at),
-            (None, Some("2026-01-31T10:00:00Z".parse().unwrap()))
-        );
-        assert_eq!(
-            pod.containers[0].terminated.as_ref().unwrap().message,
-            "no such program"
-        );
-        let none: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":null}"#).unwrap();
-        assert!(none.items.is_empty());
-    }
-}
+mod tests;

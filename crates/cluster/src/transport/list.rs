@@ -15,9 +15,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::decode::ListPage;
-use super::http::{ApiRequest, ApiResponse, JSON, unreadable, with_query};
+use super::http::{ApiRequest, ApiResponse, JSON, with_query};
 use super::protobuf;
 use super::protobuf::Message;
+use super::refusal::unreadable;
 use crate::{Connection, Failure};
 use gpuctl_core::model::values::left_out;
 use gpuctl_core::model::values::left_out::LeftOut;
@@ -353,133 +354,4 @@ fn next_size(size: usize, bytes: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use crate::transport::decode::WirePod;
-    use gpuctl_core::model::values::left_out;
-
-    use super::{Page, PageLimits, next_size};
-
-    const MINUTE: Duration = Duration::from_secs(60);
-
-    #[test]
-    fn an_object_that_cannot_be_decoded_hides_no_other() {
-        let text = r#"{"metadata":{},"items":[
-            {"metadata":{"name":"a","namespace":"n"}},
-            {"metadata":{"name":"b","namespace":"n"},"spec":{"priority":"high"}},
-            {"metadata":{"namespace":7}},
-            {"metadata":{"name":"c"},"status":{"startTime":"9999-12-31T23:59:59Z"}}]}"#;
-        let page = Page {
-            bytes: text.as_bytes(),
-            message: None,
-            path: "/api/v1/pods",
-        };
-        let pods = page.objects::<WirePod<'_>>().unwrap();
-        assert_eq!(
-            pods.items
-                .iter()
-                .map(|pod| pod.metadata.name.as_ref())
-                .collect::<Vec<_>>(),
-            ["a", "c"]
-        );
-        assert_eq!(
-            left_out::messages(),
-            [
-                "2 objects cannot be read and are skipped, so counts may be incomplete: pods n/b, pods without a name"
-            ]
-        );
-        let page = Page {
-            bytes: b"<html>",
-            message: None,
-            path: "/api/v1/pods",
-        };
-        assert!(page.objects::<WirePod<'_>>().is_err());
-    }
-
-    #[test]
-    fn pages_grow_with_small_objects() {
-        // 500 pods of 3.2 kB, of 9 kB, and of 200 bytes.
-        assert_eq!(
-            (
-                next_size(500, 1_600_000),
-                next_size(500, 4_500_000),
-                next_size(500, 100_000)
-            ),
-            (1310, 500, 2000)
-        );
-        // The first objects are small and the others are not.
-        assert_eq!(
-            (next_size(2000, 40_000_000), next_size(500, 0)),
-            (500, 2000)
-        );
-    }
-
-    /// Accepts pages until a limit refuses one. Returns their number and the reason.
-    fn refused(
-        objects: usize,
-        token: impl Fn(usize) -> String,
-        elapsed: Duration,
-    ) -> (usize, String) {
-        let mut limits = PageLimits::new(MINUTE);
-        (0..10_000)
-            .find_map(|page| {
-                let taken = limits.count(objects, objects * 100);
-                taken
-                    .and_then(|()| limits.take(objects, 2000, &token(page), elapsed))
-                    .err()
-                    .map(|why| (page, why))
-            })
-            .expect("a limit is met")
-    }
-
-    #[test]
-    fn a_list_without_an_end_is_given_up() {
-        let fresh = |page: usize| page.to_string();
-        assert_eq!(
-            refused(0, fresh, Duration::ZERO),
-            (9, "10 pages in a row have no objects".to_owned())
-        );
-        assert_eq!(
-            refused(1, fresh, Duration::ZERO),
-            (200, "200 pages have only a few objects each".to_owned())
-        );
-        assert_eq!(
-            refused(2000, fresh, Duration::ZERO),
-            (375, "it has more than 750000 objects".to_owned())
-        );
-        let cycle = |page: usize| (page % 3).to_string();
-        assert_eq!(
-            refused(2000, cycle, Duration::ZERO),
-            (3, "it returned to a page that was read before".to_owned())
-        );
-        let slow = refused(2000, fresh, Duration::from_secs(51));
-        assert_eq!(
-            PageLimits::new(MINUTE)
-                .count(50_001, 3 * 50_001)
-                .unwrap_err(),
-            "it has 50001 objects of less than 60 bytes each"
-        );
-        assert_eq!(
-            slow,
-            (0, "after 51 s it has 2000 objects and goes on".to_owned())
-        );
-    }
-
-    #[test]
-    fn half_a_million_pods_are_read_however_slow_the_server_is() {
-        let mut limits = PageLimits::new(MINUTE);
-        for page in 1..=1000_u32 {
-            // At 500 objects every half second, it takes 500 s.
-            limits.count(500, 500 * 1000).unwrap();
-            limits
-                .take(
-                    500,
-                    500,
-                    &page.to_string(),
-                    Duration::from_millis(499) * page,
-                )
-                .unwrap();
-        }
-    }
-}
+mod tests;

@@ -9,8 +9,9 @@ use super::apply::Applied;
 use super::companions::{
     belongs, is_fixed as is_fixed_companion, is_token, label, told, tolerated, with_content,
 };
+use super::keep_placement::keep_type;
 use super::preflight::refuses_dry_runs;
-use super::preserve::{Sameness, is_still_used, keep_type, settled, site_defaults};
+use super::preserve::{Sameness, is_still_used, settled, site_defaults};
 use super::repair::{FixedState, Repair, owner_repair};
 use super::submit::owned;
 use crate::{Blame, Connection, Failure, OwnedObject};
@@ -382,48 +383,4 @@ fn is_fixed(failure: &Failure) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use gpuctl_core::model::contract::labels::RUN;
-
-    #[test]
-    fn conflicts_with_our_own_writes_are_none() {
-        let blame = |message: &str| Blame {
-            field: ".spec.replicas".into(),
-            message: message.into(),
-        };
-        let failure = |fields: Vec<Blame>| Failure::Api {
-            code: 409,
-            reason: "Conflict".into(),
-            message: String::new(),
-            resume: None,
-            fields,
-            resource: Box::default(),
-        };
-        assert!(is_of_ours(
-            &failure(vec![blame("conflict with \"gpuctl\" using apps/v1")]),
-            false
-        ));
-        assert!(!is_of_ours(
-            &failure(vec![blame("conflict with \"helm\" using apps/v1")]),
-            true
-        ));
-        let autoscaler = failure(vec![blame(
-            "conflict with \"kube-controller-manager\" with subresource \"scale\"",
-        )]);
-        assert!(is_of_ours(&autoscaler, true) && !is_of_ours(&autoscaler, false));
-        // Somebody was quicker: that names no field.
-        assert!(!is_of_ours(&failure(Vec::new()), true));
-    }
-
-    #[test]
-    fn who_wrote_it_when_is_no_difference() {
-        let live = json!({"metadata": {"name": "a", "uid": "1", "annotations": {RUN: "x"}}, "spec": {"a": 1}, "status": {"b": 2}});
-        assert_eq!(
-            told(&live),
-            json!({"metadata": {"name": "a"}, "spec": {"a": 1}})
-        );
-    }
-}
+mod tests;

@@ -1,8 +1,6 @@
 //! Checks the objects of one document before anything is written: what already exists, and what the
 //! API server's dry run says of them and of a pod.
 
-use std::time::{Duration, Instant};
-
 use futures::future::join_all;
 use serde_json::Value;
 
@@ -16,10 +14,6 @@ use gpuctl_manifest::render::{Object, Rendered};
 
 /// Replicas whose names are looked up beforehand.
 const MOST_REPLICAS: u64 = 16;
-
-/// Longest time until the API server's admission knows a priority class that was just made: it
-/// hears of it by a watch.
-const CLASS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A reason why an object cannot be written, found before the first write.
 #[derive(Debug)]
@@ -133,66 +127,6 @@ impl Connection {
         Ok(warnings)
     }
 
-    /// Lets the server judge a pod as the document makes them, after the priority classes that it
-    /// names are there. Returns warnings.
-    pub async fn judge_pod(
-        &self,
-        rendered: &Rendered,
-        dry_run: bool,
-    ) -> Result<Vec<String>, Obstacle> {
-        let (mut probe, mut is_there) = (rendered.probe.clone(), false);
-        for class in rendered.objects.iter().filter(|object| object.shared) {
-            match self.ready_shared(class, dry_run).await? {
-                Shared::There => is_there = true,
-                Shared::Unknown => {}
-                // The class does not exist yet, and the server would refuse a pod that names it.
-                Shared::Imagined => drop(
-                    probe.body["spec"]
-                        .as_object_mut()
-                        .map(|spec| spec.remove("priorityClassName")),
-                ),
-            }
-        }
-        let mut warnings = self.missing_secrets(&probe).await;
-        let end = Instant::now() + CLASS_WITHIN;
-        let judged = loop {
-            match self.judge(&probe).await {
-                Err(failure)
-                    if is_there
-                        && failure.cause() == Some(RefusalCause::NoPriorityClass)
-                        && Instant::now() < end =>
-                {
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-                judged => break judged,
-            }
-        };
-        match judged {
-            Ok(()) => Ok(warnings),
-            Err(failure) if failure.cause() == Some(RefusalCause::NoPriorityClass) && !is_there => {
-                Err(Obstacle::NoPriorityClass)
-            }
-            Err(failure) if failure.cause() == Some(RefusalCause::QuotaExceeded) => {
-                Err(Obstacle::PodQuota(failure))
-            }
-            Err(failure) if refuses_dry_runs(&failure) => {
-                warnings.push(not_judged(&probe, &failure));
-                Ok(warnings)
-            }
-            Err(failure)
-                if failure.is_forbidden()
-                    && failure.cause() == Some(RefusalCause::NoRightToPods) =>
-            {
-                warnings.push(
-                    "you may not create pods yourself, so the pods were not checked beforehand"
-                        .to_owned(),
-                );
-                Ok(warnings)
-            }
-            Err(failure) => Err(failure.into()),
-        }
-    }
-
     /// Lets the server judge everything that takes the place of a job of another kind, which goes
     /// first with what belongs to it. Returns warnings.
     pub async fn judge_all(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
@@ -284,30 +218,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Lists the image pull secrets that do not exist; none when the user may not read secrets.
-    async fn missing_secrets(&self, pod: &Object) -> Vec<String> {
-        let namespace = pod.namespace().unwrap_or_default();
-        let named = pod
-            .body
-            .pointer("/spec/imagePullSecrets")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        let mut missing = Vec::new();
-        for name in named.filter_map(|secret| secret["name"].as_str()) {
-            let collection = format!("/api/v1/namespaces/{namespace}/secrets");
-            if let Ok(None) = self
-                .find_in::<serde::de::IgnoredAny>(&collection, name)
-                .await
-            {
-                missing.push(format!(
-                    "there is no secret `{name}` in namespace `{namespace}`; private images cannot be pulled without it"
-                ));
-            }
-        }
-        missing
-    }
-
     /// Refuses a live object of that name unless it is a leftover or a kept claim of this very job.
     fn may_use(
         &self,
@@ -360,22 +270,6 @@ impl Connection {
         }
         Ok(())
     }
-
-    async fn ready_shared(&self, object: &Object, dry_run: bool) -> Result<Shared, Failure> {
-        match self.live(object).await {
-            Ok(Some(_)) => return Ok(Shared::There),
-            Ok(None) => {}
-            // Whoever may not look may still use it: the judgement of the pod tells.
-            Err(failure) if failure.is_forbidden() => return Ok(Shared::Unknown),
-            Err(failure) => return Err(failure),
-        }
-        match self.apply(object, dry_run).await {
-            Ok(_) if dry_run => Ok(Shared::Imagined),
-            Ok(_) => Ok(Shared::There),
-            Err(failure) if failure.is_forbidden() => Ok(Shared::Unknown),
-            Err(failure) => Err(failure),
-        }
-    }
 }
 
 /// Returns the obstacle that a job of the same name is.
@@ -427,20 +321,11 @@ pub(crate) fn refuses_dry_runs(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoDryRun)
 }
 
-fn not_judged(object: &Object, failure: &Failure) -> String {
+pub(super) fn not_judged(object: &Object, failure: &Failure) -> String {
     format!(
         "the {} was not checked beforehand: {failure}",
         object.kind().to_lowercase()
     )
-}
-
-#[derive(PartialEq, Eq)]
-enum Shared {
-    There,
-    /// The user may not look, or may not make it.
-    Unknown,
-    /// Only a dry run made it.
-    Imagined,
 }
 
 /// Returns what of a claim cannot be changed any more, where it matters.

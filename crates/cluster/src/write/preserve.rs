@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
+use super::keep_placement::{keep_gang, keep_placement};
 use gpuctl_core::model::contract::labels::{
-    COSCHEDULING_GROUP, DEFAULTS, GPU_TYPE, KUEUE_TOPOLOGY, REPLICAS, SHARED_MEMORY_VOLUME,
-    SUPERVISOR_FILE, SUPERVISOR_HASH, SUPERVISOR_VOLUME, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
+    COSCHEDULING_GROUP, DEFAULTS, REPLICAS, SHARED_MEMORY_VOLUME, SUPERVISOR_FILE, SUPERVISOR_HASH,
+    SUPERVISOR_VOLUME,
 };
 use gpuctl_manifest::render::{CACHES, Object, Rendered};
 
@@ -122,132 +123,6 @@ fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     } else if scaled && !live_size.is_null() {
         // Nobody else owns the number yet: without one it would fall back to 1.
         spec.insert("replicas".to_owned(), live_size);
-    }
-}
-
-/// Where pods may run follows from the nodes that there are, and from who may see them. As long as
-/// the file says the same, that is no reason to restart anything.
-fn keep_placement(body: &mut Value, live: &Value) {
-    for key in ["affinity", "tolerations"] {
-        let pointer = format!("/spec/template/spec/{key}");
-        let Some(spec) = body
-            .pointer_mut("/spec/template/spec")
-            .and_then(Value::as_object_mut)
-        else {
-            continue;
-        };
-        match live.pointer(&pointer) {
-            Some(value) => spec.insert(key.to_owned(), value.clone()),
-            None => spec.remove(key),
-        };
-    }
-    keep_claims(body, live);
-    keep_gang(body, live);
-    for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
-        keep_type(body, labels, live);
-    }
-}
-
-/// Keeps the way in which pods ask for devices: by claims, or by the name of a resource.
-fn keep_claims(body: &mut Value, live: &Value) {
-    const CLAIMS: &str = "/spec/template/spec/resourceClaims";
-    let (there, wanted) = (live.pointer(CLAIMS), body.pointer(CLAIMS));
-    if there.is_none() && wanted.is_none() || there == wanted {
-        return;
-    }
-    let resources = live
-        .pointer("/spec/template/spec/containers/0/resources")
-        .cloned();
-    let claims = there.cloned();
-    let Some(spec) = body
-        .pointer_mut("/spec/template/spec")
-        .and_then(Value::as_object_mut)
-    else {
-        return;
-    };
-    match claims {
-        Some(claims) => spec.insert("resourceClaims".to_owned(), claims),
-        None => spec.remove("resourceClaims"),
-    };
-    if let (Some(resources), Some(container)) = (
-        resources,
-        spec.get_mut("containers").and_then(|all| all.get_mut(0)),
-    ) {
-        container["resources"] = resources;
-    }
-}
-
-/// Keeps who schedules the pods: a cluster may serve groups that it did not serve when the job was
-/// made.
-fn keep_gang(body: &mut Value, live: &Value) {
-    let Some(template) = body.pointer_mut("/spec/template") else {
-        return;
-    };
-    let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else {
-        return;
-    };
-    for (key, default) in [
-        ("schedulingGroup", None),
-        ("schedulerName", Some("default-scheduler")),
-    ] {
-        match live
-            .pointer(&format!("/spec/template/spec/{key}"))
-            .filter(|value| default.is_none() || value.as_str() != default)
-        {
-            Some(value) => spec.insert(key.to_owned(), value.clone()),
-            None => spec.remove(key),
-        };
-    }
-    let annotations = |body: &Value, key: &str| {
-        body.pointer("/metadata/annotations")
-            .and_then(|all| all.get(key))
-            .cloned()
-    };
-    for key in [VOLCANO_QUEUE, VOLCANO_GROUP_SIZE] {
-        let there = annotations(live, key);
-        if let Some(wanted) = body
-            .pointer_mut("/metadata/annotations")
-            .and_then(Value::as_object_mut)
-        {
-            match there {
-                Some(value) => wanted.insert(key.to_owned(), value),
-                None => wanted.remove(key),
-            };
-        }
-    }
-    let Some(template) = body.pointer_mut("/spec/template") else {
-        return;
-    };
-    keep_topology(template, live);
-    // Earlier versions did not write Volcano's queue on the pods of trainings, whose template
-    // cannot be changed.
-    let queue = live
-        .pointer("/spec/template/metadata/annotations")
-        .and_then(|all| all.get(VOLCANO_QUEUE));
-    if let Some(annotations) = template
-        .pointer_mut("/metadata/annotations")
-        .and_then(Value::as_object_mut)
-        .filter(|_| queue.is_none())
-    {
-        annotations.remove(VOLCANO_QUEUE);
-    }
-}
-
-/// Keeps whether Kueue places the pods by its topology: not everybody may see that it can.
-fn keep_topology(template: &mut Value, live: &Value) {
-    let there = live
-        .pointer("/spec/template/metadata/annotations")
-        .and_then(|all| all.get(KUEUE_TOPOLOGY));
-    match there {
-        Some(key) => template["metadata"]["annotations"][KUEUE_TOPOLOGY] = key.clone(),
-        None => {
-            if let Some(annotations) = template
-                .pointer_mut("/metadata/annotations")
-                .and_then(Value::as_object_mut)
-            {
-                annotations.remove(KUEUE_TOPOLOGY);
-            }
-        }
     }
 }
 
@@ -440,20 +315,6 @@ fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
     (!before).then_some("ranks that restart together")
 }
 
-/// Keeps the label with the type of GPU where it is known.
-pub(crate) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
-    let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else {
-        return;
-    };
-    match owner
-        .pointer(labels)
-        .and_then(|labels| labels.get(GPU_TYPE))
-    {
-        Some(value) => own.insert(GPU_TYPE.to_owned(), value.clone()),
-        None => own.remove(GPU_TYPE),
-    };
-}
-
 /// Returns true when an autoscaler has taken over the number of pods.
 fn size_is_of_others(live: &Value) -> bool {
     let entries = live
@@ -467,100 +328,4 @@ fn size_is_of_others(live: &Value) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn newer_defaults_wait_and_wishes_stay() {
-        let pod = |spec: Value| json!({"spec": {"template": {"spec": spec}}});
-        let mut wanted = pod(json!({
-            "securityContext": {"runAsUser": 7, "fsGroup": 1000, "fsGroupChangePolicy": "OnRootMismatch"},
-            "volumes": [{"name": "shm"}, {"name": "data"}],
-            "containers": [{"volumeMounts": [{"name": "shm"}, {"name": "data"}], "env": [{"name": "HF_HOME"}, {"name": "A"}]}],
-        }));
-        let live = pod(json!({
-            "securityContext": {"runAsUser": 7}, "volumes": [{"name": "data"}],
-            "containers": [{"volumeMounts": [{"name": "data"}], "env": [{"name": "A"}]}],
-        }));
-        let waiting = keep_defaults(&mut wanted, &live);
-        assert_eq!(wanted, live);
-        assert_eq!(
-            waiting,
-            [
-                "a larger `/dev/shm`",
-                "folders of the model cache",
-                "the group of its claims"
-            ]
-        );
-        assert_eq!(keep_defaults(&mut wanted, &live), [""; 0]);
-    }
-
-    #[test]
-    fn a_job_stays_with_who_placed_it() {
-        let job = |template: Value| json!({"spec": {"template": template}});
-        let alone = job(json!({"spec": {"schedulerName": "default-scheduler"}}));
-        let grouped = job(
-            json!({"spec": {"schedulingGroup": {"podGroupName": "x"}, "schedulerName": "default-scheduler"}}),
-        );
-        let (mut wanted, group) = (
-            job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}}})),
-            object("podgroups"),
-        );
-        keep_gang(&mut wanted, &alone);
-        assert_eq!(wanted, job(json!({"spec": {}})));
-        assert!(
-            !is_still_used(&group, &alone, true)
-                && is_still_used(&group, &alone, false)
-                && is_still_used(&group, &grouped, true)
-        );
-        let mut wanted = job(json!({"spec": {}}));
-        keep_gang(&mut wanted, &grouped);
-        assert_eq!(
-            wanted,
-            job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}}}))
-        );
-        let before = job(
-            json!({"metadata": {"annotations": {"a": "b"}}, "spec": {"schedulerName": "volcano"}}),
-        );
-        let mut wanted = job(
-            json!({"metadata": {"annotations": {"a": "b", VOLCANO_QUEUE: "q"}}, "spec": {"schedulerName": "volcano"}}),
-        );
-        keep_gang(&mut wanted, &before);
-        assert_eq!(wanted, before);
-    }
-
-    #[test]
-    fn ranks_stay_with_the_supervisor_that_started_them() {
-        let job = |command: Value, volumes: Value, rule: &str| {
-            let pod = json!({"containers": [{"command": command}], "volumes": volumes});
-            json!({"spec": {"template": {"spec": pod}, "podFailurePolicy": rule}})
-        };
-        let with = json!([{"name": SUPERVISOR_VOLUME}]);
-        let plain = job(json!(["train"]), json!([]), "old");
-        let newer = job(json!(["sh", "new", "train"]), with.clone(), "new");
-        let mut wanted = newer.clone();
-        assert_eq!(
-            keep_supervision(&mut wanted, &plain),
-            Some("ranks that restart together")
-        );
-        assert_eq!(wanted, plain);
-        let older = job(json!(["sh", "old", "train"]), with, "old");
-        let mut wanted = newer.clone();
-        assert_eq!(keep_supervision(&mut wanted, &older), None);
-        assert_eq!(wanted, older);
-        let mut wanted = newer.clone();
-        keep_supervision(&mut wanted, &newer);
-        assert_eq!(wanted, newer);
-    }
-
-    fn object(plural: &'static str) -> Object {
-        Object {
-            body: json!({}),
-            plural,
-            shared: false,
-            kept: false,
-        }
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@ mod kubernetes;
 mod object;
 mod pod;
 mod refused;
+mod sbatch;
 mod script;
 mod sets;
 mod skypilot;

@@ -1,115 +1,11 @@
 //! Converts an `sbatch` script into a training: its #SBATCH options, and its body as the command.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde_json::{Value, json};
 
-use gpuctl_core::model::GpuType;
-
 use super::array::indices;
+use super::sbatch::{gpus, memory, options, time};
 use super::script::{ScriptContext, needs_bash, translate};
 use super::{ConvertError, Converted, FieldMap};
-
-/// Options of all #SBATCH lines: name and value.
-fn options(text: &str) -> Vec<(String, String)> {
-    const SHORT: [(&str, &str); 12] = [
-        ("N", "nodes"),
-        ("G", "gpus"),
-        ("t", "time"),
-        ("J", "job-name"),
-        ("a", "array"),
-        ("c", "cpus-per-task"),
-        ("p", "partition"),
-        ("A", "account"),
-        ("n", "ntasks"),
-        ("D", "chdir"),
-        ("o", "output"),
-        ("e", "error"),
-    ];
-    static OPTION: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r#"(?:^|\s)(?:--([a-z-]+)(?:[= ]("[^"]*"|'[^']*'|[^\s-]\S*))?|-([A-Za-z])[= ]?("[^"]*"|'[^']*'|[^\s-]\S*)?)"#)
-            .expect("the pattern is tested")
-    });
-    let mut found = Vec::new();
-    for line in text
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("#SBATCH"))
-    {
-        // What stands behind another # is for people.
-        let line = line.split(" #").next().unwrap_or_default();
-        for option in OPTION.captures_iter(line) {
-            let text = |index: usize| {
-                option
-                    .get(index)
-                    .map(|found| found.as_str().trim_matches(['"', '\'']).to_owned())
-            };
-            let short = |letter: String| {
-                SHORT
-                    .iter()
-                    .find(|(short, _)| *short == letter)
-                    .map_or(letter.clone(), |(_, long)| (*long).to_owned())
-            };
-            if let Some(name) = text(1).or_else(|| text(3).map(short)) {
-                found.push((name, text(2).or_else(|| text(4)).unwrap_or_default()));
-            }
-        }
-    }
-    found
-}
-
-/// Parses `gpu:a100:4`, `a100:4`, `4`.
-fn gpus(text: &str) -> Option<(Option<String>, u64)> {
-    let text = text.strip_prefix("gpu:").unwrap_or(text);
-    match text.rsplit_once(':') {
-        Some((kind, count)) => Some((
-            GpuType::parse(kind).map(|kind| kind.to_string()),
-            count.parse().ok()?,
-        )),
-        None if text == "gpu" => Some((None, 1)),
-        None => Some((None, text.parse().ok()?)),
-    }
-}
-
-/// Slurm's times: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
-/// days-hours:minutes[:seconds]. In seconds.
-fn time(text: &str) -> Option<u64> {
-    let (days, rest) = match text.split_once('-') {
-        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
-        None => (None, text),
-    };
-    let parts: Vec<u64> = rest
-        .split(':')
-        .map(|part| part.parse().ok())
-        .collect::<Option<_>>()?;
-    let seconds = match (days, parts.as_slice()) {
-        (None, [minutes]) => minutes.checked_mul(60)?,
-        (None, [minutes, seconds]) => minutes.checked_mul(60)?.checked_add(*seconds)?,
-        (Some(_), [hours]) => hours.checked_mul(3600)?,
-        (Some(_), [hours, minutes]) => hours
-            .checked_mul(3600)?
-            .checked_add(minutes.checked_mul(60)?)?,
-        (_, [hours, minutes, seconds]) => hours
-            .checked_mul(3600)?
-            .checked_add(minutes.checked_mul(60)?)?
-            .checked_add(*seconds)?,
-        _ => return None,
-    };
-    seconds.checked_add(days.unwrap_or(0).checked_mul(86_400)?)
-}
-
-/// Parses `64G`, `4096` (megabytes) into mebibytes.
-fn memory(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: u64 = digits.parse().ok()?;
-    match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" | "M" | "MB" => Some(number),
-        "K" | "KB" => Some(number / 1024),
-        "G" | "GB" => number.checked_mul(1024),
-        "T" | "TB" => number.checked_mul(1024 * 1024),
-        _ => None,
-    }
-}
 
 fn mebibytes(amount: u64) -> String {
     if amount.is_multiple_of(1024) {
@@ -399,27 +295,4 @@ fn dns_label(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_and_amounts_are_slurms() {
-        for (text, seconds) in [
-            ("90", Some(5400)),
-            ("90:30", Some(5430)),
-            ("12:00:00", Some(43_200)),
-            ("2-12", Some(216_000)),
-            ("1-00:30", Some(88_200)),
-            ("1-01:01:01", Some(90_061)),
-            ("UNLIMITED", None),
-        ] {
-            assert_eq!(time(text), seconds, "{text}");
-        }
-        assert_eq!(
-            (memory("64G"), memory("4096"), memory("1T"), memory("x")),
-            (Some(65_536), Some(4096), Some(1_048_576), None)
-        );
-        assert_eq!(gpus("gpu:a100:4"), Some((Some("a100".to_owned()), 4)));
-        assert_eq!(gpus("8"), Some((None, 8)));
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@ mod defaults;
 mod environment;
 mod exposure;
 mod fabric;
+mod gpu_request;
 mod groups;
 mod labels;
 mod notebook;

@@ -1,10 +1,7 @@
 //! Reads a YAML tree field by field: an unknown key gets the nearest known one, a wrong type names
 //! what was expected, and reading continues after each problem.
 
-use std::time::Duration;
-
 use gpuctl_core::model::GpuType;
-use gpuctl_core::model::values::quantity;
 
 use super::shape::{Field, spellings};
 use super::tree::{Entry, YamlNode, YamlValue};
@@ -163,7 +160,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 }
 
 impl Reader {
-    fn wrong(&mut self, node: &YamlNode, name: &str, wanted: &str) {
+    pub(super) fn wrong(&mut self, node: &YamlNode, name: &str, wanted: &str) {
         let found = match &node.value {
             YamlValue::Scalar { text, .. } if text.len() <= 40 => format!("`{text}`"),
             _ => node.what().to_owned(),
@@ -202,23 +199,6 @@ impl Reader {
         }
     }
 
-    /// Returns a type of GPU in any spelling.
-    pub(super) fn gpu_type(&mut self, node: &YamlNode) -> Option<Located<WrittenGpuType>> {
-        let Located { value: text, at } = self.text(node, "gpu-type")?;
-        let Some(kind) = GpuType::parse(&text) else {
-            self.problems.push(Problem::error(
-                at,
-                format!("`{text}` is not a known GPU type"),
-                "such as a100-80g",
-            ));
-            return None;
-        };
-        Some(Located {
-            value: WrittenGpuType { text, kind },
-            at,
-        })
-    }
-
     pub(super) fn list<'t>(&mut self, node: &'t YamlNode, name: &str) -> Vec<&'t YamlNode> {
         match &node.value {
             YamlValue::List(items) => items.iter().collect(),
@@ -235,15 +215,6 @@ impl Reader {
             YamlValue::List(items) => items.iter().collect(),
             _ => vec![node],
         }
-    }
-
-    /// Text; numbers and booleans become their text.
-    pub(super) fn text(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
-        let text = scalar(node);
-        if text.is_none() {
-            self.wrong(node, name, "text");
-        }
-        text
     }
 
     pub(super) fn texts(&mut self, node: &YamlNode, name: &str) -> Vec<String> {
@@ -280,237 +251,4 @@ impl Reader {
         };
         fields.entries.iter().filter_map(pair).collect()
     }
-
-    pub(super) fn boolean(&mut self, node: &YamlNode, name: &str) -> Option<bool> {
-        let found = match &node.value {
-            YamlValue::Scalar { text, .. } => text.to_ascii_lowercase().parse().ok(),
-            _ => None,
-        };
-        if found.is_none() {
-            self.wrong(node, name, "true or false");
-        }
-        found
-    }
-
-    /// Returns a whole number in `range`.
-    pub(super) fn whole(
-        &mut self,
-        node: &YamlNode,
-        name: &str,
-        range: std::ops::RangeInclusive<u32>,
-    ) -> Option<u32> {
-        let found = match &node.value {
-            YamlValue::Scalar { text, .. } => text
-                .parse::<u32>()
-                .ok()
-                .filter(|number| range.contains(number)),
-            _ => None,
-        };
-        if found.is_none() {
-            let wanted = match (*range.start(), *range.end()) {
-                (low, u32::MAX) => format!("a whole number from {low}"),
-                (low, high) => format!("a whole number from {low} to {high}"),
-            };
-            self.wrong(node, name, &wanted);
-        }
-        found
-    }
-
-    /// Returns one of a few words.
-    pub(super) fn word(
-        &mut self,
-        node: &YamlNode,
-        name: &str,
-        words: &[&'static str],
-    ) -> Option<&'static str> {
-        let text = match &node.value {
-            YamlValue::Scalar { text, .. } => text.as_str(),
-            _ => "",
-        };
-        let found = words
-            .iter()
-            .find(|word| word.eq_ignore_ascii_case(text))
-            .copied();
-        if found.is_none() {
-            let wanted = if words.len() == 1 {
-                words[0].to_owned()
-            } else {
-                format!("one of {}", words.join(", "))
-            };
-            self.wrong(node, name, &wanted);
-        }
-        found
-    }
-
-    /// Returns an amount of CPU, as written.
-    pub(super) fn cpu(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
-        let cpus = |text: &str| {
-            text.strip_suffix('m')
-                .unwrap_or(text)
-                .ends_with(|c: char| c.is_ascii_digit() || c == '.')
-        };
-        let text =
-            scalar(node).filter(|text| cpus(&text.value) && quantity::milli(&text.value).is_some());
-        if text.is_none() {
-            self.wrong(node, name, "a number of CPUs such as 32, 0.5 or 500m");
-        }
-        text
-    }
-
-    /// Returns an amount of bytes with its unit, as written.
-    pub(super) fn bytes(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
-        let Some(text) = scalar(node) else {
-            self.wrong(node, name, "an amount such as 128Gi");
-            return None;
-        };
-        if quantity::milli(&text.value).is_none() {
-            let short = ["GB", "MB", "TB", "GiB", "MiB"]
-                .iter()
-                .any(|unit| text.value.ends_with(unit));
-            let unit = text
-                .value
-                .trim_end_matches(|c: char| c.is_ascii_alphabetic());
-            let note = if short {
-                format!("write {unit}Gi for gibibytes, {unit}G for gigabytes")
-            } else {
-                String::new()
-            };
-            let message = format!(
-                "`{name}` must be an amount such as 128Gi, not `{}`",
-                text.value
-            );
-            self.problems.push(Problem::error(node.at, message, note));
-            return None;
-        }
-        if let Some(number) = text.value.strip_suffix('m') {
-            let message = format!("`{name}` {} is thousandths of a byte", text.value);
-            self.problems.push(Problem::error(
-                node.at,
-                message,
-                format!("did you mean {number}Mi?"),
-            ));
-            return None;
-        }
-        if !quantity::has_unit(&text.value) {
-            let note = format!("write {}Gi for gibibytes", text.value);
-            self.problems
-                .push(Problem::error(node.at, format!("`{name}` needs a unit"), note).of("unit"));
-            return None;
-        }
-        Some(text)
-    }
-
-    pub(super) fn duration(&mut self, node: &YamlNode, name: &str) -> Option<Duration> {
-        let found = scalar(node).and_then(|text| quantity::duration(&text.value));
-        if found.is_none() {
-            self.wrong(node, name, "a duration such as 30s, 5m, 12h or 2d");
-        }
-        found
-    }
-
-    /// Text that is a name: what YAML takes for true or false has to be quoted.
-    fn name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
-        let text = self.text(node, name)?;
-        let boolean = matches!(text.value.to_ascii_lowercase().as_str(), "true" | "false");
-        if boolean && matches!(node.value, YamlValue::Scalar { plain: true, .. }) {
-            let message = format!("`{name}` must be a name, and `{}` is a boolean", text.value);
-            self.problems.push(Problem::error(
-                node.at,
-                message,
-                format!("write '{}'", text.value),
-            ));
-            return None;
-        }
-        Some(text)
-    }
-
-    /// Returns the name of something that is there already: labels joined by dots, which may begin
-    /// with a digit.
-    pub(super) fn object_name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
-        let text = self.name(node, name)?;
-        let label = |part: &str| {
-            !part.is_empty()
-                && part
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-                && !part.starts_with('-')
-                && !part.ends_with('-')
-        };
-        if text.value.len() > 253 || !text.value.split('.').all(label) {
-            let note = "lower-case letters, digits, `-` and `.`";
-            self.problems.push(Problem::error(
-                node.at,
-                format!("`{}` is no name of a Kubernetes object", text.value),
-                note,
-            ));
-            return None;
-        }
-        Some(text)
-    }
-
-    /// Returns a DNS label: what Kubernetes names may be, at most `longest` characters.
-    pub(super) fn dns_label(
-        &mut self,
-        node: &YamlNode,
-        name: &str,
-        longest: usize,
-    ) -> Option<Located<String>> {
-        let text = self.name(node, name)?;
-        if let Some((message, suggestion)) = not_a_label(&text.value, longest) {
-            let note = suggestion.map_or_else(String::new, |word| format!("{word} would do"));
-            self.problems.push(Problem::error(node.at, message, note));
-            return None;
-        }
-        Some(text)
-    }
-}
-
-fn scalar(node: &YamlNode) -> Option<Located<String>> {
-    match &node.value {
-        YamlValue::Scalar { text, .. } => Some(Located {
-            value: text.clone(),
-            at: node.at,
-        }),
-        _ => None,
-    }
-}
-
-/// Returns why `text` is no DNS label with a leading letter, and one that would be.
-fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let message = if text.is_empty() {
-        "a name may not be empty".to_owned()
-    } else if text.chars().count() > longest {
-        format!(
-            "`{text}` has {} characters; at most {longest} fit with what is appended to it",
-            text.chars().count()
-        )
-    } else if let Some(bad) = text.chars().find(|c| !plain(*c) && !c.is_ascii_uppercase()) {
-        let capitals = if text.chars().any(|c| c.is_ascii_uppercase()) {
-            " and capitals are"
-        } else {
-            " is"
-        };
-        format!("`{text}` is not a DNS label: `{bad}`{capitals} not allowed")
-    } else if text.chars().any(|c| c.is_ascii_uppercase()) {
-        format!("`{text}` is not a DNS label: capitals are not allowed")
-    } else if !text.starts_with(|c: char| c.is_ascii_lowercase()) {
-        format!("`{text}` is not a DNS label: it must begin with a letter")
-    } else if text.ends_with('-') {
-        format!("`{text}` is not a DNS label: it may not end with `-`")
-    } else {
-        return None;
-    };
-    let mut suggestion: String = text
-        .to_ascii_lowercase()
-        .chars()
-        .map(|c| if plain(c) { c } else { '-' })
-        .collect();
-    suggestion = suggestion
-        .trim_start_matches(|c: char| !c.is_ascii_lowercase())
-        .chars()
-        .take(longest)
-        .collect();
-    let suggestion = suggestion.trim_end_matches('-').to_owned();
-    Some((message, Some(suggestion).filter(|word| !word.is_empty())))
 }

@@ -3,17 +3,23 @@
 
 mod defaults;
 mod job;
+mod pool;
+mod service;
 
 use super::shape::Shape::{
-    AbsolutePath, Block, Boolean, ByName, Bytes, Command, Cpu, Duration, Files, GpuType,
-    HealthCheck, Image, Label, ModelPath, ObjectName, OneOrMany, Overlay, PoolNodes, Rdma,
-    Security, Share, ShortDuration, Text, UrlPath, Variables, Whole, Word, Workdirs,
+    AbsolutePath, Block, Boolean, Bytes, Command, Cpu, Files, GpuType, Image, ModelPath,
+    ObjectName, OneOrMany, Overlay, Rdma, Security, Share, Text, Variables, Whole, Word, Workdirs,
 };
 use super::shape::{Field, FieldScope, field};
 
 pub use defaults::{DEFAULTS, scope_names};
 pub(super) use defaults::{ENFORCEABLE, KIND_SCOPES, SCOPE, SITE_LIMITS, TOLERATION};
 pub(super) use job::{CHECKPOINT, JOB};
+use pool::GPU_TYPE;
+pub(super) use pool::{LIMITS, OF_POOL, OF_QUOTA, POOL_LIMITS, POOL_NODE};
+pub use pool::{POOL, QUOTA};
+pub use service::HEALTH_CHECK;
+pub(super) use service::{AUTOSCALING, SERVICE};
 
 /// The list form of a variable.
 pub(super) const VARIABLE: &[Field] = &[
@@ -248,83 +254,6 @@ pub(super) const STORAGE: &[Field] = &[field(
     "[{path: /data, size: 100Gi}]",
 )];
 
-/// The block form of a health check.
-pub const HEALTH_CHECK: &[Field] = &[
-    field(
-        &["path"],
-        UrlPath,
-        "Path that answers when the service is up.",
-        "/health",
-    )
-    .needed(),
-    field(
-        &["port"],
-        Whole(1, 65_535),
-        "Port of the check, where it is another.",
-        "9090",
-    ),
-    field(
-        &["initial_delay", "initialDelay"],
-        Duration,
-        "Time before the first try.",
-        "30s",
-    ),
-    field(&["period"], Duration, "Time between two tries.", "10s"),
-];
-
-pub(super) const SERVICE: &[Field] = &[
-    field(
-        &["replicas"],
-        Whole(0, 10_000),
-        "Pods that serve; 0 makes it paused. A notebook is one.",
-        "1",
-    ),
-    field(
-        &["port"],
-        Whole(1, 65_535),
-        "Port of the service, and of the program unless targetPort says otherwise.",
-        "8000",
-    )
-    .needed_to_serve(),
-    field(
-        &["targetPort", "target_port"],
-        Whole(1, 65_535),
-        "Port on which the program listens, where it is another.",
-        "8080",
-    ),
-    field(
-        &["protocol"],
-        Word(&["TCP", "UDP", "SCTP"]),
-        "Protocol of the port.",
-        "TCP",
-    ),
-    field(
-        &["type"],
-        Word(&["ClusterIP", "NodePort", "LoadBalancer"]),
-        "How it is reached from outside.",
-        "ClusterIP",
-    ),
-    field(
-        &["host"],
-        Text,
-        "Host name of an Ingress.",
-        "model.example.com",
-    ),
-    field(
-        &["health_check", "healthCheck", "health-check"],
-        HealthCheck,
-        "Path that answers when the service is up, or {path, port, initial_delay, period}.",
-        "/health",
-    ),
-    field(&["timeout"], Duration, "Longest time of a request.", "60s"),
-    field(
-        &["request_limit", "requestLimit", "request-limit"],
-        Whole(1, u32::MAX),
-        "Requests per second, enforced by an Ingress where `host` asks for one.",
-        "100",
-    ),
-];
-
 /// The only level that asks something of a pod; every pod of ours without folders of the node fits
 /// the others.
 pub(super) const SECURITY_LEVELS: [&str; 1] = ["restricted"];
@@ -348,71 +277,6 @@ pub const SECURITY: &[Field] = &[
         Whole(0, u32::MAX),
         "Group that may write to the claims; that of `run_as`, and 1000 where all claims are made by `size:`.",
         "1000",
-    ),
-];
-
-pub(super) const AUTOSCALING: &[Field] = &[
-    field(
-        &["enabled"],
-        Boolean,
-        "Whether it scales; true without it.",
-        "true",
-    ),
-    field(
-        &["minReplicas", "min_replicas"],
-        Whole(1, 10_000),
-        "Fewest pods; 1 without it.",
-        "1",
-    ),
-    field(
-        &["maxReplicas", "max_replicas"],
-        Whole(1, 10_000),
-        "Most pods.",
-        "4",
-    ),
-    field(
-        &[
-            "targetGPUUtilization",
-            "target_gpu_utilization",
-            "targetGpuUtilization",
-        ],
-        Whole(1, 100),
-        "Percent of GPU utilization that is aimed at.",
-        "70",
-    ),
-    field(
-        &["targetMemoryUtilization", "target_memory_utilization"],
-        Whole(1, 100),
-        "Percent of GPU memory that is aimed at.",
-        "80",
-    ),
-    field(
-        &[
-            "targetCPUUtilization",
-            "target_cpu_utilization",
-            "targetCpuUtilization",
-        ],
-        Whole(1, 100),
-        "Percent of the requested CPU that is aimed at.",
-        "60",
-    ),
-    field(
-        &["targetQueueLength", "target_queue_length"],
-        Whole(1, 10_000),
-        "Requests that wait at each pod of an inference server (vLLM, SGLang, text-generation-inference) that is aimed at.",
-        "4",
-    ),
-    field(
-        &["scaleUpDelay", "scale_up_delay"],
-        ShortDuration,
-        "Time that load must last before pods are added.",
-        "1m",
-    ),
-    field(
-        &["scaleDownDelay", "scale_down_delay"],
-        ShortDuration,
-        "Time that quiet must last before pods are taken away.",
-        "5m",
     ),
 ];
 
@@ -487,110 +351,6 @@ pub const DOCUMENT: &[Field] = &[
         Overlay,
         "Merged into the pod spec as it stands, for what has no field here: tolerations, security context, runtime class.",
         "{runtimeClassName: nvidia}",
-    ),
-];
-
-/// A type of GPU, of a pool and of its nodes.
-const GPU_TYPE: [&str; 3] = ["gpu-type", "gpu_type", "gpuType"];
-
-pub(super) const POOL_LIMITS: &[Field] = &[
-    field(
-        &["maxJobs", "max_jobs"],
-        Whole(0, u32::MAX),
-        "Jobs that may be in it at the same time.",
-        "100",
-    ),
-    field(
-        &["maxGpuPerJob", "max_gpu_per_job"],
-        Whole(0, u32::MAX),
-        "GPUs that one job may have in all.",
-        "8",
-    ),
-];
-
-pub(super) const OF_POOL: &[Field] = &[
-    field(&["name"], ObjectName, "Name that jobs ask for.", "NAME").needed(),
-    field(
-        &["description"],
-        Text,
-        "A sentence for people.",
-        "what it is for",
-    ),
-    field(
-        &GPU_TYPE,
-        OneOrMany(&GpuType),
-        "Allowed types; any without it.",
-        "[a100-80g]",
-    ),
-    field(
-        &["quota"],
-        Block(POOL_LIMITS),
-        "What one job and all jobs may take.",
-        "",
-    ),
-    field(
-        &["exclusive"],
-        Boolean,
-        "Keep jobs of other pools, and of none, off its nodes by a taint; what runs there stays.",
-        "true",
-    ),
-];
-
-/// Fields of a node in a pool's map of nodes.
-pub(super) const POOL_NODE: &[Field] =
-    &[field(&GPU_TYPE, GpuType, "Type of its GPUs.", "a100-80g")];
-
-/// Fields of `kind: pool`.
-pub const POOL: &[Field] = &[
-    VERSION,
-    field(&["pool"], Block(OF_POOL), "The pool.", "").needed(),
-    field(
-        &["nodes"],
-        PoolNodes,
-        "Its nodes: a list of names, or a map name: {gpu-type: …}.",
-        "[gpu-node-1]",
-    ),
-];
-
-pub(super) const LIMITS: &[Field] = &[
-    field(&["cpu"], Cpu, "CPUs.", "20"),
-    field(&["memory"], Bytes, "Memory, with its unit.", "40Gi"),
-    field(&["gpu"], Whole(0, u32::MAX), "Whole GPUs.", "4"),
-    field(&["pods"], Whole(0, u32::MAX), "Pods.", "50"),
-    field(&["storage"], Bytes, "Storage of all claims.", "1Ti"),
-];
-
-pub(super) const OF_QUOTA: &[Field] = &[
-    field(
-        &["name"],
-        Label,
-        "Name of the quota in each namespace.",
-        "NAME",
-    )
-    .needed(),
-    field(
-        &["description"],
-        Text,
-        "A sentence for people.",
-        "what it is for",
-    ),
-];
-
-/// Fields of `kind: quota`.
-pub const QUOTA: &[Field] = &[
-    VERSION,
-    field(&["quota"], Block(OF_QUOTA), "The quota.", "").needed(),
-    field(
-        &["namespace", "namespaces"],
-        ByName(LIMITS),
-        "What each namespace may request; one that is missing is made.",
-        "{team-a: {gpu: 4}}",
-    ),
-    field(
-        &["default"],
-        Block(LIMITS),
-        "What the namespace called default may request.",
-        "{gpu: 2}",
     ),
 ];
 

@@ -5,11 +5,13 @@
 
 use serde_json::{Map, Value, json};
 
-use gpuctl_core::model::facts::gpu;
-
 use super::reference::{
     AUTOSCALING, HEALTH_CHECK, KINDS, POOL_NODE, QUOTA, RESOURCES, SECURITY, SECURITY_LEVELS,
     VARIABLE, of_kind,
+};
+use super::schema_patterns::{
+    AMOUNT, CONTROL, OBJECT, RDMA, UNITS, absolute, also_number, any_case, gpu_type, host_path,
+    label_key, label_text, nullable, pattern, text, up_to, whole,
 };
 use super::shape::{Field, Shape, spellings};
 
@@ -109,30 +111,6 @@ fn block(fields: &[Field], kind: &str) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false, "allOf": rules})
 }
 
-fn nullable(value: Value) -> Value {
-    json!({"anyOf": [value, {"type": "null"}]})
-}
-
-fn text() -> Value {
-    json!({"type": ["string", "number", "boolean"]})
-}
-
-fn pattern(pattern: &str) -> Value {
-    json!({"type": "string", "pattern": pattern})
-}
-
-/// Returns a schema for text with a pattern, or for a number that is not negative.
-fn also_number(pattern: &str) -> Value {
-    json!({"anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]})
-}
-
-const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
-const AMOUNT: &str = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][0-9]{1,2})?";
-const UNITS: &str = "(?:[KMGTP]i|[kMGTPE])";
-const OBJECT: &str =
-    r"^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$";
-const LABEL_VALUE: &str = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
-
 fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
     match shape {
         Shape::Text => text(),
@@ -216,78 +194,6 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
             json!({"type": "object", "propertyNames": {"pattern": label_key()}, "additionalProperties": label_text()})
         }
     }
-}
-
-/// `auto`, or the name of an extended resource and how many.
-pub(super) const RDMA: &str = "^(?:auto|[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(?::[1-9][0-9]{0,3})?)$";
-
-/// Returns a word in whatever case: a schema has no flag for that.
-fn any_case(word: &str) -> String {
-    let one = |c: char| match c {
-        '.' => r"\.".to_owned(),
-        c if c.is_ascii_alphabetic() => {
-            format!("[{}{}]", c.to_ascii_lowercase(), c.to_ascii_uppercase())
-        }
-        c => c.to_string(),
-    };
-    word.chars().map(one).collect()
-}
-
-/// Returns a whole number, or its digits in quotes.
-fn whole(low: u32, high: u32) -> Value {
-    let below = if low == 0 {
-        String::new()
-    } else {
-        format!("(?!0*{}$)", up_to(low - 1))
-    };
-    json!({"anyOf": [{"type": "integer", "minimum": low, "maximum": high}, pattern(&format!(r"^\+?{below}0*{}$", up_to(high)))]})
-}
-
-/// Digits of the numbers from 0 to this one, without leading zeros but for 0 itself.
-fn up_to(most: u32) -> String {
-    let digits = most.to_string();
-    let mut ways = vec![digits.clone()];
-    for (index, digit) in digits.bytes().enumerate() {
-        let (before, rest) = (&digits[..index], digits.len() - index - 1);
-        let low = if index == 0 && rest > 0 { b'1' } else { b'0' };
-        if digit > low {
-            let class = format!("[{}-{}]", char::from(low), char::from(digit - 1));
-            ways.push(format!("{before}{class}[0-9]{{{rest}}}"));
-        }
-    }
-    if digits.len() > 1 {
-        ways.push(format!("[0-9]{{1,{}}}", digits.len() - 1));
-    }
-    format!("(?:{})", ways.join("|"))
-}
-
-/// Returns a path from the root that does not go up.
-fn absolute() -> String {
-    format!(r"^(?!(?:.*/)?\.\.(?:/|$))/[^:{CONTROL}]*$")
-}
-
-/// Returns the same, of the node, without what would give the node away.
-fn host_path() -> String {
-    // Slashes and dots that mean nothing.
-    const SEP: &str = r"/(?:\.?/)*";
-    let own = "etc|proc|sys|dev|root|boot|run";
-    let of_var = format!("run|lib{SEP}(?:kubelet|containerd|docker|crio|etcd)");
-    let end = r"(?:/|$)";
-    let whole = format!(
-        r"{SEP}(?:\.$|$|(?:{own}|var{SEP}(?:{of_var})){end}|var(?:{SEP}lib)?(?:/(?:\.?/)*)?\.?$)"
-    );
-    format!(
-        r"^(?!{whole})(?!.*\.sock(?:/(?:\.?/)*)?\.?$){}",
-        absolute().trim_start_matches('^')
-    )
-}
-
-/// Some word must be left that is neither a vendor nor noise.
-fn gpu_type() -> Value {
-    let noise: Vec<String> = gpu::NOISE.iter().map(|word| any_case(word)).collect();
-    let noise = noise.join("|");
-    let only_noise = format!("(?:[^A-Za-z0-9/]*(?:{noise})(?![A-Za-z0-9]))*[^A-Za-z0-9/]*$");
-    json!({"anyOf": [{"type": "number"}, {"type": "boolean"}, pattern(&format!("^(?:.*/)?(?!{only_noise})[^/]*$"))]})
 }
 
 fn variables() -> Value {
@@ -387,14 +293,6 @@ fn labels() -> Value {
         label_key().trim_start_matches('^')
     );
     json!({"type": "object", "propertyNames": {"pattern": key}, "additionalProperties": label_text()})
-}
-
-fn label_key() -> String {
-    format!("^(?:[-.a-z0-9]{{1,253}}/)?{LABEL_VALUE}$")
-}
-
-fn label_text() -> Value {
-    json!({"anyOf": [pattern(&format!("^(?:{LABEL_VALUE})?$")), {"type": "number", "minimum": 0}, {"type": ["boolean", "null"]}]})
 }
 
 /// Returns a map of a list. Of a toleration only `Equal` has a value.

@@ -4,6 +4,7 @@
 //! Concepts, "Kubernetes Protobuf encoding".
 
 mod kinds;
+mod pod_messages;
 
 use jiff::Timestamp;
 use serde::de::value::BorrowedStrDeserializer;

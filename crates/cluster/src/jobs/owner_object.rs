@@ -1,0 +1,205 @@
+//! Decodes the object that owns the pods of a job.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::owner::{HOSTNAME, OwnerKind};
+use crate::transport::decode::{Condition, ObjectMetadata, PodSpec};
+use crate::transport::lenient;
+use gpuctl_core::model::contract::labels::{
+    DESCRIPTION, GPU_TYPE, KIND, KUEUE_QUEUE, NAME, PAUSED, POOL_LABEL, REPLICAS, RETRIES, SOURCE,
+    USER, VERSION, VOLCANO_QUEUE,
+};
+use gpuctl_core::model::{GpuCount, Job};
+
+/// Limit on the pods that the annotation of a paused service or notebook can request.
+const MOST_RESUMED: u32 = 10_000;
+
+#[derive(Deserialize)]
+pub(crate) struct WireOwner<'a> {
+    #[serde(borrow, default)]
+    metadata: ObjectMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: OwnerSpec<'a>,
+    #[serde(borrow, default)]
+    status: OwnerStatus<'a>,
+}
+
+/// Fields of Jobs, of Deployments and StatefulSets, and of LeaderWorkerSets.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct OwnerSpec<'a> {
+    parallelism: u32,
+    completions: Option<u32>,
+    suspend: bool,
+    replicas: Option<u32>,
+    #[serde(borrow)]
+    template: JobTemplate<'a>,
+    #[serde(borrow)]
+    leader_worker_template: Option<GroupTemplate<'a>>,
+}
+
+/// The pods of one replica, of which the first answers requests.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct GroupTemplate<'a> {
+    size: Option<u32>,
+    #[serde(borrow)]
+    leader_template: JobTemplate<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct JobTemplate<'a> {
+    #[serde(borrow)]
+    spec: PodSpec<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct OwnerStatus<'a> {
+    #[serde(borrow)]
+    conditions: Vec<Condition<'a>>,
+    #[serde(deserialize_with = "lenient::time")]
+    completion_time: Option<Timestamp>,
+    succeeded: u32,
+    observed_generation: u64,
+    /// All pods of a Deployment or StatefulSet.
+    replicas: u32,
+    /// Those of the newest specification.
+    updated_replicas: u32,
+}
+
+impl WireOwner<'_> {
+    pub(crate) fn job(&self, owner: OwnerKind) -> Job {
+        let meta = &self.metadata;
+        let label = |key: &str| meta.labels.get(key).cloned();
+        let annotation = |key: &str| meta.annotations.get(key).cloned();
+        let conditions: BTreeMap<String, (String, String)> = self
+            .status
+            .conditions
+            .iter()
+            .filter(|condition| condition.holds())
+            .map(|condition| {
+                (
+                    condition.kind.to_string(),
+                    (condition.reason.to_string(), condition.message.to_string()),
+                )
+            })
+            .collect();
+        let ended = self
+            .status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == "Failed" && condition.holds());
+        let group = self.spec.leader_worker_template.as_ref();
+        let pod = group.map_or(&self.spec.template.spec, |group| {
+            &group.leader_template.spec
+        });
+        let group_size = group.and_then(|group| group.size).unwrap_or(1);
+        let container = pod.containers.first();
+        let requested = |name: &str| {
+            let resources = container.map(|container| &container.resources)?;
+            resources
+                .requests
+                .get(name)
+                .or_else(|| resources.limits.get(name))
+                .cloned()
+        };
+        let (pods_wanted, suspended) = match (owner, self.spec.replicas) {
+            // A job that asks for no pods is one that a person paused in its queue.
+            (OwnerKind::Job, _) => (
+                self.spec.completions.unwrap_or(self.spec.parallelism),
+                self.spec.suspend || self.spec.parallelism == 0,
+            ),
+            // What it would hold again: the size before the pause.
+            (_, Some(0)) => {
+                let before = annotation(REPLICAS).and_then(|size| size.parse().ok());
+                // Without a limit, a user with write access to the annotation could make another
+                // user's `resume` create any number of pods.
+                let before = before
+                    .filter(|size| (1..=MOST_RESUMED).contains(size))
+                    .unwrap_or(1_u32);
+                (before.saturating_mul(group_size), true)
+            }
+            (_, replicas) => (replicas.unwrap_or(1).saturating_mul(group_size), false),
+        };
+        Job {
+            namespace: meta.namespace.to_string(),
+            name: meta.name.to_string(),
+            display_name: annotation(NAME).unwrap_or_else(|| meta.name.to_string()),
+            uid: meta.uid.to_string(),
+            kind: owner.job_kind(label(KIND).as_deref()),
+            version: annotation(VERSION).unwrap_or_else(|| "v0.1".to_owned()),
+            pool: label(POOL_LABEL),
+            gpu_type: label(GPU_TYPE),
+            user: annotation(USER).or_else(|| label(USER)),
+            description: annotation(DESCRIPTION),
+            labels: meta.labels.clone(),
+            source: annotation(SOURCE),
+            created_at: meta.creation_timestamp,
+            // Jobs count no generations.
+            rolling_out: match owner {
+                OwnerKind::Job => false,
+                OwnerKind::LeaderWorkerSet => conditions.contains_key("UpdateInProgress"),
+                OwnerKind::Deployment | OwnerKind::StatefulSet => {
+                    self.status.observed_generation < meta.generation
+                        || self.status.updated_replicas < self.spec.replicas.unwrap_or(1)
+                        || self.status.replicas > self.status.updated_replicas
+                }
+            },
+            owner_is_gone: false,
+            start_failure: None,
+            eviction: None,
+            finished_at: self
+                .status
+                .completion_time
+                .or_else(|| ended.and_then(|condition| condition.last_transition_time)),
+            deleting: meta.deletion_timestamp.is_some(),
+            suspended,
+            queue: label(KUEUE_QUEUE).or_else(|| annotation(VOLCANO_QUEUE)),
+            queued: meta.labels.contains_key(KUEUE_QUEUE),
+            queue_verdict: None,
+            queue_position: None,
+            held: meta.annotations.contains_key(PAUSED),
+            pods_wanted,
+            group_size,
+            pods_done: self.status.succeeded,
+            retries: annotation(RETRIES)
+                .and_then(|retries| retries.parse().ok())
+                .unwrap_or(0),
+            gpus_per_pod: GpuCount(pod.devices()),
+            cpu: requested("cpu"),
+            memory: requested("memory"),
+            port: container
+                .and_then(|container| container.ports.first())
+                .map(|port| port.container_port),
+            checked: container.is_some_and(|container| {
+                container.startup_probe.is_some()
+                    || container
+                        .readiness_probe
+                        .as_ref()
+                        .is_some_and(|probe| probe.http_get.is_some())
+            }),
+            claims: pod
+                .volumes
+                .iter()
+                .filter_map(|volume| volume.persistent_volume_claim.as_ref())
+                .map(|claim| claim.claim_name.clone())
+                .collect(),
+            pinned: pod
+                .node_selector
+                .get(HOSTNAME)
+                .cloned()
+                .filter(|_| owner == OwnerKind::StatefulSet),
+            on_host: pod.volumes.iter().any(|volume| volume.host_path.is_some()),
+            create_failure: conditions
+                .get("ReplicaFailure")
+                .map(|(_, message)| message.clone()),
+            conditions,
+            pods: Vec::new(),
+        }
+    }
+}

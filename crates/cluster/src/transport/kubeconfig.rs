@@ -1,0 +1,91 @@
+//! Reads and merges the files of a kubeconfig, from disk or from a pipe.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use kube::config::{Kubeconfig, KubeconfigError};
+
+use super::failure::Failure;
+use gpuctl_core::model::secrets::shown_error;
+
+/// Limit on a kubeconfig in bytes.
+const LARGEST: u64 = 16 << 20;
+
+/// Reads one file. kube would read a file of any size, or a device without an end, into memory.
+fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
+    let failed = |source| KubeconfigError::ReadConfig(source, path.to_path_buf());
+    let too_large = || {
+        failed(io::Error::new(
+            ErrorKind::FileTooLarge,
+            "it is larger than 16 MiB",
+        ))
+    };
+    let data = std::fs::metadata(path).map_err(failed)?;
+    if data.is_file() {
+        return if data.len() > LARGEST {
+            Err(too_large())
+        } else {
+            Kubeconfig::read_from(path)
+        };
+    }
+    // kube resolves relative paths in a file. In a pipe they have no folder.
+    let text = piped_text(path).map_err(failed)?;
+    if text.len() as u64 > LARGEST {
+        Err(too_large())
+    } else {
+        Kubeconfig::from_yaml(&text)
+    }
+}
+
+/// Reads a pipe once and keeps its text, because a command reads the kubeconfig several times.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "kube reads kubeconfigs from files only"
+)]
+fn piped_text(path: &Path) -> io::Result<String> {
+    static TEXTS: std::sync::Mutex<BTreeMap<PathBuf, String>> =
+        std::sync::Mutex::new(BTreeMap::new());
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(text) = texts.get(path) {
+        return Ok(text.clone());
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?
+        .take(LARGEST + 1)
+        .read_to_string(&mut text)?;
+    texts.insert(path.to_path_buf(), text.clone());
+    Ok(text)
+}
+
+/// Returns the merged kubeconfig; `None` when there is no file at all.
+pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
+    let mut merged: Option<Kubeconfig> = None;
+    for path in files {
+        let next = read_file(path).map_err(|error| match error {
+            KubeconfigError::ReadConfig(cause, path) => Failure::Kubeconfig {
+                cause: format!("{}: {cause}", path.display()),
+            },
+            // The parser quotes the file, and the file holds tokens.
+            KubeconfigError::Parse(error) => {
+                let place = error.location().map_or(String::new(), |at| {
+                    format!(":{}:{}", at.line(), at.column())
+                });
+                Failure::Kubeconfig {
+                    cause: format!("{}{place}: it is not a kubeconfig", path.display()),
+                }
+            }
+            other => Failure::Kubeconfig {
+                cause: shown_error(&other.to_string()),
+            },
+        })?;
+        merged = Some(match merged {
+            None => next,
+            Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig {
+                cause: shown_error(&error.to_string()),
+            })?,
+        });
+    }
+    Ok(merged)
+}

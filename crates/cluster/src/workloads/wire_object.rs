@@ -1,0 +1,147 @@
+//! Decodes objects of the kinds that own pods.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::custom_owners::reference;
+use crate::transport::decode::{Condition, ObjectMetadata, PodSpec};
+use crate::transport::lenient;
+use gpuctl_core::model::GpuCount;
+use gpuctl_core::model::contract::labels::{KUEUE_QUEUE, PAUSED};
+use gpuctl_core::model::facts::workload::{OwnerObject, QUEUED, Standing};
+use gpuctl_core::model::values::left_out;
+use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::values::units::MOST_PER_OWNER;
+
+#[derive(Deserialize)]
+pub(super) struct WireObject<'a> {
+    #[serde(borrow, default)]
+    pub(super) metadata: ObjectMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: ObjectSpec<'a>,
+    #[serde(borrow, default)]
+    status: ObjectStatus<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectSpec<'a> {
+    replicas: Option<u64>,
+    parallelism: Option<u64>,
+    suspend: bool,
+    #[serde(borrow)]
+    template: WireTemplate<'a>,
+    /// Of a CronJob.
+    #[serde(borrow)]
+    job_template: WireJobTemplate<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireJobTemplate<'a> {
+    #[serde(borrow)]
+    spec: WireJobSpec<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireJobSpec<'a> {
+    parallelism: Option<u64>,
+    #[serde(borrow)]
+    template: WireTemplate<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireTemplate<'a> {
+    #[serde(borrow)]
+    spec: PodSpec<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectStatus<'a> {
+    #[serde(borrow)]
+    conditions: Vec<Condition<'a>>,
+    #[serde(deserialize_with = "lenient::time")]
+    start_time: Option<Timestamp>,
+    #[serde(deserialize_with = "lenient::time")]
+    completion_time: Option<Timestamp>,
+    desired_number_scheduled: Option<u64>,
+}
+
+impl WireObject<'_> {
+    pub(super) fn owner(&self, api: &str, kind: &str) -> OwnerObject {
+        let Self {
+            metadata,
+            spec,
+            status,
+        } = self;
+        let each = spec
+            .template
+            .spec
+            .devices()
+            .saturating_add(spec.job_template.spec.template.spec.devices());
+        let wanted = match kind {
+            "CronJob" => spec.job_template.spec.parallelism.unwrap_or(1),
+            "Job" => spec.parallelism.unwrap_or(1),
+            "DaemonSet" => status.desired_number_scheduled.unwrap_or(0),
+            _ => spec.replicas.unwrap_or(1),
+        };
+        // What the size was before it was put to rest is not known values: one of it would ask for
+        // this.
+        let size = if wanted == 0 { 1 } else { wanted };
+        let mut gpus = GpuCount(each) * size;
+        if gpus > GpuCount(MOST_PER_OWNER) || spec.template.spec.is_absurd() {
+            left_out::note(
+                LeftOut::AbsurdRequest,
+                format!("{kind} {}/{}", metadata.namespace, metadata.name),
+            );
+            gpus = GpuCount::ZERO;
+        }
+        let holds = |wanted: &str| {
+            status
+                .conditions
+                .iter()
+                .find(|condition| condition.kind == wanted && condition.holds())
+        };
+        let verdict = match kind {
+            "Job" if holds("Complete").is_some() => Some(Standing::Completed),
+            "Job" if holds("Failed").is_some() => Some(Standing::Failed),
+            _ => None,
+        };
+        let failed_at = holds("Failed").and_then(|condition| condition.last_transition_time);
+        OwnerObject {
+            api_version: api.to_owned(),
+            kind: kind.to_owned(),
+            namespace: metadata.namespace.to_string(),
+            name: metadata.name.to_string(),
+            uid: metadata.uid.to_string(),
+            parent: reference(metadata).map(|reference| reference.uid),
+            created_at: metadata.creation_timestamp,
+            started_at: status.start_time,
+            ended_at: status.completion_time.or(failed_at),
+            // A ReplicaSet that its Deployment has left behind asks for nothing.
+            gpus: if kind == "ReplicaSet" && wanted == 0 {
+                GpuCount::ZERO
+            } else {
+                gpus
+            },
+            verdict,
+            resting: match kind {
+                // A queue suspends what it has not let run; a person who pauses it says so on the
+                // job.
+                "Job"
+                    if spec.suspend
+                        && metadata.labels.contains_key(KUEUE_QUEUE)
+                        && !metadata.annotations.contains_key(PAUSED) =>
+                {
+                    Some(QUEUED)
+                }
+                "Job" | "CronJob" if spec.suspend => Some("Suspended"),
+                "Deployment" | "StatefulSet" | "ReplicaSet" if wanted == 0 => Some("ScaledToZero"),
+                _ => None,
+            },
+        }
+    }
+}

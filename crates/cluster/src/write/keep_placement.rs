@@ -1,0 +1,147 @@
+//! Preserves where the pods of a live job may run, how they claim devices and who schedules them.
+
+use serde_json::Value;
+
+use gpuctl_core::model::contract::labels::{
+    GPU_TYPE, KUEUE_TOPOLOGY, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
+};
+
+/// Where pods may run follows from the nodes that there are, and from who may see them. As long as
+/// the file says the same, that is no reason to restart anything.
+pub(super) fn keep_placement(body: &mut Value, live: &Value) {
+    for key in ["affinity", "tolerations"] {
+        let pointer = format!("/spec/template/spec/{key}");
+        let Some(spec) = body
+            .pointer_mut("/spec/template/spec")
+            .and_then(Value::as_object_mut)
+        else {
+            continue;
+        };
+        match live.pointer(&pointer) {
+            Some(value) => spec.insert(key.to_owned(), value.clone()),
+            None => spec.remove(key),
+        };
+    }
+    keep_claims(body, live);
+    keep_gang(body, live);
+    for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
+        keep_type(body, labels, live);
+    }
+}
+
+/// Keeps the way in which pods ask for devices: by claims, or by the name of a resource.
+fn keep_claims(body: &mut Value, live: &Value) {
+    const CLAIMS: &str = "/spec/template/spec/resourceClaims";
+    let (there, wanted) = (live.pointer(CLAIMS), body.pointer(CLAIMS));
+    if there.is_none() && wanted.is_none() || there == wanted {
+        return;
+    }
+    let resources = live
+        .pointer("/spec/template/spec/containers/0/resources")
+        .cloned();
+    let claims = there.cloned();
+    let Some(spec) = body
+        .pointer_mut("/spec/template/spec")
+        .and_then(Value::as_object_mut)
+    else {
+        return;
+    };
+    match claims {
+        Some(claims) => spec.insert("resourceClaims".to_owned(), claims),
+        None => spec.remove("resourceClaims"),
+    };
+    if let (Some(resources), Some(container)) = (
+        resources,
+        spec.get_mut("containers").and_then(|all| all.get_mut(0)),
+    ) {
+        container["resources"] = resources;
+    }
+}
+
+/// Keeps who schedules the pods: a cluster may serve groups that it did not serve when the job was
+/// made.
+pub(super) fn keep_gang(body: &mut Value, live: &Value) {
+    let Some(template) = body.pointer_mut("/spec/template") else {
+        return;
+    };
+    let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for (key, default) in [
+        ("schedulingGroup", None),
+        ("schedulerName", Some("default-scheduler")),
+    ] {
+        match live
+            .pointer(&format!("/spec/template/spec/{key}"))
+            .filter(|value| default.is_none() || value.as_str() != default)
+        {
+            Some(value) => spec.insert(key.to_owned(), value.clone()),
+            None => spec.remove(key),
+        };
+    }
+    let annotations = |body: &Value, key: &str| {
+        body.pointer("/metadata/annotations")
+            .and_then(|all| all.get(key))
+            .cloned()
+    };
+    for key in [VOLCANO_QUEUE, VOLCANO_GROUP_SIZE] {
+        let there = annotations(live, key);
+        if let Some(wanted) = body
+            .pointer_mut("/metadata/annotations")
+            .and_then(Value::as_object_mut)
+        {
+            match there {
+                Some(value) => wanted.insert(key.to_owned(), value),
+                None => wanted.remove(key),
+            };
+        }
+    }
+    let Some(template) = body.pointer_mut("/spec/template") else {
+        return;
+    };
+    keep_topology(template, live);
+    // Earlier versions did not write Volcano's queue on the pods of trainings, whose template
+    // cannot be changed.
+    let queue = live
+        .pointer("/spec/template/metadata/annotations")
+        .and_then(|all| all.get(VOLCANO_QUEUE));
+    if let Some(annotations) = template
+        .pointer_mut("/metadata/annotations")
+        .and_then(Value::as_object_mut)
+        .filter(|_| queue.is_none())
+    {
+        annotations.remove(VOLCANO_QUEUE);
+    }
+}
+
+/// Keeps whether Kueue places the pods by its topology: not everybody may see that it can.
+fn keep_topology(template: &mut Value, live: &Value) {
+    let there = live
+        .pointer("/spec/template/metadata/annotations")
+        .and_then(|all| all.get(KUEUE_TOPOLOGY));
+    match there {
+        Some(key) => template["metadata"]["annotations"][KUEUE_TOPOLOGY] = key.clone(),
+        None => {
+            if let Some(annotations) = template
+                .pointer_mut("/metadata/annotations")
+                .and_then(Value::as_object_mut)
+            {
+                annotations.remove(KUEUE_TOPOLOGY);
+            }
+        }
+    }
+}
+
+/// Keeps the label with the type of GPU where it is known.
+pub(crate) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
+    let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else {
+        return;
+    };
+    match owner
+        .pointer(labels)
+        .and_then(|labels| labels.get(GPU_TYPE))
+    {
+        Some(value) => own.insert(GPU_TYPE.to_owned(), value.clone()),
+        None => own.remove(GPU_TYPE),
+    };
+}

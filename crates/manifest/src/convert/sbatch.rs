@@ -1,0 +1,107 @@
+//! Parses the options of `#SBATCH` lines, and their amounts and times.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use gpuctl_core::model::GpuType;
+
+/// Options of all #SBATCH lines: name and value.
+pub(super) fn options(text: &str) -> Vec<(String, String)> {
+    const SHORT: [(&str, &str); 12] = [
+        ("N", "nodes"),
+        ("G", "gpus"),
+        ("t", "time"),
+        ("J", "job-name"),
+        ("a", "array"),
+        ("c", "cpus-per-task"),
+        ("p", "partition"),
+        ("A", "account"),
+        ("n", "ntasks"),
+        ("D", "chdir"),
+        ("o", "output"),
+        ("e", "error"),
+    ];
+    static OPTION: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"(?:^|\s)(?:--([a-z-]+)(?:[= ]("[^"]*"|'[^']*'|[^\s-]\S*))?|-([A-Za-z])[= ]?("[^"]*"|'[^']*'|[^\s-]\S*)?)"#)
+            .expect("the pattern is tested")
+    });
+    let mut found = Vec::new();
+    for line in text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("#SBATCH"))
+    {
+        // What stands behind another # is for people.
+        let line = line.split(" #").next().unwrap_or_default();
+        for option in OPTION.captures_iter(line) {
+            let text = |index: usize| {
+                option
+                    .get(index)
+                    .map(|found| found.as_str().trim_matches(['"', '\'']).to_owned())
+            };
+            let short = |letter: String| {
+                SHORT
+                    .iter()
+                    .find(|(short, _)| *short == letter)
+                    .map_or(letter.clone(), |(_, long)| (*long).to_owned())
+            };
+            if let Some(name) = text(1).or_else(|| text(3).map(short)) {
+                found.push((name, text(2).or_else(|| text(4)).unwrap_or_default()));
+            }
+        }
+    }
+    found
+}
+
+/// Parses `gpu:a100:4`, `a100:4`, `4`.
+pub(super) fn gpus(text: &str) -> Option<(Option<String>, u64)> {
+    let text = text.strip_prefix("gpu:").unwrap_or(text);
+    match text.rsplit_once(':') {
+        Some((kind, count)) => Some((
+            GpuType::parse(kind).map(|kind| kind.to_string()),
+            count.parse().ok()?,
+        )),
+        None if text == "gpu" => Some((None, 1)),
+        None => Some((None, text.parse().ok()?)),
+    }
+}
+
+/// Slurm's times: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+/// days-hours:minutes[:seconds]. In seconds.
+pub(super) fn time(text: &str) -> Option<u64> {
+    let (days, rest) = match text.split_once('-') {
+        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
+        None => (None, text),
+    };
+    let parts: Vec<u64> = rest
+        .split(':')
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    let seconds = match (days, parts.as_slice()) {
+        (None, [minutes]) => minutes.checked_mul(60)?,
+        (None, [minutes, seconds]) => minutes.checked_mul(60)?.checked_add(*seconds)?,
+        (Some(_), [hours]) => hours.checked_mul(3600)?,
+        (Some(_), [hours, minutes]) => hours
+            .checked_mul(3600)?
+            .checked_add(minutes.checked_mul(60)?)?,
+        (_, [hours, minutes, seconds]) => hours
+            .checked_mul(3600)?
+            .checked_add(minutes.checked_mul(60)?)?
+            .checked_add(*seconds)?,
+        _ => return None,
+    };
+    seconds.checked_add(days.unwrap_or(0).checked_mul(86_400)?)
+}
+
+/// Parses `64G`, `4096` (megabytes) into mebibytes.
+pub(super) fn memory(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().ok()?;
+    match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "M" | "MB" => Some(number),
+        "K" | "KB" => Some(number / 1024),
+        "G" | "GB" => number.checked_mul(1024),
+        "T" | "TB" => number.checked_mul(1024 * 1024),
+        _ => None,
+    }
+}

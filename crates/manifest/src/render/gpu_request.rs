@@ -1,0 +1,245 @@
+//! Selects the resource by which a pod requests GPUs: whole ones, shares or claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::NodeSelectorRequirement;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::Refusal;
+use super::affinity::whole_only;
+use super::claim::{DeviceClaim, of_nodes};
+use crate::spec::{JobResources, Share};
+use gpuctl_core::model::Node;
+use gpuctl_core::model::facts::gpu;
+use gpuctl_core::model::facts::gpu::HAMI_REGISTER;
+use gpuctl_core::model::values::quantity;
+
+/// What one pod asks for.
+pub(super) struct PodRequest<'n> {
+    /// Extended resources.
+    pub(super) resources: BTreeMap<String, Quantity>,
+    /// The nodes that offer them.
+    pub(super) serving: Vec<&'n Node>,
+    /// What tells those nodes from others that offer something else by the same name.
+    pub(super) requirements: Vec<NodeSelectorRequirement>,
+    /// What it claims of those nodes, which offer no extended resource.
+    pub(super) claim: Option<DeviceClaim>,
+}
+
+/// Returns what one pod asks for on `nodes`, which qualify; `all` are there.
+pub(super) fn resources<'n>(
+    wanted: &JobResources,
+    nodes: &[&'n Node],
+    all: &[Node],
+    warnings: &mut Vec<String>,
+) -> Result<PodRequest<'n>, Refusal> {
+    if let Some(share) = &wanted.gpu_share {
+        if let Some((resources, serving)) = share_of(wanted, &share.value, nodes) {
+            return Ok(PodRequest {
+                resources,
+                serving,
+                requirements: Vec::new(),
+                claim: None,
+            });
+        }
+        if let Some(request) = time_slices(wanted, &share.value, nodes, warnings) {
+            return Ok(request);
+        }
+    }
+    let whole: BTreeMap<&str, Vec<&Node>> = nodes.iter().fold(BTreeMap::new(), |mut map, node| {
+        if let Some(resource) = node
+            .whole_resource()
+            .filter(|_| !node.offers_parts_as_gpus())
+        {
+            map.entry(resource).or_insert_with(Vec::new).push(*node);
+        }
+        map
+    });
+    let claim = claimed(wanted, nodes).filter(|_| whole.is_empty());
+    if claim.is_none() && whole.is_empty() && !nodes.is_empty() {
+        let sizes: BTreeSet<&str> = nodes
+            .iter()
+            .flat_map(|node| node.allocatable.keys())
+            .filter_map(|name| gpu::mig_profile(name))
+            .collect();
+        let sizes = if sizes.is_empty() {
+            "shares that take turns".to_owned()
+        } else {
+            sizes.into_iter().collect::<Vec<_>>().join(", ")
+        };
+        let refusal = Refusal::new(
+            "NoWholeGpus",
+            format!("the nodes that qualify have only parts of GPUs: {sizes}"),
+            "say that a part is enough, and how much memory it needs: `gpu_share: 10Gi`",
+        );
+        return Err(refusal.at(wanted.gpu_at));
+    }
+    if let Some(share) = wanted
+        .gpu_share
+        .as_ref()
+        .filter(|share| share.value != Share::Fraction(1.0))
+    {
+        let written = match &share.value {
+            Share::Memory(text) => text.clone(),
+            Share::Fraction(part) => part.to_string(),
+        };
+        warnings.push(format!("gpu_share: {written} has no effect here (no sharing device plugin); whole GPUs are requested"));
+    }
+    if let Some(request) = claim {
+        return Ok(request);
+    }
+    let chosen = gpu::WHOLE
+        .into_iter()
+        .find(|resource| whole.contains_key(resource))
+        .unwrap_or(gpu::WHOLE[0]);
+    if whole.len() > 1 {
+        let others: Vec<&str> = whole
+            .keys()
+            .copied()
+            .filter(|resource| *resource != chosen)
+            .collect();
+        warnings.push(format!(
+            "nodes here offer {chosen} and {}; {chosen} is requested (say `resources.pool` or `gpu-type` to choose)",
+            others.join(", ")
+        ));
+    }
+    let serving = whole.get(chosen).cloned().unwrap_or_default();
+    let resources = count(chosen, wanted.gpu.into());
+    let requirements = whole_only(&resources, all);
+    Ok(PodRequest {
+        resources,
+        serving,
+        requirements,
+        claim: None,
+    })
+}
+
+/// Returns a request for devices of nodes that offer them by dynamic allocation alone.
+fn claimed<'n>(wanted: &JobResources, nodes: &[&'n Node]) -> Option<PodRequest<'n>> {
+    let (claim, serving) = of_nodes(wanted, nodes)?;
+    Some(PodRequest {
+        resources: BTreeMap::new(),
+        serving,
+        requirements: Vec::new(),
+        claim: Some(claim),
+    })
+}
+
+/// Returns shares that the device plugin makes by time-slicing or MPS. They are all alike, whatever
+/// part was written.
+fn time_slices<'n>(
+    wanted: &JobResources,
+    share: &Share,
+    nodes: &[&'n Node],
+    warnings: &mut Vec<String>,
+) -> Option<PodRequest<'n>> {
+    const RENAMED: &str = "nvidia.com/gpu.shared";
+    let serving: Vec<&Node> = nodes
+        .iter()
+        .copied()
+        .filter(|node| node.shares().is_some())
+        .collect();
+    if serving.is_empty() || *share == Share::Fraction(1.0) {
+        return None;
+    }
+    let counts: BTreeSet<String> = serving
+        .iter()
+        .filter_map(|node| node.shares())
+        .map(|count| count.to_string())
+        .collect();
+    warnings.push(format!(
+        "a share here is one of {} that take turns on a GPU: no memory is kept for it",
+        counts.into_iter().collect::<Vec<_>>().join(" or ")
+    ));
+    let renamed: Vec<&Node> = serving
+        .iter()
+        .copied()
+        .filter(|node| node.allocatable(RENAMED) > 0)
+        .collect();
+    if !renamed.is_empty() {
+        let resources = count(RENAMED, wanted.gpu.into());
+        return Some(PodRequest {
+            resources,
+            serving: renamed,
+            requirements: Vec::new(),
+            claim: None,
+        });
+    }
+    let several = NodeSelectorRequirement {
+        key: gpu::REPLICAS_LABEL.to_owned(),
+        operator: "Gt".to_owned(),
+        values: Some(vec!["1".to_owned()]),
+    };
+    Some(PodRequest {
+        resources: count(gpu::WHOLE[0], wanted.gpu.into()),
+        serving,
+        requirements: vec![several],
+        claim: None,
+    })
+}
+
+pub(super) fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
+    BTreeMap::from([(resource.to_owned(), Quantity(amount.to_string()))])
+}
+
+/// Returns a share through the mechanism that the nodes have: HAMi, Aliyun's gpushare, or MIG.
+fn share_of<'n>(
+    wanted: &JobResources,
+    share: &Share,
+    nodes: &[&'n Node],
+) -> Option<(BTreeMap<String, Quantity>, Vec<&'n Node>)> {
+    let with = |test: &dyn Fn(&Node) -> bool| {
+        nodes
+            .iter()
+            .copied()
+            .filter(|node| test(node))
+            .collect::<Vec<&Node>>()
+    };
+    let bytes = match share {
+        Share::Memory(text) => quantity::whole(text),
+        Share::Fraction(_) => None,
+    };
+    if *share == Share::Fraction(1.0) {
+        return None;
+    }
+    let hami = with(&|node| node.annotations.contains_key(HAMI_REGISTER));
+    if !hami.is_empty() {
+        let mut resources = count("nvidia.com/gpu", wanted.gpu.into());
+        match share {
+            Share::Memory(_) => {
+                resources.extend(count("nvidia.com/gpumem", bytes?.div_ceil(1 << 20)));
+            }
+            Share::Fraction(part) => {
+                let percent = Quantity(format!("{:.0}", (part * 100.0).max(1.0)));
+                resources.insert("nvidia.com/gpumem-percentage".to_owned(), percent.clone());
+                resources.insert("nvidia.com/gpucores".to_owned(), percent);
+            }
+        }
+        return Some((resources, hami));
+    }
+    let aliyun = with(&|node| node.allocatable(gpu::SHARED_MEMORY) > 0);
+    if let Some(bytes) = bytes.filter(|_| !aliyun.is_empty()) {
+        return Some((count(gpu::SHARED_MEMORY, bytes.div_ceil(1 << 30)), aliyun));
+    }
+    let profiles: BTreeSet<(u64, &str)> = nodes
+        .iter()
+        .flat_map(|node| {
+            node.allocatable
+                .keys()
+                .filter(|resource| node.allocatable(resource) > 0)
+        })
+        .filter_map(|resource| {
+            Some((
+                gpu::mig_gigabytes(gpu::mig_profile(resource)?)?,
+                resource.as_str(),
+            ))
+        })
+        .collect();
+    // Profiles are named in decimal gigabytes; a share written as 10Gi is meant to fit a 10gb
+    // slice.
+    let (_, profile) = profiles
+        .iter()
+        .find(|(gigabytes, _)| bytes.is_some_and(|bytes| bytes <= gigabytes << 30))?;
+    let serving = with(&|node| node.allocatable(profile) > 0);
+    Some((count(profile, wanted.gpu.into()), serving))
+}

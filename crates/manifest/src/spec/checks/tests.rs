@@ -1,0 +1,125 @@
+//! Tests of `checks.rs`.
+
+use super::*;
+
+/// A document in which the check finds something, and one in which it does not.
+const CASES: [(&str, &str, &str); 11] = [
+    (
+        "nproc-per-node",
+        "training: torchrun --nproc_per_node=8 t.py",
+        "training: torchrun --nproc-per-node=4 t.py",
+    ),
+    (
+        "num-processes",
+        "training: accelerate launch --num_processes 4 t.py",
+        "training: accelerate launch --num_processes 8 t.py",
+    ),
+    (
+        "tensor-parallel",
+        "inference: vllm serve m -tp 2",
+        "inference: vllm serve m --tensor-parallel-size=2 --pipeline-parallel-size 2",
+    ),
+    (
+        "port",
+        "inference: serve --port 9000",
+        "inference: serve --port 8000",
+    ),
+    (
+        "deprecated-launcher",
+        "training: python -m torch.distributed.launch t.py",
+        "training: torchrun t.py",
+    ),
+    (
+        "plain-secret",
+        "training: train --hub-token hf_abcdef",
+        "training: train --hub-token $HF_TOKEN",
+    ),
+    (
+        "image-tag",
+        "image: repo:5000/image",
+        "image: repo:5000/image@sha256:00",
+    ),
+    (
+        "file-as-directory",
+        "workdir: {path: /src/train.py}",
+        "workdir: {path: /models/qwen2.5-7b}",
+    ),
+    (
+        "request-limit",
+        "service: {port: 8000, health_check: /h, request_limit: 5}",
+        "service: {port: 8000, health_check: /h, request_limit: 5, host: a.example.com}",
+    ),
+    (
+        "health-check",
+        "service: {port: 8000}",
+        "service: {port: 8000, health_check: /health}",
+    ),
+    (
+        "memory-target",
+        "autoscaling: {enabled: true, maxReplicas: 2, targetMemoryUtilization: 80}",
+        "autoscaling: {enabled: true, maxReplicas: 2, targetGPUUtilization: 80}",
+    ),
+];
+
+fn document(case: &str) -> String {
+    let (what, text) = case.split_once(": ").unwrap();
+    let (mut kind, mut command, mut image) = ("inference", "vllm serve m", "i:1");
+    let (mut service, mut more) = (
+        "service: {port: 8000, health_check: /health}".to_owned(),
+        String::new(),
+    );
+    match what {
+        "training" | "inference" => (kind, command) = (what, text),
+        "image" => (kind, image) = ("training", text),
+        "service" => service = case.to_owned(),
+        "workdir" => more = format!("storage: {{workdirs: [{text}]}}\n"),
+        _ => more = format!("{case}\n"),
+    }
+    let (nodes, service) = if kind == "training" {
+        (", node_count: 2", String::new())
+    } else {
+        ("", format!("{service}\n"))
+    };
+    format!(
+        "kind: {kind}\nversion: v0.1\njob: {{name: a}}\nenvironment:\n  image: {image}\n  command: {command}\n{service}resources: {{gpu: 4{nodes}}}\n{more}"
+    )
+}
+
+fn ids(text: &str) -> Vec<&'static str> {
+    let documents = super::super::parse("", text)
+        .unwrap_or_else(|problems| panic!("{text}{:?}", problems.list))
+        .documents;
+    found(text, &documents)
+        .iter()
+        .map(|problem| problem.id)
+        .collect()
+}
+
+#[test]
+fn every_check_finds_what_it_is_for_and_nothing_else() {
+    for (id, bad, good) in CASES {
+        assert_eq!(ids(&document(bad)), [id], "{}", document(bad));
+        assert!(
+            ids(&document(good)).is_empty(),
+            "{id}: {:?}",
+            ids(&document(good))
+        );
+    }
+    let tried: Vec<&str> = CASES.iter().map(|(id, ..)| *id).collect();
+    for check in CHECKS.iter().filter(|check| check.find.is_some()) {
+        assert!(tried.contains(&check.id), "nothing tries {}", check.id);
+    }
+}
+
+#[test]
+fn a_comment_silences_and_places_are_those_of_the_field() {
+    let bad = document(CASES[0].1);
+    assert!(ids(&format!("# gpuctl: ignore port, nproc-per-node\n{bad}")).is_empty());
+    assert_eq!(
+        ids(&format!("# gpuctl: ignore port\n{bad}")),
+        ["nproc-per-node"]
+    );
+    let documents = super::super::parse("", &bad).unwrap().documents;
+    let at = found(&bad, &documents)[0].at;
+    assert_eq!((at.line, at.column, at.width), (6, 3, 7));
+}

@@ -1,0 +1,280 @@
+//! Reads one scope of `kind: defaults`: all jobs, or those of one kind or pool.
+
+use super::defaults_document::{Defaults, SiteLimits};
+use super::fields::{Fields, Reader};
+use super::reference::{self, ENFORCEABLE};
+use super::site_share::SiteToleration;
+use super::tree::{YamlNode, YamlValue};
+use super::values::{EnvValue, EnvVariable, Priority};
+use super::{environment, job, security};
+use gpuctl_core::error::Problem;
+use gpuctl_core::model::secrets::is_secret_name;
+
+pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<Defaults> {
+    let mut fields = reader.map(node, path, reference::SCOPE)?;
+    let written = written(node);
+    let mut text = |reader: &mut Reader, name| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.text(node, name))
+            .map(|text| text.value)
+    };
+    let (queue, priority, storage_class) = (
+        text(reader, "queue"),
+        text(reader, "priority"),
+        text(reader, "storage_class"),
+    );
+    let mut time = |reader: &mut Reader, name| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.duration(node, name))
+    };
+    let (grace_period, max_runtime) = (time(reader, "grace_period"), time(reader, "max_runtime"));
+    let keep_for = time(reader, "keep_for");
+    let pool = fields
+        .take(reader, "pool")
+        .and_then(|node| reader.object_name(node, "pool"));
+    let (image_pull_secrets, image_pull_policy) = environment::pulling(reader, &mut fields);
+    let labels = fields
+        .take(reader, "labels")
+        .map_or_else(Vec::new, |node| job::labels(reader, node));
+    let annotations = fields
+        .take(reader, "annotations")
+        .map_or_else(Vec::new, |node| {
+            reader
+                .text_map(node, "annotations")
+                .into_iter()
+                .map(|(key, value)| (key.value, value.value))
+                .collect()
+        });
+    let env = fields
+        .take(reader, "env")
+        .map_or_else(Vec::new, |node| secret_free(reader, node));
+    let shm = fields
+        .take(reader, "shm")
+        .and_then(|node| reader.bytes(node, "shm"))
+        .map(|text| text.value);
+    let security = security::security(reader, &mut fields);
+    let tolerations = fields
+        .take(reader, "tolerations")
+        .map_or_else(Vec::new, |node| {
+            let items = reader.list(node, "tolerations");
+            items
+                .into_iter()
+                .filter_map(|item| toleration(reader, item))
+                .collect()
+        });
+    let node_selector = fields
+        .take(reader, "node_selector")
+        .map_or_else(Vec::new, |node| node_labels(reader, node));
+    let limits = fields
+        .take(reader, "limits")
+        .and_then(|node| limits(reader, node))
+        .unwrap_or_default();
+    let enforced = fields
+        .take(reader, "enforced")
+        .map_or_else(Vec::new, |node| enforced(reader, node, &written));
+    fields.finish(reader);
+    let priority = priority.map(|text| Priority::of(&text));
+    let max_runtime = max_runtime.filter(|time| !time.is_zero());
+    Some(Defaults {
+        pool,
+        queue,
+        priority,
+        grace_period,
+        max_runtime,
+        keep_for,
+        labels,
+        annotations,
+        image_pull_secrets,
+        image_pull_policy,
+        env,
+        shm,
+        security,
+        storage_class,
+        tolerations,
+        node_selector,
+        limits,
+        enforced,
+        written,
+    })
+}
+
+/// Reads variables, and warns of secrets: every user of the cluster may read a site's defaults.
+fn secret_free(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
+    let env = environment::variables(reader, node);
+    for variable in &env {
+        if matches!(variable.value, EnvValue::Text(_)) && is_secret_name(&variable.name) {
+            let message = format!(
+                "every user may read `{}` in the site's defaults",
+                variable.name
+            );
+            let note = format!(
+                "keep it in a Secret: {{name: {}, secret: NAME}}",
+                variable.name
+            );
+            reader
+                .problems
+                .push(Problem::warning(node.at, message, note));
+        }
+    }
+    env
+}
+
+/// Returns the fields that are set, by their canonical names and in the order of the table.
+fn written(node: &YamlNode) -> Vec<(&'static str, serde_json::Value)> {
+    let YamlValue::Map(entries) = &node.value else {
+        return Vec::new();
+    };
+    let set = |names: &[&str]| {
+        entries
+            .iter()
+            .find(|entry| {
+                names.contains(&entry.key.as_str()) && !matches!(entry.value.value, YamlValue::Null)
+            })
+            .map(|entry| entry.value.to_json())
+    };
+    let fields = reference::SCOPE
+        .iter()
+        .filter(|field| field.name() != "enforced");
+    fields
+        .filter_map(|field| Some((field.name(), set(field.names)?)))
+        .collect()
+}
+
+fn enforced(
+    reader: &mut Reader,
+    node: &YamlNode,
+    written: &[(&'static str, serde_json::Value)],
+) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for item in reader.list_or_one(node) {
+        let Some(field) = reader.word(item, "enforced", &ENFORCEABLE) else {
+            continue;
+        };
+        if written.iter().any(|(name, _)| *name == field) {
+            found.push(field);
+        } else {
+            let note = format!("set `{field}` beside it, or take it out of `enforced`");
+            reader.problems.push(Problem::error(
+                item.at,
+                format!("`{field}` is enforced and not set"),
+                note,
+            ));
+        }
+    }
+    found
+}
+
+fn limits(reader: &mut Reader, node: &YamlNode) -> Option<SiteLimits> {
+    let mut fields = reader.map(node, "limits", reference::SITE_LIMITS)?;
+    let mut whole = |reader: &mut Reader, name, least| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.whole(node, name, least..=u32::MAX))
+    };
+    let (gpu, node_count, replicas) = (
+        whole(reader, "gpu", 0),
+        whole(reader, "node_count", 1),
+        whole(reader, "replicas", 0),
+    );
+    let cpu = fields
+        .take(reader, "cpu")
+        .and_then(|node| reader.cpu(node, "cpu"))
+        .map(|text| text.value);
+    let memory = fields
+        .take(reader, "memory")
+        .and_then(|node| reader.bytes(node, "memory"))
+        .map(|text| text.value);
+    let max_runtime = fields
+        .take(reader, "max_runtime")
+        .and_then(|node| reader.duration(node, "max_runtime"));
+    fields.finish(reader);
+    let max_runtime = max_runtime.filter(|time| !time.is_zero());
+    Some(SiteLimits {
+        gpu,
+        node_count,
+        replicas,
+        cpu,
+        memory,
+        max_runtime,
+    })
+}
+
+fn toleration(reader: &mut Reader, node: &YamlNode) -> Option<SiteToleration> {
+    let mut fields: Fields<'_> = reader.map(node, "tolerations", reference::TOLERATION)?;
+    let key = fields
+        .need(reader, "key", "the key of the taint")
+        .and_then(|node| label_key(reader, node, "key"));
+    let operator = fields.take(reader, "operator").and_then(|node| {
+        Some((
+            reader.word(node, "operator", &["Exists", "Equal"])?,
+            node.at,
+        ))
+    });
+    let value = fields
+        .take(reader, "value")
+        .and_then(|node| reader.text(node, "value"));
+    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+    let effect = fields
+        .take(reader, "effect")
+        .and_then(|node| reader.word(node, "effect", &effects));
+    fields.finish(reader);
+    if let (Some(("Exists", _)), Some(value)) = (operator, &value) {
+        let note = "remove `value`, or write `operator: Equal`";
+        reader.problems.push(Problem::error(
+            value.at,
+            "`Exists` tolerates every value",
+            note,
+        ));
+    }
+    let any = operator.is_none_or(|(word, _)| word == "Exists") && value.is_none();
+    let value = if any {
+        None
+    } else {
+        Some(value.map_or_else(String::new, |text| text.value))
+    };
+    Some(SiteToleration {
+        key: key?,
+        value,
+        effect: effect.unwrap_or("NoSchedule"),
+    })
+}
+
+pub(super) fn label_key(reader: &mut Reader, node: &YamlNode, name: &str) -> Option<String> {
+    let text = reader.text(node, name)?;
+    if !job::is_label_key(&text.value) {
+        let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
+        reader.problems.push(Problem::error(
+            text.at,
+            format!("`{}` is no label key", text.value),
+            note,
+        ));
+        return None;
+    }
+    Some(text.value)
+}
+
+fn node_labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (key, value) in reader.text_map(node, "node_selector") {
+        if !job::is_label_key(&key.value) {
+            let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
+            reader.problems.push(Problem::error(
+                key.at,
+                format!("`{}` is no label key", key.value),
+                note,
+            ));
+        } else if !job::is_label_value(&value.value) {
+            let note = "letters, digits, `-`, `_`, `.`, at most 63";
+            reader.problems.push(Problem::error(
+                value.at,
+                format!("`{}` is no label value", value.value),
+                note,
+            ));
+        } else {
+            found.push((key.value, value.value));
+        }
+    }
+    found
+}

@@ -1,0 +1,165 @@
+//! Tests of `inherit.rs`.
+
+use super::super::{Document, JobDocument, parse};
+use super::*;
+
+fn job(more: &str) -> JobDocument {
+    let text = format!("version: v1\nenvironment: {{image: a}}\n{more}");
+    match parse("job", &text)
+        .unwrap_or_else(|problems| panic!("{:?}", problems.list))
+        .documents
+        .remove(0)
+    {
+        Document::Job(job) => *job,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn site(text: &str) -> SiteDefaults {
+    let text = format!("kind: defaults\nversion: v1\n{text}");
+    match parse("site", &text)
+        .unwrap_or_else(|problems| panic!("{:?}", problems.list))
+        .documents
+        .remove(0)
+    {
+        Document::Defaults(site) => *site,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn told(job: &JobDocument) -> Vec<String> {
+    let mark = |one: &Inherited| if one.replaced { " instead" } else { "" };
+    job.site
+        .inherited
+        .iter()
+        .map(|one| format!("{}={} ({}){}", one.field, one.value, one.scope, mark(one)))
+        .collect()
+}
+
+const SITE: &str = "
+all: {queue: common, priority: low, env: {A: all, B: all}, shm: 8Gi, pool: shared, storage_class: slow, tolerations: [{key: x}]}
+kinds: {training: {priority: medium, env: {B: kind}, keep_for: 7d}, notebook: {queue: books}}
+pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z, effect: NoExecute}], node_selector: {zone: a}}}
+";
+
+#[test]
+fn the_nearest_scope_wins_and_what_the_file_says_stays() {
+    let mut one = job(
+        "kind: training\njob: {name: t, priority: high}\nresources: {gpu: 1, pool: big}\nstorage: {workdirs: [{path: /d, size: 1Gi}, {path: /e, size: 1Gi, storageClass: own}]}\n",
+    );
+    inherit(&mut one, &site(SITE));
+    assert_eq!(
+        told(&one),
+        [
+            "job.queue=common (all)",
+            "job.keep_for=7d (kind training)",
+            "environment.env.B=pool (pool big)",
+            "environment.env.C=pool (pool big)",
+            "environment.env.A=all (all)",
+            "resources.shm=8Gi (all)",
+            "storage.workdirs[/d].storageClass=slow (all)",
+            "tolerations.x=NoSchedule (pool big)",
+            "tolerations.y=z=NoExecute (pool big)",
+            "node_selector.zone=a (pool big)",
+        ]
+    );
+    assert_eq!(one.training.keep_for, Some(Duration::from_secs(7 * 86_400)));
+    let mut book = job("kind: notebook\njob: {name: n}\nenvironment: {image: b}\n"
+        .replace("environment: {image: b}\n", "")
+        .as_str());
+    inherit(&mut book, &site(SITE));
+    assert_eq!(book.queue.as_deref(), Some("books"));
+    assert_eq!(
+        book.resources.pool.map(|pool| pool.value).as_deref(),
+        Some("shared")
+    );
+    assert!(book.training.keep_for.is_none());
+}
+
+#[test]
+fn a_job_that_wants_no_pool_gets_none_and_shared_memory_stays_within_the_memory() {
+    let mut one =
+        job("kind: training\njob: {name: t}\nresources: {gpu: 1, pool: default, memory: 4Gi}\n");
+    inherit(&mut one, &site(SITE));
+    assert!(
+        one.resources.pool.is_none() && one.resources.shm.is_none(),
+        "{:?}",
+        told(&one)
+    );
+    let mut without = job("kind: compute\njob: {name: c}\nservice: {port: 80}\n");
+    inherit(&mut without, &site(SITE));
+    assert!(without.resources.shm.is_none());
+}
+
+#[test]
+fn what_is_enforced_replaces_what_the_file_says_and_is_told() {
+    let rules = site(
+        "all: {queue: common, env: {HTTP_PROXY: 'http://p', API_TOKEN: abcdef}, labels: {site: b}, enforced: [queue, env, labels]}\npools: {big: {queue: large}}\n",
+    );
+    let mut one = job(
+        "kind: training\njob: {name: t, queue: mine, labels: {site: a, mine: x}}\nresources: {gpu: 1, pool: big}\n",
+    );
+    one.env.push(super::super::EnvVariable {
+        name: "HTTP_PROXY".to_owned(),
+        value: EnvValue::Text(String::new()),
+    });
+    inherit(&mut one, &rules);
+    assert_eq!(
+        told(&one),
+        [
+            "job.queue=large (pool big) instead",
+            "job.labels.site=b (all) instead",
+            "environment.env.HTTP_PROXY=http://p (all) instead",
+            "environment.env.API_TOKEN=••• (all)",
+        ]
+    );
+    assert_eq!(
+        one.labels,
+        [
+            ("site".to_owned(), "b".to_owned()),
+            ("mine".to_owned(), "x".to_owned())
+        ]
+    );
+}
+
+#[test]
+fn what_changes_programs_needs_the_site_s_explicit_word() {
+    let text = "all: {env: {LD_PRELOAD: /x.so, PYTHONPATH: /p, TZ: UTC}, labels: {app: web, site: b}, annotations: {gpuctl/source: x}, enforced: [env]}\n";
+    let mut one = job("kind: training\njob: {name: t}\n");
+    inherit(&mut one, &site(text));
+    assert_eq!(
+        told(&one),
+        ["job.labels.site=b (all)", "environment.env.TZ=UTC (all)"]
+    );
+    assert_eq!(one.site.withheld.len(), 4, "{:?}", one.site.withheld);
+    assert!(
+        one.site
+            .withheld
+            .iter()
+            .any(|why| why.contains("`LD_PRELOAD`") && why.contains("allow_env"))
+    );
+    let mut other = job("kind: training\njob: {name: t}\n");
+    inherit(
+        &mut other,
+        &site(&format!("allow_env: [LD_PRELOAD, 'PYTHON*']\n{text}")),
+    );
+    assert_eq!(other.env.len(), 3, "{:?}", told(&other));
+    let mut none = job("kind: training\njob: {name: t}\n");
+    inherit(&mut none, &site(&format!("allow_env: ['*', '']\n{text}")));
+    assert_eq!(none.env.len(), 1, "{:?}", told(&none));
+}
+
+#[test]
+fn a_training_without_an_end_gets_the_longest_that_is_allowed() {
+    let rules = site("all: {limits: {max_runtime: 2d}}\n");
+    let mut open = job("kind: training\njob: {name: t}\n");
+    inherit(&mut open, &rules);
+    assert_eq!(
+        open.training.max_runtime,
+        Some(Duration::from_secs(172_800))
+    );
+    assert_eq!(told(&open), ["job.max_runtime=2d, the site's limit (all)"]);
+    let mut own = job("kind: training\njob: {name: t, max_runtime: 1h}\n");
+    inherit(&mut own, &rules);
+    assert_eq!(own.training.max_runtime, Some(Duration::from_secs(3600)));
+}

@@ -1,0 +1,113 @@
+//! Makes the regular expressions of the JSON Schema, and schemas of single values.
+
+use serde_json::{Value, json};
+
+use gpuctl_core::model::facts::gpu;
+
+pub(super) fn nullable(value: Value) -> Value {
+    json!({"anyOf": [value, {"type": "null"}]})
+}
+
+pub(super) fn text() -> Value {
+    json!({"type": ["string", "number", "boolean"]})
+}
+
+pub(super) fn pattern(pattern: &str) -> Value {
+    json!({"type": "string", "pattern": pattern})
+}
+
+/// Returns a schema for text with a pattern, or for a number that is not negative.
+pub(super) fn also_number(pattern: &str) -> Value {
+    json!({"anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]})
+}
+
+pub(super) const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
+
+pub(super) const AMOUNT: &str = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][0-9]{1,2})?";
+
+pub(super) const UNITS: &str = "(?:[KMGTP]i|[kMGTPE])";
+
+pub(super) const OBJECT: &str =
+    r"^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$";
+
+const LABEL_VALUE: &str = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
+
+/// `auto`, or the name of an extended resource and how many.
+pub(super) const RDMA: &str = "^(?:auto|[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(?::[1-9][0-9]{0,3})?)$";
+
+/// Returns a word in whatever case: a schema has no flag for that.
+pub(super) fn any_case(word: &str) -> String {
+    let one = |c: char| match c {
+        '.' => r"\.".to_owned(),
+        c if c.is_ascii_alphabetic() => {
+            format!("[{}{}]", c.to_ascii_lowercase(), c.to_ascii_uppercase())
+        }
+        c => c.to_string(),
+    };
+    word.chars().map(one).collect()
+}
+
+/// Returns a whole number, or its digits in quotes.
+pub(super) fn whole(low: u32, high: u32) -> Value {
+    let below = if low == 0 {
+        String::new()
+    } else {
+        format!("(?!0*{}$)", up_to(low - 1))
+    };
+    json!({"anyOf": [{"type": "integer", "minimum": low, "maximum": high}, pattern(&format!(r"^\+?{below}0*{}$", up_to(high)))]})
+}
+
+/// Digits of the numbers from 0 to this one, without leading zeros but for 0 itself.
+pub(super) fn up_to(most: u32) -> String {
+    let digits = most.to_string();
+    let mut ways = vec![digits.clone()];
+    for (index, digit) in digits.bytes().enumerate() {
+        let (before, rest) = (&digits[..index], digits.len() - index - 1);
+        let low = if index == 0 && rest > 0 { b'1' } else { b'0' };
+        if digit > low {
+            let class = format!("[{}-{}]", char::from(low), char::from(digit - 1));
+            ways.push(format!("{before}{class}[0-9]{{{rest}}}"));
+        }
+    }
+    if digits.len() > 1 {
+        ways.push(format!("[0-9]{{1,{}}}", digits.len() - 1));
+    }
+    format!("(?:{})", ways.join("|"))
+}
+
+/// Returns a path from the root that does not go up.
+pub(super) fn absolute() -> String {
+    format!(r"^(?!(?:.*/)?\.\.(?:/|$))/[^:{CONTROL}]*$")
+}
+
+/// Returns the same, of the node, without what would give the node away.
+pub(super) fn host_path() -> String {
+    // Slashes and dots that mean nothing.
+    const SEP: &str = r"/(?:\.?/)*";
+    let own = "etc|proc|sys|dev|root|boot|run";
+    let of_var = format!("run|lib{SEP}(?:kubelet|containerd|docker|crio|etcd)");
+    let end = r"(?:/|$)";
+    let whole = format!(
+        r"{SEP}(?:\.$|$|(?:{own}|var{SEP}(?:{of_var})){end}|var(?:{SEP}lib)?(?:/(?:\.?/)*)?\.?$)"
+    );
+    format!(
+        r"^(?!{whole})(?!.*\.sock(?:/(?:\.?/)*)?\.?$){}",
+        absolute().trim_start_matches('^')
+    )
+}
+
+/// Some word must be left that is neither a vendor nor noise.
+pub(super) fn gpu_type() -> Value {
+    let noise: Vec<String> = gpu::NOISE.iter().map(|word| any_case(word)).collect();
+    let noise = noise.join("|");
+    let only_noise = format!("(?:[^A-Za-z0-9/]*(?:{noise})(?![A-Za-z0-9]))*[^A-Za-z0-9/]*$");
+    json!({"anyOf": [{"type": "number"}, {"type": "boolean"}, pattern(&format!("^(?:.*/)?(?!{only_noise})[^/]*$"))]})
+}
+
+pub(super) fn label_key() -> String {
+    format!("^(?:[-.a-z0-9]{{1,253}}/)?{LABEL_VALUE}$")
+}
+
+pub(super) fn label_text() -> Value {
+    json!({"anyOf": [pattern(&format!("^(?:{LABEL_VALUE})?$")), {"type": "number", "minimum": 0}, {"type": ["boolean", "null"]}]})
+}
