@@ -59,7 +59,7 @@ impl Connection {
     }
 }
 
-/// Takes what a pod requests off its node.
+/// Subtracts what a pod requests from the room of its node, or counts it as waiting.
 fn take(room: &mut Room, pod: &WirePod<'_>) {
     let job = pod.metadata.labels.get(JOB).map(String::as_str);
     let owner = job.or_else(|| pod.metadata.controller().map(|owner| owner.name.as_str()));
@@ -68,32 +68,42 @@ fn take(room: &mut Room, pod: &WirePod<'_>) {
         pod.metadata.namespace,
         owner.unwrap_or(pod.metadata.name.as_ref())
     );
-    let devices = pod.spec.devices();
-    let node = pod.spec.node_name.as_ref();
-    if node.is_empty() {
-        let nominated =
-            Some(pod.status.nominated_node_name.to_string()).filter(|node| !node.is_empty());
-        let mut selector = pod.spec.node_selector.clone();
-        // A job of ours asks for its pool by affinity.
-        selector.extend(
-            pod.metadata
-                .labels
-                .get(POOL_LABEL)
-                .map(|pool| (POOL_LABEL.to_owned(), pool.clone())),
-        );
-        let devices = devices.max(pod.spec.resource_claims.len() as u64);
-        room.waiting.push(WaitingPod {
-            holder,
-            priority: pod.spec.priority,
-            devices,
-            nominated,
-            selector,
-        });
-        return;
+    if pod.spec.node_name.is_empty() {
+        room.waiting.push(waiting_pod(pod, holder));
+    } else {
+        occupy(room, pod, holder);
     }
+}
+
+/// Returns a pod that has no node yet.
+fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
+    let nominated =
+        Some(pod.status.nominated_node_name.to_string()).filter(|node| !node.is_empty());
+    let mut selector = pod.spec.node_selector.clone();
+    // A job of gpuctl asks for its pool by affinity.
+    selector.extend(
+        pod.metadata
+            .labels
+            .get(POOL_LABEL)
+            .map(|pool| (POOL_LABEL.to_owned(), pool.clone())),
+    );
+    let claims = pod.spec.resource_claims.len() as u64;
+    WaitingPod {
+        holder,
+        priority: pod.spec.priority,
+        devices: pod.spec.devices().max(claims),
+        nominated,
+        selector,
+    }
+}
+
+/// Subtracts what a pod requests from the node that it has.
+fn occupy(room: &mut Room, pod: &WirePod<'_>, holder: String) {
+    let node = pod.spec.node_name.as_ref();
     let Some(free) = room.free.get_mut(node) else {
         return;
     };
+    let devices = pod.spec.devices();
     let amounts = pod.spec.amounts();
     for (resource, amount) in &amounts {
         if let Some(left) = free.get_mut(resource) {

@@ -1,11 +1,12 @@
 //! Reads what a pod claims of dynamic resource allocation, and which devices drivers offer to it.
 //! What of a claim decides more than a count of devices on one node is told as «not evaluated».
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use futures::future::{join, join_all};
 use serde_json::Value;
 
+use super::device_slices::{DeviceKey, allocated, current, devices_of, generation, pool, text};
 use super::devices::Claimed;
 use crate::{Connection, Failure};
 use gpuctl_core::model::Taint;
@@ -33,44 +34,22 @@ impl Connection {
         if claims.is_empty() {
             return Ok(DeviceClaims::None);
         }
-        let not_evaluated = |why: &str| Ok(DeviceClaims::NotEvaluated(why.to_owned()));
         let (slices, held) = join(
             self.optional("resourceslices"),
             self.optional("resourceclaims"),
         )
         .await;
         let (Some(slices), Some(held)) = (slices?, held?) else {
-            return not_evaluated("device claims: you may not list devices and claims");
+            return Ok(not_evaluated(
+                "device claims: you may not list devices and claims",
+            ));
         };
         let api = format!("/apis/resource.k8s.io/{}", slices.api);
         let mut demands = Vec::new();
         for claim in claims {
-            let Some(name) = claim["resourceClaimTemplateName"].as_str() else {
-                return not_evaluated("claims of devices that pods share");
-            };
-            let is_own = |object: &&&Value| {
-                object["kind"] == "ResourceClaimTemplate" && object["metadata"]["name"] == name
-            };
-            let template = match own.iter().find(is_own) {
-                Some(template) => (*template).clone(),
-                None => match self
-                    .find_in(
-                        &format!("{api}/namespaces/{namespace}/resourceclaimtemplates"),
-                        name,
-                    )
-                    .await
-                {
-                    Ok(Some(template)) => template,
-                    Ok(None) => return Ok(DeviceClaims::TemplateMissing(name.to_owned())),
-                    Err(failure) if failure.is_forbidden() => {
-                        return not_evaluated("claims whose template you may not read");
-                    }
-                    Err(failure) => return Err(failure),
-                },
-            };
-            match requested(&template["spec"]["spec"]["devices"]) {
+            match self.demands_of(claim, &api, namespace, own).await? {
                 Ok(requests) => demands.extend(requests),
-                Err(why) => return not_evaluated(why),
+                Err(outcome) => return Ok(outcome),
             }
         }
         let names: BTreeSet<String> = demands.iter().map(|demand| demand.class.clone()).collect();
@@ -81,29 +60,45 @@ impl Connection {
             (name, class)
         });
         let (classes, rules) = join(join_all(read), self.taint_rules()).await;
-        for (name, class) in classes {
-            let class = match class {
-                Ok(Some(class)) => class,
-                Ok(None) => return Ok(DeviceClaims::ClassMissing(name)),
-                Err(failure) if failure.is_forbidden() => {
-                    return not_evaluated("classes of devices, which you may not read");
-                }
-                Err(failure) => return Err(failure),
-            };
-            // The scheduler asks the class first: what it rules out, no selector of the claim has
-            // to understand.
-            let of_class = selectors(&class["spec"]);
-            for demand in demands.iter_mut().filter(|demand| demand.class == name) {
-                demand.selectors.splice(0..0, of_class.iter().cloned());
-            }
+        if let Some(outcome) = add_selectors(&mut demands, classes)? {
+            return Ok(outcome);
         }
         let Some(rules) = rules? else {
-            return not_evaluated("taints of devices, which you may not list");
+            return Ok(not_evaluated("taints of devices, which you may not list"));
         };
         Ok(DeviceClaims::compared(
             demands,
             &offered(&slices, &held, &rules),
         ))
+    }
+
+    /// Returns the devices that one claim asks for, or the outcome where they cannot be counted.
+    async fn demands_of(
+        &self,
+        claim: &Value,
+        api: &str,
+        namespace: &str,
+        own: &[&Value],
+    ) -> Result<Result<Vec<DeviceDemand>, DeviceClaims>, Failure> {
+        let Some(name) = claim["resourceClaimTemplateName"].as_str() else {
+            return Ok(Err(not_evaluated("claims of devices that pods share")));
+        };
+        let is_own = |object: &&&Value| {
+            object["kind"] == "ResourceClaimTemplate" && object["metadata"]["name"] == name
+        };
+        let collection = format!("{api}/namespaces/{namespace}/resourceclaimtemplates");
+        let template = match own.iter().find(is_own) {
+            Some(template) => (*template).clone(),
+            None => match self.find_in(&collection, name).await {
+                Ok(Some(template)) => template,
+                Ok(None) => return Ok(Err(DeviceClaims::TemplateMissing(name.to_owned()))),
+                Err(failure) if failure.is_forbidden() => {
+                    return Ok(Err(not_evaluated("claims whose template you may not read")));
+                }
+                Err(failure) => return Err(failure),
+            },
+        };
+        Ok(requested(&template["spec"]["spec"]["devices"]).map_err(not_evaluated))
     }
 
     /// Returns the rules that taint devices; `None` where they may not be listed.
@@ -119,6 +114,37 @@ impl Connection {
         }
         Ok(Some(Vec::new()))
     }
+}
+
+fn not_evaluated(why: &str) -> DeviceClaims {
+    DeviceClaims::NotEvaluated(why.to_owned())
+}
+
+/// Adds the selectors of each class to the demands for it. Returns the outcome where a class is
+/// missing or may not be read.
+fn add_selectors(
+    demands: &mut [DeviceDemand],
+    classes: Vec<(String, Result<Option<Value>, Failure>)>,
+) -> Result<Option<DeviceClaims>, Failure> {
+    for (name, class) in classes {
+        let class = match class {
+            Ok(Some(class)) => class,
+            Ok(None) => return Ok(Some(DeviceClaims::ClassMissing(name))),
+            Err(failure) if failure.is_forbidden() => {
+                return Ok(Some(not_evaluated(
+                    "classes of devices, which you may not read",
+                )));
+            }
+            Err(failure) => return Err(failure),
+        };
+        // The scheduler asks the class first: what it rules out, no selector of the claim has
+        // to understand.
+        let of_class = selectors(&class["spec"]);
+        for demand in demands.iter_mut().filter(|demand| demand.class == name) {
+            demand.selectors.splice(0..0, of_class.iter().cloned());
+        }
+    }
+    Ok(None)
 }
 
 /// Returns what the requests of a claim ask for, or what of it is not a count of devices.
@@ -189,118 +215,80 @@ fn selectors(of: &Value) -> Vec<String> {
 
 /// Returns the devices of all slices that are current.
 fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevice> {
-    let text = |value: &Value, pointer: &str| {
-        value
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let allocated = |claim: &Value| {
-        let results = claim
-            .pointer("/status/allocation/devices/results")
-            .and_then(Value::as_array)
-            .cloned();
-        results
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|result| result["adminAccess"] != true)
-    };
-    let key = |result: Value| {
-        (
-            text(&result, "/driver"),
-            text(&result, "/pool"),
-            text(&result, "/device"),
-        )
-    };
-    let taken: HashSet<(String, String, String)> =
-        held.items.iter().flat_map(allocated).map(key).collect();
-    let pool = |slice: &Value| (text(slice, "/spec/driver"), text(slice, "/spec/pool/name"));
-    let generation = |slice: &Value| {
-        slice
-            .pointer("/spec/pool/generation")
-            .and_then(Value::as_i64)
-            .unwrap_or(0)
-    };
-    let mut newest: BTreeMap<(String, String), i64> = BTreeMap::new();
-    for slice in &slices.items {
-        let known = newest.entry(pool(slice)).or_insert(0);
-        *known = (*known).max(generation(slice));
-    }
-    let is_whole = |slice: &Value| {
-        let own = slices
-            .items
-            .iter()
-            .filter(|other| pool(other) == pool(slice) && generation(other) == generation(slice))
-            .count();
-        slice
-            .pointer("/spec/pool/resourceSliceCount")
-            .and_then(Value::as_u64)
-            .is_none_or(|count| own as u64 >= count)
-    };
+    let taken: HashSet<DeviceKey> = held.items.iter().flat_map(allocated).collect();
     let mut found = Vec::new();
-    for slice in slices
-        .items
-        .iter()
-        .filter(|slice| newest[&pool(slice)] == generation(slice))
-    {
-        let is_whole = is_whole(slice);
-        let ((driver, pool), node) = (pool(slice), text(slice, "/spec/nodeName"));
-        for device in slice
-            .pointer("/spec/devices")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            let basic = if device["basic"].is_object() {
-                &device["basic"]
-            } else {
-                device
-            };
-            let name = text(device, "/name");
-            let qualified = |(name, value): (&String, &Value)| {
-                let name = if name.contains('/') {
-                    name.clone()
-                } else {
-                    format!("{driver}/{name}")
-                };
-                Some((name, value["string"].as_str()?.to_owned()))
-            };
-            let set = rules
-                .iter()
-                .filter(|rule| applies(rule, &driver, &pool, &name))
-                .map(|rule| &rule["spec"]["taint"]);
-            let taints = basic["taints"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .chain(set)
-                .map(|taint| Taint {
-                    key: text(taint, "/key"),
-                    value: taint["value"].as_str().map(ToOwned::to_owned),
-                    effect: text(taint, "/effect"),
-                });
-            let shares =
-                basic["consumesCounters"].is_array() || basic["allowMultipleAllocations"] == true;
-            found.push(OfferedDevice {
-                is_countable: !node.is_empty()
-                    && is_whole
-                    && !shares
-                    && !rules.iter().any(is_beyond_names),
-                node: node.clone(),
-                attributes: basic["attributes"]
-                    .as_object()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(qualified)
-                    .collect(),
-                taints: taints.collect(),
-                is_held: taken.contains(&(driver.clone(), pool.clone(), name)),
-                driver: driver.clone(),
-            });
+    for slice in current(&slices.items) {
+        let is_complete = is_complete(slice, &slices.items);
+        let (driver, pool) = pool(slice);
+        for device in devices_of(slice) {
+            let key = (driver.clone(), pool.clone(), text(device, "/name"));
+            let mut offered = offered_device(device, &key, rules);
+            offered.node = text(slice, "/spec/nodeName");
+            offered.is_countable &= !offered.node.is_empty() && is_complete;
+            offered.is_held = taken.contains(&key);
+            found.push(offered);
         }
     }
     found
+}
+
+/// Returns true when all slices of the pool's generation are listed.
+fn is_complete(slice: &Value, all: &[Value]) -> bool {
+    let listed = all
+        .iter()
+        .filter(|other| pool(other) == pool(slice) && generation(other) == generation(slice))
+        .count();
+    slice
+        .pointer("/spec/pool/resourceSliceCount")
+        .and_then(Value::as_u64)
+        .is_none_or(|count| listed as u64 >= count)
+}
+
+/// Returns a device without its node, and as if no claim had it.
+fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDevice {
+    let (driver, pool, name) = key;
+    // The first beta version has the fields one level down.
+    let basic = if device["basic"].is_object() {
+        &device["basic"]
+    } else {
+        device
+    };
+    let qualified = |(name, value): (&String, &Value)| {
+        let name = if name.contains('/') {
+            name.clone()
+        } else {
+            format!("{driver}/{name}")
+        };
+        Some((name, value["string"].as_str()?.to_owned()))
+    };
+    let set_by_rules = rules
+        .iter()
+        .filter(|rule| applies(rule, driver, pool, name))
+        .map(|rule| &rule["spec"]["taint"]);
+    let taints = basic["taints"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .chain(set_by_rules)
+        .map(|taint| Taint {
+            key: text(taint, "/key"),
+            value: taint["value"].as_str().map(ToOwned::to_owned),
+            effect: text(taint, "/effect"),
+        });
+    let shares = basic["consumesCounters"].is_array() || basic["allowMultipleAllocations"] == true;
+    OfferedDevice {
+        is_countable: !shares && !rules.iter().any(is_beyond_names),
+        node: String::new(),
+        attributes: basic["attributes"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter_map(qualified)
+            .collect(),
+        taints: taints.collect(),
+        is_held: false,
+        driver: driver.clone(),
+    }
 }
 
 /// Returns whether a rule taints this device.

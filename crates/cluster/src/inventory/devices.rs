@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
+use super::device_slices::{DeviceKey, allocated, current, devices_of, pool, text};
 use crate::transport::decode::ListPage;
 use crate::{Connection, Failure};
 use gpuctl_core::model::{ClaimableDevices, Device};
@@ -87,103 +88,77 @@ pub(crate) fn claimable(slices: &Claimed) -> HashMap<String, Vec<ClaimableDevice
     found
 }
 
-/// Devices of the slices that a node offers, with the claims that have them. A claim of an
-/// administrator shares a device without taking it.
+/// Returns the devices of the slices that a node offers, with the claims that have them.
 pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device> {
-    type Key = (String, String, String);
-    let text = |value: &Value, pointer: &str| {
-        value
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let mut held: HashMap<Key, Vec<(String, String)>> = HashMap::new();
-    for claim in claims.unwrap_or_default() {
-        let namespace = text(claim, "/metadata/namespace");
-        let pods = claim
-            .pointer("/status/reservedFor")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        let pods: Vec<(String, String)> = pods
-            .filter(|user| user["resource"] == "pods")
-            .map(|user| (namespace.clone(), text(user, "/name")))
-            .collect();
-        let results = claim
-            .pointer("/status/allocation/devices/results")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        for result in results.filter(|result| result["adminAccess"] != true) {
-            let key = (
-                text(result, "/driver"),
-                text(result, "/pool"),
-                text(result, "/device"),
-            );
-            held.entry(key).or_default().extend(pods.clone());
-        }
-    }
+    let held = holders(claims.unwrap_or_default());
     let mut found = Vec::new();
-    // A pool that is being replaced shows old slices beside new ones.
-    let mut newest: HashMap<(String, String), i64> = HashMap::new();
-    let generation = |slice: &Value| {
-        slice
-            .pointer("/spec/pool/generation")
-            .and_then(Value::as_i64)
-            .unwrap_or(0)
-    };
-    for slice in slices {
-        let key = (text(slice, "/spec/driver"), text(slice, "/spec/pool/name"));
-        let known = newest.entry(key).or_insert(0);
-        *known = (*known).max(generation(slice));
-    }
-    for slice in slices {
-        let (driver, pool) = (text(slice, "/spec/driver"), text(slice, "/spec/pool/name"));
+    for slice in current(slices) {
+        let (driver, pool) = pool(slice);
         let node = text(slice, "/spec/nodeName");
-        if !driver.starts_with("gpu.")
-            || node.is_empty()
-            || newest[&(driver.clone(), pool.clone())] != generation(slice)
-        {
+        if !driver.starts_with("gpu.") || node.is_empty() {
             continue;
         }
-        for device in slice
-            .pointer("/spec/devices")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            let attribute = |name: &str| {
-                // The first beta version has them one level down.
-                let attributes = device["attributes"]
-                    .as_object()
-                    .or_else(|| device["basic"]["attributes"].as_object())?;
-                let value = attributes
-                    .get(name)
-                    .or_else(|| attributes.get(&format!("{driver}/{name}")))?;
-                value["string"].as_str().map(ToOwned::to_owned)
-            };
-            let name = text(device, "/name");
-            let taints = device["taints"]
-                .as_array()
-                .or_else(|| device["basic"]["taints"].as_array());
-            let taint = taints
-                .into_iter()
-                .flatten()
-                .find(|taint| taint["effect"] == "NoSchedule" || taint["effect"] == "NoExecute");
+        for device in devices_of(slice) {
+            let attribute = |name: &str| attribute(device, &driver, name);
+            let key = (driver.clone(), pool.clone(), text(device, "/name"));
             found.push(Device {
                 node: node.clone(),
                 driver: driver.clone(),
-                taint: taint.map(|taint| text(taint, "/key")),
+                taint: repelling_taint(device),
                 profile: attribute("profile")
                     .filter(|_| attribute("type").as_deref() == Some("mig")),
                 product: attribute("productName"),
-                held_by: held.get(&(driver.clone(), pool.clone(), name)).cloned(),
+                held_by: held.get(&key).cloned(),
                 known: claims.is_some(),
             });
         }
     }
     found
+}
+
+/// Returns the pods that have each device, by namespace and name.
+fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
+    let mut held: HashMap<DeviceKey, Vec<(String, String)>> = HashMap::new();
+    for claim in claims {
+        let namespace = text(claim, "/metadata/namespace");
+        let users = claim
+            .pointer("/status/reservedFor")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        let pods: Vec<(String, String)> = users
+            .filter(|user| user["resource"] == "pods")
+            .map(|user| (namespace.clone(), text(user, "/name")))
+            .collect();
+        for key in allocated(claim) {
+            held.entry(key).or_default().extend(pods.clone());
+        }
+    }
+    held
+}
+
+/// Returns an attribute of a device, with or without the name of its driver before it.
+fn attribute(device: &Value, driver: &str, name: &str) -> Option<String> {
+    // The first beta version has them one level down.
+    let attributes = device["attributes"]
+        .as_object()
+        .or_else(|| device["basic"]["attributes"].as_object())?;
+    let value = attributes
+        .get(name)
+        .or_else(|| attributes.get(&format!("{driver}/{name}")))?;
+    value["string"].as_str().map(ToOwned::to_owned)
+}
+
+/// Returns the key of the first taint that keeps pods off the device.
+fn repelling_taint(device: &Value) -> Option<String> {
+    let taints = device["taints"]
+        .as_array()
+        .or_else(|| device["basic"]["taints"].as_array());
+    taints
+        .into_iter()
+        .flatten()
+        .find(|taint| taint["effect"] == "NoSchedule" || taint["effect"] == "NoExecute")
+        .map(|taint| text(taint, "/key"))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod capacity;
 pub(crate) mod device_claims;
+pub(crate) mod device_slices;
 pub(crate) mod devices;
 pub(crate) mod gpu_stack;
 pub(crate) mod held_pod;

@@ -90,6 +90,98 @@ impl Wanted {
     }
 }
 
+/// The pods of jobs.
+#[derive(Default)]
+struct Members {
+    pods: HashMap<PodOwner, Vec<Pod>>,
+    /// Those that are being deleted, as their job may be gone.
+    leftovers: Vec<Leftover>,
+}
+
+impl Members {
+    fn add(&mut self, pod: &WirePod<'_>) {
+        let read = pod.pod();
+        if read.deleting {
+            self.leftovers.push(Leftover::of(pod, read.clone()));
+        }
+        self.pods
+            .entry(PodOwner::of(&pod.metadata))
+            .or_default()
+            .push(read);
+    }
+}
+
+/// Jobs without their pods, and what could not be listed of them.
+struct ReadableOwners {
+    jobs: Vec<Job>,
+    unreadable: Vec<&'static str>,
+    /// Set when services on several nodes may not be listed, or are not served.
+    hides_groups: bool,
+}
+
+impl ReadableOwners {
+    /// Collects the lists of all kinds. It fails when no kind may be listed.
+    fn new(lists: Vec<Result<Vec<Job>, (OwnerKind, Failure)>>) -> Result<Self, Failure> {
+        let mut owners = Self {
+            jobs: Vec::new(),
+            unreadable: Vec::new(),
+            hides_groups: false,
+        };
+        let (mut refused, mut asked) = (None, lists.len());
+        for list in lists {
+            match list {
+                Ok(found) => owners.jobs.extend(found),
+                Err((kind, failure))
+                    if kind.is_optional() && (failure.is_forbidden() || failure.is_not_found()) =>
+                {
+                    asked -= 1;
+                    owners.hides_groups = true;
+                }
+                Err((kind, failure)) if failure.is_forbidden() => {
+                    owners.unreadable.push(kind.word());
+                    refused.get_or_insert(failure);
+                }
+                Err((_, failure)) => return Err(failure),
+            }
+        }
+        match refused {
+            Some(failure) if owners.unreadable.len() == asked => Err(failure),
+            _ => Ok(owners),
+        }
+    }
+}
+
+/// Returns the jobs with their pods, and those of which only pods are left.
+fn with_members(owners: ReadableOwners, mut members: Members) -> Vec<Job> {
+    let mut jobs = owners.jobs;
+    for job in &mut jobs {
+        job.pods = members
+            .pods
+            .remove(&PodOwner::of_job(job))
+            .unwrap_or_default();
+    }
+    if owners.hides_groups {
+        // Pods of services that may not be seen are no remains of deleted ones.
+        members.leftovers.retain(|left| left.pod.group.is_none());
+    }
+    // Where a kind of owner may not be listed, a pod without one proves nothing.
+    if owners.unreadable.is_empty() {
+        let is_listed = |left: &Job| {
+            jobs.iter()
+                .any(|job| (&job.namespace, &job.name) == (&left.namespace, &left.name))
+        };
+        let left: Vec<Job> = left_over(members.leftovers)
+            .into_iter()
+            .filter(|left| !is_listed(left))
+            .collect();
+        jobs.extend(left);
+    }
+    jobs.sort_by(|a: &Job, b: &Job| {
+        (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind))
+    });
+    jobs
+}
+
 /// Names in one selector at most: servers and what is before them may refuse a longer request line.
 pub const NAMES_AT_ONCE: usize = 50;
 
@@ -124,85 +216,56 @@ impl Connection {
     ) -> Result<(Vec<Job>, Vec<&'static str>), Failure> {
         let selector = wanted.selector();
         let parameters = [("labelSelector", selector.as_str())];
-        let parameters = &parameters;
-        let owners = join_all(wanted.owners().into_iter().map(|owner| async move {
-            let mut jobs = Vec::new();
-            let path = owner.collection(namespace);
-            let listed = self.list(&path, parameters, |page| {
-                let page: ListPage<WireOwner<'_>> = page.objects()?;
-                jobs.extend(page.items.iter().map(|found| found.job(owner)));
-                Ok(())
-            });
-            listed
-                .await
-                .map(|()| jobs)
-                .map_err(|failure| (owner, failure))
-        }));
-        let (mut pods, mut leftovers) = (HashMap::<PodOwner, Vec<Pod>>::new(), Vec::new());
-        let pods_path = namespace.map_or_else(
-            || "/api/v1/pods".to_owned(),
-            |space| format!("/api/v1/namespaces/{space}/pods"),
-        );
-        let members = self.list(&pods_path, parameters, |page| {
-            let page: ListPage<WirePod<'_>> = page.objects()?;
-            for pod in &page.items {
-                let read = pod.pod();
-                if read.deleting {
-                    leftovers.push(Leftover::of(pod, read.clone()));
-                }
-                pods.entry(PodOwner::of(&pod.metadata))
-                    .or_default()
-                    .push(read);
-            }
-            Ok(())
-        });
-        let (owners, members) = join(owners, members).await;
-        let (mut jobs, mut unreadable, mut refused) = (Vec::new(), Vec::new(), None);
-        let mut asked = owners.len();
-        for answer in owners {
-            match answer {
-                Ok(found) => jobs.extend(found),
-                Err((owner, failure))
-                    if owner.is_optional()
-                        && (failure.is_forbidden() || failure.is_not_found()) =>
-                {
-                    asked -= 1;
-                    // Pods of services that may not be seen are no remains of deleted ones.
-                    leftovers.retain(|left| left.pod.group.is_none());
-                }
-                Err((owner, failure)) if failure.is_forbidden() => {
-                    unreadable.push(owner.word());
-                    refused.get_or_insert(failure);
-                }
-                Err((_, failure)) => return Err(failure),
-            }
-        }
-        match refused {
-            Some(failure) if unreadable.len() == asked => return Err(failure),
-            _ => members?,
-        }
-        for job in &mut jobs {
-            job.pods = pods.remove(&PodOwner::of_job(job)).unwrap_or_default();
-        }
-        // Where a kind of owner may not be listed, a pod without one proves nothing.
-        if unreadable.is_empty() {
-            let there = |left: &Job| {
-                jobs.iter()
-                    .any(|job| (&job.namespace, &job.name) == (&left.namespace, &left.name))
-            };
-            let left: Vec<Job> = left_over(leftovers)
-                .into_iter()
-                .filter(|left| !there(left))
-                .collect();
-            jobs.extend(left);
-        }
-        jobs.sort_by(|a: &Job, b: &Job| {
-            (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind))
-        });
+        let kinds = wanted.owners().into_iter();
+        let owners = join_all(kinds.map(|kind| self.jobs_of_owners(kind, namespace, &parameters)));
+        let (owners, members) = join(owners, self.members(namespace, &parameters)).await;
+        let owners = ReadableOwners::new(owners)?;
+        let unreadable = owners.unreadable.clone();
+        let mut jobs = with_members(owners, members?);
         self.explain_missing_pods(&mut jobs).await;
         self.explain_stuck_pods(&mut jobs).await;
         self.explain_queues(&mut jobs).await;
         Ok((jobs, unreadable))
+    }
+
+    /// Lists the objects of one kind that own the pods of jobs, as jobs without pods.
+    async fn jobs_of_owners(
+        &self,
+        kind: OwnerKind,
+        namespace: Option<&str>,
+        parameters: &[(&str, &str)],
+    ) -> Result<Vec<Job>, (OwnerKind, Failure)> {
+        let mut jobs = Vec::new();
+        let path = kind.collection(namespace);
+        let listed = self.list(&path, parameters, |page| {
+            let page: ListPage<WireOwner<'_>> = page.objects()?;
+            jobs.extend(page.items.iter().map(|found| found.job(kind)));
+            Ok(())
+        });
+        listed
+            .await
+            .map(|()| jobs)
+            .map_err(|failure| (kind, failure))
+    }
+
+    /// Lists the pods of jobs.
+    async fn members(
+        &self,
+        namespace: Option<&str>,
+        parameters: &[(&str, &str)],
+    ) -> Result<Members, Failure> {
+        let mut members = Members::default();
+        let path = namespace.map_or_else(
+            || "/api/v1/pods".to_owned(),
+            |space| format!("/api/v1/namespaces/{space}/pods"),
+        );
+        self.list(&path, parameters, |page| {
+            let page: ListPage<WirePod<'_>> = page.objects()?;
+            page.items.iter().for_each(|pod| members.add(pod));
+            Ok(())
+        })
+        .await?;
+        Ok(members)
     }
 
     /// Reads from events why a pod that has a node does not start: a kubelet that cannot mount a

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::owner::{HOSTNAME, OwnerKind};
-use crate::transport::decode::{Condition, ObjectMetadata, PodSpec};
+use crate::transport::decode::{Condition, ObjectMetadata, PodSpec, WireContainer};
 use crate::transport::lenient;
 use gpuctl_core::model::contract::labels::{
     DESCRIPTION, GPU_TYPE, KIND, KUEUE_QUEUE, NAME, PAUSED, POOL_LABEL, REPLICAS, RETRIES, SOURCE,
@@ -72,14 +72,24 @@ struct OwnerStatus<'a> {
     updated_replicas: u32,
 }
 
-impl WireOwner<'_> {
-    pub(crate) fn job(&self, owner: OwnerKind) -> Job {
-        let meta = &self.metadata;
-        let label = |key: &str| meta.labels.get(key).cloned();
-        let annotation = |key: &str| meta.annotations.get(key).cloned();
-        let conditions: BTreeMap<String, (String, String)> = self
-            .status
-            .conditions
+impl<'a> OwnerSpec<'a> {
+    /// Returns the template of the pods; of a group, that of the first pod.
+    fn pod(&self) -> &PodSpec<'a> {
+        let group = self.leader_worker_template.as_ref();
+        group.map_or(&self.template.spec, |group| &group.leader_template.spec)
+    }
+
+    /// Returns how many pods one replica has.
+    fn group_size(&self) -> u32 {
+        let group = self.leader_worker_template.as_ref();
+        group.and_then(|group| group.size).unwrap_or(1)
+    }
+}
+
+impl OwnerStatus<'_> {
+    /// Returns the reason and message of each condition that holds, by its type.
+    fn conditions_that_hold(&self) -> BTreeMap<String, (String, String)> {
+        self.conditions
             .iter()
             .filter(|condition| condition.holds())
             .map(|condition| {
@@ -88,27 +98,24 @@ impl WireOwner<'_> {
                     (condition.reason.to_string(), condition.message.to_string()),
                 )
             })
-            .collect();
-        let ended = self
-            .status
+            .collect()
+    }
+
+    fn finished_at(&self) -> Option<Timestamp> {
+        let failed = self
             .conditions
             .iter()
             .find(|condition| condition.kind == "Failed" && condition.holds());
-        let group = self.spec.leader_worker_template.as_ref();
-        let pod = group.map_or(&self.spec.template.spec, |group| {
-            &group.leader_template.spec
-        });
-        let group_size = group.and_then(|group| group.size).unwrap_or(1);
-        let container = pod.containers.first();
-        let requested = |name: &str| {
-            let resources = container.map(|container| &container.resources)?;
-            resources
-                .requests
-                .get(name)
-                .or_else(|| resources.limits.get(name))
-                .cloned()
-        };
-        let (pods_wanted, suspended) = match (owner, self.spec.replicas) {
+        self.completion_time
+            .or_else(|| failed.and_then(|condition| condition.last_transition_time))
+    }
+}
+
+impl WireOwner<'_> {
+    /// Returns how many pods the job has when it runs, and whether it is suspended.
+    fn size(&self, owner: OwnerKind) -> (u32, bool) {
+        let group_size = self.spec.group_size();
+        match (owner, self.spec.replicas) {
             // A job that asks for no pods is one that a person paused in its queue.
             (OwnerKind::Job, _) => (
                 self.spec.completions.unwrap_or(self.spec.parallelism),
@@ -116,16 +123,35 @@ impl WireOwner<'_> {
             ),
             // What it would hold again: the size before the pause.
             (_, Some(0)) => {
-                let before = annotation(REPLICAS).and_then(|size| size.parse().ok());
+                let before = self.metadata.annotations.get(REPLICAS);
                 // Without a limit, a user with write access to the annotation could make another
                 // user's `resume` create any number of pods.
                 let before = before
+                    .and_then(|size| size.parse().ok())
                     .filter(|size| (1..=MOST_RESUMED).contains(size))
                     .unwrap_or(1_u32);
                 (before.saturating_mul(group_size), true)
             }
             (_, replicas) => (replicas.unwrap_or(1).saturating_mul(group_size), false),
-        };
+        }
+    }
+
+    /// Returns true while pods of an earlier specification are replaced.
+    fn has_old_pods(&self) -> bool {
+        self.status.observed_generation < self.metadata.generation
+            || self.status.updated_replicas < self.spec.replicas.unwrap_or(1)
+            || self.status.replicas > self.status.updated_replicas
+    }
+
+    pub(crate) fn job(&self, owner: OwnerKind) -> Job {
+        let meta = &self.metadata;
+        let label = |key: &str| meta.labels.get(key).cloned();
+        let annotation = |key: &str| meta.annotations.get(key).cloned();
+        let conditions = self.status.conditions_that_hold();
+        let pod = self.spec.pod();
+        let container = pod.containers.first();
+        let requested = |name: &str| container?.resources.requested(name);
+        let (pods_wanted, suspended) = self.size(owner);
         Job {
             namespace: meta.namespace.to_string(),
             name: meta.name.to_string(),
@@ -144,19 +170,12 @@ impl WireOwner<'_> {
             rolling_out: match owner {
                 OwnerKind::Job => false,
                 OwnerKind::LeaderWorkerSet => conditions.contains_key("UpdateInProgress"),
-                OwnerKind::Deployment | OwnerKind::StatefulSet => {
-                    self.status.observed_generation < meta.generation
-                        || self.status.updated_replicas < self.spec.replicas.unwrap_or(1)
-                        || self.status.replicas > self.status.updated_replicas
-                }
+                OwnerKind::Deployment | OwnerKind::StatefulSet => self.has_old_pods(),
             },
             owner_is_gone: false,
             start_failure: None,
             eviction: None,
-            finished_at: self
-                .status
-                .completion_time
-                .or_else(|| ended.and_then(|condition| condition.last_transition_time)),
+            finished_at: self.status.finished_at(),
             deleting: meta.deletion_timestamp.is_some(),
             suspended,
             queue: label(KUEUE_QUEUE).or_else(|| annotation(VOLCANO_QUEUE)),
@@ -165,7 +184,7 @@ impl WireOwner<'_> {
             queue_position: None,
             held: meta.annotations.contains_key(PAUSED),
             pods_wanted,
-            group_size,
+            group_size: self.spec.group_size(),
             pods_done: self.status.succeeded,
             retries: annotation(RETRIES)
                 .and_then(|retries| retries.parse().ok())
@@ -176,19 +195,8 @@ impl WireOwner<'_> {
             port: container
                 .and_then(|container| container.ports.first())
                 .map(|port| port.container_port),
-            checked: container.is_some_and(|container| {
-                container.startup_probe.is_some()
-                    || container
-                        .readiness_probe
-                        .as_ref()
-                        .is_some_and(|probe| probe.http_get.is_some())
-            }),
-            claims: pod
-                .volumes
-                .iter()
-                .filter_map(|volume| volume.persistent_volume_claim.as_ref())
-                .map(|claim| claim.claim_name.clone())
-                .collect(),
+            checked: container.is_some_and(WireContainer::is_checked),
+            claims: pod.claim_names(),
             pinned: pod
                 .node_selector
                 .get(HOSTNAME)

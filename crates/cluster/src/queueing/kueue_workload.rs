@@ -64,6 +64,30 @@ impl WorkloadStatus<'_> {
             .find(|condition| condition.kind == kind)
     }
 
+    /// Describes what has to happen after the quota is reserved.
+    fn next_step(&self) -> String {
+        let open = |check: &&AdmissionCheck<'_>| check.state != "Ready";
+        let describe = |check: &AdmissionCheck<'_>| {
+            let why = if check.message.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", check.message)
+            };
+            format!("{} is {}{why}", check.name, check.state.to_lowercase())
+        };
+        let checks: Vec<String> = self
+            .admission_checks
+            .iter()
+            .filter(open)
+            .map(describe)
+            .collect();
+        if checks.is_empty() {
+            "admission follows".to_owned()
+        } else {
+            format!("checks are open: {}", checks.join(", "))
+        }
+    }
+
     /// Returns why the job does not run; `None` for one that Kueue has let go. `active` is false
     /// for one that is paused.
     fn verdict(&self, active: bool) -> Option<QueueVerdict> {
@@ -78,26 +102,8 @@ impl WorkloadStatus<'_> {
             return None;
         }
         if holds("QuotaReserved").is_some() {
-            let open = |check: &&AdmissionCheck<'_>| check.state != "Ready";
-            let checks: Vec<String> = self
-                .admission_checks
-                .iter()
-                .filter(open)
-                .map(|check| {
-                    let why = if check.message.is_empty() {
-                        String::new()
-                    } else {
-                        format!(": {}", check.message)
-                    };
-                    format!("{} is {}{why}", check.name, check.state.to_lowercase())
-                })
-                .collect();
-            let then = if checks.is_empty() {
-                "admission follows".to_owned()
-            } else {
-                format!("checks are open: {}", checks.join(", "))
-            };
-            return verdict("AdmissionChecks", format!("quota is reserved; {then}"));
+            let next = self.next_step();
+            return verdict("AdmissionChecks", format!("quota is reserved; {next}"));
         }
         let told = self
             .condition("QuotaReserved")

@@ -39,20 +39,7 @@ impl Connection {
         }
         if let Some(name) = noted("annotations", VOLCANO_GROUP) {
             let group = find("scheduling.volcano.sh/v1beta1", name).await?;
-            let said = condition(
-                &group["status"]["conditions"],
-                &["Unschedulable", "Uninqueueable"],
-                "True",
-                "Volcano",
-            );
-            let silent = GroupVerdict {
-                scheduler: "Volcano",
-                ..GroupVerdict::default()
-            };
-            return Some(GroupVerdict {
-                members: group["spec"]["minMember"].as_u64(),
-                ..said.unwrap_or(silent)
-            });
+            return Some(volcano_verdict(&group));
         }
         if let Some(name) = noted("annotations", KAI_GROUP) {
             let group = find("scheduling.run.ai/v2alpha2", name).await?;
@@ -68,21 +55,43 @@ impl Connection {
             noted("labels", COSCHEDULING_GROUP)?,
         )
         .await?;
-        let (phase, least) = (
-            group["status"]["phase"].as_str()?,
-            group["spec"]["minMember"].as_u64()?,
-        );
-        if matches!(phase, "Running" | "Scheduled" | "Finished") {
-            return None;
-        }
-        let message = format!("the group is {phase}; it needs {least} pods together");
-        Some(GroupVerdict {
-            scheduler: "scheduler-plugins",
-            reason: phase.to_owned(),
-            message,
-            members: None,
-        })
+        coscheduling_verdict(&group)
     }
+}
+
+fn volcano_verdict(group: &Value) -> GroupVerdict {
+    let waits = condition(
+        &group["status"]["conditions"],
+        &["Unschedulable", "Uninqueueable"],
+        "True",
+        "Volcano",
+    );
+    let silent = GroupVerdict {
+        scheduler: "Volcano",
+        ..GroupVerdict::default()
+    };
+    GroupVerdict {
+        members: group["spec"]["minMember"].as_u64(),
+        ..waits.unwrap_or(silent)
+    }
+}
+
+/// Reads a group of scheduler-plugins, which has a phase in place of conditions.
+fn coscheduling_verdict(group: &Value) -> Option<GroupVerdict> {
+    let (phase, least) = (
+        group["status"]["phase"].as_str()?,
+        group["spec"]["minMember"].as_u64()?,
+    );
+    if matches!(phase, "Running" | "Scheduled" | "Finished") {
+        return None;
+    }
+    let message = format!("the group is {phase}; it needs {least} pods together");
+    Some(GroupVerdict {
+        scheduler: "scheduler-plugins",
+        reason: phase.to_owned(),
+        message,
+        members: None,
+    })
 }
 
 /// Returns the newest condition of one of these types that says that the group waits.

@@ -16,6 +16,56 @@ use crate::{Connection, Failure, Follower, LogLine, LogQuery, OutageRetry, Wante
 /// Restarts of each pod that were told already.
 type Restarts = BTreeMap<String, u32>;
 
+/// Pods that were seen while a job is followed.
+#[derive(Default)]
+struct SeenPods {
+    /// The newest pod of each rank.
+    ranks: BTreeMap<Option<u32>, String>,
+    /// Pods that are followed, or that had ended before.
+    known: BTreeSet<String>,
+    restarts: Restarts,
+}
+
+impl SeenPods {
+    /// Returns notes on what changed since the last look.
+    fn look(
+        &mut self,
+        job: Option<&Job>,
+        pods: &[Pod],
+        is_first: bool,
+        serves: bool,
+    ) -> Vec<String> {
+        // What was tried before is history; what is tried next will be followed.
+        let present: BTreeSet<String> = job
+            .into_iter()
+            .flat_map(Job::current_pods)
+            .map(|pod| pod.name.clone())
+            .collect();
+        if is_first {
+            self.known.extend(
+                pods.iter()
+                    .filter(|pod| !present.contains(&pod.name))
+                    .map(|pod| pod.name.clone()),
+            );
+        }
+        changes(pods, &present, is_first, serves, &mut self.restarts)
+    }
+
+    /// Records the pod of a rank. Returns a note when it replaces an earlier pod.
+    fn succession(&mut self, pod: &Pod, pods: &[Pod], is_first: bool) -> Option<String> {
+        let earlier = self
+            .ranks
+            .insert(pod.rank, pod.name.clone())
+            .filter(|_| pod.rank.is_some() && !is_first)?;
+        Some(format!(
+            "{} goes on in {}: {}",
+            named(pod),
+            pod.name,
+            why(pods, &earlier)
+        ))
+    }
+}
+
 /// Something to show.
 #[derive(Clone, Debug)]
 pub enum LogEvent {
@@ -48,9 +98,7 @@ impl Connection {
         let wanted = Wanted::one(&job.namespace, &job.name);
         let (alive, watching) = watch::channel(BTreeSet::<String>::new());
         let mut tasks = FuturesUnordered::new();
-        let mut ranks: BTreeMap<Option<u32>, String> = BTreeMap::new();
-        let mut known: BTreeSet<String> = BTreeSet::new();
-        let mut restarts = Restarts::new();
+        let mut seen = SeenPods::default();
         let mut last = None;
         let patience = OutageRetry::new(|failure| {
             sink.borrow_mut()(LogEvent::Note(format!("{failure}; retrying")));
@@ -67,27 +115,8 @@ impl Connection {
                 }
             };
             let pods: Vec<Pod> = found.as_ref().map_or_else(Vec::new, |job| job.pods.clone());
-            let first_look = last.is_none();
-            // What was tried before is history; what is tried next will be followed.
-            let present: BTreeSet<String> = found
-                .iter()
-                .flat_map(Job::current_pods)
-                .map(|pod| pod.name.clone())
-                .collect();
-            if first_look {
-                known.extend(
-                    pods.iter()
-                        .filter(|pod| !present.contains(&pod.name))
-                        .map(|pod| pod.name.clone()),
-                );
-            }
-            for note in changes(
-                &pods,
-                &present,
-                first_look,
-                job.kind.serves(),
-                &mut restarts,
-            ) {
+            let is_first_look = last.is_none();
+            for note in seen.look(found.as_ref(), &pods, is_first_look, job.kind.serves()) {
                 sink.borrow_mut()(LogEvent::Note(note));
             }
             let over = found
@@ -102,29 +131,17 @@ impl Connection {
                 .collect();
             let _ = alive.send(running);
             for pod in pods.iter().filter(|pod| only(pod) && has_spoken(pod)) {
-                if !known.insert(pod.name.clone()) {
+                if !seen.known.insert(pod.name.clone()) {
                     continue;
                 }
-                if let Some(earlier) = ranks
-                    .insert(pod.rank, pod.name.clone())
-                    .filter(|_| pod.rank.is_some() && !first_look)
-                {
-                    sink.borrow_mut()(LogEvent::Note(format!(
-                        "{} goes on in {}: {}",
-                        named(pod),
-                        pod.name,
-                        why(&pods, &earlier)
-                    )));
+                if let Some(note) = seen.succession(pod, &pods, is_first_look) {
+                    sink.borrow_mut()(LogEvent::Note(note));
                 }
                 // A pod that joins later is read from its beginning.
-                let query = if first_look {
+                let query = if is_first_look {
                     query.clone()
                 } else {
-                    LogQuery {
-                        tail: None,
-                        since: None,
-                        ..query.clone()
-                    }
+                    query.from_beginning()
                 };
                 tasks.push(self.follow_pod(
                     &job.namespace,

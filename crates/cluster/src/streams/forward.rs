@@ -234,6 +234,16 @@ impl Connection {
     }
 }
 
+/// Waits until nothing has arrived for a while after the local program has ended its requests.
+async fn silence(has_ended: &Cell<bool>, last: &Cell<Instant>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if has_ended.get() && last.get().elapsed() >= LAST_WORDS {
+            return;
+        }
+    }
+}
+
 /// One connection to a port of a pod.
 struct Tunnel {
     socket: Socket,
@@ -298,19 +308,11 @@ impl Tunnel {
                 }
             }
         };
-        let quiet = async {
-            loop {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                if said.get() && last.get().elapsed() >= LAST_WORDS {
-                    return;
-                }
-            }
-        };
         let mut down = pin!(down);
         tokio::select! {
             error = &mut down => error,
             () = up => None,
-            () = quiet => None,
+            () = silence(&said, &last) => None,
         }
     }
 }

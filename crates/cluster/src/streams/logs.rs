@@ -50,6 +50,15 @@ pub struct LogQuery {
 }
 
 impl LogQuery {
+    /// Returns the query for a log that is read from its beginning.
+    pub(super) fn from_beginning(&self) -> Self {
+        Self {
+            tail: None,
+            since: None,
+            ..self.clone()
+        }
+    }
+
     /// Limit on the bytes kept from the log.
     fn most_bytes(&self) -> usize {
         let usual = self.tail.map_or(MOST_BYTES, |tail| {
@@ -289,14 +298,8 @@ impl Connection {
             .map(|_| ())
     }
 
-    /// Reads lines until `sink` stops or `limit` bytes have arrived.
-    pub(crate) async fn stream_some(
-        &self,
-        path: &str,
-        whole: bool,
-        limit: usize,
-        mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<StreamEnd, Failure> {
+    /// Requests a log. Returns its body, or `None` for a pod that has no log.
+    async fn open_log(&self, path: &str, whole: bool) -> Result<Option<Body>, Failure> {
         path::check(path, Destination::ApiServer)?;
         let request = Request::builder()
             .method(Method::GET)
@@ -316,7 +319,7 @@ impl Connection {
         let code = response.status().as_u16();
         // A pod without a node has no log, and that is no error.
         if code == 204 {
-            return Ok(StreamEnd::Complete);
+            return Ok(None);
         }
         let mut body = response.into_body();
         if code == 401 && self.renew(used).await? {
@@ -328,6 +331,20 @@ impl Connection {
         if code != 200 {
             return Err(self.failure(code, "", &beginning(&mut body).await));
         }
+        Ok(Some(body))
+    }
+
+    /// Reads lines until `sink` stops or `limit` bytes have arrived.
+    pub(crate) async fn stream_some(
+        &self,
+        path: &str,
+        whole: bool,
+        limit: usize,
+        mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<StreamEnd, Failure> {
+        let Some(mut body) = self.open_log(path, whole).await? else {
+            return Ok(StreamEnd::Complete);
+        };
         let (mut lines, mut bytes, mut end) =
             (LineSplitter::default(), 0_usize, StreamEnd::Complete);
         while let Some(frame) = body.frame().await {

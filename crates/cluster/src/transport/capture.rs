@@ -88,23 +88,7 @@ impl Connection {
         let version = self.kept("/version").await?;
         bundle.keep(Question::Get("/version".to_owned()), version);
         let groups = self.kept("/apis").await?;
-        let mut versions = vec!["/api/v1".to_owned()];
-        for group in groups.body["groups"].as_array().into_iter().flatten() {
-            let name = group["name"].as_str().unwrap_or_default();
-            bundle.keep(
-                Question::Get(format!("/apis/{name}")),
-                Kept {
-                    code: 200,
-                    body: group.clone(),
-                },
-            );
-            let served = group["versions"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|one| one["groupVersion"].as_str());
-            versions.extend(served.map(|version| format!("/apis/{version}")));
-        }
+        let versions = keep_groups(&groups.body, bundle);
         bundle.keep(Question::Get("/apis".to_owned()), groups);
         let resources: Vec<(String, Kept)> = stream::iter(versions)
             .map(|path| async move { (path.clone(), self.kept(&path).await) })
@@ -250,6 +234,28 @@ impl Connection {
             Question::Query(_) => Ok(None),
         }
     }
+}
+
+/// Keeps each group of APIs. Returns the paths of all versions that are served.
+fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
+    let mut versions = vec!["/api/v1".to_owned()];
+    for group in list["groups"].as_array().into_iter().flatten() {
+        let name = group["name"].as_str().unwrap_or_default();
+        bundle.keep(
+            Question::Get(format!("/apis/{name}")),
+            Kept {
+                code: 200,
+                body: group.clone(),
+            },
+        );
+        let served = group["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one["groupVersion"].as_str());
+        versions.extend(served.map(|version| format!("/apis/{version}")));
+    }
+    versions
 }
 
 /// Listable collections of one version of an API that `is_wanted`, and whether each is namespaced.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Uri};
 use jiff::Timestamp;
-use kube::config::{KubeConfigOptions, KubeconfigError};
+use kube::config::{Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
 
@@ -280,6 +280,51 @@ async fn config(access: &Access) -> Result<Config, Failure> {
     Ok(config)
 }
 
+/// Returns the name of the user of a context, and its cluster. `context` defaults to the one of the
+/// kubeconfig.
+fn user_and_cluster(
+    kubeconfig: &Kubeconfig,
+    context: Option<&String>,
+) -> (Option<String>, Option<Cluster>) {
+    let context = context
+        .or(kubeconfig.current_context.as_ref())
+        .and_then(|name| {
+            kubeconfig
+                .contexts
+                .iter()
+                .find(|context| &context.name == name)?
+                .context
+                .as_ref()
+        });
+    let user = context.and_then(|context| context.user.clone());
+    let cluster = context.and_then(|context| {
+        kubeconfig
+            .clusters
+            .iter()
+            .find(|one| one.name == context.cluster)?
+            .cluster
+            .clone()
+    });
+    (user, cluster)
+}
+
+/// Explains why kube cannot use the kubeconfig.
+fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
+    match error {
+        KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
+        KubeconfigError::LoadContext(name) => {
+            let cause = format!(
+                "there is no context `{name}`; contexts: {}",
+                contexts.join(", ")
+            );
+            Failure::Kubeconfig { cause }
+        }
+        other => Failure::Kubeconfig {
+            cause: shown_error(&other.to_string()),
+        },
+    }
+}
+
 async fn own_config(access: &Access) -> Result<Config, Failure> {
     let Some(mut kubeconfig) = kubeconfig::read(&access.kubeconfig)? else {
         return Config::incluster().map_err(|_| Failure::NoKubeconfig);
@@ -288,27 +333,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         context: access.context.clone(),
         ..KubeConfigOptions::default()
     };
-    let context = access
-        .context
-        .clone()
-        .or_else(|| kubeconfig.current_context.clone());
-    let named = context.as_ref().and_then(|name| {
-        kubeconfig
-            .contexts
-            .iter()
-            .find(|context| &context.name == name)?
-            .context
-            .clone()
-    });
-    let user = named.as_ref().and_then(|context| context.user.clone());
-    let cluster = named.and_then(|context| {
-        kubeconfig
-            .clusters
-            .iter()
-            .find(|one| one.name == context.cluster)?
-            .cluster
-            .clone()
-    });
+    let (user, cluster) = user_and_cluster(&kubeconfig, access.context.as_ref());
     if let Some(auth) = kubeconfig
         .auth_infos
         .iter_mut()
@@ -332,19 +357,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         .map(|context| context.name.clone())
         .collect();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let mut config = config.map_err(|error| match error {
-        KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
-        KubeconfigError::LoadContext(name) => {
-            let cause = format!(
-                "there is no context `{name}`; contexts: {}",
-                contexts.join(", ")
-            );
-            Failure::Kubeconfig { cause }
-        }
-        other => Failure::Kubeconfig {
-            cause: shown_error(&other.to_string()),
-        },
-    })?;
+    let mut config = config.map_err(|error| unusable(&error, &contexts))?;
     // Nothing below may see, quote or send the password of a server's address; requests are
     // authorized by other means.
     config.cluster_url = without_user(&config.cluster_url);
@@ -353,7 +366,9 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         true => None,
         false => ProxyEnvironment::of_process()
             .proxy_to(&config.cluster_url, proxy.as_deref())
-            .map_err(|cause| Failure::Kubeconfig { cause })?,
+            .map_err(|error| Failure::Kubeconfig {
+                cause: error.to_string(),
+            })?,
     };
     Ok(config)
 }

@@ -76,32 +76,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         }
         _ => interactive,
     };
-    let version = exec
-        .api_version
-        .as_deref()
-        .unwrap_or("client.authentication.k8s.io/v1");
-    let mut info = serde_json::json!({"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": ask}});
-    if let Some(cluster) = &exec.cluster {
-        info["spec"]["cluster"] = serde_json::to_value(cluster).unwrap_or_default();
-    }
-    let mut command = Command::new(&program);
-    command
-        .args(exec.args.iter().flatten())
-        .env("KUBERNETES_EXEC_INFO", info.to_string())
-        .stdin(if ask { Stdio::inherit() } else { Stdio::null() })
-        // Device codes and addresses of login pages are written there, also by plugins that read no
-        // answer.
-        .stderr(if interactive {
-            Stdio::inherit()
-        } else {
-            Stdio::null()
-        });
-    for variable in exec.env.iter().flatten() {
-        let get = |key: &str| HashMap::get(variable, key);
-        if let (Some(name), Some(value)) = (get("name"), get("value")) {
-            command.env(name, value);
-        }
-    }
+    let mut command = plugin(exec, &program, ask, interactive);
     let output = match longest(interactive) {
         Some(longest) => tokio::time::timeout(longest, output_within(&mut command, LARGEST))
             .await
@@ -131,6 +106,37 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         return Err(failed("gave neither a token nor a certificate".to_owned()));
     }
     Ok(status)
+}
+
+/// Returns the command that runs the plugin. `ask` lets it read answers from the terminal.
+fn plugin(exec: &ExecConfig, program: &str, ask: bool, interactive: bool) -> Command {
+    let version = exec
+        .api_version
+        .as_deref()
+        .unwrap_or("client.authentication.k8s.io/v1");
+    let mut info = serde_json::json!({"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": ask}});
+    if let Some(cluster) = &exec.cluster {
+        info["spec"]["cluster"] = serde_json::to_value(cluster).unwrap_or_default();
+    }
+    let mut command = Command::new(program);
+    command
+        .args(exec.args.iter().flatten())
+        .env("KUBERNETES_EXEC_INFO", info.to_string())
+        .stdin(if ask { Stdio::inherit() } else { Stdio::null() })
+        // Device codes and addresses of login pages are written there, also by plugins that read no
+        // answer.
+        .stderr(if interactive {
+            Stdio::inherit()
+        } else {
+            Stdio::null()
+        });
+    for variable in exec.env.iter().flatten() {
+        let get = |key: &str| HashMap::get(variable, key);
+        if let (Some(name), Some(value)) = (get("name"), get("value")) {
+            command.env(name, value);
+        }
+    }
+    command
 }
 
 fn longest(interactive: bool) -> Option<Duration> {

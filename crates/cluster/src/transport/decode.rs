@@ -252,6 +252,38 @@ fn not_epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timest
     Ok(lenient::time(deserializer)?.filter(|at| *at > Timestamp::UNIX_EPOCH))
 }
 
+impl PodSpec<'_> {
+    /// Returns the names of the claims that the pod mounts.
+    pub(crate) fn claim_names(&self) -> Vec<String> {
+        self.volumes
+            .iter()
+            .filter_map(|volume| volume.persistent_volume_claim.as_ref())
+            .map(|claim| claim.claim_name.clone())
+            .collect()
+    }
+}
+
+impl WireContainer<'_> {
+    /// Returns true when a probe decides whether the container is ready.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.startup_probe.is_some()
+            || self
+                .readiness_probe
+                .as_ref()
+                .is_some_and(|probe| probe.http_get.is_some())
+    }
+}
+
+impl ContainerResources {
+    /// Returns the amount that is requested, else the limit.
+    pub(crate) fn requested(&self, name: &str) -> Option<String> {
+        self.requests
+            .get(name)
+            .or_else(|| self.limits.get(name))
+            .cloned()
+    }
+}
+
 impl Terminated<'_> {
     pub(super) fn end(&self) -> ContainerEnd {
         ContainerEnd {

@@ -206,6 +206,49 @@ impl Connection {
         ))
     }
 
+    /// Reads a response, of which `code` decides how large it may be.
+    async fn read_body(
+        &self,
+        mut parts: Body,
+        code: u16,
+        buffer: &Cell<BytesMut>,
+    ) -> Result<Bytes, (TryOutcome, Failure)> {
+        // Collected parts would be there twice when they are put together, and a page is what most
+        // memory is needed for.
+        let mut body = buffer.take();
+        body.clear();
+        let mut in_flight = InFlight::default();
+        while let Some(part) = parts.frame().await {
+            let part = part.map_err(|error| {
+                (
+                    TryOutcome::Broken,
+                    self.broken(format!("the answer broke off: {error}")),
+                )
+            })?;
+            let data = part.data_ref().map_or(&[][..], |data| data);
+            if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
+                break;
+            }
+            // Another try would be as large.
+            if body.len() + data.len() > LARGEST {
+                return Err((
+                    TryOutcome::Status(400, None),
+                    Failure::TooLarge {
+                        server: self.server.clone(),
+                    },
+                ));
+            }
+            if !in_flight.add(data.len()).await {
+                return Err((
+                    TryOutcome::Status(400, None),
+                    self.broken(NO_TURN.to_owned()),
+                ));
+            }
+            body.extend_from_slice(data);
+        }
+        Ok(body.freeze())
+    }
+
     async fn exchange(&self, request: ApiRequest<'_>) -> Result<ApiReply, (TryOutcome, Failure)> {
         let ApiRequest {
             method,
@@ -249,44 +292,11 @@ impl Connection {
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
             .to_owned();
-        let mut parts = response.into_body();
-        // Collected parts would be there twice when they are put together, and a page is what most
-        // memory is needed for.
-        let mut body = buffer.take();
-        body.clear();
-        let mut in_flight = InFlight::default();
-        while let Some(part) = parts.frame().await {
-            let part = part.map_err(|error| {
-                (
-                    TryOutcome::Broken,
-                    self.broken(format!("the answer broke off: {error}")),
-                )
-            })?;
-            let data = part.data_ref().map_or(&[][..], |data| data);
-            if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
-                break;
-            }
-            // Another try would be as large.
-            if body.len() + data.len() > LARGEST {
-                return Err((
-                    TryOutcome::Status(400, None),
-                    Failure::TooLarge {
-                        server: self.server.clone(),
-                    },
-                ));
-            }
-            if !in_flight.add(data.len()).await {
-                return Err((
-                    TryOutcome::Status(400, None),
-                    self.broken(NO_TURN.to_owned()),
-                ));
-            }
-            body.extend_from_slice(data);
-        }
+        let body = self.read_body(response.into_body(), code, buffer).await?;
         Ok(ApiReply {
             code,
             media,
-            body: body.freeze(),
+            body,
             after,
         })
     }

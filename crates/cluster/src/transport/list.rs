@@ -126,6 +126,32 @@ struct PageMetadata<'a> {
     next: Cow<'a, str>,
 }
 
+/// A list that is requested page by page.
+#[derive(Clone, Copy)]
+struct ListRequest<'a> {
+    path: &'a str,
+    parameters: &'a [(&'a str, &'a str)],
+    /// The message of the list in protobuf; `None` asks for JSON.
+    message: Option<&'static Message>,
+}
+
+/// A limit of lists that a server exceeds.
+#[derive(Debug, thiserror::Error)]
+enum ExceededLimit {
+    #[error("it has more than {most} objects", most = MOST_OBJECTS)]
+    Objects,
+    #[error("it has {objects} objects of less than {least} bytes each", least = SMALLEST)]
+    SmallObjects { objects: usize },
+    #[error("{pages} pages in a row have no objects", pages = EMPTY_PAGES)]
+    EmptyPages,
+    #[error("{pages} pages have only a few objects each", pages = SHORT_PAGES)]
+    ShortPages,
+    #[error("after {seconds} s it has {objects} objects and goes on")]
+    Slow { seconds: u64, objects: usize },
+    #[error("it returned to a page that was read before")]
+    RepeatedPage,
+}
+
 /// Detects an endless list by the pages received up to now.
 struct PageLimits {
     begun: Instant,
@@ -152,18 +178,37 @@ impl PageLimits {
         }
     }
 
+    /// Counts a page. Returns the token of the next page; empty after the last one.
+    fn admit(
+        &mut self,
+        page: Page<'_>,
+        size: usize,
+    ) -> Result<serde_json::Result<String>, ExceededLimit> {
+        let head = page.decode::<PageHead<'_>>();
+        let objects = head
+            .as_ref()
+            .map_or(0, |head| head.items.as_ref().map_or(0, Vec::len));
+        self.count(objects, page.bytes.len())?;
+        let token = head.map(|head| head.metadata.next.into_owned());
+        if let Ok(token) = &token
+            && !token.is_empty()
+        {
+            self.take(objects, size, token, self.begun.elapsed())?;
+        }
+        Ok(token)
+    }
+
     /// Counts the objects of a page. Fails when a limit is exceeded, so that the page is not
     /// decoded.
-    fn count(&mut self, objects: usize, bytes: usize) -> Result<(), String> {
+    fn count(&mut self, objects: usize, bytes: usize) -> Result<(), ExceededLimit> {
         (self.objects, self.bytes) = (self.objects + objects, self.bytes + bytes);
         if self.objects > MOST_OBJECTS {
-            return Err(format!("it has more than {MOST_OBJECTS} objects"));
+            return Err(ExceededLimit::Objects);
         }
         if self.objects > FEW && self.bytes / self.objects < SMALLEST {
-            return Err(format!(
-                "it has {} objects of less than {SMALLEST} bytes each",
-                self.objects
-            ));
+            return Err(ExceededLimit::SmallObjects {
+                objects: self.objects,
+            });
         }
         Ok(())
     }
@@ -175,25 +220,24 @@ impl PageLimits {
         size: usize,
         token: &str,
         elapsed: Duration,
-    ) -> Result<(), String> {
+    ) -> Result<(), ExceededLimit> {
         self.empty = if objects == 0 { self.empty + 1 } else { 0 };
         self.short += usize::from(objects < size / 10);
         if self.empty >= EMPTY_PAGES {
-            return Err(format!("{EMPTY_PAGES} pages in a row have no objects"));
+            return Err(ExceededLimit::EmptyPages);
         }
         if self.short > SHORT_PAGES {
-            return Err(format!("{SHORT_PAGES} pages have only a few objects each"));
+            return Err(ExceededLimit::ShortPages);
         }
         if elapsed > self.untimed && (self.objects as f64) < SLOWEST * elapsed.as_secs_f64() {
-            return Err(format!(
-                "after {} s it has {} objects and goes on",
-                elapsed.as_secs(),
-                self.objects
-            ));
+            return Err(ExceededLimit::Slow {
+                seconds: elapsed.as_secs(),
+                objects: self.objects,
+            });
         }
         match self.tokens.insert(token.to_owned()) {
             true => Ok(()),
-            false => Err("it returned to a page that was read before".to_owned()),
+            false => Err(ExceededLimit::RepeatedPage),
         }
     }
 }
@@ -206,8 +250,12 @@ impl Connection {
         parameters: &[(&str, &str)],
         take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
-        self.list_as(path, parameters, protobuf::list_of(path), take)
-            .await
+        let list = ListRequest {
+            path,
+            parameters,
+            message: protobuf::list_of(path),
+        };
+        self.list_as(list, take).await
     }
 
     /// Reads a list of whole objects, of which no struct names what is wanted.
@@ -217,14 +265,17 @@ impl Connection {
         parameters: &[(&str, &str)],
         take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
-        self.list_as(path, parameters, None, take).await
+        let list = ListRequest {
+            path,
+            parameters,
+            message: None,
+        };
+        self.list_as(list, take).await
     }
 
     async fn list_as(
         &self,
-        path: &str,
-        parameters: &[(&str, &str)],
-        mut message: Option<&'static Message>,
+        mut list: ListRequest<'_>,
         mut take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
         let (mut next, mut resumed, mut size) = (String::new(), false, PAGE);
@@ -232,38 +283,21 @@ impl Connection {
         // Two pages are there at a time, and their buffers serve those that follow: large pieces
         // that are given back and taken again leave holes between what is kept of each page.
         let buffer = Cell::default();
-        let mut answer = self
-            .page(path, parameters, &next, size, message, &buffer)
-            .await?;
+        let mut answer = self.page(list, &next, size, &buffer).await?;
         loop {
             let after = next_size(size, answer.body.len());
             let page = Page {
                 bytes: &answer.body,
-                message: message.filter(|_| answer.is_protobuf),
-                path,
+                message: list.message.filter(|_| answer.is_protobuf),
+                path: list.path,
             };
-            let head = page.decode::<PageHead<'_>>();
-            let objects = head
-                .as_ref()
-                .map_or(0, |head| head.items.as_ref().map_or(0, Vec::len));
-            let token = head.map(|head| head.metadata.next.into_owned());
-            let counted =
-                limits
-                    .count(objects, answer.body.len())
-                    .and_then(|()| match token.as_deref() {
-                        Ok(token) if !token.is_empty() => {
-                            limits.take(objects, size, token, limits.begun.elapsed())
-                        }
-                        _ => Ok(()),
-                    });
-            counted.map_err(|reason| self.endless(path, reason))?;
+            let token = limits
+                .admit(page, size)
+                .map_err(|exceeded| self.endless(list.path, &exceeded))?;
             let ahead = async {
                 match token.as_deref() {
                     Ok("") | Err(_) => None,
-                    Ok(token) => Some(
-                        self.page(path, parameters, token, after, message, &buffer)
-                            .await,
-                    ),
+                    Ok(token) => Some(self.page(list, token, after, &buffer).await),
                 }
             };
             // The server works on the next page while this one is decoded.
@@ -275,14 +309,13 @@ impl Connection {
             let following = match (token.and_then(|token| taken.map(|()| token)), following) {
                 // Who encodes otherwise than Kubernetes does is asked for JSON.
                 (Err(_), _) if answer.is_protobuf => {
-                    (message, size) = (None, PAGE);
+                    (list.message, size) = (None, PAGE);
                     // The same page arrives again, with the same token.
                     limits = PageLimits {
                         begun: limits.begun,
                         ..PageLimits::new(self.request_timeout)
                     };
-                    self.page(path, parameters, &next, size, None, &buffer)
-                        .await?
+                    self.page(list, &next, size, &buffer).await?
                 }
                 (Err(error), _) => return Err(unreadable(&self.server, &error)),
                 (Ok(_), None) => return Ok(()),
@@ -296,8 +329,7 @@ impl Connection {
                     })),
                 ) if !resumed => {
                     (next, resumed, size) = (token, true, after);
-                    self.page(path, parameters, &next, size, message, &buffer)
-                        .await?
+                    self.page(list, &next, size, &buffer).await?
                 }
                 (Ok(token), Some(following)) => {
                     (next, size) = (token, after);
@@ -309,32 +341,30 @@ impl Connection {
         }
     }
 
-    fn endless(&self, path: &str, reason: String) -> Failure {
+    fn endless(&self, path: &str, exceeded: &ExceededLimit) -> Failure {
         Failure::EndlessList {
             server: self.server.clone(),
             path: path.to_owned(),
-            reason,
+            reason: exceeded.to_string(),
         }
     }
 
     /// Asks for the page that a token names; an empty one names the first.
     async fn page(
         &self,
-        path: &str,
-        parameters: &[(&str, &str)],
+        list: ListRequest<'_>,
         token: &str,
         size: usize,
-        message: Option<&'static Message>,
         buffer: &Cell<BytesMut>,
     ) -> Result<ApiResponse, Failure> {
         let limit = size.to_string();
-        let mut all = parameters.to_vec();
+        let mut all = list.parameters.to_vec();
         all.push(("limit", &limit));
         if !token.is_empty() {
             all.push(("continue", token));
         }
-        let accept = if message.is_some() { EITHER } else { JSON };
-        let path = with_query(path, &all);
+        let accept = if list.message.is_some() { EITHER } else { JSON };
+        let path = with_query(list.path, &all);
         let nothing = Bytes::new();
         self.answer(ApiRequest {
             method: &Method::GET,

@@ -7,6 +7,33 @@ use gpuctl_core::model::values::left_out::LeftOut;
 use gpuctl_core::model::{Container, GpuCount, Pod, PodPhase};
 
 impl WirePod<'_> {
+    /// Returns the index of the pod among those of a Job.
+    fn rank(&self) -> Option<u32> {
+        let index = "batch.kubernetes.io/job-completion-index";
+        let rank = self
+            .metadata
+            .labels
+            .get(index)
+            .or_else(|| self.metadata.annotations.get(index));
+        rank.and_then(|rank| rank.parse().ok())
+    }
+
+    /// Returns the job's own container first. Init containers matter only while they hold the pod
+    /// up.
+    fn containers(&self) -> Vec<Container> {
+        let inits = self
+            .status
+            .init_container_statuses
+            .iter()
+            .filter(|init| init.holds_up());
+        self.status
+            .container_statuses
+            .iter()
+            .chain(inits)
+            .map(ContainerStatus::container)
+            .collect()
+    }
+
     /// Returns the pod as the model knows it.
     pub(crate) fn pod(&self) -> Pod {
         let status = &self.status;
@@ -17,12 +44,6 @@ impl WirePod<'_> {
                 .find(|condition| condition.kind == kind)
         };
         let phase = status.phase();
-        let index = "batch.kubernetes.io/job-completion-index";
-        let rank = self
-            .metadata
-            .labels
-            .get(index)
-            .or_else(|| self.metadata.annotations.get(index));
         let number = |key: &str| {
             self.metadata
                 .labels
@@ -43,7 +64,7 @@ impl WirePod<'_> {
         Pod {
             name: self.metadata.name.to_string(),
             uid: self.metadata.uid.to_string(),
-            rank: rank.and_then(|rank| rank.parse().ok()),
+            rank: self.rank(),
             group: number(GROUP_INDEX).zip(number(GROUP_RANK)),
             revision: [TEMPLATE_HASH, GROUP_REVISION, "controller-revision-hash"]
                 .iter()
@@ -68,20 +89,7 @@ impl WirePod<'_> {
                 .map(|condition| condition.reason.to_string()),
             reason: Some(status.reason.to_string()).filter(|reason| !reason.is_empty()),
             message: Some(status.message.to_string()).filter(|message| !message.is_empty()),
-            containers: status
-                .container_statuses
-                .iter()
-                .map(ContainerStatus::container)
-                // Init containers matter only while they hold the pod up; the job's own container
-                // stays the first.
-                .chain(
-                    status
-                        .init_container_statuses
-                        .iter()
-                        .filter(|init| init.holds_up())
-                        .map(ContainerStatus::container),
-                )
-                .collect(),
+            containers: self.containers(),
         }
     }
 }

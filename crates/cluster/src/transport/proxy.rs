@@ -7,6 +7,17 @@
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 
+/// Why the address of a proxy cannot be used. `origin` is the variable or field that contains it.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ProxyError {
+    #[error("{origin} is not an address such as http://proxy.example.com:3128")]
+    NoHost { origin: &'static str },
+    #[error("{origin} is not an address")]
+    NoAddress { origin: &'static str },
+    #[error("{origin}: {cause}")]
+    UnsupportedScheme { origin: &'static str, cause: String },
+}
+
 /// What the environment says of proxies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProxyEnvironment {
@@ -42,7 +53,7 @@ impl ProxyEnvironment {
         &self,
         server: &Uri,
         written: Option<&str>,
-    ) -> Result<Option<Uri>, String> {
+    ) -> Result<Option<Uri>, ProxyError> {
         if let Some(written) = written.filter(|written| !written.is_empty()) {
             return usable(written, "`proxy-url` of the kubeconfig").map(Some);
         }
@@ -70,7 +81,7 @@ impl ProxyEnvironment {
 }
 
 /// Parses the address of a proxy. `origin` is the variable or field that contains it.
-fn usable(written: &str, origin: &str) -> Result<Uri, String> {
+fn usable(written: &str, origin: &'static str) -> Result<Uri, ProxyError> {
     let written = written.trim();
     let whole = if written.contains("://") {
         written.to_owned()
@@ -87,9 +98,7 @@ fn usable(written: &str, origin: &str) -> Result<Uri, String> {
             .is_some_and(|host| !host.is_empty() && (host == place || uri.port_u16().is_some()))
     };
     let Some(uri) = whole.parse::<Uri>().ok().filter(has_place) else {
-        return Err(format!(
-            "{origin} is not an address such as http://proxy.example.com:3128"
-        ));
+        return Err(ProxyError::NoHost { origin });
     };
     match uri.scheme_str() {
         Some("http" | "https" | "socks5") => Ok(uri),
@@ -99,9 +108,12 @@ fn usable(written: &str, origin: &str) -> Result<Uri, String> {
             let rest = whole.split_once("://").map_or("", |(_, rest)| rest);
             format!("socks5://{rest}")
                 .parse()
-                .map_err(|_| format!("{origin} is not an address"))
+                .map_err(|_| ProxyError::NoAddress { origin })
         }
-        _ => Err(format!("{origin}: {}", unsupported(&uri))),
+        _ => Err(ProxyError::UnsupportedScheme {
+            origin,
+            cause: unsupported(&uri),
+        }),
     }
 }
 
@@ -191,14 +203,18 @@ mod tests {
             "u:CANARY @h",
             "http://u:CANARY",
         ] {
-            let error = https(proxy).proxy_to(&server, None).unwrap_err();
+            let error = https(proxy)
+                .proxy_to(&server, None)
+                .unwrap_err()
+                .to_string();
             assert!(
                 error.starts_with("HTTPS_PROXY") && !error.contains("CANARY"),
                 "{error}"
             );
             let error = ProxyEnvironment::default()
                 .proxy_to(&server, Some(proxy))
-                .unwrap_err();
+                .unwrap_err()
+                .to_string();
             assert!(
                 error.starts_with("`proxy-url`") && !error.contains("CANARY"),
                 "{error}"

@@ -68,6 +68,42 @@ struct WireStatus {
     details: StatusDetails,
 }
 
+impl WireStatus {
+    fn failure(self, code: u16) -> Failure {
+        let details = self.details;
+        Failure::Api {
+            code,
+            reason: shortened(self.reason, TITLE),
+            message: match self.message.is_empty() {
+                true => format!("the API server answered {code}"),
+                false => shortened(self.message, SERVER_MESSAGE),
+            },
+            resume: Some(self.metadata.next).filter(|token| !token.is_empty()),
+            fields: details
+                .causes
+                .into_iter()
+                .take(MOST_CAUSES)
+                .map(blamed)
+                .collect(),
+            resource: shortened(details.kind, TITLE).into(),
+        }
+    }
+}
+
+/// Describes a web page that came in place of an object.
+fn web_page(body: &[u8]) -> String {
+    let page = String::from_utf8_lossy(body);
+    let title = page
+        .split_once("<title>")
+        .and_then(|(_, rest)| rest.split_once("</title>"));
+    title.map_or("it answers with a web page".to_owned(), |(title, _)| {
+        format!(
+            "it answers with the web page «{}»",
+            excerpt(title.trim(), TITLE)
+        )
+    })
+}
+
 #[derive(Default, Deserialize)]
 struct StatusMetadata {
     #[serde(default, deserialize_with = "or_default", rename = "continue")]
@@ -114,45 +150,13 @@ impl Connection {
                 .ok()
                 .filter(|status: &WireStatus| status.kind == "Status"),
         };
-        if let Some(WireStatus {
-            reason,
-            message,
-            metadata,
-            details,
-            ..
-        }) = status
-        {
-            return Failure::Api {
-                code,
-                reason: shortened(reason, TITLE),
-                message: match message.is_empty() {
-                    true => format!("the API server answered {code}"),
-                    false => shortened(message, SERVER_MESSAGE),
-                },
-                resume: Some(metadata.next).filter(|token| !token.is_empty()),
-                fields: details
-                    .causes
-                    .into_iter()
-                    .take(MOST_CAUSES)
-                    .map(blamed)
-                    .collect(),
-                resource: shortened(details.kind, TITLE).into(),
-            };
+        if let Some(status) = status {
+            return status.failure(code);
         }
         if media.contains("html") {
-            let page = String::from_utf8_lossy(body);
-            let title = page
-                .split_once("<title>")
-                .and_then(|(_, rest)| rest.split_once("</title>"));
-            let found = title.map_or("it answers with a web page".to_owned(), |(title, _)| {
-                format!(
-                    "it answers with the web page «{}»",
-                    excerpt(title.trim(), TITLE)
-                )
-            });
             return Failure::NotKubernetes {
                 server: self.server.clone(),
-                found,
+                found: web_page(body),
             };
         }
         if code < 400 {

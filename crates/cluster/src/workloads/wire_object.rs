@@ -70,7 +70,43 @@ struct ObjectStatus<'a> {
     desired_number_scheduled: Option<u64>,
 }
 
+impl ObjectStatus<'_> {
+    fn condition_that_holds(&self, kind: &str) -> Option<&Condition<'_>> {
+        self.conditions
+            .iter()
+            .find(|condition| condition.kind == kind && condition.holds())
+    }
+
+    /// Returns how a Job ended.
+    fn verdict(&self, kind: &str) -> Option<Standing> {
+        match kind {
+            "Job" if self.condition_that_holds("Complete").is_some() => Some(Standing::Completed),
+            "Job" if self.condition_that_holds("Failed").is_some() => Some(Standing::Failed),
+            _ => None,
+        }
+    }
+}
+
 impl WireObject<'_> {
+    /// Returns why the object runs nothing now. `wanted` is how many pods it asks for.
+    fn resting(&self, kind: &str, wanted: u64) -> Option<&'static str> {
+        let Self { metadata, spec, .. } = self;
+        match kind {
+            // A queue suspends what it has not let run; a person who pauses it says so on the
+            // job.
+            "Job"
+                if spec.suspend
+                    && metadata.labels.contains_key(KUEUE_QUEUE)
+                    && !metadata.annotations.contains_key(PAUSED) =>
+            {
+                Some(QUEUED)
+            }
+            "Job" | "CronJob" if spec.suspend => Some("Suspended"),
+            "Deployment" | "StatefulSet" | "ReplicaSet" if wanted == 0 => Some("ScaledToZero"),
+            _ => None,
+        }
+    }
+
     pub(super) fn owner(&self, api: &str, kind: &str) -> OwnerObject {
         let Self {
             metadata,
@@ -99,18 +135,9 @@ impl WireObject<'_> {
             );
             gpus = GpuCount::ZERO;
         }
-        let holds = |wanted: &str| {
-            status
-                .conditions
-                .iter()
-                .find(|condition| condition.kind == wanted && condition.holds())
-        };
-        let verdict = match kind {
-            "Job" if holds("Complete").is_some() => Some(Standing::Completed),
-            "Job" if holds("Failed").is_some() => Some(Standing::Failed),
-            _ => None,
-        };
-        let failed_at = holds("Failed").and_then(|condition| condition.last_transition_time);
+        let failed_at = status
+            .condition_that_holds("Failed")
+            .and_then(|condition| condition.last_transition_time);
         OwnerObject {
             api_version: api.to_owned(),
             kind: kind.to_owned(),
@@ -127,21 +154,8 @@ impl WireObject<'_> {
             } else {
                 gpus
             },
-            verdict,
-            resting: match kind {
-                // A queue suspends what it has not let run; a person who pauses it says so on the
-                // job.
-                "Job"
-                    if spec.suspend
-                        && metadata.labels.contains_key(KUEUE_QUEUE)
-                        && !metadata.annotations.contains_key(PAUSED) =>
-                {
-                    Some(QUEUED)
-                }
-                "Job" | "CronJob" if spec.suspend => Some("Suspended"),
-                "Deployment" | "StatefulSet" | "ReplicaSet" if wanted == 0 => Some("ScaledToZero"),
-                _ => None,
-            },
+            verdict: status.verdict(kind),
+            resting: self.resting(kind, wanted),
         }
     }
 }

@@ -6,68 +6,45 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::apply::Applied;
-use super::companions::{
-    belongs, is_fixed as is_fixed_companion, is_token, label, told, tolerated, with_content,
-};
+use super::companions::{belongs, is_fixed as is_fixed_companion, label, told, with_content};
+use super::effects::{Effect, Effects, Judged};
 use super::keep_placement::keep_type;
 use super::preflight::refuses_dry_runs;
 use super::preserve::{Sameness, is_still_used, settled, site_defaults};
-use super::repair::{FixedState, Repair, owner_repair};
+use super::repair::owner_repair;
 use super::submit::owned;
 use crate::{Blame, Connection, Failure, OwnedObject};
 use gpuctl_core::model::contract::labels::SOURCE;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// What applying one object does.
-#[derive(Clone, Debug)]
-pub enum Effect {
-    /// It is not there yet.
-    Made,
-    Nothing,
-    /// What is there, and what would be.
-    Changed {
-        live: Value,
-        wanted: Value,
-    },
-    /// It differs in what cannot be changed; `wanted` is what was to be sent.
-    Fixed {
-        live: Value,
-        wanted: Value,
-    },
-    /// An immutable object that differs from its original state and can be repaired.
-    Repaired(Box<Repair>),
-    /// Others own these fields and have other values there.
-    Conflict(Vec<Blame>),
+/// Returns the YAML that an owner was made from.
+fn source(owner: &Value) -> Option<Value> {
+    owner
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get(SOURCE))
+        .cloned()
 }
 
-/// What applying a document does.
-#[derive(Clone, Debug)]
-pub struct Effects {
-    pub objects: Vec<(Object, Effect)>,
-    /// Objects of the job that the document does not describe any more.
-    pub stale: Vec<OwnedObject>,
-    /// Values of other field managers are to be overwritten.
-    pub force: bool,
-    /// An autoscaler goes, and its number of pods with it.
-    scaled: bool,
-    /// The YAML is the one that was submitted.
-    pub same_source: bool,
-    /// Defaults that are newer than the job, and wait for the next change of its YAML.
-    pub waiting: Vec<&'static str>,
-    pub warnings: Vec<String>,
-    /// Immutable objects that differ from their original state and cannot be repaired.
-    pub lost: Vec<String>,
-}
-
-impl Effects {
-    pub fn is_nothing(&self) -> bool {
-        self.stale.is_empty()
-            && self
-                .objects
-                .iter()
-                .all(|(_, effect)| matches!(effect, Effect::Nothing))
+/// Returns the objects as they are to be applied, with their owner last, and the defaults that wait.
+fn applied(rendered: &Rendered, owner: &Value, same: Sameness) -> (Vec<Object>, Vec<&'static str>) {
+    let root = rendered.objects.last().expect("a document has an owner");
+    let mut objects: Vec<Object> = rendered
+        .objects
+        .iter()
+        .filter(|object| !object.shared && object.kept)
+        .cloned()
+        .collect();
+    objects.extend(owned(rendered, owner));
+    if same.source {
+        objects
+            .iter_mut()
+            .for_each(|object| keep_type(&mut object.body, "/metadata/labels", owner));
     }
+    let (root_as_applied, waiting) = settled(root, owner, rendered, same);
+    objects.retain(|object| is_still_used(object, owner, same.source));
+    objects.push(root_as_applied);
+    (objects, waiting)
 }
 
 /// How an update ended that did not end well: what had been written by then.
@@ -97,41 +74,61 @@ impl Connection {
         renew: bool,
     ) -> Result<Effects, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
-        let mut objects: Vec<Object> = rendered
-            .objects
-            .iter()
-            .filter(|object| !object.shared && object.kept)
-            .cloned()
-            .collect();
-        objects.extend(owned(rendered, owner));
-        let annotation = |body: &Value| {
-            body.pointer("/metadata/annotations")
-                .and_then(|all| all.get(SOURCE))
-                .cloned()
+        let same_source = source(owner) == source(&root.body);
+        let keeps_defaults = !renew || root.kind() == "Job";
+        let same = Sameness {
+            source: same_source,
+            defaults: keeps_defaults,
         };
-        let same_source = annotation(owner) == annotation(&root.body);
-        if same_source {
-            objects
-                .iter_mut()
-                .for_each(|object| keep_type(&mut object.body, "/metadata/labels", owner));
-        }
-        let (root_as_applied, waiting) = settled(
-            root,
-            owner,
-            rendered,
-            Sameness {
-                source: same_source,
-                defaults: !renew || root.kind() == "Job",
-            },
-        );
+        let (objects, waiting) = applied(rendered, owner, same);
+        let stale = self.stale(root, &objects, owner).await?;
+        // Until its autoscaler goes, the number of pods is that one's.
+        let scaled = stale
+            .iter()
+            .any(|one| one.address().starts_with("horizontalpodautoscalers/"));
         // What the site now sets otherwise is no reason to touch what is there.
-        let stays = same_source
-            && (!renew || root.kind() == "Job")
-            && site_defaults(owner) != site_defaults(&root.body);
-        objects.retain(|object| is_still_used(object, owner, same_source));
-        objects.push(root_as_applied);
+        let stays =
+            same_source && keeps_defaults && site_defaults(owner) != site_defaults(&root.body);
+        let last = objects.len() - 1;
+        let judged = join_all(
+            objects
+                .iter()
+                .enumerate()
+                .map(|(index, object)| async move {
+                    if is_fixed_companion(object) {
+                        return self.fixed_state(object, owner).await.map(Judged::from);
+                    }
+                    self.effect_of_other(object, stays && index < last, force, scaled)
+                        .await
+                        .map(Judged::Effect)
+                }),
+        )
+        .await;
+        let mut effects = Effects {
+            stale,
+            force,
+            scaled,
+            same_source,
+            waiting,
+            warnings: Vec::new(),
+            lost: Vec::new(),
+            objects: Vec::new(),
+        };
+        for (object, judged) in objects.into_iter().zip(judged) {
+            effects.add(object, judged)?;
+        }
+        Ok(effects)
+    }
+
+    /// Returns the objects of the job that are not among `objects`.
+    async fn stale(
+        &self,
+        root: &Object,
+        objects: &[Object],
+        owner: &Value,
+    ) -> Result<Vec<OwnedObject>, Failure> {
         let job = root.text("/metadata/labels/gpuctl~1job");
-        let there = self
+        let mut stale = self
             .belongings(root.namespace().unwrap_or_default(), job)
             .await?;
         let wanted: Vec<String> = objects
@@ -142,74 +139,8 @@ impl Connection {
             .pointer("/metadata/uid")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        let unowned = |one: &OwnedObject| {
-            one.kept || !one.is_owned_by(uid) || wanted.contains(&one.address())
-        };
-        let stale: Vec<OwnedObject> = there.into_iter().filter(|one| !unowned(one)).collect();
-        // Until its autoscaler goes, the number of pods is that one's.
-        let scaled = stale
-            .iter()
-            .any(|one| one.address().starts_with("horizontalpodautoscalers/"));
-        let last = objects.len() - 1;
-        let found = join_all(
-            objects
-                .iter()
-                .enumerate()
-                .map(|(index, object)| async move {
-                    if is_fixed_companion(object) {
-                        return Ok(match self.fixed_state(object, owner).await? {
-                            FixedState::Missing => Ok(Effect::Made),
-                            FixedState::Intact => Ok(Effect::Nothing),
-                            FixedState::Broken(repair) => Ok(Effect::Repaired(repair)),
-                            FixedState::Lost(message) => Err(message),
-                        });
-                    }
-                    self.effect_of_other(object, stays && index < last, force, scaled)
-                        .await
-                        .map(Ok)
-                }),
-        )
-        .await;
-        let (mut effects, mut warnings, mut lost) = (Vec::new(), Vec::new(), Vec::new());
-        for (object, found) in objects.into_iter().zip(found) {
-            let effect = match found {
-                Ok(Ok(effect)) => {
-                    if is_token(&object) && matches!(effect, Effect::Made) {
-                        warnings.push(format!(
-                            "{} gets a new token: restart all ranks, which have the old one",
-                            label(&object)
-                        ));
-                    }
-                    effect
-                }
-                Ok(Err(message)) => {
-                    lost.push(message);
-                    Effect::Nothing
-                }
-                // A bundle has no Secrets.
-                Err(Failure::NotInBundle(_)) if is_token(&object) => Effect::Nothing,
-                // Pods that run have the token already.
-                Err(failure) if is_token(&object) && failure.is_forbidden() => {
-                    warnings.push(format!("{} is not checked: {failure}", label(&object)));
-                    Effect::Nothing
-                }
-                Err(failure) => {
-                    warnings.push(tolerated(&object, failure)?);
-                    Effect::Nothing
-                }
-            };
-            effects.push((object, effect));
-        }
-        Ok(Effects {
-            stale,
-            force,
-            scaled,
-            same_source,
-            waiting,
-            warnings,
-            lost,
-            objects: effects,
-        })
+        stale.retain(|one| !one.kept && one.is_owned_by(uid) && !wanted.contains(&one.address()));
+        Ok(stale)
     }
 
     /// Determines the effect of applying an object. With `stays`, only restores its owner

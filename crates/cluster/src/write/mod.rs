@@ -3,6 +3,7 @@
 pub(crate) mod apply;
 pub(crate) mod change;
 pub(crate) mod companions;
+pub(crate) mod effects;
 pub(crate) mod keep_placement;
 pub(crate) mod pod_check;
 pub(crate) mod preflight;

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::script::{ScriptContext, needs_bash, translate};
+use super::script::{Script, ScriptContext, command, translate};
 use super::{ConvertError, Converted, FieldMap, SourceFields, accelerators};
 use gpuctl_core::model::GpuType;
 
@@ -25,24 +25,7 @@ pub(super) fn is_configuration(object: &Value) -> bool {
 
 /// Converts one configuration.
 pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, ConvertError> {
-    let kind = object["type"].as_str().unwrap_or_default();
-    match kind {
-        "task" | "service" => {}
-        "dev-environment" => {
-            return Err(ConvertError::new(
-                "a dev-environment of dstack is an editor's server",
-                "`gpuctl init notebook` begins a notebook, and `gpuctl exec NAME` opens a shell in it",
-            ));
-        }
-        other => {
-            let message =
-                format!("a {other} of dstack describes machines, and not what runs on them");
-            return Err(ConvertError::new(
-                message,
-                "the cluster's nodes are there already: `gpuctl get nodes`",
-            ));
-        }
-    }
+    let kind = kind_that_runs(object)?;
     let mut lost = Vec::new();
     let (mut job, mut environment, mut resources, mut service) = (
         FieldMap::default(),
@@ -62,17 +45,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         top.take("nodes").as_u64().unwrap_or(1),
     );
     if kind == "service" {
-        // `port: 8000`, or `80:8000` for another outside.
-        let port = top.take("port");
-        let port = port
-            .as_u64()
-            .or_else(|| port.as_str()?.rsplit(':').next()?.parse().ok());
-        service.put("port", port.map(Value::from));
-        let replicas = top.take("replicas");
-        service.put("replicas", replicas.as_u64().map(Value::from));
-        if replicas.as_u64().is_none() && !replicas.is_null() {
-            top.lose("replicas: `autoscaling:` says from how many to how many");
-        }
+        put_service(&mut top, &mut service);
     } else {
         job.put("max_runtime", top.take("max_duration"));
     }
@@ -90,7 +63,102 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         top.take(key);
     }
     top.finish();
-    let mut of = SourceFields::new(&format!("{kind}.resources"), &asked, &mut lost);
+    put_resources(kind, &asked, nodes, &mut resources, &mut lost);
+    let Some(image) = image.map(ToOwned::to_owned).or(own) else {
+        return Err(ConvertError::new(
+            "the configuration names no image",
+            "say which one with `--image IMAGE`",
+        ));
+    };
+    let script = script_of(&commands, &name);
+    lost.extend(script.lost);
+    environment.put("image", Some(image.into()));
+    environment.put(
+        "command",
+        Some(command(&script.text)).filter(|_| !script.text.is_empty()),
+    );
+    environment.put("env", Some(environment_of(&variables, &mut lost)));
+    let mut document = FieldMap::default();
+    let target = if kind == "task" {
+        "training"
+    } else {
+        "inference"
+    };
+    document.put("kind", Some(target.into()));
+    document.put("version", Some("v0.1".into()));
+    document.put("job", job.value());
+    document.put("environment", environment.value());
+    document.put("resources", resources.value());
+    document.put("service", service.value());
+    Ok(Converted {
+        document: document.value(),
+        from: format!("dstack/{name}"),
+        lost,
+    })
+}
+
+/// Returns whether it is a task or a service. Other kinds run no program.
+fn kind_that_runs(object: &Value) -> Result<&str, ConvertError> {
+    let kind = object["type"].as_str().unwrap_or_default();
+    match kind {
+        "task" | "service" => Ok(kind),
+        "dev-environment" => Err(ConvertError::new(
+            "a dev-environment of dstack is an editor's server",
+            "`gpuctl init notebook` begins a notebook, and `gpuctl exec NAME` opens a shell in it",
+        )),
+        other => {
+            let message =
+                format!("a {other} of dstack describes machines, and not what runs on them");
+            Err(ConvertError::new(
+                message,
+                "the cluster's nodes are there already: `gpuctl get nodes`",
+            ))
+        }
+    }
+}
+
+/// Reads the port and the replicas of a service.
+fn put_service(top: &mut SourceFields<'_>, service: &mut FieldMap) {
+    // `port: 8000`, or `80:8000` for another outside.
+    let port = top.take("port");
+    let port = port
+        .as_u64()
+        .or_else(|| port.as_str()?.rsplit(':').next()?.parse().ok());
+    service.put("port", port.map(Value::from));
+    let replicas = top.take("replicas");
+    service.put("replicas", replicas.as_u64().map(Value::from));
+    if replicas.as_u64().is_none() && !replicas.is_null() {
+        top.lose("replicas: `autoscaling:` says from how many to how many");
+    }
+}
+
+/// Translates the commands.
+fn script_of(commands: &Value, name: &str) -> Script {
+    let lines: Vec<&str> = commands
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    translate(
+        &lines.join("\n"),
+        &ScriptContext {
+            name,
+            one_task_per_pod: true,
+            cpus: None,
+        },
+    )
+}
+
+/// Reads what each node gets.
+fn put_resources(
+    kind: &str,
+    asked: &Value,
+    nodes: u64,
+    resources: &mut FieldMap,
+    lost: &mut Vec<String>,
+) {
+    let mut of = SourceFields::new(&format!("{kind}.resources"), asked, lost);
     let (gpu, cpu, memory, shm) = (
         of.take("gpu"),
         of.take("cpu"),
@@ -99,7 +167,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     );
     of.take("disk");
     of.finish();
-    gpus(&gpu, &mut resources, &mut lost);
+    gpus(&gpu, resources, lost);
     // `8..` and `8..16` are at least eight.
     let least = |value: &Value| {
         let text = value
@@ -125,57 +193,6 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
             "{kind}.resources.shm_size: pods have as much shared memory as memory"
         ));
     }
-    let Some(image) = image.map(ToOwned::to_owned).or(own) else {
-        return Err(ConvertError::new(
-            "the configuration names no image",
-            "say which one with `--image IMAGE`",
-        ));
-    };
-    let lines: Vec<&str> = commands
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let script = translate(
-        &lines.join("\n"),
-        &ScriptContext {
-            name: &name,
-            one_task_per_pod: true,
-            cpus: None,
-        },
-    );
-    lost.extend(script.lost);
-    environment.put("image", Some(image.into()));
-    let command = if needs_bash(&script.text) {
-        json!(["bash", "-c", script.text])
-    } else {
-        script.text.clone().into()
-    };
-    environment.put("command", Some(command).filter(|_| !script.text.is_empty()));
-    environment.put("env", Some(environment_of(&variables, &mut lost)));
-    let mut document = FieldMap::default();
-    document.put(
-        "kind",
-        Some(
-            if kind == "task" {
-                "training"
-            } else {
-                "inference"
-            }
-            .into(),
-        ),
-    );
-    document.put("version", Some("v0.1".into()));
-    document.put("job", job.value());
-    document.put("environment", environment.value());
-    document.put("resources", resources.value());
-    document.put("service", service.value());
-    Ok(Converted {
-        document: document.value(),
-        from: format!("dstack/{name}"),
-        lost,
-    })
 }
 
 /// Reads `8`, or the least of `2..8`.

@@ -159,13 +159,45 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Conv
         .map(|service| target(service, &pod.ports))
         .filter(|port| !port.is_null())
         .unwrap_or(first);
+    let taken = listens.clone();
+    put_ports(&mut block, listens, service, object)?;
+    let others = pod
+        .ports
+        .iter()
+        .filter(|port| port["containerPort"] != taken);
+    lost.extend(others.map(|port| {
+        format!(
+            "spec.template.spec.containers[0].ports[{}]",
+            port["containerPort"]
+        )
+    }));
+    of_pods(&template, object, "spec.template", &mut lost);
+    if let Some(service) = service {
+        put_service(&mut block, service, &mut lost);
+    }
+    block.put("health_check", pod.health.clone());
+    let kind = if pod.gpus > 0 { "inference" } else { "compute" };
+    let document = document(kind, job, pod, &[("service", block.value())]);
+    Ok(Converted {
+        document,
+        from: format!("Deployment/{}", name_of(object)?),
+        lost,
+    })
+}
+
+/// Sets the ports of a service. `listens` is the port of the container.
+fn put_ports(
+    block: &mut FieldMap,
+    listens: Value,
+    service: Option<&Value>,
+    deployment: &Value,
+) -> Result<(), ConvertError> {
     let port = service.map_or(Value::Null, |service| {
         service["spec"]["ports"][0]["port"].clone()
     });
-    let taken = listens.clone();
     match (port.is_null(), listens.is_null()) {
         (true, true) => {
-            let message = format!("Deployment/{} names no port", name_of(object)?);
+            let message = format!("Deployment/{} names no port", name_of(deployment)?);
             return Err(ConvertError::new(
                 message,
                 "give its container `ports: [{containerPort: …}]`, where it listens",
@@ -180,72 +212,48 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Conv
             block.put("port", port);
         }
     }
-    let others = pod
-        .ports
-        .iter()
-        .filter(|port| port["containerPort"] != taken);
-    lost.extend(others.map(|port| {
-        format!(
-            "spec.template.spec.containers[0].ports[{}]",
-            port["containerPort"]
-        )
-    }));
-    of_pods(&template, object, "spec.template", &mut lost);
-    if let Some(service) = service {
-        let mut spec = SourceFields::new("Service.spec", &service["spec"], &mut lost);
-        for key in [
-            "type",
-            "selector",
-            "ports",
-            "clusterIP",
-            "clusterIPs",
-            "ipFamilies",
-            "ipFamilyPolicy",
-            "internalTrafficPolicy",
-        ] {
-            spec.take(key);
-        }
-        spec.finish();
-        let annotations = service["metadata"]["annotations"]
-            .as_object()
-            .into_iter()
-            .flatten();
-        lost.extend(annotations.map(|(key, _)| format!("Service.metadata.annotations[{key}]")));
-        block.put(
-            "type",
-            Some(service["spec"]["type"].clone()).filter(|kind| kind != "ClusterIP"),
-        );
-        let ports = service["spec"]["ports"]
-            .as_array()
-            .map_or(&[][..], Vec::as_slice);
-        lost.extend(
-            ports
-                .iter()
-                .skip(1)
-                .map(|port| format!("Service.spec.ports[{}]", port["port"])),
-        );
-    }
-    block.put("health_check", pod.health.clone());
-    let kind = if pod.gpus > 0 { "inference" } else { "compute" };
-    let document = document(kind, job, pod, &[("service", block.value())]);
-    Ok(Converted {
-        document,
-        from: format!("Deployment/{}", name_of(object)?),
-        lost,
-    })
+    Ok(())
 }
 
-fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
-    let mut lost = Vec::new();
-    let mut job = head(object, &mut lost)?;
-    let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
-    let replicas = spec.take("pytorchReplicaSpecs");
-    let policy = spec.take("runPolicy");
-    if !spec.take("nprocPerNode").is_null() {
-        spec.lose("nprocPerNode: torchrun starts one process per GPU here");
+/// Reads the Service of a Deployment.
+fn put_service(block: &mut FieldMap, service: &Value, lost: &mut Vec<String>) {
+    let mut spec = SourceFields::new("Service.spec", &service["spec"], lost);
+    for key in [
+        "type",
+        "selector",
+        "ports",
+        "clusterIP",
+        "clusterIPs",
+        "ipFamilies",
+        "ipFamilyPolicy",
+        "internalTrafficPolicy",
+    ] {
+        spec.take(key);
     }
     spec.finish();
-    let mut run = SourceFields::new("spec.runPolicy", &policy, &mut lost);
+    let annotations = service["metadata"]["annotations"]
+        .as_object()
+        .into_iter()
+        .flatten();
+    lost.extend(annotations.map(|(key, _)| format!("Service.metadata.annotations[{key}]")));
+    block.put(
+        "type",
+        Some(service["spec"]["type"].clone()).filter(|kind| kind != "ClusterIP"),
+    );
+    let ports = service["spec"]["ports"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    lost.extend(
+        ports
+            .iter()
+            .skip(1)
+            .map(|port| format!("Service.spec.ports[{}]", port["port"])),
+    );
+}
+
+/// Reads how a PyTorchJob is retried and queued.
+fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
+    let mut run = SourceFields::new("spec.runPolicy", policy, lost);
     job.put(
         "retries",
         run.take("backoffLimit")
@@ -259,9 +267,46 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     job.put("queue", scheduling["queue"].take());
     run.finish();
     // All pods start together here anyway.
-    let mut policy = SourceFields::new("spec.runPolicy.schedulingPolicy", &scheduling, &mut lost);
+    let mut policy = SourceFields::new("spec.runPolicy.schedulingPolicy", &scheduling, lost);
     policy.take("minAvailable");
     policy.finish();
+}
+
+/// Returns true when the pods of both roles run the same.
+fn are_alike(master: &Value, worker: &Value) -> bool {
+    let same = |key: &str| {
+        master["template"]["spec"]["containers"][0][key]
+            == worker["template"]["spec"]["containers"][0][key]
+    };
+    let [one, other] = [master, worker].map(|role| {
+        let mut spec = role["template"]["spec"].clone();
+        spec.as_object_mut().map(|spec| spec.remove("containers"));
+        spec
+    });
+    [
+        "image",
+        "command",
+        "args",
+        "resources",
+        "env",
+        "volumeMounts",
+    ]
+    .iter()
+    .all(|key| same(key))
+        && one == other
+}
+
+fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
+    let mut lost = Vec::new();
+    let mut job = head(object, &mut lost)?;
+    let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
+    let replicas = spec.take("pytorchReplicaSpecs");
+    let policy = spec.take("runPolicy");
+    if !spec.take("nprocPerNode").is_null() {
+        spec.lose("nprocPerNode: torchrun starts one process per GPU here");
+    }
+    spec.finish();
+    put_run_policy(&mut job, &policy, &mut lost);
     let (master, worker) = (&replicas["Master"], &replicas["Worker"]);
     let count = |role: &Value| {
         if role.is_null() {
@@ -284,33 +329,13 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     }
     let path = format!("spec.pytorchReplicaSpecs.{role}.template.spec");
     let pod = pod::read(&first["template"]["spec"], &path, &mut lost);
-    let alike = |key: &str| {
-        master["template"]["spec"]["containers"][0][key]
-            == worker["template"]["spec"]["containers"][0][key]
-    };
-    let [one, other] = [master, worker].map(|role| {
-        let mut spec = role["template"]["spec"].clone();
-        spec.as_object_mut().map(|spec| spec.remove("containers"));
-        spec
-    });
     of_pods(
         &first["template"],
         object,
         &format!("spec.pytorchReplicaSpecs.{role}.template"),
         &mut lost,
     );
-    let same = [
-        "image",
-        "command",
-        "args",
-        "resources",
-        "env",
-        "volumeMounts",
-    ]
-    .iter()
-    .all(|key| alike(key))
-        && one == other;
-    if count(master) > 0 && count(worker) > 0 && !same {
+    if count(master) > 0 && count(worker) > 0 && !are_alike(master, worker) {
         lost.push(
             "spec.pytorchReplicaSpecs.Worker.template: all pods are as the Master's".to_owned(),
         );

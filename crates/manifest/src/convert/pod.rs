@@ -71,24 +71,7 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
         .map(|seconds| format!("{seconds}s"));
     pod.priority = source.take("priorityClassName");
     let selector = source.take("nodeSelector");
-    let mut rest = Map::new();
-    for (key, value) in selector.as_object().into_iter().flatten() {
-        let text = value.as_str().unwrap_or_default();
-        if key == POOL_LABEL {
-            pod.resources.put("pool", value.clone());
-        } else if (TYPE_LABELS.contains(&key.as_str())
-            || key.ends_with("/gpu-type")
-            || key.ends_with("gpu.product"))
-            && GpuType::parse(text).is_some()
-        {
-            pod.resources.put(
-                "gpu-type",
-                GpuType::parse(text).map(|kind| kind.to_string().into()),
-            );
-        } else {
-            rest.insert(key.clone(), value.clone());
-        }
-    }
+    let rest = pod.take_selector(&selector);
     overlay.put("nodeSelector", Value::Object(rest));
     if spec["initContainers"]
         .as_array()
@@ -257,6 +240,29 @@ impl PodFields {
         }
     }
 
+    /// Takes the pool and the type of GPU from a selector. Returns the other labels.
+    fn take_selector(&mut self, selector: &Value) -> Map<String, Value> {
+        let mut rest = Map::new();
+        for (key, value) in selector.as_object().into_iter().flatten() {
+            let text = value.as_str().unwrap_or_default();
+            if key == POOL_LABEL {
+                self.resources.put("pool", value.clone());
+            } else if (TYPE_LABELS.contains(&key.as_str())
+                || key.ends_with("/gpu-type")
+                || key.ends_with("gpu.product"))
+                && GpuType::parse(text).is_some()
+            {
+                self.resources.put(
+                    "gpu-type",
+                    GpuType::parse(text).map(|kind| kind.to_string().into()),
+                );
+            } else {
+                rest.insert(key.clone(), value.clone());
+            }
+        }
+        rest
+    }
+
     fn volumes(&mut self, mounts: &Value, volumes: &Value, path: &str, lost: &mut Vec<String>) {
         let mut workdirs = Vec::new();
         for mount in mounts.as_array().into_iter().flatten() {
@@ -280,12 +286,7 @@ impl PodFields {
                     lost.push(format!("{path}.volumeMounts[{name}].{key}"));
                 }
             }
-            for source in ["configMap", "secret", "emptyDir", "persistentVolumeClaim"] {
-                let own = volume[source].as_object().into_iter().flatten();
-                let known = ["name", "secretName", "claimName", "sizeLimit", "medium"];
-                let more = own.filter(|(key, _)| !known.contains(&key.as_str()));
-                lost.extend(more.map(|(key, _)| format!("{path}: volume {name}.{source}.{key}")));
-            }
+            lost.extend(unread_sources(name, &volume, path));
             let shared_memory = mount["mountPath"] == "/dev/shm";
             if let Some(host) = volume["hostPath"]["path"].as_str() {
                 workdir.put(
@@ -322,4 +323,16 @@ impl PodFields {
             self.storage = json!({"workdirs": workdirs});
         }
     }
+}
+
+/// Returns the fields of a volume's source that have no counterpart.
+fn unread_sources(name: &str, volume: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in ["configMap", "secret", "emptyDir", "persistentVolumeClaim"] {
+        let fields = volume[source].as_object().into_iter().flatten();
+        let known = ["name", "secretName", "claimName", "sizeLimit", "medium"];
+        let more = fields.filter(|(key, _)| !known.contains(&key.as_str()));
+        found.extend(more.map(|(key, _)| format!("{path}: volume {name}.{source}.{key}")));
+    }
+    found
 }

@@ -9,6 +9,7 @@
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
+use serde_json::{Value, json};
 
 /// How a script is read.
 pub(super) struct ScriptContext<'c> {
@@ -71,6 +72,22 @@ static LOCAL_FILE: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is tested")
 });
 
+/// Warns of files of the folder that the script was submitted from.
+fn missing_files(text: &str) -> Option<String> {
+    let mut files: Vec<&str> = LOCAL_FILE
+        .captures_iter(text)
+        .map(|found| found.get(1).map_or("", |one| one.as_str()))
+        .collect();
+    files.sort_unstable();
+    files.dedup();
+    (!files.is_empty()).then(|| {
+        format!(
+            "{}: pods do not see the folder that the script was submitted from; bring it by the image, `files:` or a workdir",
+            files.join(", ")
+        )
+    })
+}
+
 /// Translates a script line by line.
 pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
     let mut script = Script::default();
@@ -124,20 +141,18 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         lines.pop();
     }
     script.text = lines.join("\n");
-    let mut files: Vec<&str> = LOCAL_FILE
-        .captures_iter(&script.text)
-        .map(|found| found.get(1).map_or("", |one| one.as_str()))
-        .collect();
-    files.sort_unstable();
-    files.dedup();
-    if !files.is_empty() {
-        script.lost.push(format!(
-            "{}: pods do not see the folder that the script was submitted from; bring it by the image, `files:` or a workdir",
-            files.join(", ")
-        ));
-    }
+    script.lost.extend(missing_files(&script.text));
     script.lost.dedup();
     script
+}
+
+/// Returns the command that runs a script: one string for sh, or a call of bash.
+pub(super) fn command(text: &str) -> Value {
+    if needs_bash(text) {
+        json!(["bash", "-c", text])
+    } else {
+        text.into()
+    }
 }
 
 /// Returns true for a script that sh cannot run and bash can.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::object::{document, head, name_of, of_pods, seconds};
-use super::{ConvertError, Converted, SourceFields, pod};
+use super::{ConvertError, Converted, FieldMap, SourceFields, pod};
 
 /// Converts a JobSet of one kind of pods.
 pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
@@ -68,6 +68,23 @@ pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
     })
 }
 
+/// Reads how an MPIJob is retried and queued.
+fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
+    let mut run = SourceFields::new("spec.runPolicy", policy, lost);
+    job.put(
+        "retries",
+        run.take("backoffLimit")
+            .as_u64()
+            .map(|retries| retries.min(100).into()),
+    );
+    job.put("max_runtime", seconds(&run.take("activeDeadlineSeconds")));
+    job.put("keep_for", seconds(&run.take("ttlSecondsAfterFinished")));
+    let scheduling = run.take("schedulingPolicy");
+    job.put("queue", scheduling["queue"].clone());
+    run.take("cleanPodPolicy");
+    run.finish();
+}
+
 /// Converts an MPIJob: the workers are the pods, the launcher's command is theirs.
 pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
     let mut lost = Vec::new();
@@ -83,19 +100,7 @@ pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
         spec.take(key);
     }
     spec.finish();
-    let mut run = SourceFields::new("spec.runPolicy", &policy, &mut lost);
-    job.put(
-        "retries",
-        run.take("backoffLimit")
-            .as_u64()
-            .map(|retries| retries.min(100).into()),
-    );
-    job.put("max_runtime", seconds(&run.take("activeDeadlineSeconds")));
-    job.put("keep_for", seconds(&run.take("ttlSecondsAfterFinished")));
-    let scheduling = run.take("schedulingPolicy");
-    job.put("queue", scheduling["queue"].clone());
-    run.take("cleanPodPolicy");
-    run.finish();
+    put_run_policy(&mut job, &policy, &mut lost);
     let (launcher, worker) = (&replicas["Launcher"], &replicas["Worker"]);
     if worker.is_null() {
         return Err(ConvertError::new(

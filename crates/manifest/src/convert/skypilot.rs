@@ -3,9 +3,20 @@
 
 use serde_json::{Value, json};
 
-use super::script::{ScriptContext, needs_bash, translate};
+use super::script::{ScriptContext, command, translate};
 use super::{ConvertError, Converted, FieldMap, SourceFields, accelerators};
 use gpuctl_core::model::GpuType;
+
+/// Fields that choose a cloud; here the cluster is chosen already.
+const CLOUD: [&str; 7] = [
+    "cloud",
+    "infra",
+    "region",
+    "zone",
+    "use_spot",
+    "disk_size",
+    "disk_tier",
+];
 
 /// Returns true for a map that only SkyPilot writes so.
 pub(super) fn is_task(object: &Value) -> bool {
@@ -34,32 +45,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     );
     let variables = task.take("envs");
     let (setup, run) = (task.take("setup"), task.take("run"));
-    for (key, why) in [
-        (
-            "workdir",
-            "files of this machine; bring them by the image, `files:` or a workdir",
-        ),
-        (
-            "file_mounts",
-            "mount folders and claims with `storage.workdirs`",
-        ),
-        ("service", "`gpuctl init inference` begins a service"),
-    ] {
-        if !task.take(key).is_null() {
-            task.lose(&format!("{key}: {why}"));
-        }
-    }
-    let secrets = task.take("secrets");
-    for key in secrets
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, _)| key)
-    {
-        task.lose(&format!(
-            "secrets.{key}: gpuctl create secret NAME --from-env {key}, and `env: [{{name: {key}, secret: NAME}}]`"
-        ));
-    }
+    lose_foreign(&mut task);
     task.finish();
     let mut of = SourceFields::new("task.resources", &asked, &mut lost);
     let found = of.take("accelerators");
@@ -68,16 +54,6 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         .as_str()
         .and_then(|text| text.strip_prefix("docker:"))
         .map(ToOwned::to_owned);
-    let amount = |value: &Value, unit: &str| {
-        let text = value
-            .as_str()
-            .map_or_else(|| value.to_string(), ToOwned::to_owned);
-        let digits = text.trim_end_matches('+');
-        digits
-            .parse::<f64>()
-            .is_ok()
-            .then(|| format!("{digits}{unit}"))
-    };
     let (cpus, memory) = (of.take("cpus"), of.take("memory"));
     resources.put(
         "cpu",
@@ -86,43 +62,9 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
             .map(|cpus| json!(cpus.ceil() as u64)),
     );
     resources.put("memory", amount(&memory, "Gi").map(Value::from));
-    // They choose a cloud; here the cluster is chosen already.
-    for key in [
-        "cloud",
-        "infra",
-        "region",
-        "zone",
-        "use_spot",
-        "disk_size",
-        "disk_tier",
-    ] {
-        of.take(key);
-    }
+    CLOUD.iter().for_each(|key| drop(of.take(key)));
     of.finish();
-    if found.as_array().is_some_and(|list| list.len() > 1)
-        || found.as_object().is_some_and(|map| map.len() > 1)
-    {
-        lost.push("task.resources.accelerators: the first of several is taken".to_owned());
-    }
-    match accelerators(&found) {
-        Some((kind, count)) => {
-            match GpuType::parse(&kind) {
-                Some(kind) => resources.put("gpu-type", Some(kind.to_string().into())),
-                None => lost.push(format!(
-                    "task.resources.accelerators: `{kind}` is no GPU type that is known"
-                )),
-            }
-            resources.put("gpu", Some(count.into()));
-        }
-        None => {
-            if !found.is_null() {
-                lost.push(format!(
-                    "task.resources.accelerators: `{found}` is no whole number of GPUs of a type"
-                ));
-            }
-            resources.put("gpu", Some(0.into()));
-        }
-    }
+    put_accelerators(&found, &mut resources, &mut lost);
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
     let Some(image) = image.map(ToOwned::to_owned).or(own) else {
         return Err(ConvertError::new(
@@ -151,12 +93,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     }
     lost.extend(script.lost);
     environment.put("image", Some(image.into()));
-    let command = if needs_bash(&script.text) {
-        json!(["bash", "-c", script.text])
-    } else {
-        script.text.into()
-    };
-    environment.put("command", Some(command));
+    environment.put("command", Some(command(&script.text)));
     environment.put("env", variables);
     let document = json!({
         "kind": "training", "version": "v0.1", "job": job.value(), "environment": environment.value(), "resources": resources.value(),
@@ -166,4 +103,74 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         from: format!("sky/{name}"),
         lost,
     })
+}
+
+/// Notes fields that have no counterpart, with what to do instead.
+fn lose_foreign(task: &mut SourceFields<'_>) {
+    for (key, why) in [
+        (
+            "workdir",
+            "files of this machine; bring them by the image, `files:` or a workdir",
+        ),
+        (
+            "file_mounts",
+            "mount folders and claims with `storage.workdirs`",
+        ),
+        ("service", "`gpuctl init inference` begins a service"),
+    ] {
+        if !task.take(key).is_null() {
+            task.lose(&format!("{key}: {why}"));
+        }
+    }
+    let secrets = task.take("secrets");
+    for key in secrets
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key)
+    {
+        task.lose(&format!(
+            "secrets.{key}: gpuctl create secret NAME --from-env {key}, and `env: [{{name: {key}, secret: NAME}}]`"
+        ));
+    }
+}
+
+/// Reads `8`, `8+` or a number, with a unit appended.
+fn amount(value: &Value, unit: &str) -> Option<String> {
+    let text = value
+        .as_str()
+        .map_or_else(|| value.to_string(), ToOwned::to_owned);
+    let digits = text.trim_end_matches('+');
+    digits
+        .parse::<f64>()
+        .is_ok()
+        .then(|| format!("{digits}{unit}"))
+}
+
+/// Reads how many GPUs each node gets, and of which type.
+fn put_accelerators(found: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
+    if found.as_array().is_some_and(|list| list.len() > 1)
+        || found.as_object().is_some_and(|map| map.len() > 1)
+    {
+        lost.push("task.resources.accelerators: the first of several is taken".to_owned());
+    }
+    match accelerators(found) {
+        Some((kind, count)) => {
+            match GpuType::parse(&kind) {
+                Some(kind) => resources.put("gpu-type", Some(kind.to_string().into())),
+                None => lost.push(format!(
+                    "task.resources.accelerators: `{kind}` is no GPU type that is known"
+                )),
+            }
+            resources.put("gpu", Some(count.into()));
+        }
+        None => {
+            if !found.is_null() {
+                lost.push(format!(
+                    "task.resources.accelerators: `{found}` is no whole number of GPUs of a type"
+                ));
+            }
+            resources.put("gpu", Some(0.into()));
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::array::indices;
-use super::sbatch::{gpus, memory, options, time};
+use super::sbatch::{self, gpus, memory, time};
 use super::script::{ScriptContext, needs_bash, translate};
 use super::{ConvertError, Converted, FieldMap};
 
@@ -30,77 +30,61 @@ struct SlurmResources {
     memory_per_gpu: Option<u64>,
 }
 
-/// Converts one script; an array is a document per index.
-pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
-    let (mut lost, mut asked) = (Vec::new(), SlurmResources::default());
-    let (mut job, mut environment, mut resources, mut labels) = (
-        FieldMap::default(),
-        FieldMap::default(),
-        FieldMap::default(),
-        FieldMap::default(),
-    );
-    let (mut name, mut image, mut array) = (
-        "slurm-job".to_owned(),
-        image.map(ToOwned::to_owned),
-        None::<String>,
-    );
-    for (option, value) in options(text) {
-        let unread = || {
-            ConvertError::new(
-                format!("`--{option}={value}` cannot be read"),
-                "write it as sbatch takes it",
-            )
-        };
-        let number = || {
-            value
-                .split('-')
-                .next()
-                .unwrap_or_default()
-                .parse::<u64>()
-                .map_err(|_| unread())
-        };
-        match option.as_str() {
-            "array" => array = Some(value),
-            "job-name" => name.clone_from(&value),
-            "nodes" => {
-                if value.contains('-') {
-                    lost.push(format!("--nodes={value}: the fewest are taken"));
-                }
-                asked.nodes = Some(number()?);
-            }
-            "ntasks" => asked.tasks = Some(number()?),
-            "ntasks-per-node" => asked.tasks_per_node = Some(number()?),
-            "cpus-per-task" => asked.cpus_per_task = Some(number()?),
-            "gres" if value.split(',').any(|part| part.starts_with("gpu")) => {
-                let (own, others): (Vec<&str>, Vec<&str>) =
-                    value.split(',').partition(|part| part.starts_with("gpu"));
-                lost.extend(others.iter().map(|other| format!("--gres={other}")));
-                if own.len() > 1 {
-                    lost.push(format!(
-                        "--gres={}: only {} is asked for",
-                        own.join(","),
-                        own[0]
-                    ));
-                }
-                let (kind, count) = gpus(own[0]).ok_or_else(unread)?;
-                asked.gpus_per_node = Some(count);
-                resources.put("gpu-type", kind.map(Value::from));
-            }
-            "gpus" | "gpus-per-node" | "gpus-per-task" => {
-                let (kind, count) = gpus(&value).ok_or_else(unread)?;
-                resources.put("gpu-type", kind.map(Value::from));
-                match option.as_str() {
-                    "gpus" => asked.gpus_in_all = Some(count),
-                    "gpus-per-node" => asked.gpus_per_node = Some(count),
-                    _ => asked.gpus_per_task = Some(count),
-                }
-            }
-            "mem" => asked.memory = Some(memory(&value).ok_or_else(unread)?),
-            "mem-per-cpu" => asked.memory_per_cpu = Some(memory(&value).ok_or_else(unread)?),
-            "mem-per-gpu" => asked.memory_per_gpu = Some(memory(&value).ok_or_else(unread)?),
+impl SlurmResources {
+    /// Returns how many tasks each node has; `None` where no option says it.
+    fn tasks_of_node(&self) -> Option<u64> {
+        self.tasks_per_node.or(self
+            .tasks
+            .map(|tasks| tasks.div_ceil(self.nodes.unwrap_or(1).max(1))))
+    }
+}
+
+/// The options of a script, sorted into the blocks of a job.
+struct SbatchOptions {
+    asked: SlurmResources,
+    job: FieldMap,
+    environment: FieldMap,
+    resources: FieldMap,
+    labels: FieldMap,
+    name: String,
+    image: Option<String>,
+    array: Option<String>,
+    /// What has no counterpart.
+    lost: Vec<String>,
+}
+
+fn unread(option: &str, value: &str) -> ConvertError {
+    ConvertError::new(
+        format!("`--{option}={value}` cannot be read"),
+        "write it as sbatch takes it",
+    )
+}
+
+impl SbatchOptions {
+    fn new(image: Option<&str>) -> Self {
+        Self {
+            asked: SlurmResources::default(),
+            job: FieldMap::default(),
+            environment: FieldMap::default(),
+            resources: FieldMap::default(),
+            labels: FieldMap::default(),
+            name: "slurm-job".to_owned(),
+            image: image.map(ToOwned::to_owned),
+            array: None,
+            lost: Vec::new(),
+        }
+    }
+
+    fn set(&mut self, option: &str, value: String) -> Result<(), ConvertError> {
+        if self.set_size(option, &value)? {
+            return Ok(());
+        }
+        match option {
+            "array" => self.array = Some(value),
+            "job-name" => self.name.clone_from(&value),
             "time" => {
-                let seconds = time(&value).ok_or_else(unread)?;
-                job.put(
+                let seconds = time(&value).ok_or_else(|| unread(option, &value))?;
+                self.job.put(
                     "max_runtime",
                     Some(format!("{seconds}s").into()).filter(|_| seconds > 0),
                 );
@@ -108,47 +92,120 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
             "partition" => {
                 let (first, others) = value.split_once(',').unwrap_or((&value, ""));
                 if !others.is_empty() {
-                    lost.push(format!("--partition={others}: one pool is taken"));
+                    self.lost
+                        .push(format!("--partition={others}: one pool is taken"));
                 }
-                resources.put("pool", Some(first.into()));
+                self.resources.put("pool", Some(first.into()));
             }
-            "account" => labels.put("account", Some(value.into())),
-            "chdir" => environment.put("workingDir", Some(value.into())),
-            "comment" => job.put("description", Some(value.into())),
-            "container-image" => image = Some(value.replace('#', "/")),
-            "requeue" | "no-requeue" => job.put(
+            "account" => self.labels.put("account", Some(value.into())),
+            "chdir" => self.environment.put("workingDir", Some(value.into())),
+            "comment" => self.job.put("description", Some(value.into())),
+            "container-image" => self.image = Some(value.replace('#', "/")),
+            "requeue" | "no-requeue" => self.job.put(
                 "retries",
                 Some(json!(if option == "requeue" { 3 } else { 0 })),
             ),
-            "output" | "error" => lost.push(format!(
+            "output" | "error" => self.lost.push(format!(
                 "--{option}={value}: `gpuctl logs` reads what it says"
             )),
-            _ => lost.push(if value.is_empty() {
+            _ => self.lost.push(if value.is_empty() {
                 format!("--{option}")
             } else {
                 format!("--{option}={value}")
             }),
         }
+        Ok(())
     }
+
+    /// Sets an option that says how many nodes, tasks, CPUs and GPUs there are. Returns false for
+    /// another option.
+    fn set_size(&mut self, option: &str, value: &str) -> Result<bool, ConvertError> {
+        let refuse = || unread(option, value);
+        let number = || {
+            value
+                .split('-')
+                .next()
+                .unwrap_or_default()
+                .parse::<u64>()
+                .map_err(|_| refuse())
+        };
+        match option {
+            "nodes" => {
+                if value.contains('-') {
+                    self.lost
+                        .push(format!("--nodes={value}: the fewest are taken"));
+                }
+                self.asked.nodes = Some(number()?);
+            }
+            "ntasks" => self.asked.tasks = Some(number()?),
+            "ntasks-per-node" => self.asked.tasks_per_node = Some(number()?),
+            "cpus-per-task" => self.asked.cpus_per_task = Some(number()?),
+            "gres" if value.split(',').any(|part| part.starts_with("gpu")) => {
+                let (own, others): (Vec<&str>, Vec<&str>) =
+                    value.split(',').partition(|part| part.starts_with("gpu"));
+                self.lost
+                    .extend(others.iter().map(|other| format!("--gres={other}")));
+                if own.len() > 1 {
+                    self.lost.push(format!(
+                        "--gres={}: only {} is asked for",
+                        own.join(","),
+                        own[0]
+                    ));
+                }
+                let (kind, count) = gpus(own[0]).ok_or_else(refuse)?;
+                self.asked.gpus_per_node = Some(count);
+                self.resources.put("gpu-type", kind.map(Value::from));
+            }
+            "gpus" | "gpus-per-node" | "gpus-per-task" => {
+                let (kind, count) = gpus(value).ok_or_else(refuse)?;
+                self.resources.put("gpu-type", kind.map(Value::from));
+                match option {
+                    "gpus" => self.asked.gpus_in_all = Some(count),
+                    "gpus-per-node" => self.asked.gpus_per_node = Some(count),
+                    _ => self.asked.gpus_per_task = Some(count),
+                }
+            }
+            "mem" => self.asked.memory = Some(memory(value).ok_or_else(refuse)?),
+            "mem-per-cpu" => self.asked.memory_per_cpu = Some(memory(value).ok_or_else(refuse)?),
+            "mem-per-gpu" => self.asked.memory_per_gpu = Some(memory(value).ok_or_else(refuse)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Converts one script; an array is a document per index.
+pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
+    let mut options = SbatchOptions::new(image);
+    for (option, value) in sbatch::options(text) {
+        options.set(&option, value)?;
+    }
+    let SbatchOptions {
+        asked,
+        mut job,
+        mut environment,
+        mut resources,
+        labels,
+        name,
+        image,
+        array,
+        mut lost,
+    } = options;
     let named = dns_label(&name);
     if named != name {
         lost.push(format!("--job-name={name}: it is called {named}"));
     }
-    let tasks = asked.tasks_per_node.or(asked
-        .tasks
-        .map(|tasks| tasks.div_ceil(asked.nodes.unwrap_or(1).max(1))));
+    let tasks = asked.tasks_of_node();
     let one_task_per_pod = tasks.is_none_or(|tasks| tasks <= 1);
     let cpus = asked
         .cpus_per_task
         .map(|cpus| cpus.saturating_mul(tasks.unwrap_or(1)));
-    let script = translate(
-        text,
-        &ScriptContext {
-            name: &named,
-            one_task_per_pod,
-            cpus,
-        },
-    );
+    let context = ScriptContext {
+        name: &named,
+        one_task_per_pod,
+        cpus,
+    };
+    let script = translate(text, &context);
     let Some(image) = image.or(script.image) else {
         return Err(ConvertError::new(
             "the script names no container image",
@@ -163,16 +220,8 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     }
     job.put("labels", Some(labels.value()));
     place(&asked, &mut resources)?;
-    if !one_task_per_pod {
-        lost.push("several tasks per node: the command starts once per node; torchrun starts a process for each GPU".to_owned());
-    }
-    if asked.memory == Some(0) {
-        lost.push("--mem=0: all memory of a node".to_owned());
-    }
     let shell = text.lines().next().and_then(|line| line.strip_prefix("#!"));
-    if let Some(interpreter) = shell.filter(|line| !line.trim_end().ends_with("sh")) {
-        lost.push(format!("#!{interpreter}: the lines run in sh"));
-    }
+    lost.extend(differences(&asked, one_task_per_pod, shell));
     lost.extend(script.lost);
     environment.put("image", Some(image.into()));
     let bash =
@@ -183,45 +232,92 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         script.text.into()
     };
     environment.put("command", Some(command));
-    let document = |name: &str, variables: Value| {
-        let (mut job, mut environment) = (job.0.clone(), environment.0.clone());
+    let script = ConvertedScript {
+        name,
+        label: named,
+        job,
+        environment,
+        resources,
+        lost,
+    };
+    match array {
+        Some(array) => script.array(&array),
+        None => Ok(vec![script.single()]),
+    }
+}
+
+/// A script as the blocks of a job.
+struct ConvertedScript {
+    /// The name as the script writes it.
+    name: String,
+    /// The name as Kubernetes accepts it.
+    label: String,
+    job: FieldMap,
+    environment: FieldMap,
+    resources: FieldMap,
+    lost: Vec<String>,
+}
+
+impl ConvertedScript {
+    fn document(&self, name: &str, variables: Value) -> Value {
+        let (mut job, mut environment) = (self.job.0.clone(), self.environment.0.clone());
         job.insert("name".to_owned(), name.into());
         if !variables.is_null() {
             environment.insert("env".to_owned(), variables);
         }
-        json!({"kind": "training", "version": "v0.1", "job": job, "environment": environment, "resources": resources.0})
-    };
-    let from = |index: &str| format!("sbatch/{name}{index}");
-    let Some(array) = array else {
-        return Ok(vec![Converted {
-            document: document(&named, Value::Null),
-            from: from(""),
-            lost,
-        }]);
-    };
-    let (indices, at_once) = indices(&array)?;
-    lost.extend(
-        at_once.map(|limit| format!("--array={array}: all are submitted, not {limit} at a time")),
-    );
-    let (first, last, count) = (indices[0], indices[indices.len() - 1], indices.len());
-    let one = |index: &u64| {
-        let variables = json!({
-            "SLURM_ARRAY_TASK_ID": index.to_string(), "SLURM_ARRAY_TASK_COUNT": count.to_string(),
-            "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": named,
-        });
-        // The same parts are missing from every document of the array, so they are listed once.
-        let lost = if *index == first {
-            lost.clone()
-        } else {
-            Vec::new()
-        };
+        json!({"kind": "training", "version": "v0.1", "job": job, "environment": environment, "resources": self.resources.0})
+    }
+
+    fn single(self) -> Converted {
         Converted {
-            document: document(&format!("{named}-{index}"), variables),
-            from: from(&format!("[{index}]")),
-            lost,
+            document: self.document(&self.label, Value::Null),
+            from: format!("sbatch/{}", self.name),
+            lost: self.lost,
         }
-    };
-    Ok(indices.iter().map(one).collect())
+    }
+
+    /// Returns one document per index of an array.
+    fn array(mut self, array: &str) -> Result<Vec<Converted>, ConvertError> {
+        let (indices, at_once) = indices(array)?;
+        self.lost.extend(
+            at_once
+                .map(|limit| format!("--array={array}: all are submitted, not {limit} at a time")),
+        );
+        let (first, last, count) = (indices[0], indices[indices.len() - 1], indices.len());
+        let one = |index: &u64| {
+            let variables = json!({
+                "SLURM_ARRAY_TASK_ID": index.to_string(), "SLURM_ARRAY_TASK_COUNT": count.to_string(),
+                "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": self.label,
+            });
+            // The same parts are missing from every document of the array, so they are listed once.
+            let lost = if *index == first {
+                self.lost.clone()
+            } else {
+                Vec::new()
+            };
+            Converted {
+                document: self.document(&format!("{}-{index}", self.label), variables),
+                from: format!("sbatch/{}[{index}]", self.name),
+                lost,
+            }
+        };
+        Ok(indices.iter().map(one).collect())
+    }
+}
+
+/// Notes what runs otherwise than under Slurm.
+fn differences(asked: &SlurmResources, one_task_per_pod: bool, shell: Option<&str>) -> Vec<String> {
+    let mut found = Vec::new();
+    if !one_task_per_pod {
+        found.push("several tasks per node: the command starts once per node; torchrun starts a process for each GPU".to_owned());
+    }
+    if asked.memory == Some(0) {
+        found.push("--mem=0: all memory of a node".to_owned());
+    }
+    if let Some(interpreter) = shell.filter(|line| !line.trim_end().ends_with("sh")) {
+        found.push(format!("#!{interpreter}: the lines run in sh"));
+    }
+    found
 }
 
 /// Sets how many pods there are, and what each of them gets.

@@ -46,14 +46,13 @@ const PREALLOCATING: [&str; 6] = [
     "text-generation-launcher",
 ];
 
-/// Returns the autoscaler of `job`.
-pub(super) fn autoscaler(
-    job: &JobDocument,
+/// Returns what is measured, and how much of it is aimed at. Warns of metrics that the cluster does
+/// not serve.
+fn metrics(
     target: &Target,
-    labels: &BTreeMap<String, String>,
     autoscaling: &Autoscaling,
     warnings: &mut Vec<String>,
-) -> Object {
+) -> Vec<MetricSpec> {
     let (mut metrics, mut missing) = (Vec::new(), Vec::new());
     let targets = [
         (autoscaling.gpu_utilization, &UTILIZATION[..]),
@@ -83,6 +82,18 @@ pub(super) fn autoscaler(
             warnings.push(message.to_owned());
         }
     }
+    metrics
+}
+
+/// Returns the autoscaler of `job`.
+pub(super) fn autoscaler(
+    job: &JobDocument,
+    target: &Target,
+    labels: &BTreeMap<String, String>,
+    autoscaling: &Autoscaling,
+    warnings: &mut Vec<String>,
+) -> Object {
+    let metrics = metrics(target, autoscaling, warnings);
     if autoscaling.memory_utilization.is_some() && preallocates(job) {
         let message = "targetMemoryUtilization: this server takes its GPU memory at once, whatever the load; the autoscaler \
                        would see it full and go to maxReplicas (use targetGPUUtilization or targetQueueLength)";

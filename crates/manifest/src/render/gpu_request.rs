@@ -57,22 +57,7 @@ pub(super) fn resources<'n>(
     });
     let claim = claimed(wanted, nodes).filter(|_| whole.is_empty());
     if claim.is_none() && whole.is_empty() && !nodes.is_empty() {
-        let sizes: BTreeSet<&str> = nodes
-            .iter()
-            .flat_map(|node| node.allocatable.keys())
-            .filter_map(|name| gpu::mig_profile(name))
-            .collect();
-        let sizes = if sizes.is_empty() {
-            "shares that take turns".to_owned()
-        } else {
-            sizes.into_iter().collect::<Vec<_>>().join(", ")
-        };
-        let refusal = Refusal::new(
-            "NoWholeGpus",
-            format!("the nodes that qualify have only parts of GPUs: {sizes}"),
-            "say that a part is enough, and how much memory it needs: `gpu_share: 10Gi`",
-        );
-        return Err(refusal.at(wanted.gpu_at));
+        return Err(only_parts(wanted, nodes));
     }
     if let Some(share) = wanted
         .gpu_share
@@ -92,17 +77,7 @@ pub(super) fn resources<'n>(
         .into_iter()
         .find(|resource| whole.contains_key(resource))
         .unwrap_or(gpu::WHOLE[0]);
-    if whole.len() > 1 {
-        let others: Vec<&str> = whole
-            .keys()
-            .copied()
-            .filter(|resource| *resource != chosen)
-            .collect();
-        warnings.push(format!(
-            "nodes here offer {chosen} and {}; {chosen} is requested (say `resources.pool` or `gpu-type` to choose)",
-            others.join(", ")
-        ));
-    }
+    warnings.extend(other_resources(&whole, chosen));
     let serving = whole.get(chosen).cloned().unwrap_or_default();
     let resources = count(chosen, wanted.gpu.into());
     let requirements = whole_only(&resources, all);
@@ -112,6 +87,42 @@ pub(super) fn resources<'n>(
         requirements,
         claim: None,
     })
+}
+
+/// Refuses whole GPUs where the nodes offer only parts.
+fn only_parts(wanted: &JobResources, nodes: &[&Node]) -> Refusal {
+    let sizes: BTreeSet<&str> = nodes
+        .iter()
+        .flat_map(|node| node.allocatable.keys())
+        .filter_map(|name| gpu::mig_profile(name))
+        .collect();
+    let sizes = if sizes.is_empty() {
+        "shares that take turns".to_owned()
+    } else {
+        sizes.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let refusal = Refusal::new(
+        "NoWholeGpus",
+        format!("the nodes that qualify have only parts of GPUs: {sizes}"),
+        "say that a part is enough, and how much memory it needs: `gpu_share: 10Gi`",
+    );
+    refusal.at(wanted.gpu_at)
+}
+
+/// Warns when nodes offer GPUs under several names, of which one is requested.
+fn other_resources(whole: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Option<String> {
+    if whole.len() <= 1 {
+        return None;
+    }
+    let others: Vec<&str> = whole
+        .keys()
+        .copied()
+        .filter(|resource| *resource != chosen)
+        .collect();
+    Some(format!(
+        "nodes here offer {chosen} and {}; {chosen} is requested (say `resources.pool` or `gpu-type` to choose)",
+        others.join(", ")
+    ))
 }
 
 /// Returns a request for devices of nodes that offer them by dynamic allocation alone.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Affinity, Toleration};
+use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::affinity::{
@@ -86,22 +86,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     let unknown =
         unknown.map(|name| format!("`resources.exclude_nodes`: there is no node `{name}`"));
     if wanted.gpu == 0 {
-        let preferred = [without_gpus()]
-            .into_iter()
-            .chain(outside_of_pools(wanted, nodes))
-            .collect();
-        let affinity = affinity(always(wanted), Vec::new(), preferred);
-        let candidates: Vec<String> = in_pool.iter().map(|node| node.name.clone()).collect();
-        let qualified = candidates.clone();
-        let (tolerations, warnings) = (of_pool(wanted), unknown.into_iter().collect());
-        return Ok(NodeChoice {
-            affinity,
-            tolerations,
-            qualified,
-            candidates,
-            warnings,
-            ..NodeChoice::default()
-        });
+        return Ok(without_devices(wanted, nodes, &in_pool, unknown));
     }
     let mut warnings: Vec<String> = unknown.into_iter().collect();
     let with_gpus: Vec<&Node> = in_pool
@@ -109,46 +94,24 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         .copied()
         .filter(|node| node.has_gpus())
         .collect();
+    let is_autoscaled = in_pool.iter().any(|node| node.is_autoscaled());
     let typed = match wanted.gpu_type.as_ref() {
         None => with_gpus.clone(),
-        Some(written) => {
-            let kind = &written.value.kind;
-            let fitting: Vec<&Node> = with_gpus
-                .iter()
-                .copied()
-                .filter(|node| node.gpu_type().is_some_and(|other| other.matches(kind)))
-                .collect();
-            if fitting.is_empty() {
-                if !in_pool.iter().any(|node| node.is_autoscaled()) {
-                    return Err(no_such_type(written, wanted, &with_gpus));
-                }
-                warnings.push(format!(
-                    "no node has {kind} now; the job waits until an autoscaler brings one"
-                ));
-                let choice = blind(wanted);
-                return Ok(NodeChoice { warnings, ..choice });
-            }
-            fitting
-        }
+        Some(written) => of_type(written, &with_gpus),
     };
-    if typed.is_empty() && !in_pool.iter().any(|node| node.is_autoscaled()) {
-        let place = wanted
-            .pool
-            .as_ref()
-            .map_or("the cluster".to_owned(), |pool| {
-                format!("pool `{}`", pool.value)
-            });
-        let but = if wanted.exclude_nodes.is_empty() {
-            ""
-        } else {
-            " but those in `exclude_nodes`"
-        };
-        let refusal = Refusal::new(
-            "NoGpuNodes",
-            format!("no node of {place}{but} has GPUs"),
-            "set `resources.gpu: 0` or another `resources.pool`",
-        );
-        return Err(refusal.at(wanted.gpu_at));
+    if let Some(written) = wanted.gpu_type.as_ref().filter(|_| typed.is_empty()) {
+        if !is_autoscaled {
+            return Err(no_such_type(written, wanted, &with_gpus));
+        }
+        let kind = &written.value.kind;
+        warnings.push(format!(
+            "no node has {kind} now; the job waits until an autoscaler brings one"
+        ));
+        let choice = blind(wanted);
+        return Ok(NodeChoice { warnings, ..choice });
+    }
+    if typed.is_empty() && !is_autoscaled {
+        return Err(no_gpu_nodes(wanted));
     }
     let PodRequest {
         resources,
@@ -157,22 +120,11 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         claim,
     } = resources(wanted, &typed, nodes, &mut warnings)?;
     let types: BTreeSet<GpuType> = serving.iter().filter_map(|node| node.gpu_type()).collect();
-    let mut alternatives = if wanted.gpu_type.is_some() {
-        type_terms(&serving)
-    } else {
-        Vec::new()
+    // The claim chooses devices by their product, whatever labels nodes have.
+    let alternatives = match claim {
+        Some(_) => Vec::new(),
+        None => labels_of_type(wanted, &serving, is_autoscaled),
     };
-    if let Some(written) = wanted
-        .gpu_type
-        .as_ref()
-        .filter(|_| in_pool.iter().any(|node| node.is_autoscaled()))
-    {
-        alternatives.extend(cloud_terms(&written.value.kind, &alternatives));
-    }
-    if claim.is_some() {
-        // The claim chooses devices by their product, whatever labels nodes have.
-        alternatives.clear();
-    }
     let mut tolerations = tolerations(wanted, &serving, &resources);
     tolerations.extend(
         claim
@@ -198,6 +150,78 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         claim,
         warnings,
     })
+}
+
+/// Returns the choice for a job without GPUs.
+fn without_devices(
+    wanted: &JobResources,
+    nodes: &[Node],
+    in_pool: &[&Node],
+    unknown: Option<String>,
+) -> NodeChoice {
+    let preferred = [without_gpus()]
+        .into_iter()
+        .chain(outside_of_pools(wanted, nodes))
+        .collect();
+    let affinity = affinity(always(wanted), Vec::new(), preferred);
+    let candidates: Vec<String> = in_pool.iter().map(|node| node.name.clone()).collect();
+    let qualified = candidates.clone();
+    let (tolerations, warnings) = (of_pool(wanted), unknown.into_iter().collect());
+    NodeChoice {
+        affinity,
+        tolerations,
+        qualified,
+        candidates,
+        warnings,
+        ..NodeChoice::default()
+    }
+}
+
+/// Returns the nodes with GPUs of the type that the file names.
+fn of_type<'n>(written: &Located<WrittenGpuType>, nodes: &[&'n Node]) -> Vec<&'n Node> {
+    let kind = &written.value.kind;
+    nodes
+        .iter()
+        .copied()
+        .filter(|node| node.gpu_type().is_some_and(|other| other.matches(kind)))
+        .collect()
+}
+
+/// Refuses a job with GPUs where no node has any.
+fn no_gpu_nodes(wanted: &JobResources) -> Refusal {
+    let place = wanted
+        .pool
+        .as_ref()
+        .map_or("the cluster".to_owned(), |pool| {
+            format!("pool `{}`", pool.value)
+        });
+    let but = if wanted.exclude_nodes.is_empty() {
+        ""
+    } else {
+        " but those in `exclude_nodes`"
+    };
+    let refusal = Refusal::new(
+        "NoGpuNodes",
+        format!("no node of {place}{but} has GPUs"),
+        "set `resources.gpu: 0` or another `resources.pool`",
+    );
+    refusal.at(wanted.gpu_at)
+}
+
+/// Returns labels of which a node must have one, to have GPUs of the type that the file names.
+fn labels_of_type(
+    wanted: &JobResources,
+    serving: &[&Node],
+    is_autoscaled: bool,
+) -> Vec<NodeSelectorRequirement> {
+    let Some(written) = &wanted.gpu_type else {
+        return Vec::new();
+    };
+    let mut alternatives = type_terms(serving);
+    if is_autoscaled {
+        alternatives.extend(cloud_terms(&written.value.kind, &alternatives));
+    }
+    alternatives
 }
 
 fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node>, Refusal> {

@@ -48,6 +48,44 @@ impl RenderedTemplate {
     }
 }
 
+/// Merges the `pod:` block of the file into the pod spec. Returns warnings.
+fn merge_overlay(spec: &mut Value, job: &JobDocument) -> Vec<String> {
+    let Some(overlay) = &job.pod else {
+        return Vec::new();
+    };
+    let mut overlay = overlay.clone();
+    let mut warnings: Vec<String> = fenced(&mut overlay, job).into_iter().collect();
+    let replaced = overlay::merge(spec, &overlay);
+    if !replaced.is_empty() {
+        warnings.push(format!(
+            "the `pod:` block overrides {}",
+            replaced.join(", ")
+        ));
+    }
+    warnings
+}
+
+/// Returns the annotations of the pods. Autoscalers must not move a training to save a node.
+fn template_annotations(job: &JobDocument) -> BTreeMap<String, String> {
+    let mut annotations = annotations(job);
+    if job.kind == JobKind::Training {
+        for key in [
+            "cluster-autoscaler.kubernetes.io/safe-to-evict",
+            "karpenter.sh/do-not-disrupt",
+        ] {
+            let value = if key.ends_with("evict") {
+                "false"
+            } else {
+                "true"
+            };
+            annotations
+                .entry(key.to_owned())
+                .or_insert_with(|| value.to_owned());
+        }
+    }
+    annotations
+}
+
 /// Returns the template of `job`, of which `pods` will run. `more` are fields of the kind's own pod
 /// spec; the user's overlay comes after them.
 pub(super) fn template(
@@ -88,40 +126,14 @@ pub(super) fn template(
     let spec = pod_spec(job, target, &choice, &words, storage, devices);
     let mut spec = serde_json::to_value(spec).expect("a pod spec is JSON");
     overlay::merge(&mut spec, &more);
-    if let Some(overlay) = &job.pod {
-        let mut overlay = overlay.clone();
-        warnings.extend(fenced(&mut overlay, job));
-        let replaced = overlay::merge(&mut spec, &overlay);
-        if !replaced.is_empty() {
-            warnings.push(format!(
-                "the `pod:` block overrides {}",
-                replaced.join(", ")
-            ));
-        }
-    }
+    warnings.extend(merge_overlay(&mut spec, job));
     if fabric::in_host_network(job) && spec["dnsPolicy"].is_null() {
         // Names of Services are unknown to a node's own resolver.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet".into();
     }
-    let mut annotations = annotations(job);
-    if job.kind == JobKind::Training {
-        for key in [
-            "cluster-autoscaler.kubernetes.io/safe-to-evict",
-            "karpenter.sh/do-not-disrupt",
-        ] {
-            let value = if key.ends_with("evict") {
-                "false"
-            } else {
-                "true"
-            };
-            annotations
-                .entry(key.to_owned())
-                .or_insert_with(|| value.to_owned());
-        }
-    }
     Ok(RenderedTemplate {
         labels,
-        annotations,
+        annotations: template_annotations(job),
         spec,
         objects,
         choice,

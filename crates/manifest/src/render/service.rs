@@ -52,16 +52,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     }
     let template = template(job, target, most * job.resources.node_count, more)?;
     warnings.splice(0..0, template.warnings.clone());
-    let mut root = if spans_nodes(job) {
-        groups::leader_worker_set(job, target, &template, replicas(job))?
-    } else {
-        let mut deployment = Object::new(
-            &deployment(job, service, target, &template, most),
-            "deployments",
-        );
-        deployment.body["spec"]["template"]["spec"] = template.spec.clone();
-        deployment
-    };
+    let mut root = workload(job, service, target, &template, most)?;
     queue(job, target, &mut root)?;
     let probe = probe(job, target, &template);
     let RenderedTemplate {
@@ -94,6 +85,26 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         choice,
         warnings,
     })
+}
+
+/// Returns the object that owns the pods.
+fn workload(
+    job: &JobDocument,
+    service: &Service,
+    target: &Target,
+    template: &RenderedTemplate,
+    most: u32,
+) -> Result<Object, Refusal> {
+    if spans_nodes(job) {
+        groups::leader_worker_set(job, target, template, replicas(job))
+    } else {
+        let mut deployment = Object::new(
+            &deployment(job, service, target, template, most),
+            "deployments",
+        );
+        deployment.body["spec"]["template"]["spec"] = template.spec.clone();
+        Ok(deployment)
+    }
 }
 
 /// Replicas to begin with: what the file says, within what its autoscaler may do.

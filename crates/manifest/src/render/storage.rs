@@ -112,6 +112,35 @@ impl PodStorage {
         }
     }
 
+    /// Returns how a claim is accessed that is made for these pods. Warns when only the pods of one
+    /// node could use it.
+    fn claim_access(
+        &mut self,
+        access: Option<VolumeAccess>,
+        path: &str,
+        pods: u32,
+    ) -> VolumeAccess {
+        let default = if pods > 1 {
+            VolumeAccess::ReadWriteMany
+        } else {
+            VolumeAccess::ReadWriteOnce
+        };
+        let access = access.unwrap_or(default);
+        if pods > 1
+            && matches!(
+                access,
+                VolumeAccess::ReadWriteOnce | VolumeAccess::ReadWriteOncePod
+            )
+        {
+            self.warnings.push(format!(
+                "{pods} pods mount `{}`, which is {}: pods on other nodes will wait",
+                path,
+                access.word()
+            ));
+        }
+        access
+    }
+
     fn workdir(
         &mut self,
         job: &JobDocument,
@@ -128,15 +157,7 @@ impl PodStorage {
         let mut sub = None;
         match &workdir.source {
             WorkdirSource::Host(path) => {
-                let kind = match (workdir.file, workdir.read_only) {
-                    (true, _) => "File",
-                    (false, true) => "Directory",
-                    (false, false) => "DirectoryOrCreate",
-                };
-                volume.host_path = Some(HostPathVolumeSource {
-                    path: path.clone(),
-                    type_: Some(kind.to_owned()),
-                });
+                volume.host_path = Some(host_folder(path, workdir));
             }
             WorkdirSource::Claim { name, sub_path } => {
                 let read_only = workdir.read_only.then_some(true);
@@ -156,24 +177,7 @@ impl PodStorage {
                     // `/a/b` and `/a-b` would share one.
                     name = format!("{name}-{index}");
                 }
-                let default = if pods > 1 {
-                    VolumeAccess::ReadWriteMany
-                } else {
-                    VolumeAccess::ReadWriteOnce
-                };
-                let access = access.unwrap_or(default);
-                if pods > 1
-                    && matches!(
-                        access,
-                        VolumeAccess::ReadWriteOnce | VolumeAccess::ReadWriteOncePod
-                    )
-                {
-                    self.warnings.push(format!(
-                        "{pods} pods mount `{}`, which is {}: pods on other nodes will wait",
-                        workdir.path,
-                        access.word()
-                    ));
-                }
+                let access = self.claim_access(*access, &workdir.path, pods);
                 self.objects.push(claim(
                     job,
                     target,
@@ -316,6 +320,19 @@ impl PodStorage {
         };
         self.objects.push(Object::new(&map, "configmaps"));
         Ok(())
+    }
+}
+
+/// Returns a folder or file of the node.
+fn host_folder(path: &str, workdir: &Workdir) -> HostPathVolumeSource {
+    let kind = match (workdir.file, workdir.read_only) {
+        (true, _) => "File",
+        (false, true) => "Directory",
+        (false, false) => "DirectoryOrCreate",
+    };
+    HostPathVolumeSource {
+        path: path.to_owned(),
+        type_: Some(kind.to_owned()),
     }
 }
 

@@ -10,6 +10,34 @@ use super::{environment, job, security};
 use gpuctl_core::error::Problem;
 use gpuctl_core::model::secrets::is_secret_name;
 
+/// Reads a field that has several values; none where it is absent.
+fn all<T>(
+    reader: &mut Reader,
+    fields: &mut Fields<'_>,
+    name: &'static str,
+    read: impl FnOnce(&mut Reader, &YamlNode) -> Vec<T>,
+) -> Vec<T> {
+    fields
+        .take(reader, name)
+        .map_or_else(Vec::new, |node| read(reader, node))
+}
+
+fn annotations(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
+    reader
+        .text_map(node, "annotations")
+        .into_iter()
+        .map(|(key, value)| (key.value, value.value))
+        .collect()
+}
+
+fn tolerations(reader: &mut Reader, node: &YamlNode) -> Vec<SiteToleration> {
+    let items = reader.list(node, "tolerations");
+    items
+        .into_iter()
+        .filter_map(|item| toleration(reader, item))
+        .collect()
+}
+
 pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<Defaults> {
     let mut fields = reader.map(node, path, reference::SCOPE)?;
     let written = written(node);
@@ -35,45 +63,23 @@ pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) ->
         .take(reader, "pool")
         .and_then(|node| reader.object_name(node, "pool"));
     let (image_pull_secrets, image_pull_policy) = environment::pulling(reader, &mut fields);
-    let labels = fields
-        .take(reader, "labels")
-        .map_or_else(Vec::new, |node| job::labels(reader, node));
-    let annotations = fields
-        .take(reader, "annotations")
-        .map_or_else(Vec::new, |node| {
-            reader
-                .text_map(node, "annotations")
-                .into_iter()
-                .map(|(key, value)| (key.value, value.value))
-                .collect()
-        });
-    let env = fields
-        .take(reader, "env")
-        .map_or_else(Vec::new, |node| secret_free(reader, node));
+    let labels = all(reader, &mut fields, "labels", job::labels);
+    let annotations = all(reader, &mut fields, "annotations", annotations);
+    let env = all(reader, &mut fields, "env", secret_free);
     let shm = fields
         .take(reader, "shm")
         .and_then(|node| reader.bytes(node, "shm"))
         .map(|text| text.value);
     let security = security::security(reader, &mut fields);
-    let tolerations = fields
-        .take(reader, "tolerations")
-        .map_or_else(Vec::new, |node| {
-            let items = reader.list(node, "tolerations");
-            items
-                .into_iter()
-                .filter_map(|item| toleration(reader, item))
-                .collect()
-        });
-    let node_selector = fields
-        .take(reader, "node_selector")
-        .map_or_else(Vec::new, |node| node_labels(reader, node));
+    let tolerations = all(reader, &mut fields, "tolerations", tolerations);
+    let node_selector = all(reader, &mut fields, "node_selector", node_labels);
     let limits = fields
         .take(reader, "limits")
         .and_then(|node| limits(reader, node))
         .unwrap_or_default();
-    let enforced = fields
-        .take(reader, "enforced")
-        .map_or_else(Vec::new, |node| enforced(reader, node, &written));
+    let enforced = all(reader, &mut fields, "enforced", |reader, node| {
+        enforced(reader, node, &written)
+    });
     fields.finish(reader);
     let priority = priority.map(|text| Priority::of(&text));
     let max_runtime = max_runtime.filter(|time| !time.is_zero());

@@ -1,7 +1,7 @@
 //! Reads the `environment:` and `model:` blocks.
 
 use super::document::{Command, Model};
-use super::fields::{Fields, Reader};
+use super::fields::{Fields, Located, Reader};
 use super::reference;
 use super::secrets;
 use super::storage;
@@ -105,6 +105,53 @@ fn read_command(reader: &mut Reader, node: &YamlNode, name: &str) -> Command {
     command
 }
 
+/// Reads an entry of the list of variables.
+fn listed_variable(reader: &mut Reader, item: &YamlNode) -> Option<(Located<String>, EnvValue)> {
+    let mut fields = reader.map(item, "env", reference::VARIABLE)?;
+    let name = fields.need(
+        reader,
+        "name",
+        "each entry is `name:` with `value:`, `secret:` or `configmap:`",
+    );
+    let name = name.and_then(|node| reader.text(node, "name"));
+    let mut text = |reader: &mut Reader, name: &'static str| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.text(node, name))
+            .map(|text| text.value)
+    };
+    let value = text(reader, "value");
+    let (secret, configmap) = (text(reader, "secret"), text(reader, "configmap"));
+    let key = text(reader, "key");
+    let at = fields.at;
+    fields.finish(reader);
+    let name = name?;
+    let key = || key.clone().unwrap_or_else(|| name.value.clone());
+    let value = match (value, secret, configmap) {
+        (Some(value), None, None) => EnvValue::Text(value),
+        (None, Some(secret), None) => EnvValue::Secret {
+            name: secret,
+            key: key(),
+        },
+        (None, None, Some(map)) => EnvValue::ConfigMap {
+            name: map,
+            key: key(),
+        },
+        (None, None, None) => EnvValue::Text(String::new()),
+        _ => {
+            let message = format!(
+                "`{}` has more than one of `value`, `secret` and `configmap`",
+                name.value
+            );
+            reader
+                .problems
+                .push(Problem::error(at, message, "keep one of them"));
+            return None;
+        }
+    };
+    Some((name, value))
+}
+
 pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     let mut variables: Vec<EnvVariable> = Vec::new();
     let mut add = |reader: &mut Reader, at, name: String, value| {
@@ -138,49 +185,8 @@ pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable
         return variables;
     }
     for item in reader.list(node, "env") {
-        let Some(mut fields) = reader.map(item, "env", reference::VARIABLE) else {
+        let Some((name, value)) = listed_variable(reader, item) else {
             continue;
-        };
-        let name = fields.need(
-            reader,
-            "name",
-            "each entry is `name:` with `value:`, `secret:` or `configmap:`",
-        );
-        let name = name.and_then(|node| reader.text(node, "name"));
-        let mut text = |reader: &mut Reader, name: &'static str| {
-            fields
-                .take(reader, name)
-                .and_then(|node| reader.text(node, name))
-                .map(|text| text.value)
-        };
-        let value = text(reader, "value");
-        let (secret, configmap) = (text(reader, "secret"), text(reader, "configmap"));
-        let key = text(reader, "key");
-        let at = fields.at;
-        fields.finish(reader);
-        let Some(name) = name else { continue };
-        let key = || key.clone().unwrap_or_else(|| name.value.clone());
-        let value = match (value, secret, configmap) {
-            (Some(value), None, None) => EnvValue::Text(value),
-            (None, Some(secret), None) => EnvValue::Secret {
-                name: secret,
-                key: key(),
-            },
-            (None, None, Some(map)) => EnvValue::ConfigMap {
-                name: map,
-                key: key(),
-            },
-            (None, None, None) => EnvValue::Text(String::new()),
-            _ => {
-                let message = format!(
-                    "`{}` has more than one of `value`, `secret` and `configmap`",
-                    name.value
-                );
-                reader
-                    .problems
-                    .push(Problem::error(at, message, "keep one of them"));
-                continue;
-            }
         };
         add(reader, name.at, name.value, value);
     }

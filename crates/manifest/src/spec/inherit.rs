@@ -24,18 +24,7 @@ pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
         found: Vec::new(),
         withheld: Vec::new(),
     };
-    if !job.resources.no_pool || filling.is_enforced("pool") {
-        let mut pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
-        filling.value("pool", "resources.pool", &mut pool, |set| {
-            set.pool.as_ref().map(|pool| pool.value.clone())
-        });
-        let at = job
-            .resources
-            .pool
-            .as_ref()
-            .map_or(job.name.at, |pool| pool.at);
-        job.resources.pool = pool.map(|value| Located { value, at });
-    }
+    filling.pool(job);
     filling.scopes = site.scopes(
         job.kind,
         job.resources.pool.as_ref().map(|pool| pool.value.as_str()),
@@ -74,51 +63,10 @@ pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
         &mut job.annotations,
         |set| &set.annotations,
     );
-    let policy = |set: &Defaults| set.image_pull_policy;
-    filling.value(
-        "imagePullPolicy",
-        "environment.imagePullPolicy",
-        &mut job.image_pull_policy,
-        policy,
-    );
-    let mut secrets =
-        Some(std::mem::take(&mut job.image_pull_secrets)).filter(|list| !list.is_empty());
-    let of_site =
-        |set: &Defaults| Some(set.image_pull_secrets.clone()).filter(|list| !list.is_empty());
-    filling.value(
-        "imagePullSecret",
-        "environment.imagePullSecret",
-        &mut secrets,
-        of_site,
-    );
-    job.image_pull_secrets = secrets.unwrap_or_default();
+    filling.image_pulling(job);
     filling.variables(job);
-    if job.resources.gpu > 0 || job.kind == JobKind::Notebook {
-        let memory = job.resources.memory.as_deref().and_then(quantity::milli);
-        let fits = |size: &String| {
-            memory.is_none_or(|memory| quantity::milli(size).is_some_and(|size| size <= memory))
-        };
-        filling.value("shm", "resources.shm", &mut job.resources.shm, |set| {
-            set.shm.clone().filter(fits)
-        });
-    }
-    filling.value(
-        "security",
-        "security.run_as",
-        &mut job.security.run_as,
-        |set| set.security.run_as,
-    );
-    filling.value(
-        "security",
-        "security.fs_group",
-        &mut job.security.fs_group,
-        |set| set.security.fs_group,
-    );
-    let mut restricted = job.security.restricted.then_some(true);
-    filling.value("security", "security.level", &mut restricted, |set| {
-        set.security.restricted.then_some(true)
-    });
-    job.security.restricted = restricted.is_some();
+    filling.shared_memory(job);
+    filling.security(job);
     for workdir in &mut job.workdirs {
         if let WorkdirSource::Size { storage_class, .. } = &mut workdir.source {
             let path = format!("storage.workdirs[{}].storageClass", workdir.path);
@@ -248,6 +196,74 @@ impl<'s> Filling<'s> {
                 self.note(&scope, format!("{path}.{key}"), value.clone(), replaced);
             }
         }
+    }
+
+    fn pool(&mut self, job: &mut JobDocument) {
+        if !job.resources.no_pool || self.is_enforced("pool") {
+            let mut pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
+            self.value("pool", "resources.pool", &mut pool, |set| {
+                set.pool.as_ref().map(|pool| pool.value.clone())
+            });
+            let at = job
+                .resources
+                .pool
+                .as_ref()
+                .map_or(job.name.at, |pool| pool.at);
+            job.resources.pool = pool.map(|value| Located { value, at });
+        }
+    }
+
+    fn image_pulling(&mut self, job: &mut JobDocument) {
+        let policy = |set: &Defaults| set.image_pull_policy;
+        self.value(
+            "imagePullPolicy",
+            "environment.imagePullPolicy",
+            &mut job.image_pull_policy,
+            policy,
+        );
+        let mut secrets =
+            Some(std::mem::take(&mut job.image_pull_secrets)).filter(|list| !list.is_empty());
+        let of_site =
+            |set: &Defaults| Some(set.image_pull_secrets.clone()).filter(|list| !list.is_empty());
+        self.value(
+            "imagePullSecret",
+            "environment.imagePullSecret",
+            &mut secrets,
+            of_site,
+        );
+        job.image_pull_secrets = secrets.unwrap_or_default();
+    }
+
+    fn shared_memory(&mut self, job: &mut JobDocument) {
+        if job.resources.gpu > 0 || job.kind == JobKind::Notebook {
+            let memory = job.resources.memory.as_deref().and_then(quantity::milli);
+            let fits = |size: &String| {
+                memory.is_none_or(|memory| quantity::milli(size).is_some_and(|size| size <= memory))
+            };
+            self.value("shm", "resources.shm", &mut job.resources.shm, |set| {
+                set.shm.clone().filter(fits)
+            });
+        }
+    }
+
+    fn security(&mut self, job: &mut JobDocument) {
+        self.value(
+            "security",
+            "security.run_as",
+            &mut job.security.run_as,
+            |set| set.security.run_as,
+        );
+        self.value(
+            "security",
+            "security.fs_group",
+            &mut job.security.fs_group,
+            |set| set.security.fs_group,
+        );
+        let mut restricted = job.security.restricted.then_some(true);
+        self.value("security", "security.level", &mut restricted, |set| {
+            set.security.restricted.then_some(true)
+        });
+        job.security.restricted = restricted.is_some();
     }
 
     fn variables(&mut self, job: &mut JobDocument) {

@@ -1,7 +1,8 @@
 //! Reads the `job:` and `resources:` blocks of any kind of job.
 
-use super::document::{JobDocument, Training, longest_name};
+use super::document::{JobDocument, JobResources, Training, longest_name};
 use super::fields::{Fields, Located, Reader};
+use super::service_document::{Autoscaling, Service};
 use super::site_share::SiteShare;
 use super::tree::YamlNode;
 use super::values::{Priority, Restart};
@@ -48,33 +49,7 @@ pub(super) fn job(
         overlay::check(reader, node);
         Some(node.to_json())
     });
-    let (service, autoscaling) = if kind == JobKind::Training {
-        let note = "remove it; a training has no port. `kind: inference` serves";
-        document.refuse(reader, "service", "a training has no `service`", note);
-        document.refuse(
-            reader,
-            "autoscaling",
-            "a training has no `autoscaling`",
-            "set `resources.node_count` instead",
-        );
-        (None, None)
-    } else {
-        let service = service::service(reader, &mut document, kind != JobKind::Notebook);
-        if kind == JobKind::Notebook {
-            document.refuse(
-                reader,
-                "autoscaling",
-                "a notebook has no `autoscaling`",
-                "it is one pod; `kind: inference` scales",
-            );
-        }
-        let at = document.place_of("autoscaling");
-        let autoscaling = service::autoscaling(reader, &mut document);
-        if let (Some(at), Some(autoscaling)) = (at, &autoscaling) {
-            service::can_measure(reader, autoscaling, &resources, at);
-        }
-        (service, autoscaling)
-    };
+    let (service, autoscaling) = serving(reader, &mut document, kind, &resources);
     let checkpoint = restart::checkpoint(reader, &mut document, kind);
     document.finish(reader);
     let (head, environment) = (head?, environment?);
@@ -118,6 +93,42 @@ pub(super) fn job(
     })
 }
 
+/// Reads what a job serves; trainings serve nothing.
+fn serving(
+    reader: &mut Reader,
+    document: &mut Fields<'_>,
+    kind: JobKind,
+    resources: &JobResources,
+) -> (Option<Service>, Option<Autoscaling>) {
+    if kind == JobKind::Training {
+        let note = "remove it; a training has no port. `kind: inference` serves";
+        document.refuse(reader, "service", "a training has no `service`", note);
+        document.refuse(
+            reader,
+            "autoscaling",
+            "a training has no `autoscaling`",
+            "set `resources.node_count` instead",
+        );
+        (None, None)
+    } else {
+        let service = service::service(reader, document, kind != JobKind::Notebook);
+        if kind == JobKind::Notebook {
+            document.refuse(
+                reader,
+                "autoscaling",
+                "a notebook has no `autoscaling`",
+                "it is one pod; `kind: inference` scales",
+            );
+        }
+        let at = document.place_of("autoscaling");
+        let autoscaling = service::autoscaling(reader, document);
+        if let (Some(at), Some(autoscaling)) = (at, &autoscaling) {
+            service::can_measure(reader, autoscaling, resources, at);
+        }
+        (service, autoscaling)
+    }
+}
+
 fn fits_names(reader: &mut Reader, name: &Located<String>, kind: JobKind, node_count: u32) {
     let longest = longest_name(kind, node_count);
     if name.value.len() > longest {
@@ -155,27 +166,7 @@ fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option
         .map_or_else(Vec::new, |node| labels(reader, node));
     let annotations = fields
         .take(reader, "annotations")
-        .map_or_else(Vec::new, |node| {
-            let pairs = reader.text_map(node, "job.annotations");
-            for (key, value) in pairs
-                .iter()
-                .filter(|(_, value)| secrets::is_mask(&value.value))
-            {
-                let message = format!(
-                    "the value of `{}` was masked when this file was printed, and is lost",
-                    key.value
-                );
-                reader.problems.push(Problem::error(
-                    value.at,
-                    message,
-                    "write the value, or remove the annotation",
-                ));
-            }
-            pairs
-                .into_iter()
-                .map(|(key, value)| (key.value, value.value))
-                .collect()
-        });
+        .map_or_else(Vec::new, |node| annotations(reader, node));
     let queue = fields
         .take(reader, "queue")
         .and_then(|node| reader.text(node, "queue"))
@@ -209,6 +200,28 @@ fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option
         grace_period,
         training,
     })
+}
+
+fn annotations(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
+    let pairs = reader.text_map(node, "job.annotations");
+    for (key, value) in pairs
+        .iter()
+        .filter(|(_, value)| secrets::is_mask(&value.value))
+    {
+        let message = format!(
+            "the value of `{}` was masked when this file was printed, and is lost",
+            key.value
+        );
+        reader.problems.push(Problem::error(
+            value.at,
+            message,
+            "write the value, or remove the annotation",
+        ));
+    }
+    pairs
+        .into_iter()
+        .map(|(key, value)| (key.value, value.value))
+        .collect()
 }
 
 fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {

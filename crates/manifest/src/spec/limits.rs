@@ -9,19 +9,48 @@ use gpuctl_core::model::values::quantity;
 /// Returns every limit that the job exceeds, at the field that says so, else at the job's name.
 pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {
     let pool = job.resources.pool.as_ref().map(|pool| pool.value.as_str());
-    let scopes = site.scopes(job.kind, pool);
-    let mut problems = Vec::new();
-    let mut over = |at: Option<FilePosition>, scope: &str, has: String, most: String| {
+    let mut check = LimitCheck {
+        job,
+        scopes: site.scopes(job.kind, pool),
+        problems: Vec::new(),
+    };
+    check.gpus();
+    check.counts();
+    check.amounts();
+    check.run_time();
+    check.problems
+}
+
+/// Compares one job with the limits of the scopes that hold for it.
+struct LimitCheck<'a> {
+    job: &'a JobDocument,
+    /// The nearest first.
+    scopes: Vec<(String, &'a Defaults)>,
+    problems: Vec<Problem>,
+}
+
+impl LimitCheck<'_> {
+    /// Returns the nearest limit, and the scope that sets it.
+    fn nearest<T>(&self, of: impl Fn(&Defaults) -> Option<T>) -> Option<(String, T)> {
+        self.scopes
+            .iter()
+            .find_map(|(scope, set)| Some((scope.clone(), of(set)?)))
+    }
+
+    fn exceeded(&mut self, at: Option<FilePosition>, scope: &str, has: &str, most: &str) {
         let message = format!("{has}; the site allows {most} (defaults, {scope})");
-        problems.push(Problem::error(
-            at.unwrap_or(job.name.at),
+        self.problems.push(Problem::error(
+            at.unwrap_or(self.job.name.at),
             message,
             "ask for less; `gpuctl get defaults` lists the limits",
         ));
-    };
-    let pods = pods(job);
-    let resources = &job.resources;
-    if let Some((scope, most)) = nearest(&scopes, |set| set.limits.gpu) {
+    }
+
+    fn gpus(&mut self) {
+        let (resources, pods) = (&self.job.resources, pods(self.job));
+        let Some((scope, most)) = self.nearest(|set| set.limits.gpu) else {
+            return;
+        };
         let all = u64::from(resources.gpu) * u64::from(pods);
         if all > u64::from(most) {
             let each = if pods > 1 {
@@ -29,67 +58,79 @@ pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {
             } else {
                 format!("{all} GPUs")
             };
-            over(resources.gpu_at, scope, each, format!("{most} GPUs a job"));
+            self.exceeded(
+                resources.gpu_at,
+                &scope,
+                &each,
+                &format!("{most} GPUs a job"),
+            );
         }
     }
-    let counted = [
-        (
-            replicas(job),
-            "replicas",
-            nearest(&scopes, |set| set.limits.replicas).filter(|_| job.kind.serves()),
-        ),
-        (
-            resources.node_count,
-            "nodes",
-            nearest(&scopes, |set| set.limits.node_count),
-        ),
-    ];
-    for (count, what, limit) in counted {
-        let Some((scope, most)) = limit.filter(|(_, most)| count > *most) else {
-            continue;
-        };
-        let what = if count == 1 {
-            what.trim_end_matches('s')
-        } else {
-            what
-        };
-        over(None, scope, format!("{count} {what}"), most.to_string());
-    }
-    let cpu = nearest(&scopes, |set| set.limits.cpu.clone());
-    let memory = nearest(&scopes, |set| set.limits.memory.clone());
-    for (field, own, limit) in [
-        ("cpu", &resources.cpu, cpu),
-        ("memory", &resources.memory, memory),
-    ] {
-        let (Some(own), Some((scope, most))) = (own, limit) else {
-            continue;
-        };
-        if quantity::milli(own) > quantity::milli(&most) {
-            over(None, scope, format!("`{field}` {own} of each pod"), most);
-        }
-    }
-    if let (Some(own), Some((scope, most))) = (
-        job.training.max_runtime,
-        nearest(&scopes, |set| set.limits.max_runtime),
-    ) && own > most
-    {
-        over(
-            None,
-            scope,
-            format!("`max_runtime` of {}", duration_text(own)),
-            duration_text(most),
-        );
-    }
-    problems
-}
 
-fn nearest<'s, T>(
-    scopes: &'s [(String, &Defaults)],
-    of: impl Fn(&Defaults) -> Option<T>,
-) -> Option<(&'s str, T)> {
-    scopes
-        .iter()
-        .find_map(|(scope, set)| Some((scope.as_str(), of(set)?)))
+    /// Compares the numbers of replicas and of nodes.
+    fn counts(&mut self) {
+        let counted = [
+            (
+                replicas(self.job),
+                "replicas",
+                self.nearest(|set| set.limits.replicas)
+                    .filter(|_| self.job.kind.serves()),
+            ),
+            (
+                self.job.resources.node_count,
+                "nodes",
+                self.nearest(|set| set.limits.node_count),
+            ),
+        ];
+        for (count, what, limit) in counted {
+            let Some((scope, most)) = limit.filter(|(_, most)| count > *most) else {
+                continue;
+            };
+            let what = if count == 1 {
+                what.trim_end_matches('s')
+            } else {
+                what
+            };
+            self.exceeded(None, &scope, &format!("{count} {what}"), &most.to_string());
+        }
+    }
+
+    /// Compares the CPUs and the memory of each pod.
+    fn amounts(&mut self) {
+        let cpu = self.nearest(|set| set.limits.cpu.clone());
+        let memory = self.nearest(|set| set.limits.memory.clone());
+        for (field, asked, limit) in [
+            ("cpu", &self.job.resources.cpu, cpu),
+            ("memory", &self.job.resources.memory, memory),
+        ] {
+            let (Some(asked), Some((scope, most))) = (asked, limit) else {
+                continue;
+            };
+            if quantity::milli(asked) > quantity::milli(&most) {
+                self.exceeded(
+                    None,
+                    &scope,
+                    &format!("`{field}` {asked} of each pod"),
+                    &most,
+                );
+            }
+        }
+    }
+
+    fn run_time(&mut self) {
+        if let (Some(asked), Some((scope, most))) = (
+            self.job.training.max_runtime,
+            self.nearest(|set| set.limits.max_runtime),
+        ) && asked > most
+        {
+            self.exceeded(
+                None,
+                &scope,
+                &format!("`max_runtime` of {}", duration_text(asked)),
+                &duration_text(most),
+            );
+        }
+    }
 }
 
 /// Returns the most pods that the job may have.

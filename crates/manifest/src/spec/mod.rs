@@ -60,7 +60,7 @@ pub use variables::without_variables;
 
 use fields::Reader;
 use gpuctl_core::model::JobKind;
-use tree::{YamlDocument, YamlNode, YamlValue};
+use tree::{Entry, YamlDocument, YamlNode, YamlValue};
 
 /// Files larger than this are refused before they are read.
 pub const FILE_BYTES: u64 = 1 << 20;
@@ -157,6 +157,23 @@ fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> 
         ));
         return None;
     };
+    let word = kind_word(reader, &root, entries)?;
+    placeholder::resolve(&mut root, &mut reader.problems);
+    let version = version(reader, &root);
+    match word.as_str() {
+        "resource" | "pool" => pool::pool(reader, &root).map(|pool| Document::Pool(Box::new(pool))),
+        "quota" => pool::quota(reader, &root).map(|quota| Document::Quota(Box::new(quota))),
+        "defaults" => defaults::defaults(reader, &root, source)
+            .map(|defaults| Document::Defaults(Box::new(defaults))),
+        word => {
+            let kind: JobKind = word.parse().expect("the other kinds are jobs");
+            job::job(reader, &root, kind, version, source).map(|job| Document::Job(Box::new(job)))
+        }
+    }
+}
+
+/// Reads the kind of a document.
+fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<String> {
     let kind = entries
         .iter()
         .find(|entry| entry.key == "kind")
@@ -193,18 +210,7 @@ fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> 
         ));
         return None;
     }
-    placeholder::resolve(&mut root, &mut reader.problems);
-    let version = version(reader, &root);
-    match word.as_str() {
-        "resource" | "pool" => pool::pool(reader, &root).map(|pool| Document::Pool(Box::new(pool))),
-        "quota" => pool::quota(reader, &root).map(|quota| Document::Quota(Box::new(quota))),
-        "defaults" => defaults::defaults(reader, &root, source)
-            .map(|defaults| Document::Defaults(Box::new(defaults))),
-        word => {
-            let kind: JobKind = word.parse().expect("the other kinds are jobs");
-            job::job(reader, &root, kind, version, source).map(|job| Document::Job(Box::new(job)))
-        }
-    }
+    Some(word)
 }
 
 /// `v0.1` unless the document says `v1`; the field itself is taken again by the kinds.

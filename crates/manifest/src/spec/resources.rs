@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::document::{JobResources, Rdma, Share};
-use super::fields::{Fields, Located, Reader};
+use super::fields::{Fields, Located, Reader, WrittenGpuType};
 use super::reference;
 use super::schema_patterns::RDMA;
 use super::tree::YamlNode;
@@ -60,48 +60,10 @@ pub(super) fn resources(
         gpu
     };
     if gpu.unwrap_or(0) == 0 && gpu_node.is_none_or(|_| gpu.is_some()) {
-        let wanted = gpu_type
-            .as_ref()
-            .map(|text| ("gpu-type", text.at))
-            .or(gpu_share.as_ref().map(|share| ("gpu_share", share.at)));
-        if let Some((name, at)) = wanted {
-            reader.problems.push(Problem::error(
-                at,
-                format!("`{name}` without GPUs"),
-                "say how many: `gpu: 1`",
-            ));
-        }
+        without_gpus(reader, gpu_type.as_ref(), gpu_share.as_ref());
     }
-    let node_count = if matches!(kind, JobKind::Training | JobKind::Inference) {
-        fields
-            .take(reader, "node_count")
-            .and_then(|node| reader.whole(node, "node_count", 1..=10_000))
-    } else {
-        fields.refuse(
-            reader,
-            "node_count",
-            &format!("`node_count` is for trainings and inference, not for a {kind}"),
-            if kind == JobKind::Compute {
-                "use `service.replicas`"
-            } else {
-                "remove it; a notebook is one pod"
-            },
-        );
-        None
-    };
-    let rdma = if kind == JobKind::Training {
-        fields
-            .take(reader, "rdma")
-            .and_then(|node| rdma(reader, node))
-    } else {
-        fields.refuse(
-            reader,
-            "rdma",
-            &format!("`rdma` is for trainings, not for a {kind}"),
-            "write `pod:` for other pods",
-        );
-        None
-    };
+    let node_count = node_count(reader, &mut fields, kind);
+    let rdma = network_devices(reader, &mut fields, kind);
     let exclude_nodes = fields
         .take(reader, "exclude_nodes")
         .map_or_else(Vec::new, |node| {
@@ -131,6 +93,62 @@ pub(super) fn resources(
 
 static RDMA_FORM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(RDMA).expect("the pattern is tested"));
+
+/// Refuses fields about GPUs of a job without GPUs.
+fn without_gpus(
+    reader: &mut Reader,
+    gpu_type: Option<&Located<WrittenGpuType>>,
+    gpu_share: Option<&Located<Share>>,
+) {
+    let wanted = gpu_type
+        .map(|text| ("gpu-type", text.at))
+        .or(gpu_share.map(|share| ("gpu_share", share.at)));
+    if let Some((name, at)) = wanted {
+        reader.problems.push(Problem::error(
+            at,
+            format!("`{name}` without GPUs"),
+            "say how many: `gpu: 1`",
+        ));
+    }
+}
+
+/// Reads the number of pods of a job that may have several.
+fn node_count(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) -> Option<u32> {
+    if matches!(kind, JobKind::Training | JobKind::Inference) {
+        fields
+            .take(reader, "node_count")
+            .and_then(|node| reader.whole(node, "node_count", 1..=10_000))
+    } else {
+        fields.refuse(
+            reader,
+            "node_count",
+            &format!("`node_count` is for trainings and inference, not for a {kind}"),
+            if kind == JobKind::Compute {
+                "use `service.replicas`"
+            } else {
+                "remove it; a notebook is one pod"
+            },
+        );
+        None
+    }
+}
+
+/// Reads the devices of the network between the pods of a training.
+fn network_devices(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) -> Option<Rdma> {
+    if kind == JobKind::Training {
+        fields
+            .take(reader, "rdma")
+            .and_then(|node| rdma(reader, node))
+    } else {
+        fields.refuse(
+            reader,
+            "rdma",
+            &format!("`rdma` is for trainings, not for a {kind}"),
+            "write `pod:` for other pods",
+        );
+        None
+    }
+}
 
 /// Reads `auto`, `NAME` or `NAME:COUNT`.
 fn rdma(reader: &mut Reader, node: &YamlNode) -> Option<Rdma> {

@@ -130,6 +130,31 @@ fn path(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     Some(text.value)
 }
 
+fn whole(
+    reader: &mut Reader,
+    fields: &mut Fields<'_>,
+    name: &'static str,
+    range: std::ops::RangeInclusive<u32>,
+) -> Option<u32> {
+    fields
+        .take(reader, name)
+        .and_then(|node| reader.whole(node, name, range))
+}
+
+/// Reads a time of at most an hour.
+fn delay(reader: &mut Reader, fields: &mut Fields<'_>, name: &'static str) -> Option<Duration> {
+    let node = fields.take(reader, name)?;
+    let delay = reader.duration(node, name)?;
+    if delay > LONGEST_DELAY {
+        reader.problems.push(Problem::error(
+            node.at,
+            format!("`{name}` may be an hour at most"),
+            "such as 5m",
+        ));
+    }
+    Some(delay)
+}
+
 pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Autoscaling> {
     let node = document.take(reader, "autoscaling")?;
     let mut fields = reader.map(node, "autoscaling", reference::AUTOSCALING)?;
@@ -138,38 +163,16 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         .take(reader, "enabled")
         .and_then(|node| reader.boolean(node, "enabled"))
         .unwrap_or(true);
-    let mut number = |reader: &mut Reader, name: &'static str, range| {
-        fields
-            .take(reader, name)
-            .and_then(|node| reader.whole(node, name, range))
-    };
     // Kubernetes scales to zero on no metric of pods: without a pod there is none.
-    let min = number(reader, "minReplicas", 1..=10_000).unwrap_or(1);
+    let min = whole(reader, &mut fields, "minReplicas", 1..=10_000).unwrap_or(1);
     let max_node = fields.take(reader, "maxReplicas");
     let max = max_node.and_then(|node| reader.whole(node, "maxReplicas", 1..=10_000));
-    let mut number = |reader: &mut Reader, name: &'static str, range| {
-        fields
-            .take(reader, name)
-            .and_then(|node| reader.whole(node, name, range))
-    };
-    let gpu = number(reader, "targetGPUUtilization", 1..=100);
-    let memory = number(reader, "targetMemoryUtilization", 1..=100);
-    let cpu = number(reader, "targetCPUUtilization", 1..=100);
-    let queue = number(reader, "targetQueueLength", 1..=10_000);
-    let mut delay = |reader: &mut Reader, name: &'static str| {
-        let node = fields.take(reader, name)?;
-        let delay = reader.duration(node, name)?;
-        if delay > LONGEST_DELAY {
-            reader.problems.push(Problem::error(
-                node.at,
-                format!("`{name}` may be an hour at most"),
-                "such as 5m",
-            ));
-        }
-        Some(delay)
-    };
-    let up = delay(reader, "scaleUpDelay");
-    let down = delay(reader, "scaleDownDelay");
+    let gpu = whole(reader, &mut fields, "targetGPUUtilization", 1..=100);
+    let memory = whole(reader, &mut fields, "targetMemoryUtilization", 1..=100);
+    let cpu = whole(reader, &mut fields, "targetCPUUtilization", 1..=100);
+    let queue = whole(reader, &mut fields, "targetQueueLength", 1..=10_000);
+    let up = delay(reader, &mut fields, "scaleUpDelay");
+    let down = delay(reader, &mut fields, "scaleDownDelay");
     fields.finish(reader);
     if enabled && max.is_none() && max_node.is_none() {
         reader.problems.push(Problem::error(

@@ -80,16 +80,28 @@ pub(super) fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Wo
     found.into_iter().map(|(_, workdir)| workdir).collect()
 }
 
+/// Reads a workdir that is written as a path: a folder or file of the node.
+fn folder_of_node(reader: &mut Reader, text: &str, at: FilePosition) -> Option<Workdir> {
+    let path = absolute(reader, text, at)?;
+    host_path(reader, &path, at)?;
+    Some(Workdir {
+        file: is_data_file(&path),
+        source: WorkdirSource::Host(path.clone()),
+        path,
+        read_only: false,
+    })
+}
+
+fn several_sources(path: &str, at: FilePosition) -> Problem {
+    let message = format!(
+        "`{path}` has more than one of host_path, pvc, size, emptyDir, configmap and secret"
+    );
+    Problem::error(at, message, "keep one of them")
+}
+
 fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
     if let YamlValue::Scalar { text, .. } = &node.value {
-        let path = absolute(reader, text, node.at)?;
-        host_path(reader, &path, node.at)?;
-        return Some(Workdir {
-            file: is_data_file(&path),
-            source: WorkdirSource::Host(path.clone()),
-            path,
-            read_only: false,
-        });
+        return folder_of_node(reader, text, node.at);
     }
     let mut fields = reader.map(node, "storage.workdirs", reference::WORKDIR)?;
     let at = fields.at;
@@ -112,14 +124,13 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
     let access = fields
         .take(reader, "access_mode")
         .and_then(|node| access(reader, node));
-    let empty = fields
-        .take(reader, "emptyDir")
-        .and_then(|node| reader.boolean(node, "emptyDir"))
-        .unwrap_or(false);
-    let read_only = fields
-        .take(reader, "read_only")
-        .and_then(|node| reader.boolean(node, "read_only"))
-        .unwrap_or(false);
+    let mut flag = |reader: &mut Reader, name: &'static str| {
+        fields
+            .take(reader, name)
+            .and_then(|node| reader.boolean(node, name))
+            .unwrap_or(false)
+    };
+    let (empty, read_only) = (flag(reader, "emptyDir"), flag(reader, "read_only"));
     let kind = fields
         .take(reader, "type")
         .and_then(|node| reader.word(node, "type", &["file", "directory"]));
@@ -139,12 +150,7 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
     sources.extend(empty.then_some(WorkdirSource::Empty));
     sources.extend(host.map(WorkdirSource::Host));
     if sources.len() > 1 {
-        let message = format!(
-            "`{path}` has more than one of host_path, pvc, size, emptyDir, configmap and secret"
-        );
-        reader
-            .problems
-            .push(Problem::error(at, message, "keep one of them"));
+        reader.problems.push(several_sources(&path, at));
         return None;
     }
     let mut source = sources
@@ -154,7 +160,7 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
         *host = absolute(reader, host, at)?;
         host_path(reader, host, path_node.at)?;
     }
-    let file = match (&source, kind) {
+    let is_file = match (&source, kind) {
         (_, Some(kind)) => kind == "file",
         (WorkdirSource::Host(host), None) => is_data_file(host),
         _ => false,
@@ -163,7 +169,7 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
         path,
         source,
         read_only,
-        file,
+        file: is_file,
     })
 }
 

@@ -236,23 +236,7 @@ impl<'t> Builder<'t, '_> {
             }
             Event::MappingStart(..) => {
                 self.deeper(at)?;
-                let mut entries: Vec<Entry> = Vec::new();
-                while !self.ends(&Event::MappingEnd)? {
-                    let entry = self.entry()?;
-                    if let Some(first) = entries.iter().find(|other| other.key == entry.key) {
-                        self.problems.push(Problem::error(
-                            entry.key_at,
-                            format!(
-                                "`{}` stands twice; first in line {}",
-                                entry.key, first.key_at.line
-                            ),
-                            "keep one of them",
-                        ));
-                    } else {
-                        entries.push(entry);
-                    }
-                }
-                YamlValue::Map(entries)
+                YamlValue::Map(self.entries()?)
             }
             // Output masks secrets as `***`, which YAML parses as an alias. The field's parser
             // explains the mask.
@@ -266,6 +250,27 @@ impl<'t> Builder<'t, '_> {
             _ => YamlValue::Null,
         };
         Ok(YamlNode { at, value })
+    }
+
+    /// Reads the entries of a map to its end, each key once.
+    fn entries(&mut self) -> Result<Vec<Entry>, StopReading> {
+        let mut entries: Vec<Entry> = Vec::new();
+        while !self.ends(&Event::MappingEnd)? {
+            let entry = self.entry()?;
+            if let Some(first) = entries.iter().find(|other| other.key == entry.key) {
+                self.problems.push(Problem::error(
+                    entry.key_at,
+                    format!(
+                        "`{}` stands twice; first in line {}",
+                        entry.key, first.key_at.line
+                    ),
+                    "keep one of them",
+                ));
+            } else {
+                entries.push(entry);
+            }
+        }
+        Ok(entries)
     }
 
     fn entry(&mut self) -> Result<Entry, StopReading> {

@@ -70,7 +70,7 @@ fn refused(objects: usize, token: impl Fn(usize) -> String, elapsed: Duration) -
             taken
                 .and_then(|()| limits.take(objects, 2000, &token(page), elapsed))
                 .err()
-                .map(|why| (page, why))
+                .map(|why| (page, why.to_string()))
         })
         .expect("a limit is met")
 }
@@ -99,7 +99,8 @@ fn a_list_without_an_end_is_given_up() {
     assert_eq!(
         PageLimits::new(MINUTE)
             .count(50_001, 3 * 50_001)
-            .unwrap_err(),
+            .unwrap_err()
+            .to_string(),
         "it has 50001 objects of less than 60 bytes each"
     );
     assert_eq!(
