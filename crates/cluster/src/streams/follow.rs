@@ -141,7 +141,7 @@ impl Connection {
                 let query = if is_first_look {
                     query.clone()
                 } else {
-                    query.from_beginning()
+                    query.whole_log()
                 };
                 tasks.push(self.follow_pod(
                     &job.namespace,

@@ -51,7 +51,7 @@ pub struct LogQuery {
 
 impl LogQuery {
     /// Returns the query for a log that is read from its beginning.
-    pub(super) fn from_beginning(&self) -> Self {
+    pub(super) fn whole_log(&self) -> Self {
         Self {
             tail: None,
             since: None,

@@ -111,7 +111,6 @@ fn block(fields: &[Field], kind: &str) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false, "allOf": rules})
 }
 
-#[expect(clippy::too_many_lines, reason = "a table of the schema of each shape")]
 fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
     match shape {
         Shape::Text => text(),
