@@ -11,7 +11,7 @@ use gpuctl_core::model::contract::labels::{SOURCE, USER};
 use gpuctl_core::model::{GpuCount, Job, JobKind, State};
 use gpuctl_manifest::render::{Object, Refusal, Rendered, render};
 use gpuctl_view::files::changes;
-use gpuctl_view::files::changes::Masks;
+use gpuctl_view::files::masks::Masks;
 use gpuctl_view::format::text::count;
 
 /// What is to be done for a document.

@@ -11,7 +11,7 @@ use gpuctl_cluster::{Connection, Failure, InventorySnapshot, Wanted, unless_forb
 use gpuctl_core::model::{GpuCount, Inventory, Job, NodeUsage, Pod, PoolDefinition, State};
 use gpuctl_core::stats::exporters::devices::Moment;
 use gpuctl_view::format::coverage::Coverage;
-use gpuctl_view::nodes::pools::PoolUse;
+use gpuctl_view::nodes::pool_use::PoolUse;
 
 /// Pools, and what of them could not be seen.
 #[derive(Clone)]

@@ -23,7 +23,8 @@ use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::{Noted, PoolDefinition};
 use gpuctl_manifest::render::{DEFAULTS_FILE, Object, namespace};
 use gpuctl_manifest::spec::{Document, Pool, masked};
-use gpuctl_view::files::changes::{Difference, Masks, text};
+use gpuctl_view::files::changes::{Difference, text};
+use gpuctl_view::files::masks::Masks;
 use gpuctl_view::jobs::local_files;
 use gpuctl_view::{Format, document};
 

@@ -7,7 +7,7 @@ use crate::context::Context;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::files;
 use gpuctl_manifest::spec::preset;
-use gpuctl_view::files::reference;
+use gpuctl_view::files::starter::starter;
 
 pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Error> {
     let preset = args
@@ -15,8 +15,7 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
         .as_deref()
         .and_then(preset::file)
         .map(ToOwned::to_owned);
-    let text =
-        preset.unwrap_or_else(|| reference::starter(args.kind.as_deref().unwrap_or("training")));
+    let text = preset.unwrap_or_else(|| starter(args.kind.as_deref().unwrap_or("training")));
     let Some(path) = &args.output else {
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);

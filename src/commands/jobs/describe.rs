@@ -25,7 +25,8 @@ use gpuctl_manifest::spec::masked;
 use gpuctl_prometheus::Window;
 use gpuctl_view::document;
 use gpuctl_view::jobs::describe;
-use gpuctl_view::jobs::describe::JobWork;
+use gpuctl_view::jobs::description;
+use gpuctl_view::jobs::description::{Description, JobWork};
 
 pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
@@ -92,7 +93,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         other => other?,
     };
     let (objects, (addresses, autoscaler), work) = (objects?, reached?, work?);
-    let description = describe::Description {
+    let description = Description {
         job,
         state,
         progress,
@@ -104,7 +105,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         work,
         last_lines,
     };
-    let text = document(args.output.into(), &describe::document(&description))
+    let text = document(args.output.into(), &description::document(&description))
         .unwrap_or_else(|| describe::text(&description, context.terminal.look(), context.now()));
     context.terminal.print(&text)?;
     let full = format!("{}/{}", description.job.namespace, description.job.name);

@@ -16,7 +16,7 @@ use gpuctl_core::model::counting::forest::Branch;
 use gpuctl_core::model::facts::work_pod::WorkPod;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_view::document;
-use gpuctl_view::history::metrics as view;
+use gpuctl_view::history::workload_graphs as view;
 
 /// Seconds between two points of a workload's curves: the document's default.
 const WORKLOAD_STEP: i64 = 60;

@@ -10,7 +10,7 @@ use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
-use gpuctl_view::nodes::describe as node;
+use gpuctl_view::nodes::{describe, node_description};
 
 pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
@@ -20,9 +20,9 @@ pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCo
         .await?;
     warn_of(&stock, context);
     let host = lookup::node(&stock, &args.name)?;
-    let text = document(args.output.into(), &node::document(host));
-    context
-        .terminal
-        .print(&text.unwrap_or_else(|| node::text(host, context.terminal.look(), context.now())))?;
+    let text = document(args.output.into(), &node_description::document(host));
+    context.terminal.print(
+        &text.unwrap_or_else(|| describe::text(host, context.terminal.look(), context.now())),
+    )?;
     Ok(ExitCode::SUCCESS)
 }

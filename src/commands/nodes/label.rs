@@ -11,9 +11,9 @@ use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_manifest::render::is_published;
 use gpuctl_manifest::spec::{is_label_key, is_label_value};
-use gpuctl_view::nodes::describe::LabelItem;
 use gpuctl_view::nodes::labels;
 use gpuctl_view::nodes::labels::Labelled;
+use gpuctl_view::nodes::node_description::LabelItem;
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(label: &Label, context: &Context) -> Result<ExitCode, Error> {

@@ -12,7 +12,7 @@ use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
-use gpuctl_view::nodes::pools;
+use gpuctl_view::nodes::pool_description;
 
 pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
@@ -25,9 +25,9 @@ pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCo
         return Err(missing(&args.name, &seen.stock.inventory, &connection).await);
     };
     warn_of(&seen, context);
-    let text = document(args.output.into(), &pools::document(&pool));
+    let text = document(args.output.into(), &pool_description::document(&pool));
     context
         .terminal
-        .print(&text.unwrap_or_else(|| pools::text(&pool, context.terminal.look())))?;
+        .print(&text.unwrap_or_else(|| pool_description::text(&pool, context.terminal.look())))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -16,8 +16,8 @@ use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};
 use crate::observe::watch::METRICS_STEP;
 use gpuctl_core::error::Error;
+use gpuctl_view::nodes::pool_use::PoolUse;
 use gpuctl_view::nodes::pools;
-use gpuctl_view::nodes::pools::PoolUse;
 
 pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);

@@ -22,6 +22,7 @@ use gpuctl_local::files;
 use gpuctl_view::score::exposition;
 use gpuctl_view::score::exposition::Analyses;
 use gpuctl_view::score::list as view;
+use gpuctl_view::score::summary;
 use gpuctl_view::{Format, document};
 
 impl ScoreArgs {
@@ -82,7 +83,7 @@ impl ScoreArgs {
         };
         match self.what {
             _ if self.output == ScoreFormat::Prometheus => {
-                exposition::text(Some((rows, &view::stats(rows))), analyses)
+                exposition::text(Some((rows, &summary::stats(rows))), analyses)
             }
             ScoreView::Results => {
                 let rows = page.of(rows.clone());
@@ -103,8 +104,8 @@ impl ScoreArgs {
                 document(format, &low).unwrap_or_else(kept)
             }
             ScoreView::Stats => {
-                let stats = view::stats(rows);
-                document(format, &stats).unwrap_or_else(|| view::stats_text(&stats))
+                let stats = summary::stats(rows);
+                document(format, &stats).unwrap_or_else(|| summary::stats_text(&stats))
             }
         }
     }
@@ -138,7 +139,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     let mut outcomes = Vec::new();
     if let Some(path) = &args.textfile {
         let text = exposition::text(
-            Some((&analysis.devices, &view::stats(&analysis.devices))),
+            Some((&analysis.devices, &summary::stats(&analysis.devices))),
             &analyses,
         );
         outcomes.push(write(path, &text));

@@ -24,7 +24,8 @@ use gpuctl_core::stats::score::opinion;
 use gpuctl_core::stats::score::opinion::Activity;
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_core::stats::score::value::{Band, Thresholds};
-use gpuctl_view::score::list as view;
+use gpuctl_view::score::list::{control_body, item};
+use gpuctl_view::score::message::message;
 
 /// Asks for opinions on the lowest scores, for so long in all. A device without a score is not
 /// asked about.
@@ -189,11 +190,8 @@ async fn send(
 ) -> anyhow::Result<usize> {
     let robot = Robot::named(&plan.format, &plan.address);
     let threshold = analysis.rules.thresholds.low;
-    let (text, named) = view::message(low, threshold, robot.longest());
-    let gpus: Vec<_> = low
-        .iter()
-        .map(|device| view::item(device, analysis.at))
-        .collect();
+    let (text, named) = message(low, threshold, robot.longest());
+    let gpus: Vec<_> = low.iter().map(|device| item(device, analysis.at)).collect();
     let payload = json!({"text": "", "timestamp": analysis.at, "threshold": threshold, "count": gpus.len(), "gpus": gpus});
     let call = robot.call(
         &plan.address,
@@ -248,7 +246,7 @@ pub(crate) async fn control(
     }
     let bodies: Vec<String> = certain
         .iter()
-        .map(|device| view::control_body(device, analysis.at))
+        .map(|device| control_body(device, analysis.at))
         .collect();
     if !plan.execute {
         bodies.iter().for_each(|body| {

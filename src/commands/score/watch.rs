@@ -23,6 +23,7 @@ use gpuctl_view::program::health::HealthStatus;
 use gpuctl_view::score::exposition;
 use gpuctl_view::score::exposition::Analyses;
 use gpuctl_view::score::list as view;
+use gpuctl_view::score::summary;
 use gpuctl_view::{Format, json};
 
 /// Time between two looks at the config file, and at how long an analysis takes.
@@ -319,7 +320,7 @@ impl ScoreWatch<'_> {
             (Format::Json, ScoreView::Low) => {
                 line(json!(view::low(rows, analysis.rules.thresholds.low, at)))
             }
-            (Format::Json, ScoreView::Stats) => line(json!(view::stats(rows))),
+            (Format::Json, ScoreView::Stats) => line(json!(summary::stats(rows))),
             (Format::Yaml, _) => format!(
                 "---\n{}",
                 self.args.text(analysis, analyses, true, self.context)
@@ -384,7 +385,7 @@ impl ScoreWatch<'_> {
     fn exposition(&self) -> String {
         let state = self.state.borrow();
         let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
-        let stats = last.map(|last| view::stats(&last.devices));
+        let stats = last.map(|last| summary::stats(&last.devices));
         let known = last
             .zip(stats.as_ref())
             .map(|(last, stats)| (&last.devices[..], stats));
@@ -455,7 +456,7 @@ impl ScoreWatch<'_> {
             "/results/low",
             of(&|rows, at| json(&view::low(rows, threshold, at))),
         );
-        pages.insert("/results/stats", of(&|rows, _| json(&view::stats(rows))));
+        pages.insert("/results/stats", of(&|rows, _| json(&summary::stats(rows))));
     }
 }
 

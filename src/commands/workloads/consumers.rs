@@ -16,8 +16,8 @@ use gpuctl_core::error::Error;
 use gpuctl_core::model::Percent;
 use gpuctl_core::model::facts::workload::QUEUED;
 use gpuctl_view::format::coverage::Coverage;
-use gpuctl_view::workloads::list as view;
-use gpuctl_view::workloads::list::ConsumerRow;
+use gpuctl_view::workloads::consumers::{ConsumerRow, consumer_table, consumers};
+use gpuctl_view::workloads::list::names;
 
 pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
@@ -55,12 +55,12 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
         let total = rows.len();
         let rows = options.page.of(rows);
         let coverage = found.readings.as_ref().map(Coverage::from);
-        let names = view::names(&rows.iter().map(|row| row.workload).collect::<Vec<_>>());
+        let names = names(&rows.iter().map(|row| row.workload).collect::<Vec<_>>());
         let table =
-            |format, headers| view::consumer_table(&rows, format, headers, context.terminal.look());
+            |format, headers| consumer_table(&rows, format, headers, context.terminal.look());
         let listing = Listing::new(
             &options,
-            &view::consumers(&rows, total, coverage),
+            &consumers(&rows, total, coverage),
             "data",
             names,
             table,

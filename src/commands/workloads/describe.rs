@@ -8,8 +8,8 @@ use crate::observe::live::OF_JOBS;
 use crate::observe::workloads;
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
-use gpuctl_view::workloads::list as view;
-use gpuctl_view::workloads::list::ConsumerRow;
+use gpuctl_view::workloads::consumers::ConsumerRow;
+use gpuctl_view::workloads::describe as view;
 
 pub(crate) async fn run(args: &DescribeWorkload, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

@@ -1,6 +1,6 @@
 //! The columns of each list of the cockpit, and which of them give way where there is no room.
 
-use super::rows::Tab;
+use super::lists::Tab;
 
 /// A column: its title, whether numbers stand right, and in which order columns give way on narrow
 /// screens; 0 never does.

@@ -4,7 +4,7 @@ use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-use super::rows::Tab;
+use super::lists::Tab;
 use super::{Cockpit, Wish};
 
 /// Every key, for the page that `?` shows.
@@ -215,7 +215,7 @@ impl Cockpit {
 
     /// Shows the GPUs of the selected node or job.
     fn gpus(&mut self) {
-        use super::rows::{Place, Scope};
+        use super::lists::{Place, Scope};
         let rows = self.rows();
         match rows.get(self.place(&rows)).map(|row| row.place.clone()) {
             Some(Place::Node(name) | Place::Gpu { node: name, .. }) => {

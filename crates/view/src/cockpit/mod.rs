@@ -6,6 +6,7 @@ mod columns;
 mod draw;
 mod heat;
 mod keys;
+mod lists;
 mod pane;
 mod past;
 mod rows;
@@ -16,15 +17,16 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use draw::draw;
+pub use lists::Tab;
 pub use pane::Pane;
-pub use rows::Tab;
 use snapshot::JobLine;
 use snapshot::gpu_name;
 pub use snapshot::{Curves, Snapshot};
 
 use crate::TextStyle;
 use crate::workloads::top::TopOrder;
-use rows::{Order, Place, Row, Scope};
+use lists::{Order, Place, Scope};
+use rows::Row;
 
 /// What a key asks for beyond the screen itself. Words are arguments of gpuctl.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,5 +3,7 @@
 pub mod changes;
 pub mod converted;
 pub mod defaults;
+pub mod masks;
 pub mod reference;
+pub mod starter;
 pub mod validated;

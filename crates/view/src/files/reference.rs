@@ -269,7 +269,8 @@ pub fn document(path: &str, found: FieldLookup) -> Explanation<'_> {
     }
 }
 
-fn sample(field: &Field, kind: &str, path: &str) -> String {
+/// Returns an example of a field that works without changes.
+pub(super) fn sample(field: &Field, kind: &str, path: &str) -> String {
     // A starter file must run without changes.
     let own = match (kind, path) {
         ("training", "environment.command") => {
@@ -287,62 +288,6 @@ fn sample(field: &Field, kind: &str, path: &str) -> String {
         _ => field.sample,
     };
     own.replace("NAME", &format!("my-{kind}"))
-}
-
-/// Fields that a starter sets although they need not be.
-fn begins_with(kind: &str, path: &str) -> bool {
-    match path {
-        "resources" | "resources.gpu" => !matches!(kind, "compute"),
-        "service.health_check" => kind == "inference",
-        "environment.command" => kind != "notebook",
-        "namespace" => kind == "quota",
-        "nodes" => kind == "pool",
-        "all" | "all.env" => kind == "defaults",
-        _ => false,
-    }
-}
-
-/// Returns a file to begin with: what is needed is set, everything else stands there as a comment.
-pub fn starter(kind: &str) -> String {
-    let about = KINDS
-        .iter()
-        .find(|(own, _)| *own == kind)
-        .map_or("", |(_, about)| about);
-    let mut text = format!(
-        "# yaml-language-server: $schema=gpuctl.schema.json\n# {about}. Editors complete and check it: gpuctl schema > gpuctl.schema.json\nkind: {kind}\n"
-    );
-    fill(&mut text, of_kind(kind), kind, "", 0, true);
-    text
-}
-
-fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: usize, on: bool) {
-    let indent = "  ".repeat(depth);
-    for field in fields.iter().filter(|field| field.is_of(kind)) {
-        let path = if before.is_empty() {
-            field.name().to_owned()
-        } else {
-            format!("{before}.{}", field.name())
-        };
-        let on = on
-            && (field.is_needed(kind)
-                || field.name() == "version" && depth == 0
-                || begins_with(kind, &path));
-        let mark = if on { "" } else { "# " };
-        if depth > 0 || field.name() != "version" {
-            text.push_str(&format!("{indent}# {}\n", field.about));
-        }
-        match field.shape {
-            Shape::Block(inner) => {
-                text.push_str(&format!("{indent}{mark}{}:\n", field.name()));
-                fill(text, inner, kind, &path, depth + 1, on);
-            }
-            _ => text.push_str(&format!(
-                "{indent}{mark}{}: {}\n",
-                field.name(),
-                sample(field, kind, &path)
-            )),
-        }
-    }
 }
 
 /// Returns the reference of all fields as Markdown.
@@ -412,41 +357,4 @@ fn rows(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use gpuctl_manifest::spec::{checks, parse};
-
-    #[test]
-    fn a_starter_is_a_file_without_a_problem() {
-        for (kind, _) in KINDS {
-            let text = starter(kind);
-            let parsed = parse("", &text)
-                .unwrap_or_else(|problems| panic!("{kind}: {:?}\n{text}", problems.list));
-            assert!(
-                parsed.warnings.list.is_empty()
-                    && checks::found(&text, &parsed.documents).is_empty(),
-                "{kind}"
-            );
-            assert_eq!(parsed.documents[0].kind(), kind);
-        }
-    }
-
-    #[test]
-    fn fields_are_found_by_any_spelling_and_misses_are_named() {
-        let name = |path: &str| match find(path) {
-            Ok(FieldLookup::Field(kind, field)) => format!("{kind} {}", field.name()),
-            Ok(FieldLookup::Document(kind)) => kind.to_owned(),
-            Err((part, _)) => format!("? {part}"),
-        };
-        assert_eq!(name("training.resources.gpu"), "training gpu");
-        assert_eq!(name("resources.gpuType"), "training gpu-type");
-        assert_eq!(name("service.health_check.path"), "inference path");
-        assert_eq!(name("training"), "training");
-        assert_eq!(name("quota.name"), "quota name");
-        assert_eq!(name("quota.namespace.cpu"), "quota cpu");
-        assert_eq!(name("pool.quota.maxJobs"), "pool maxJobs");
-        assert_eq!(name("storage.workdirs.size"), "training size");
-        assert_eq!(name("training.resources.gpus"), "? gpus");
-        assert_eq!(name("training.service"), "? service");
-    }
-}
+mod tests;

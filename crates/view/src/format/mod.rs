@@ -7,6 +7,7 @@ pub mod csv;
 pub mod errors;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
+pub(crate) mod named_lines;
 pub mod objects;
 pub mod parts;
 pub mod table;

@@ -1,6 +1,6 @@
 //! Renders `get metrics`: curves as each document defines them, and charts for people.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -10,11 +10,10 @@ use gpuctl_core::model::{Percent, Point};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::history::curves as history;
 use gpuctl_core::stats::history::curves::{History, Trace};
-use gpuctl_core::stats::logs::training::Measure;
 
 use crate::TextStyle;
 use crate::format::chart::{ChartFrame, chart, round_top, spark};
-use crate::format::coverage::{percent, rate, rounded};
+use crate::format::coverage::{percent, rounded};
 use crate::format::text::clean;
 
 /// What the PRD calls them.
@@ -223,8 +222,8 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, look: Tex
     text
 }
 
-/// Names of devices, with the node where there are several.
-fn names(history: &History) -> Vec<String> {
+/// Names the devices, with the node where there are several.
+pub(super) fn names(history: &History) -> Vec<String> {
     let nodes: BTreeSet<&str> = history
         .traces
         .iter()
@@ -243,181 +242,4 @@ fn names(history: &History) -> Vec<String> {
         .iter()
         .map(|trace| clean(&name(trace)).into_owned())
         .collect()
-}
-
-/// A curve that a workload told of itself.
-pub type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
-
-#[derive(JsonSchema, Serialize)]
-struct Graph {
-    serial: u8,
-    series: Vec<GraphLine>,
-    config: ChartConfig,
-}
-
-#[derive(JsonSchema, Serialize)]
-struct GraphLine {
-    name: String,
-    /// Value and Unix milliseconds.
-    points: Vec<(f64, i64)>,
-}
-
-#[derive(JsonSchema, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChartConfig {
-    y_axis_unit: &'static str,
-}
-
-/// Returns the workloads document's graphs: shares are 0 to 1 although their axis says percent, as
-/// there.
-pub fn workload(history: &History, told: &TrainingCurves) -> Graphs {
-    let names = names(history);
-    let graph = |serial, unit, points: &dyn Fn(&Trace) -> Vec<(f64, i64)>| {
-        let series = history
-            .traces
-            .iter()
-            .zip(&names)
-            .map(|(trace, name)| GraphLine {
-                name: name.clone(),
-                points: points(trace),
-            });
-        let series = series.filter(|line| !line.points.is_empty()).collect();
-        Graph {
-            serial,
-            series,
-            config: ChartConfig { y_axis_unit: unit },
-        }
-    };
-    let shares = |points: &[Point]| {
-        points
-            .iter()
-            .map(|point| (rate(Percent(point.value)), point.at))
-            .collect::<Vec<_>>()
-    };
-    let plain = |points: &[Point]| {
-        points
-            .iter()
-            .map(|point| (rounded(point.value), point.at))
-            .collect::<Vec<_>>()
-    };
-    let tflops = told.get(&Measure::Tflops).map(|points| GraphLine {
-        name: "TFLOPS".to_owned(),
-        points: plain(points),
-    });
-    Graphs {
-        utilization: graph(1, "%", &|trace| shares(trace.curve(Quantity::Utilization))),
-        memory: graph(2, "%", &|trace| shares(&trace.memory_share())),
-        power: graph(3, "W", &|trace| plain(trace.curve(Quantity::Power))),
-        training: Graph {
-            serial: 4,
-            series: tflops.into_iter().collect(),
-            config: ChartConfig {
-                y_axis_unit: "TFLOPS",
-            },
-        },
-    }
-}
-
-/// The four graphs, always in this order.
-#[derive(JsonSchema, Serialize)]
-pub struct Graphs {
-    #[serde(rename = "GPU Utilization")]
-    utilization: Graph,
-    #[serde(rename = "GPU Memory Utilization")]
-    memory: Graph,
-    #[serde(rename = "GPU Power")]
-    power: Graph,
-    #[serde(rename = "TrainingPerformance")]
-    training: Graph,
-}
-
-/// Returns the same for people: utilization as a chart, each device below.
-pub fn workload_text(history: &History, from: i64, to: i64, look: TextStyle) -> String {
-    let curves = JobCurves {
-        history,
-        throughput: Vec::new(),
-        throughput_unit: None,
-        from,
-        to,
-    };
-    let shown = [JobMetric::GpuUtilization, JobMetric::MemoryUsage];
-    job_text(&curves, &shown, false, look) + &job_text(&curves, &shown[..1], true, look)
-}
-
-/// One value of training performance.
-#[derive(JsonSchema, Serialize)]
-pub struct Performance {
-    metric: &'static str,
-    value: f64,
-    /// Unix milliseconds.
-    timestamp: i64,
-}
-
-/// Groups by metric, each in order of time.
-pub fn performance(told: &TrainingCurves) -> Vec<Performance> {
-    let of = |measure: Measure| {
-        let points = told.get(&measure).into_iter().flatten();
-        points.map(move |point| Performance {
-            metric: measure.name(),
-            value: point.value,
-            timestamp: point.at,
-        })
-    };
-    Measure::ALL.into_iter().flat_map(of).collect()
-}
-
-/// Returns a line per metric for people: the newest value, its beginning, a curve.
-pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextStyle) -> String {
-    let mut text = String::new();
-    for measure in Measure::ALL {
-        let Some((points, last)) = told
-            .get(&measure)
-            .and_then(|points| Some((points, points.last()?)))
-        else {
-            continue;
-        };
-        let lowest = points
-            .iter()
-            .map(|point| point.value)
-            .fold(f64::INFINITY, f64::min);
-        let highest = points
-            .iter()
-            .map(|point| point.value)
-            .fold(f64::NEG_INFINITY, f64::max);
-        let width = look
-            .width
-            .map_or(40, |width| width.saturating_sub(50).clamp(10, 60));
-        // From the lowest to the highest: how it changes is what people look for.
-        let raised: Vec<Point> = points
-            .iter()
-            .map(|point| Point {
-                at: point.at,
-                value: point.value - lowest,
-            })
-            .collect();
-        let frame = ChartFrame {
-            from,
-            to,
-            top: (highest - lowest).max(f64::MIN_POSITIVE),
-            height: 2,
-            width,
-        };
-        let curve = spark(&raised, frame, look);
-        text.push_str(&format!(
-            "{:<20} {:>12}  {}\n",
-            measure.name(),
-            figure(last.value),
-            curve.trim_end()
-        ));
-    }
-    text
-}
-
-/// A learning rate needs its exponent, a throughput does not.
-fn figure(value: f64) -> String {
-    if value != 0.0 && value.abs() < 0.01 {
-        format!("{value:.2e}")
-    } else {
-        format!("{}", rounded(value))
-    }
 }

@@ -11,4 +11,6 @@ pub mod report_document;
 pub mod report_html;
 pub(crate) mod serving_hours;
 pub mod snapshot;
+pub mod training_performance;
 pub(crate) mod utilization;
+pub mod workload_graphs;

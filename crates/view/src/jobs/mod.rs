@@ -5,6 +5,7 @@ pub mod copied;
 pub mod created;
 pub mod deleted;
 pub mod describe;
+pub mod description;
 pub mod events;
 pub mod first_error;
 pub mod fit;

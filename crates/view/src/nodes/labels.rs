@@ -8,7 +8,7 @@ use gpuctl_core::error::Error;
 use gpuctl_core::model::NodeDetails;
 use gpuctl_core::model::facts::gpu::is_type_label;
 
-use super::describe::LabelItem;
+use super::node_description::LabelItem;
 use crate::format::table::{Table, left};
 use crate::{Format, TextStyle};
 

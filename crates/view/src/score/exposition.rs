@@ -7,7 +7,7 @@ use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_core::stats::score::value::Band;
 
-use super::list::ScoreStats;
+use super::summary::ScoreStats;
 
 /// What analyses came to so far.
 #[derive(Clone, Debug, Default)]

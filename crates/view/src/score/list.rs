@@ -1,7 +1,5 @@
 //! Renders `score` with the field names of the utilization monitor, and a table.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,11 +8,11 @@ use gpuctl_core::model::{Mebibytes, Percent, Watts};
 use gpuctl_core::stats::score::opinion::Opinion;
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_core::stats::score::serving::Serving;
-use gpuctl_core::stats::score::value::{Band, Score, TERMS};
+use gpuctl_core::stats::score::value::{Band, TERMS};
 
 use crate::format::coverage::{percent, rounded};
 use crate::format::table::{Cell, Table, left, percentages, right};
-use crate::format::text::{blocks, count, in_chat};
+use crate::format::text::{blocks, count};
 use crate::{Format, TextStyle};
 
 /// One result. Percent, MB as the exporters count them (MiB), watts, MHz.
@@ -86,6 +84,25 @@ pub fn item(row: &Scored, now: Timestamp) -> ScoreItem {
     }
 }
 
+/// Renders the body that a control system receives about a device.
+pub fn control_body(row: &Scored, now: Timestamp) -> String {
+    let ScoreItem {
+        gpu_id,
+        pod,
+        namespace,
+        hostname,
+        score,
+        status,
+        timestamp,
+        ..
+    } = item(row, now);
+    let body = serde_json::json!({
+        "gpu_id": gpu_id, "pod": pod, "namespace": namespace, "hostname": hostname,
+        "score": score, "status": status, "timestamp": timestamp,
+    });
+    body.to_string()
+}
+
 /// Those below the threshold, idle ones among them.
 #[derive(JsonSchema, Serialize)]
 pub struct Low {
@@ -115,152 +132,6 @@ impl Low {
             gpus: keep(self.gpus),
             ..self
         }
-    }
-}
-
-/// Letters of an AI's reason in a message.
-const REASON: usize = 120;
-
-/// Returns what a control system is told of a device: the document's body.
-pub fn control_body(row: &Scored, now: Timestamp) -> String {
-    let ScoreItem {
-        gpu_id,
-        pod,
-        namespace,
-        hostname,
-        score,
-        status,
-        timestamp,
-        ..
-    } = item(row, now);
-    let body = serde_json::json!({
-        "gpu_id": gpu_id, "pod": pod, "namespace": namespace, "hostname": hostname,
-        "score": score, "status": status, "timestamp": timestamp,
-    });
-    body.to_string()
-}
-
-/// Returns what people are told of low devices in a chat, in at most so many bytes, and how many of
-/// them are named.
-pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usize) {
-    let mut text = format!(
-        "{} with a utilization score below {threshold}\n",
-        count(rows.len() as u64, "GPU")
-    );
-    for (told, row) in rows.iter().enumerate() {
-        let (namespace, pod) = row.holder();
-        let score = row
-            .score
-            .value
-            .map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
-        let Scored {
-            reading,
-            score: Score { band, .. },
-            ..
-        } = row;
-        let mut line = format!(
-            "- {}/{}: score {score} ({}), {} on {}\n",
-            in_chat(namespace.unwrap_or("-")),
-            in_chat(pod.unwrap_or("-")),
-            band.word(),
-            in_chat(&row.id().unwrap_or_default()),
-            in_chat(&reading.node)
-        );
-        if let Some(opinion) = &row.opinion {
-            let reason: String = in_chat(&opinion.reason).chars().take(REASON).collect();
-            line.push_str(&format!("  AI: {}, {reason}\n", opinion.verdict.word()));
-        }
-        let rest = format!("and {} more\n", rows.len() - told);
-        // The last one may take the room of the sentence about the rest.
-        let room = if told + 1 == rows.len() {
-            longest
-        } else {
-            longest.saturating_sub(rest.len())
-        };
-        if text.len() + line.len() > room {
-            text.push_str(&rest);
-            return (text, told);
-        }
-        text.push_str(&line);
-    }
-    (text, rows.len())
-}
-
-/// Sums and means over the devices that a pod holds; unknown ones are counted, and lower no mean.
-#[derive(JsonSchema, Serialize)]
-pub struct ScoreStats {
-    pub(crate) total_gpus: usize,
-    pub(crate) avg_score: Option<f64>,
-    min_score: Option<f64>,
-    max_score: Option<f64>,
-    pub(crate) low_utilization_count: usize,
-    pub(crate) idle_count: usize,
-    pub(crate) by_status: BTreeMap<&'static str, usize>,
-    pub(crate) by_namespace: BTreeMap<String, OfNamespace>,
-}
-
-#[derive(JsonSchema, Serialize)]
-pub(crate) struct OfNamespace {
-    pub(crate) count: usize,
-    pub(crate) avg_score: Option<f64>,
-    low_util_count: usize,
-}
-
-pub fn stats(rows: &[Scored]) -> ScoreStats {
-    let held: Vec<&Scored> = rows
-        .iter()
-        .filter(|row| row.reading.held == Some(true))
-        .collect();
-    let known = |rows: &[&Scored]| -> Vec<f64> {
-        rows.iter()
-            .filter(|row| row.score.band != Band::Unknown)
-            .filter_map(|row| row.score.value)
-            .collect()
-    };
-    let mean = |values: &[f64]| {
-        (!values.is_empty()).then(|| rounded(values.iter().sum::<f64>() / values.len() as f64))
-    };
-    let values = known(&held);
-    let mut namespaces: BTreeMap<String, Vec<&Scored>> = BTreeMap::new();
-    for row in &held {
-        namespaces
-            .entry(row.holder().0.unwrap_or("unknown").to_owned())
-            .or_default()
-            .push(row);
-    }
-    ScoreStats {
-        total_gpus: held.len(),
-        avg_score: mean(&values),
-        min_score: values.iter().copied().reduce(f64::min).map(rounded),
-        max_score: values.iter().copied().reduce(f64::max).map(rounded),
-        low_utilization_count: held.iter().filter(|row| row.score.band.is_low()).count(),
-        idle_count: held
-            .iter()
-            .filter(|row| row.score.band == Band::Idle)
-            .count(),
-        by_status: Band::ALL
-            .iter()
-            .map(|band| {
-                (
-                    band.word(),
-                    held.iter().filter(|row| row.score.band == *band).count(),
-                )
-            })
-            .collect(),
-        by_namespace: namespaces
-            .into_iter()
-            .map(|(namespace, rows)| {
-                let low_util_count = rows.iter().filter(|row| row.score.band.is_low()).count();
-                (
-                    namespace,
-                    OfNamespace {
-                        count: rows.len(),
-                        avg_score: mean(&known(&rows)),
-                        low_util_count,
-                    },
-                )
-            })
-            .collect(),
     }
 }
 
@@ -399,43 +270,6 @@ fn footer(rows: &[Scored]) -> String {
     }
     if rows.iter().any(|row| row.score.band == Band::Unknown) {
         text.push_str("unknown: less than half of the window was sampled since the pod began\n");
-    }
-    text
-}
-
-/// Formats `score stats` for people.
-pub fn stats_text(stats: &ScoreStats) -> String {
-    let number =
-        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
-    let unknown = stats
-        .by_status
-        .get(Band::Unknown.word())
-        .copied()
-        .unwrap_or(0);
-    let known = match unknown {
-        0 => count(stats.total_gpus as u64, "GPU"),
-        _ => format!(
-            "{}, {unknown} of them unknown: the others have",
-            count(stats.total_gpus as u64, "GPU")
-        ),
-    };
-    let mut text = format!(
-        "{known}{} mean score {}, from {} to {}; {} low, of them {} idle\n",
-        if unknown == 0 { ":" } else { "" },
-        number(stats.avg_score),
-        number(stats.min_score),
-        number(stats.max_score),
-        stats.low_utilization_count,
-        stats.idle_count
-    );
-    for (namespace, of) in &stats.by_namespace {
-        let name = crate::format::text::clean(namespace);
-        text.push_str(&format!(
-            "  {name:<24} {:>4}  mean {:>5}  {} low\n",
-            of.count,
-            number(of.avg_score),
-            of.low_util_count
-        ));
     }
     text
 }

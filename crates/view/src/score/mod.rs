@@ -3,3 +3,5 @@
 pub mod exposition;
 pub mod gpu_health;
 pub mod list;
+pub mod message;
+pub mod summary;

@@ -22,14 +22,14 @@ use gpuctl_core::stats::score::value::{Band, Score};
 use super::{Format, TextStyle};
 use crate::jobs::list::JobRow;
 use crate::jobs::{events, list as jobs};
-use crate::nodes::pools::PoolUse;
+use crate::nodes::pool_use::PoolUse;
 use crate::nodes::{labels, pools, table as node_table};
 use crate::program::rights::{checked, table as rights_table};
 use crate::queues::list::QueueRow;
 use crate::queues::{list as queues, preemptions, quotas};
 use crate::score::list as score;
+use crate::workloads::consumers::{ConsumerRow, consumer_table};
 use crate::workloads::list as workloads;
-use crate::workloads::list::ConsumerRow;
 
 fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()
@@ -330,7 +330,7 @@ fn workloads_fit() {
         .collect();
     insta::assert_snapshot!(
         "consumers",
-        at_widths(|format, style| workloads::consumer_table(&rows, format, true, style))
+        at_widths(|format, style| consumer_table(&rows, format, true, style))
     );
 }
 

@@ -1,5 +1,7 @@
 //! Renders workloads of any origin.
 
+pub mod consumers;
+pub mod describe;
 pub mod list;
 pub mod top;
 pub mod tree;

@@ -1,0 +1,102 @@
+//! Masks secrets in objects, so that a difference shows that they change but not their values.
+
+use serde_json::Value;
+
+use gpuctl_manifest::spec::{is_secret_name, masked, secrets_in};
+
+/// Secrets of a job as it is and as it is wanted. One that stays is the same text on both sides,
+/// one that changes is not.
+#[derive(Clone, Debug, Default)]
+pub struct Masks {
+    before: Vec<String>,
+    after: Vec<String>,
+}
+
+impl Masks {
+    /// From the YAML that is kept with a job, and the one that is to take its place.
+    pub fn of(before: &str, after: &str) -> Self {
+        Self {
+            before: secrets_in(before),
+            after: secrets_in(after),
+        }
+    }
+
+    /// Returns an object as it is, for eyes.
+    pub fn live(&self, object: &Value) -> Value {
+        hidden(object, &self.before, &self.after, "*** (before)")
+    }
+
+    /// Returns an object as it is wanted, for eyes.
+    pub fn wanted(&self, object: &Value) -> Value {
+        hidden(object, &self.after, &self.before, "*** (after)")
+    }
+}
+
+fn hidden(object: &Value, own: &[String], others: &[String], changed: &str) -> Value {
+    let mut hidden = object.clone();
+    if hidden["kind"] == "Secret" {
+        for key in ["data", "stringData"] {
+            hidden[key]
+                .as_object_mut()
+                .into_iter()
+                .flatten()
+                .for_each(|(_, value)| *value = changed.into());
+        }
+    }
+    // Values of others in variables with such names are no less secret.
+    hide_named(&mut hidden, own, changed);
+    if let Some(Value::String(source)) = hidden
+        .pointer_mut("/metadata/annotations")
+        .and_then(|all| all.get_mut("gpuctl/source"))
+    {
+        let plain = own.iter().all(|secret| source.contains(secret));
+        if !plain {
+            *source = masked(source);
+        }
+    }
+    hide(&mut hidden, &|text| {
+        let with = |secret: &String| {
+            if others.contains(secret) {
+                "***"
+            } else {
+                changed
+            }
+        };
+        own.iter().fold(text.to_owned(), |text, secret| {
+            text.replace(secret, with(secret))
+        })
+    });
+    hidden
+}
+
+/// Hides values under the name of a secret, unless they are known to be the same on both sides.
+fn hide_named(value: &mut Value, known: &[String], changed: &str) {
+    match value {
+        Value::Object(map) => {
+            let named = map
+                .get("name")
+                .and_then(Value::as_str)
+                .is_some_and(is_secret_name);
+            if let Some(Value::String(text)) = map.get_mut("value").filter(|_| named)
+                && !known.contains(text)
+            {
+                changed.clone_into(text);
+            }
+            map.values_mut()
+                .for_each(|value| hide_named(value, known, changed));
+        }
+        Value::Array(list) => list
+            .iter_mut()
+            .for_each(|value| hide_named(value, known, changed)),
+        _ => {}
+    }
+}
+
+fn hide(value: &mut Value, of: &impl Fn(&str) -> String) {
+    match value {
+        Value::Object(map) => map.values_mut().for_each(|value| hide(value, of)),
+        Value::Array(list) => list.iter_mut().for_each(|value| hide(value, of)),
+        Value::String(text) => *text = of(text),
+        _ => {}
+    }
+}

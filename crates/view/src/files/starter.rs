@@ -1,0 +1,65 @@
+//! Writes a file to begin with: `init`.
+
+use gpuctl_manifest::spec::reference::{KINDS, of_kind};
+use gpuctl_manifest::spec::shape::{Field, Shape};
+
+use super::reference::sample;
+
+/// Fields that a starter sets although they need not be.
+fn begins_with(kind: &str, path: &str) -> bool {
+    match path {
+        "resources" | "resources.gpu" => !matches!(kind, "compute"),
+        "service.health_check" => kind == "inference",
+        "environment.command" => kind != "notebook",
+        "namespace" => kind == "quota",
+        "nodes" => kind == "pool",
+        "all" | "all.env" => kind == "defaults",
+        _ => false,
+    }
+}
+
+/// Renders a file to begin with: fields that are needed are set, all others are comments.
+pub fn starter(kind: &str) -> String {
+    let about = KINDS
+        .iter()
+        .find(|(own, _)| *own == kind)
+        .map_or("", |(_, about)| about);
+    let mut text = format!(
+        "# yaml-language-server: $schema=gpuctl.schema.json\n# {about}. Editors complete and check it: gpuctl schema > gpuctl.schema.json\nkind: {kind}\n"
+    );
+    fill(&mut text, of_kind(kind), kind, "", 0, true);
+    text
+}
+
+fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: usize, on: bool) {
+    let indent = "  ".repeat(depth);
+    for field in fields.iter().filter(|field| field.is_of(kind)) {
+        let path = if before.is_empty() {
+            field.name().to_owned()
+        } else {
+            format!("{before}.{}", field.name())
+        };
+        let on = on
+            && (field.is_needed(kind)
+                || field.name() == "version" && depth == 0
+                || begins_with(kind, &path));
+        let mark = if on { "" } else { "# " };
+        if depth > 0 || field.name() != "version" {
+            text.push_str(&format!("{indent}# {}\n", field.about));
+        }
+        match field.shape {
+            Shape::Block(inner) => {
+                text.push_str(&format!("{indent}{mark}{}:\n", field.name()));
+                fill(text, inner, kind, &path, depth + 1, on);
+            }
+            _ => text.push_str(&format!(
+                "{indent}{mark}{}: {}\n",
+                field.name(),
+                sample(field, kind, &path)
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

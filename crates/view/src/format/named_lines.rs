@@ -1,0 +1,47 @@
+//! Collects the lines that describe one object to people: a name and a value in each.
+
+use super::text::{status_line, wrapped};
+use crate::TextStyle;
+
+/// Column in which values begin.
+const VALUE_COLUMN: usize = 15;
+
+/// A heading with named values below it.
+pub(crate) struct NamedLines {
+    text: String,
+    look: TextStyle,
+}
+
+impl NamedLines {
+    /// Starts with a heading, which ends with a line break.
+    pub(crate) fn below(heading: String, look: TextStyle) -> Self {
+        Self {
+            text: heading,
+            look,
+        }
+    }
+
+    /// Adds a line, and wraps a long value.
+    pub(crate) fn add(&mut self, name: &str, value: impl AsRef<str>) {
+        let value = wrapped(value.as_ref(), VALUE_COLUMN, self.look);
+        self.text.push_str(&status_line(name, &value));
+    }
+
+    /// Adds a line if there is a value.
+    pub(crate) fn add_known(&mut self, name: &str, value: Option<impl AsRef<str>>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// Adds a line with several values, if there are any.
+    pub(crate) fn add_list(&mut self, name: &str, values: &[String]) {
+        if !values.is_empty() {
+            self.add(name, values.join(", "));
+        }
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+}

@@ -1,0 +1,144 @@
+//! Tests how columns fit a terminal, and what CSV has in their place.
+
+use super::*;
+
+const LOOK: TextStyle = TextStyle {
+    width: None,
+    color: false,
+    plain: false,
+};
+
+fn table() -> Table {
+    let mut table = Table::new([left("NAME"), right("GPU")]);
+    table.row(vec!["qwen2".into(), "16".into()]);
+    table.row(vec!["模型,a\u{1b}".into(), "-".into()]);
+    table
+}
+
+#[test]
+fn columns_align_by_what_a_terminal_shows() {
+    assert_eq!(
+        table().show(Format::Table, true, LOOK),
+        "NAME         GPU\nqwen2         16\n模型,a\\u{1b}   -\n"
+    );
+    assert_eq!(table().show(Format::Table, false, LOOK).lines().count(), 2);
+}
+
+#[test]
+fn columns_that_yield_go_where_there_is_no_room() {
+    let mut table = Table::new([
+        left("NAME"),
+        right("CPU").yielding(),
+        right("GPU"),
+        left("ABOUT").yielding(),
+    ]);
+    table.row(vec!["模型".into(), "12%".into(), "8".into(), "text".into()]);
+    let first = |width| {
+        let text = table.show(
+            Format::Table,
+            true,
+            TextStyle {
+                width: Some(width),
+                ..LOOK
+            },
+        );
+        text.lines()
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    // 4 + 3 + 3 + 5 characters and a space between each.
+    assert_eq!(
+        (first(18), first(17)),
+        ("NAME CPU GPU ABOUT".to_owned(), "NAME CPU GPU".to_owned())
+    );
+    assert_eq!(
+        (first(11), first(5)),
+        ("NAME GPU".to_owned(), "NAME GPU".to_owned())
+    );
+    let listed = Table {
+        wide: true,
+        ..table
+    };
+    let text = listed.show(
+        Format::Table,
+        true,
+        TextStyle {
+            width: Some(17),
+            ..LOOK
+        },
+    );
+    assert!(text.ends_with("\nnot shown: ABOUT (-o wide)\n"), "{text}");
+    let table = listed;
+    assert!(
+        table
+            .show(
+                Format::Wide,
+                true,
+                TextStyle {
+                    width: Some(5),
+                    ..LOOK
+                }
+            )
+            .contains("ABOUT")
+    );
+}
+
+#[test]
+fn long_names_are_cut_in_the_middle_before_columns_go() {
+    let mut table = Table::new([left("NAME"), right("GPU"), right("AGE")]);
+    table.row(vec![
+        "default/llama3-70b-pretrain-0-gs2hw".into(),
+        "8".into(),
+        "59m".into(),
+    ]);
+    let text = |width| {
+        table.show(
+            Format::Table,
+            true,
+            TextStyle {
+                width: Some(width),
+                ..LOOK
+            },
+        )
+    };
+    // 20 characters of the name, and two columns of three.
+    assert_eq!(
+        text(28).lines().nth(1),
+        Some("default/ll…n-0-gs2hw   8 59m")
+    );
+    for width in [20, 28, 30, 43] {
+        assert!(
+            text(width).lines().all(|line| line.width() <= width),
+            "{}",
+            text(width)
+        );
+        assert!(text(width).contains("59m"), "{}", text(width));
+    }
+    assert!(text(30).contains("…") && !text(60).contains("…"));
+    assert!(
+        text(14).lines().all(|line| line.width() <= 16),
+        "{}",
+        text(14)
+    );
+}
+
+#[test]
+fn csv_has_the_sign_of_percentages_in_their_header_and_no_other_text_loses_it() {
+    let mut table = Table::new([left("MESSAGE"), percentages("UTIL")]);
+    table.row(vec!["disk is at 100%".into(), "12%".into()]);
+    assert_eq!(
+        table.show(Format::Csv, true, LOOK),
+        "message,util_percent\ndisk is at 100%,12\n"
+    );
+}
+
+#[test]
+fn csv_quotes_and_leaves_unknown_empty() {
+    assert_eq!(
+        table().show(Format::Csv, true, LOOK),
+        "name,gpu\nqwen2,16\n\"模型,a\\u{1b}\",\n"
+    );
+}

@@ -1,0 +1,94 @@
+//! Renders `get metrics training-performance`: values that a workload logs about its own training.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_core::model::Point;
+use gpuctl_core::stats::logs::training::Measure;
+
+use crate::TextStyle;
+use crate::format::chart::{ChartFrame, spark};
+use crate::format::coverage::rounded;
+
+/// A curve for each value that a workload logs about itself.
+pub type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
+
+/// One value of training performance.
+#[derive(JsonSchema, Serialize)]
+pub struct Performance {
+    metric: &'static str,
+    value: f64,
+    /// Unix milliseconds.
+    timestamp: i64,
+}
+
+/// Groups by metric, each in order of time.
+pub fn performance(told: &TrainingCurves) -> Vec<Performance> {
+    let of = |measure: Measure| {
+        let points = told.get(&measure).into_iter().flatten();
+        points.map(move |point| Performance {
+            metric: measure.name(),
+            value: point.value,
+            timestamp: point.at,
+        })
+    };
+    Measure::ALL.into_iter().flat_map(of).collect()
+}
+
+/// Returns a line per metric for people: the newest value, its beginning, a curve.
+pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextStyle) -> String {
+    let mut text = String::new();
+    for measure in Measure::ALL {
+        let Some((points, last)) = told
+            .get(&measure)
+            .and_then(|points| Some((points, points.last()?)))
+        else {
+            continue;
+        };
+        let lowest = points
+            .iter()
+            .map(|point| point.value)
+            .fold(f64::INFINITY, f64::min);
+        let highest = points
+            .iter()
+            .map(|point| point.value)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let width = look
+            .width
+            .map_or(40, |width| width.saturating_sub(50).clamp(10, 60));
+        // From the lowest to the highest: how it changes is what people look for.
+        let raised: Vec<Point> = points
+            .iter()
+            .map(|point| Point {
+                at: point.at,
+                value: point.value - lowest,
+            })
+            .collect();
+        let frame = ChartFrame {
+            from,
+            to,
+            top: (highest - lowest).max(f64::MIN_POSITIVE),
+            height: 2,
+            width,
+        };
+        let curve = spark(&raised, frame, look);
+        text.push_str(&format!(
+            "{:<20} {:>12}  {}\n",
+            measure.name(),
+            figure(last.value),
+            curve.trim_end()
+        ));
+    }
+    text
+}
+
+/// A learning rate needs its exponent, a throughput does not.
+fn figure(value: f64) -> String {
+    if value != 0.0 && value.abs() < 0.01 {
+        format!("{value:.2e}")
+    } else {
+        format!("{}", rounded(value))
+    }
+}

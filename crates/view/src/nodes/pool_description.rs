@@ -1,0 +1,214 @@
+//! Renders `describe pool`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_core::model::{GpuType, NodeUsage, Percent, PoolDefinition, State};
+
+use super::document::{SliceItem, slices};
+use super::node_description::RunningJob;
+use super::pool_use::PoolUse;
+use crate::format::coverage;
+use crate::format::coverage::rounded;
+use crate::format::named_lines::NamedLines;
+use crate::format::table::{Table, left, right};
+use crate::format::text::{clean, count, or_dash, plain_name, state};
+use crate::{Format, TextStyle};
+
+/// `describe pool -o json`.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolDocument {
+    name: String,
+    description: Option<String>,
+    /// `null` when the nodes may not be seen.
+    status: Option<&'static str>,
+    nodes: Vec<String>,
+    gpu_total: u64,
+    gpu_used: Option<u64>,
+    gpu_free: Option<u64>,
+    gpu_type: BTreeMap<String, u64>,
+    gpu_slices: BTreeMap<String, SliceItem>,
+    /// Mean in percent over the devices that a pod holds and that were sampled.
+    gpu_utilization: Option<Percent>,
+    gpu_sampled: u64,
+    memory_usage: Option<String>,
+    /// Empty allows all; `null` when definitions may not be read.
+    allowed_gpu_type: Option<Vec<GpuType>>,
+    /// `null` when definitions may not be read.
+    quota: Option<PoolLimitsDocument>,
+    /// `null` when definitions may not be read.
+    exclusive: Option<bool>,
+    jobs: Vec<RunningJob>,
+}
+
+/// `null` is no limit.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PoolLimitsDocument {
+    max_jobs: Option<u32>,
+    max_gpu_per_job: Option<u32>,
+}
+
+pub fn document(pool: &PoolUse) -> PoolDocument {
+    let definition = pool.definition.clone().unwrap_or_default();
+    let gpus = pool.gpus();
+    PoolDocument {
+        name: pool.name.clone(),
+        description: definition.description,
+        status: pool.status(),
+        nodes: pool
+            .hosts
+            .iter()
+            .map(|host| host.name().to_owned())
+            .collect(),
+        gpu_total: gpus.total,
+        gpu_used: gpus.used,
+        gpu_free: gpus.free(),
+        gpu_type: pool.types(),
+        gpu_slices: slices(&pool.slices()),
+        gpu_utilization: pool.figures().utilization.map(rounded),
+        gpu_sampled: pool.figures().sampled,
+        memory_usage: coverage::memory_of(&pool.figures()),
+        exclusive: pool.defined.then_some(definition.exclusive),
+        allowed_gpu_type: pool.defined.then_some(definition.gpu_types),
+        quota: pool.defined.then_some(PoolLimitsDocument {
+            max_jobs: definition.max_jobs,
+            max_gpu_per_job: definition.max_gpu_per_job,
+        }),
+        jobs: pool
+            .jobs
+            .iter()
+            .map(|job| RunningJob {
+                job_id: job.name.clone(),
+                name: job.display_name.clone(),
+                namespace: job.namespace.clone(),
+                gpu: job.gpus(),
+            })
+            .collect(),
+    }
+}
+
+/// Returns one pool for people.
+pub fn text(pool: &PoolUse, look: TextStyle) -> String {
+    let heading = format!(
+        "{}   {}   {}\n",
+        plain_name(&pool.name),
+        pool.status().unwrap_or("-"),
+        count(pool.hosts.len() as u64, "node")
+    );
+    let mut lines = NamedLines::below(heading, look);
+    let definition = pool.definition.clone().unwrap_or_default();
+    lines.add_known("about", definition.description.as_deref().map(clean));
+    add_devices(&mut lines, pool);
+    add_limits(&mut lines, pool, &definition);
+    let nodes: Vec<&str> = pool.hosts.iter().map(NodeUsage::name).collect();
+    lines.add("nodes", nodes.join(", "));
+    lines.into_text() + &job_table(pool, look) + &guest_table(pool, look)
+}
+
+/// Adds the GPUs and slices, and how they are used.
+fn add_devices(lines: &mut NamedLines, pool: &PoolUse) {
+    let gpus = pool.gpus();
+    let types: Vec<String> = pool
+        .types()
+        .iter()
+        .map(|(kind, count)| format!("{count} × {}", clean(kind)))
+        .collect();
+    let types = if types.is_empty() {
+        "no whole GPUs".to_owned()
+    } else {
+        types.join(", ")
+    };
+    lines.add(
+        "GPUs",
+        format!(
+            "{types}: {} held, {} free",
+            or_dash(gpus.used),
+            or_dash(gpus.free())
+        ),
+    );
+    let held = gpus.used.unwrap_or(0);
+    lines.add_known("GPU use", coverage::use_of(&pool.figures(), held));
+    for (name, count) in pool.slices() {
+        lines.add(
+            "slices",
+            format!(
+                "{} × {}: {} held",
+                count.total,
+                clean(&name),
+                or_dash(count.used)
+            ),
+        );
+    }
+}
+
+/// Adds what the definition of the pool allows.
+fn add_limits(lines: &mut NamedLines, pool: &PoolUse, definition: &PoolDefinition) {
+    if !definition.gpu_types.is_empty() {
+        lines.add("allowed", definition.type_names().join(", "));
+    }
+    let most = |value: Option<u32>, what: &str| value.map(|value| format!("{value} {what}"));
+    let limits: Vec<String> = [
+        most(definition.max_jobs, "jobs"),
+        most(definition.max_gpu_per_job, "GPUs per job"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    lines.add(
+        "quota",
+        match (pool.defined, limits.is_empty()) {
+            (false, _) => "-".to_owned(),
+            (_, true) => "none".to_owned(),
+            _ => limits.join(", "),
+        },
+    );
+    if definition.exclusive {
+        lines.add(
+            "exclusive",
+            "a taint keeps jobs of other pools, and of none, off its nodes",
+        );
+    }
+}
+
+fn job_table(pool: &PoolUse, look: TextStyle) -> String {
+    if pool.jobs.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        left("JOBS"),
+        left("KIND"),
+        left("STATUS"),
+        right("GPUS"),
+        left("USER"),
+    ]);
+    for job in &pool.jobs {
+        table.row(vec![
+            format!("{}/{}", job.namespace, job.name).into(),
+            job.kind.word().into(),
+            state(&State::of(job)).into(),
+            job.gpus().to_string().into(),
+            job.user.clone().unwrap_or_default().into(),
+        ]);
+    }
+    table.show(Format::Table, true, look)
+}
+
+fn guest_table(pool: &PoolUse, look: TextStyle) -> String {
+    let guests = pool.guests();
+    if guests.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([left("OTHERS ON ITS NODES"), left("NODE"), right("GPUS")]);
+    for (node, holder) in guests {
+        table.row(vec![
+            format!("{}/{}", holder.namespace, holder.pod).into(),
+            node.into(),
+            holder.gpus.to_string().into(),
+        ]);
+    }
+    table.show(Format::Table, true, look)
+}

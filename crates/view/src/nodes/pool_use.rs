@@ -1,0 +1,106 @@
+//! Holds a pool with its nodes and jobs, and sums up how it is used.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpuctl_core::model::counting::inventory;
+use gpuctl_core::model::{
+    Count, Figures, GpuType, Holder, Job, NodeHealth, NodeUsage, PoolDefinition, Reading,
+};
+
+/// A pool with its nodes, its definition and its jobs.
+#[derive(Clone, Debug)]
+pub struct PoolUse {
+    pub name: String,
+    pub hosts: Vec<NodeUsage>,
+    /// `None` for a pool of labels alone, or when definitions may not be read.
+    pub definition: Option<PoolDefinition>,
+    /// False when definitions may not be read.
+    pub defined: bool,
+    /// Jobs that have not ended and name the pool or run on its nodes, as far as they may be seen.
+    pub jobs: Vec<Job>,
+    /// True when there are no others.
+    pub all_jobs: bool,
+}
+
+impl PoolUse {
+    pub fn gpus(&self) -> Count {
+        inventory::total(self.hosts.iter().map(|host| host.gpus))
+    }
+
+    /// Returns how many jobs are in it; `None` when some may not be seen.
+    pub fn job_count(&self) -> Option<u64> {
+        self.all_jobs.then_some(self.jobs.len() as u64)
+    }
+
+    /// Returns pods that hold devices of its nodes without being part of a listed job, with their
+    /// nodes.
+    pub(super) fn guests(&self) -> Vec<(&str, &Holder)> {
+        let listed = |holder: &Holder| {
+            let is = |job: &Job| {
+                *job.namespace == *holder.namespace
+                    && Some(job.name.as_str()) == holder.job.as_deref()
+            };
+            self.jobs.iter().any(is)
+        };
+        let holders = self
+            .hosts
+            .iter()
+            .flat_map(|host| host.holders.iter().map(|holder| (host.name(), holder)));
+        holders.filter(|(_, holder)| !listed(holder)).collect()
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let held: Vec<&Reading> = self
+            .hosts
+            .iter()
+            .flat_map(NodeUsage::held_devices)
+            .collect();
+        Figures::of(held.into_iter())
+    }
+
+    pub(super) fn slices(&self) -> BTreeMap<String, Count> {
+        let mut found: BTreeMap<String, Vec<Count>> = BTreeMap::new();
+        for (name, count) in self.hosts.iter().flat_map(|host| &host.slices) {
+            found.entry(name.clone()).or_default().push(*count);
+        }
+        found
+            .into_iter()
+            .map(|(name, counts)| (name, inventory::total(counts.into_iter())))
+            .collect()
+    }
+
+    pub(super) fn types(&self) -> BTreeMap<String, u64> {
+        let mut types = BTreeMap::new();
+        for (kind, count) in self.hosts.iter().flat_map(|host| &host.types) {
+            *types.entry(kind.clone()).or_default() += count;
+        }
+        types
+    }
+
+    /// Types of devices and slices, as far as labels tell.
+    pub(super) fn kinds(&self) -> Vec<GpuType> {
+        self.hosts
+            .iter()
+            .flat_map(NodeUsage::kinds)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    }
+
+    /// Returns `active` while a node takes jobs; `None` when the nodes may not be seen.
+    pub(super) fn status(&self) -> Option<&'static str> {
+        let any = |health: NodeHealth| self.hosts.iter().any(|host| host.health == health);
+        if self.hosts.is_empty() {
+            return Some("empty");
+        }
+        [
+            NodeHealth::Active,
+            NodeHealth::Unknown,
+            NodeHealth::Maintaining,
+            NodeHealth::Faulty,
+        ]
+        .into_iter()
+        .find(|health| any(*health))?
+        .known()
+    }
+}

@@ -1,0 +1,55 @@
+//! Renders the chat message about low devices.
+
+use gpuctl_core::stats::score::selection::Scored;
+use gpuctl_core::stats::score::value::Score;
+
+use crate::format::text::{count, in_chat};
+
+/// Letters of an AI's reason in a message.
+const REASON: usize = 120;
+
+/// Renders a chat message about low devices in at most so many bytes. Returns it with the number of
+/// devices that it names.
+pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usize) {
+    let mut text = format!(
+        "{} with a utilization score below {threshold}\n",
+        count(rows.len() as u64, "GPU")
+    );
+    for (told, row) in rows.iter().enumerate() {
+        let (namespace, pod) = row.holder();
+        let score = row
+            .score
+            .value
+            .map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+        let Scored {
+            reading,
+            score: Score { band, .. },
+            ..
+        } = row;
+        let mut line = format!(
+            "- {}/{}: score {score} ({}), {} on {}\n",
+            in_chat(namespace.unwrap_or("-")),
+            in_chat(pod.unwrap_or("-")),
+            band.word(),
+            in_chat(&row.id().unwrap_or_default()),
+            in_chat(&reading.node)
+        );
+        if let Some(opinion) = &row.opinion {
+            let reason: String = in_chat(&opinion.reason).chars().take(REASON).collect();
+            line.push_str(&format!("  AI: {}, {reason}\n", opinion.verdict.word()));
+        }
+        let rest = format!("and {} more\n", rows.len() - told);
+        // The last one may take the room of the sentence about the rest.
+        let room = if told + 1 == rows.len() {
+            longest
+        } else {
+            longest.saturating_sub(rest.len())
+        };
+        if text.len() + line.len() > room {
+            text.push_str(&rest);
+            return (text, told);
+        }
+        text.push_str(&line);
+    }
+    (text, rows.len())
+}

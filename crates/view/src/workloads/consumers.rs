@@ -1,0 +1,119 @@
+//! Renders `get consumers`: workloads with the use of their devices. Rates are 0 to 1 in JSON.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use gpuctl_core::model::{Figures, GpuCount, Workload};
+
+use super::list::{SOURCE, held, status_cell};
+use crate::format::coverage;
+use crate::format::coverage::{Coverage, percent, rate};
+use crate::format::table::{Cell, Table, left, percentages, right};
+use crate::format::text::plain_name;
+use crate::{Format, TextStyle};
+
+/// A workload with what its devices do.
+pub struct ConsumerRow<'a> {
+    pub workload: &'a Workload,
+    /// `None` without metrics.
+    pub figures: Option<Figures>,
+}
+
+/// A page of consumers.
+#[derive(JsonSchema, Serialize)]
+pub struct ConsumerList {
+    data: Vec<ConsumerItem>,
+    total: usize,
+    coverage: Option<Coverage>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct ConsumerItem {
+    kind: String,
+    name: String,
+    namespace: String,
+    uid: String,
+    stat: Stat,
+    pods: Option<Vec<String>>,
+    source: &'static str,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Stat {
+    gpu_request: GpuCount,
+    gpu_allocated: GpuCount,
+    /// Mean over the devices that it holds and that were sampled.
+    gpu_utilization: Option<f64>,
+    gpu_sampled: Option<u64>,
+}
+
+pub fn consumers(
+    rows: &[ConsumerRow<'_>],
+    total: usize,
+    coverage: Option<Coverage>,
+) -> ConsumerList {
+    let item = |row: &ConsumerRow<'_>| ConsumerItem {
+        kind: row.workload.top.kind.clone(),
+        name: row.workload.top.name.clone(),
+        namespace: row.workload.top.namespace.clone(),
+        uid: row.workload.top.uid.clone(),
+        stat: Stat {
+            gpu_request: row.workload.requested,
+            gpu_allocated: held(row.workload),
+            gpu_utilization: row
+                .figures
+                .and_then(|figures| figures.utilization)
+                .map(rate),
+            gpu_sampled: row.figures.map(|figures| figures.sampled),
+        },
+        pods: None,
+        source: SOURCE,
+    };
+    ConsumerList {
+        data: rows.iter().map(item).collect(),
+        total,
+        coverage,
+    }
+}
+
+/// Consumers for people.
+pub fn consumer_table(
+    rows: &[ConsumerRow<'_>],
+    format: Format,
+    headers: bool,
+    look: TextStyle,
+) -> String {
+    let mut table = Table::new([
+        left("NAMESPACE"),
+        left("KIND"),
+        left("NAME"),
+        left("STATUS"),
+        right("REQUESTED"),
+        right("HELD"),
+        percentages("UTIL"),
+        right("MEMORY/GPU").yielding().in_csv("memory_gib_per_gpu"),
+    ])
+    .with_wide();
+    for ConsumerRow { workload, figures } in rows {
+        table.row(vec![
+            workload.top.namespace.clone().into(),
+            workload.top.kind.clone().into(),
+            plain_name(&workload.top.name).into_owned().into(),
+            status_cell(workload),
+            workload.requested.to_string().into(),
+            held(workload).to_string().into(),
+            percent(figures.and_then(|figures| figures.utilization)).into(),
+            Cell::measured(
+                figures
+                    .as_ref()
+                    .and_then(coverage::memory_of)
+                    .unwrap_or_default(),
+                figures
+                    .and_then(|figures| figures.memory_used)
+                    .map(|used| format!("{:.2}", used.gibibytes())),
+            ),
+        ]);
+    }
+    table.show(format, headers, look)
+}
