@@ -1,6 +1,7 @@
 //! How an answer looks: tables, text, JSON, YAML, CSV. JSON structs are separate from the model, so
 //! that an internal change breaks no script.
 #![warn(unreachable_pub)]
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub mod cockpit;
 pub mod files;

@@ -28,6 +28,8 @@ const fn right(title: &'static str, yields: u8) -> Column {
 }
 
 const CURVE: Column = left("LAST 30 MIN", 3);
+
+/// Returns the columns of a list, from the left.
 pub(crate) fn columns(tab: Tab) -> Vec<Column> {
     match tab {
         Tab::Jobs => vec![
@@ -79,15 +81,13 @@ pub(crate) fn columns(tab: Tab) -> Vec<Column> {
             right("RUNNING", 0),
             right("WAITING", 0),
         ],
-        Tab::Overview => {
-            vec![
-                left("GPU TYPE", 0),
-                right("NODES", 0),
-                right("GPUS", 0),
-                right("HELD", 0),
-                right("FREE", 0),
-                right("UTIL", 0),
-            ]
-        }
+        Tab::Overview => vec![
+            left("GPU TYPE", 0),
+            right("NODES", 0),
+            right("GPUS", 0),
+            right("HELD", 0),
+            right("FREE", 0),
+            right("UTIL", 0),
+        ],
     }
 }

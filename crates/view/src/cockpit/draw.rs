@@ -8,11 +8,12 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 use unicode_width::UnicodeWidthStr;
 
+use super::cells::{Tint, style};
 use super::columns::{Column, columns};
 use super::heat::map;
 use super::keys::HELP;
 use super::lists::Tab;
-use super::rows::{Row, Tint, style};
+use super::rows::Row;
 use super::{Cockpit, Pane};
 use crate::format::coverage::percent;
 use crate::format::text::{clean, count, or_dash};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::rows::{Tint, style, tint_of};
+use super::cells::{Tint, style, tint_of};
 use super::snapshot::gpu_name;
 use crate::format::text::clean;
 use gpuctl_core::model::{Percent, Reading};

@@ -2,6 +2,7 @@
 //! queues, steps from one into the other, and answers of other commands beside them. Snapshots and
 //! keys go in, screens and wishes come out; it knows no cluster, no stream and no clock.
 
+mod cells;
 mod columns;
 mod draw;
 mod heat;
@@ -26,7 +27,7 @@ pub use snapshot::{Curves, Snapshot};
 use crate::TextStyle;
 use crate::workloads::top::TopOrder;
 use lists::{Order, Place, Scope};
-use rows::Row;
+use rows::{ListRequest, Row};
 
 /// What a key asks for beyond the screen itself. Words are arguments of gpuctl.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,15 +122,13 @@ impl Cockpit {
     }
 
     fn rows(&self) -> Vec<Row> {
-        rows::rows(
-            self.tab,
-            &self.snapshot,
-            &self.curves,
-            self.scope.as_ref(),
-            &self.filter,
-            self.order,
-            self.look,
-        )
+        let request = ListRequest {
+            tab: self.tab,
+            scope: self.scope.as_ref(),
+            filter: &self.filter,
+            order: self.order,
+        };
+        rows::rows(request, &self.snapshot, &self.curves, self.look)
     }
 
     /// Returns the place of the selected row. A row that is gone gives way to the first.

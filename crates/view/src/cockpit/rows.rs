@@ -2,39 +2,15 @@
 
 use std::cmp::Ordering;
 
-use ratatui::style::{Color, Style};
-
+use super::cells::{Tint, memory, plain, utilization, watts};
 use super::lists::{Order, Place, Scope, Tab};
 use super::snapshot::{Curves, JobLine, PAST, Snapshot, gpu_name};
 use crate::TextStyle;
 use crate::format::chart::{ChartFrame, spark};
-use crate::format::coverage::{memory_of, percent};
+use crate::format::coverage::percent;
 use crate::format::text::{age, clean, joined, or_dash};
 use gpuctl_core::model::facts::workload::Standing;
-use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Percent, Queue, Reading, Watts};
-
-/// How a cell looks where there are colors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Tint {
-    #[default]
-    Usual,
-    Good,
-    Waiting,
-    Bad,
-    Dim,
-}
-
-/// Returns how a tint is drawn; without colors all look alike.
-pub(super) fn style(tint: Tint, color: bool) -> Style {
-    match tint {
-        _ if !color => Style::new(),
-        Tint::Usual => Style::new(),
-        Tint::Good => Style::new().fg(Color::Green),
-        Tint::Waiting => Style::new().fg(Color::Yellow),
-        Tint::Bad => Style::new().fg(Color::Red),
-        Tint::Dim => Style::new().fg(Color::DarkGray),
-    }
-}
+use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Queue, Reading};
 
 /// A row of a list.
 #[derive(Clone, Debug)]
@@ -48,14 +24,21 @@ pub(crate) struct Row {
 /// Cells of a curve.
 const CURVE_WIDTH: usize = 12;
 
+/// What the user asks of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListRequest<'a> {
+    pub tab: Tab,
+    pub scope: Option<&'a Scope>,
+    /// Text that a row must contain; empty for every row.
+    pub filter: &'a str,
+    pub order: Order,
+}
+
 /// Returns the rows of a list.
 pub(crate) fn rows(
-    tab: Tab,
+    request: ListRequest<'_>,
     snapshot: &Snapshot,
     curves: &Curves,
-    scope: Option<&Scope>,
-    filter: &str,
-    order: Order,
     look: TextStyle,
 ) -> Vec<Row> {
     let curve = |line: &str| {
@@ -69,43 +52,8 @@ pub(crate) fn rows(
         };
         (spark(curves.of(line), frame, look), Tint::Usual)
     };
-    let mut rows: Vec<Row> = match tab {
-        Tab::Jobs | Tab::Waiting => {
-            let meant = snapshot
-                .jobs
-                .iter()
-                .filter(|job| (tab == Tab::Jobs || job.waits()) && in_scope(job, scope));
-            meant
-                .map(|job| of_job(tab, job, snapshot, order, &curve))
-                .collect()
-        }
-        Tab::Nodes => {
-            let meant = snapshot.nodes.iter().filter(|node| match scope {
-                Some(Scope::GpuType(kind)) => kind_of(node) == *kind,
-                _ => true,
-            });
-            meant.map(|node| of_node(node, order, &curve)).collect()
-        }
-        Tab::Gpus => {
-            let job = scope.and_then(|scope| match scope {
-                Scope::Job(name) => snapshot.jobs.iter().find(|job| job.full_name() == *name),
-                _ => None,
-            });
-            let meant = snapshot.gpus.iter().filter(|gpu| match scope {
-                Some(Scope::Node(name)) => gpu.node == *name,
-                Some(Scope::Job(_)) => job.is_some_and(|job| {
-                    gpu.holders.iter().any(|(namespace, pod)| {
-                        *namespace == job.namespace && job.pods.contains(pod)
-                    })
-                }),
-                _ => true,
-            });
-            meant.map(|gpu| of_gpu(gpu, order, &curve)).collect()
-        }
-        Tab::Queues => snapshot.queues.iter().flatten().map(of_queue).collect(),
-        Tab::Overview => of_types(snapshot),
-    };
-    let wanted = filter.to_lowercase();
+    let mut rows = rows_in_scope(request, snapshot, &curve);
+    let wanted = request.filter.to_lowercase();
     rows.retain(|row| {
         wanted.is_empty()
             || row
@@ -125,6 +73,59 @@ pub(crate) fn rows(
     rows
 }
 
+/// Returns the rows that the scope leaves, in no order.
+fn rows_in_scope(
+    request: ListRequest<'_>,
+    snapshot: &Snapshot,
+    curve: &dyn Fn(&str) -> (String, Tint),
+) -> Vec<Row> {
+    let ListRequest {
+        tab, scope, order, ..
+    } = request;
+    match tab {
+        Tab::Jobs | Tab::Waiting => snapshot
+            .jobs
+            .iter()
+            .filter(|job| (tab == Tab::Jobs || job.waits()) && in_scope(job, scope))
+            .map(|job| of_job(tab, job, snapshot, order, curve))
+            .collect(),
+        Tab::Nodes => snapshot
+            .nodes
+            .iter()
+            .filter(|node| match scope {
+                Some(Scope::GpuType(kind)) => kind_of(node) == *kind,
+                _ => true,
+            })
+            .map(|node| of_node(node, order, curve))
+            .collect(),
+        Tab::Gpus => gpus_in_scope(snapshot, scope)
+            .map(|gpu| of_gpu(gpu, order, curve))
+            .collect(),
+        Tab::Queues => snapshot.queues.iter().flatten().map(of_queue).collect(),
+        Tab::Overview => of_types(snapshot),
+    }
+}
+
+/// Selects the GPUs of the node or job that the list is narrowed to.
+fn gpus_in_scope<'a>(
+    snapshot: &'a Snapshot,
+    scope: Option<&'a Scope>,
+) -> impl Iterator<Item = &'a Reading> {
+    let job = scope.and_then(|scope| match scope {
+        Scope::Job(name) => snapshot.jobs.iter().find(|job| job.full_name() == *name),
+        _ => None,
+    });
+    snapshot.gpus.iter().filter(move |gpu| match scope {
+        Some(Scope::Node(name)) => gpu.node == *name,
+        Some(Scope::Job(_)) => job.is_some_and(|job| {
+            gpu.holders
+                .iter()
+                .any(|(namespace, pod)| *namespace == job.namespace && job.pods.contains(pod))
+        }),
+        _ => true,
+    })
+}
+
 fn in_scope(job: &JobLine, scope: Option<&Scope>) -> bool {
     match scope {
         Some(Scope::Job(name)) => job.full_name() == *name,
@@ -133,48 +134,7 @@ fn in_scope(job: &JobLine, scope: Option<&Scope>) -> bool {
     }
 }
 
-/// Returns the color of a utilization: red for idle, yellow for low, green above.
-pub(super) fn tint_of(utilization: Option<Percent>) -> Tint {
-    match utilization {
-        None => Tint::Dim,
-        Some(Percent(value)) if value < 5.0 => Tint::Bad,
-        Some(Percent(value)) if value < 40.0 => Tint::Waiting,
-        Some(_) => Tint::Good,
-    }
-}
-
-fn utilization(figures: &Figures) -> (String, Tint) {
-    (percent(figures.utilization), tint_of(figures.utilization))
-}
-
-fn watts(figures: &Figures) -> (String, Tint) {
-    (
-        figures
-            .power_in_all
-            .map_or_else(|| "-".to_owned(), |Watts(watts)| format!("{watts:.0}")),
-        Tint::Usual,
-    )
-}
-
-fn memory(figures: &Figures) -> (String, Tint) {
-    (
-        memory_of(figures).unwrap_or_else(|| "-".to_owned()),
-        Tint::Usual,
-    )
-}
-
-fn plain(text: impl Into<String>) -> (String, Tint) {
-    (text.into(), Tint::Usual)
-}
-
-fn of_job(
-    tab: Tab,
-    job: &JobLine,
-    snapshot: &Snapshot,
-    order: Order,
-    curve: &dyn Fn(&str) -> (String, Tint),
-) -> Row {
-    let key = job.full_name();
+fn job_status(job: &JobLine) -> (String, Tint) {
     let word = job.standing.word().to_lowercase();
     let status = job.reason.as_ref().map_or_else(
         || word.clone(),
@@ -187,6 +147,17 @@ fn of_job(
         Standing::Failed => Tint::Bad,
         Standing::Completed | Standing::Unknown => Tint::Dim,
     };
+    (status, tint)
+}
+
+fn of_job(
+    tab: Tab,
+    job: &JobLine,
+    snapshot: &Snapshot,
+    order: Order,
+    curve: &dyn Fn(&str) -> (String, Tint),
+) -> Row {
+    let key = job.full_name();
     let name = plain(format!("{}/{}", clean(&job.namespace), clean(&job.name)));
     let kind = plain(clean(&job.kind));
     let since = plain(age(job.since, snapshot.at));
@@ -194,7 +165,7 @@ fn of_job(
         vec![
             name,
             kind,
-            (status, tint),
+            job_status(job),
             plain(job.requested.to_string()),
             plain(job.held.to_string()),
             since,
@@ -209,7 +180,7 @@ fn of_job(
         vec![
             name,
             kind,
-            (status, tint),
+            job_status(job),
             plain(gpus),
             plain(clean(&job.types)),
             utilization(&job.figures),
@@ -219,7 +190,7 @@ fn of_job(
             since,
         ]
     };
-    // Whoever has waited longest comes first.
+    // The job that has waited longest comes first.
     let order = if tab == Tab::Waiting && order == Order::Utilization {
         Order::Age
     } else {

@@ -54,27 +54,22 @@ fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
 
 /// Returns a problem with its place and its line.
 pub fn problem_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
-    told(problems, problem, "", look)
+    rendered(problems, problem, "", look)
 }
 
 /// Returns the same with the id of the check that found it.
 pub(crate) fn checked_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
-    told(problems, problem, &format!(" [{}]", problem.id), look)
+    rendered(problems, problem, &format!(" [{}]", problem.id), look)
 }
 
-fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> String {
+fn rendered(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> String {
     let at = problem.at;
-    let color = if problem.severity == Severity::Error {
-        Color::Red
+    let (color, word) = if problem.severity == Severity::Error {
+        (Color::Red, "")
     } else {
-        Color::Yellow
+        (Color::Yellow, "warning: ")
     };
-    let word = if problem.severity == Severity::Error {
-        ""
-    } else {
-        "warning: "
-    };
-    // What `--set` put there has no place in the file.
+    // A value of `--set` has no place in the file.
     let place = if at.line == 0 {
         "--set".to_owned()
     } else {
@@ -98,37 +93,20 @@ fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> St
         text.push_str(&format!("   {note}\n"));
         return text;
     };
-    // A long line is shown around the place that matters.
-    let first = at.column.saturating_sub(1);
     let number = at.line.to_string();
-    let room = look.width.map_or(LINE, |width| {
-        width.saturating_sub(number.len() + 8).clamp(44, LINE)
-    });
-    let hidden = first
-        .saturating_sub(room - 40)
-        .min(if line.chars().count() > room {
-            usize::MAX
-        } else {
-            0
-        });
-    let mut shown: String = line.chars().skip(hidden).take(room).collect();
-    let mut before: String = line.chars().skip(hidden).take(first - hidden).collect();
-    if hidden > 0 {
-        (shown, before) = (format!("…{shown}"), format!("…{before}"));
-    }
-    let columns = |text: &str| clean(text).chars().map(width).sum::<usize>();
-    let marked: String = line.chars().skip(first).take(at.width.min(LINE)).collect();
     let gap = " ".repeat(number.len());
-    let taken = columns(&before);
-    let caret = columns(&marked).clamp(1, room.saturating_sub(taken).max(1));
-    let marks = paint(&"^".repeat(caret), Some(color), look);
-    text.push_str(format!("    {number} | {}", clean(&shown)).trim_end());
-    text.push_str(&format!("\n    {gap} | {}{marks}", " ".repeat(taken)));
-    let beside = number.len() + 7 + taken + caret + columns(&note);
-    match look.width.filter(|width| beside > *width) {
-        // It does not fit beside the place, so it stands below it.
+    let excerpt = Excerpt::around(&line, problem, look);
+    let marks = paint(&"^".repeat(excerpt.marked), Some(color), look);
+    text.push_str(format!("    {number} | {}", clean(&excerpt.shown)).trim_end());
+    text.push_str(&format!(
+        "\n    {gap} | {}{marks}",
+        " ".repeat(excerpt.before)
+    ));
+    let indent = number.len() + 7;
+    let end = indent + excerpt.before + excerpt.marked + columns(&note);
+    match look.width.filter(|width| end > *width) {
+        // A note without room on the line of the marks goes below it.
         Some(_) => {
-            let indent = number.len() + 7;
             let note = super::text::wrapped(note.trim_start(), indent, look).replace(
                 &format!("\n{}", " ".repeat(indent)),
                 &format!("\n    {gap} | "),
@@ -138,6 +116,50 @@ fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> St
         None => text.push_str(&format!("{note}\n")),
     }
     text
+}
+
+/// The part of a source line around a problem.
+struct Excerpt {
+    shown: String,
+    /// Columns before the problem.
+    before: usize,
+    /// Columns of the problem, at least one.
+    marked: usize,
+}
+
+impl Excerpt {
+    /// Cuts a long line around the place that matters.
+    fn around(line: &str, problem: &Problem, look: TextStyle) -> Self {
+        let at = problem.at;
+        let first = at.column.saturating_sub(1);
+        let digits = at.line.to_string().len();
+        let room = look.width.map_or(LINE, |width| {
+            width.saturating_sub(digits + 8).clamp(44, LINE)
+        });
+        let is_long = line.chars().count() > room;
+        let hidden = if is_long {
+            first.saturating_sub(room - 40)
+        } else {
+            0
+        };
+        let mut shown: String = line.chars().skip(hidden).take(room).collect();
+        let mut before: String = line.chars().skip(hidden).take(first - hidden).collect();
+        if hidden > 0 {
+            (shown, before) = (format!("…{shown}"), format!("…{before}"));
+        }
+        let before = columns(&before);
+        let marked: String = line.chars().skip(first).take(at.width.min(LINE)).collect();
+        Self {
+            shown,
+            before,
+            marked: columns(&marked).clamp(1, room.saturating_sub(before).max(1)),
+        }
+    }
+}
+
+/// Counts the columns that a terminal gives to a text.
+fn columns(text: &str) -> usize {
+    clean(text).chars().map(width).sum()
 }
 
 /// Replaces each character of a secret in a source line by a star. This preserves columns. CI

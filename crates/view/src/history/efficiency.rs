@@ -33,7 +33,7 @@ pub struct Efficiency {
 }
 
 /// Returns a sentence, and what to change in the YAML.
-fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
+fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
     match advice {
         Advice::FewerGpus { idle, all, alone } => {
             // What is right for each of several pods is not known from their sum.
@@ -171,7 +171,7 @@ pub fn document(of: &Efficiency) -> EfficiencyDocument<'_> {
         devices: devices.collect(),
         advice: advice
             .iter()
-            .map(told)
+            .map(advice_text)
             .map(|(kind, message, patch)| AdviceItem {
                 kind,
                 message,
@@ -215,18 +215,35 @@ fn part_line(name: &str, hours: &PartHours) -> String {
 
 /// Formats it for people.
 pub fn text(of: &Efficiency, look: TextStyle) -> String {
-    let Efficiency {
-        top,
-        from,
-        to,
-        wait_seconds,
-        account,
-        works,
-        advice,
-        dropped,
-        serving,
-    } = of;
-    let ran = from.zip(*to).map_or_else(
+    let mut text = format!("{}\n{}\n", heading(of), hours_line(&of.account));
+    for (name, hours) in &of.account.parts {
+        text.push_str(&part_line(name, hours));
+    }
+    if let Some(sum) = &of.serving {
+        text.push_str(&serving_line(sum));
+    }
+    text.push_str(&device_lines(&of.works, look));
+    for (_, message, patch) in of.advice.iter().map(advice_text) {
+        text.push_str(&format!("  advice  {}\n", clean(&message)));
+        for line in patch.iter().flat_map(|patch| patch.lines()) {
+            text.push_str(&format!("          {line}\n"));
+        }
+    }
+    let share = of.account.covered().map_or(0.0, |Percent(share)| share);
+    let dropped = if of.dropped > 0 {
+        format!(" ({} dropped)", count(of.dropped, "sample"))
+    } else {
+        String::new()
+    };
+    text.push_str(&format!(
+        "  rests on {share:.0}% of the GPU-hours, {}{dropped}\n",
+        count(of.works.len() as u64, "GPU")
+    ));
+    text
+}
+
+fn heading(of: &Efficiency) -> String {
+    let ran = of.from.zip(of.to).map_or_else(
         || "never ran".to_owned(),
         |(from, to)| {
             format!(
@@ -235,18 +252,19 @@ pub fn text(of: &Efficiency, look: TextStyle) -> String {
             )
         },
     );
-    let mut text = clean(&format!(
+    clean(&format!(
         "{}/{}   {}   {ran}, waited {}",
-        top.namespace,
-        top.name,
-        top.kind,
-        span(*wait_seconds)
+        of.top.namespace,
+        of.top.name,
+        of.top.kind,
+        span(of.wait_seconds)
     ))
-    .into_owned();
-    let energy = account
-        .energy
-        .map_or(String::new(), |energy| format!("   energy {energy:.1} kWh"));
-    text.push_str(&format!("\n  GPU-hours   {:.1} held", account.held));
+    .into_owned()
+}
+
+/// Renders the GPU-hours and the energy, without a line break.
+fn hours_line(account: &GpuHours) -> String {
+    let mut text = format!("  GPU-hours   {:.1} held", account.held);
     if let Some((used, wasted)) = account
         .used()
         .zip(account.wasted())
@@ -257,24 +275,31 @@ pub fn text(of: &Efficiency, look: TextStyle) -> String {
     if account.unknown() >= 0.05 {
         text.push_str(&format!(", {:.1} not measured", account.unknown()));
     }
-    text.push_str(&format!("{energy}\n"));
-    for (name, hours) in &account.parts {
-        text.push_str(&part_line(name, hours));
+    if let Some(energy) = account.energy {
+        text.push_str(&format!("   energy {energy:.1} kWh"));
     }
-    if let Some(sum) = serving {
-        let rate = sum.tokens_per_gpu_hour().map_or(String::new(), |rate| {
-            format!(", {rate:.0} for each GPU-hour")
-        });
-        text.push_str(&format!(
-            "  requests    {:.0} tokens generated{rate}; nothing was asked of it in {:.1} of {:.1} GPU-hours\n",
-            sum.generated_tokens, sum.idle, sum.held
-        ));
-    }
+    text
+}
+
+fn serving_line(sum: &ServingHours) -> String {
+    let rate = sum.tokens_per_gpu_hour().map_or(String::new(), |rate| {
+        format!(", {rate:.0} for each GPU-hour")
+    });
+    format!(
+        "  requests    {:.0} tokens generated{rate}; \
+         nothing was asked of it in {:.1} of {:.1} GPU-hours\n",
+        sum.generated_tokens, sum.idle, sum.held
+    )
+}
+
+/// Renders a line with a bar for each device.
+fn device_lines(works: &Works, look: TextStyle) -> String {
     let width = works
         .keys()
         .map(|(node, device)| node.len() + device.to_string().len() + 1)
         .max()
         .unwrap_or(0);
+    let mut text = String::new();
     for ((node, device), work) in works {
         let name = clean(&format!("{node}/{device}")).into_owned();
         let bar = work.utilization().map_or_else(
@@ -297,21 +322,5 @@ pub fn text(of: &Efficiency, look: TextStyle) -> String {
             "  {name:<width$}  {bar}   memory {memory}{shared}\n"
         ));
     }
-    for (_, message, patch) in advice.iter().map(told) {
-        text.push_str(&format!("  advice  {}\n", clean(&message)));
-        for line in patch.iter().flat_map(|patch| patch.lines()) {
-            text.push_str(&format!("          {line}\n"));
-        }
-    }
-    let share = account.covered().map_or(0.0, |Percent(share)| share);
-    let dropped = if *dropped > 0 {
-        format!(" ({} dropped)", count(*dropped, "sample"))
-    } else {
-        String::new()
-    };
-    text.push_str(&format!(
-        "  rests on {share:.0}% of the GPU-hours, {}{dropped}\n",
-        count(works.len() as u64, "GPU")
-    ));
     text
 }

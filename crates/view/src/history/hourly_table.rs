@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::hourly::{HourlyRow, RowKind, WorkloadRow};
-use super::utilization::Utilization;
+use super::hourly::{DimensionRow, HourlyRow, NamespaceRow, RowKind, WorkloadRow};
 use crate::format::chart::{ChartFrame, chart};
 use crate::format::coverage::percent;
 use crate::format::csv;
 use crate::format::table::{Cell, Column, Table, left, percentages, right};
+use crate::format::text::or_dash;
 use crate::{Format, TextStyle};
 use gpuctl_core::model::{Percent, Point, UnixSeconds};
 
@@ -27,52 +27,12 @@ pub fn table(
     }
     let clusters: BTreeSet<&str> = rows.iter().map(HourlyRow::cluster).collect();
     let several = clusters.len() > 1;
-    let own: &[Column] = match kind {
-        RowKind::Cluster => &[
-            right("GPUS"),
-            right("HELD"),
-            percentages("RATE"),
-            percentages("UTIL"),
-            percentages("MIN"),
-            percentages("P50"),
-            percentages("P95"),
-            percentages("MAX"),
-            right("SAMPLES"),
-        ],
-        RowKind::Namespaces => &[
-            left("NAMESPACE"),
-            right("HELD"),
-            percentages("UTIL"),
-            percentages("MIN"),
-            percentages("MAX"),
-            right("WORKLOADS"),
-        ],
-        RowKind::Labels => &[
-            left("VALUE"),
-            right("HELD"),
-            percentages("UTIL"),
-            percentages("MIN"),
-            percentages("MAX"),
-            right("WORKLOADS"),
-        ],
-        RowKind::Workloads => &[
-            left("NAMESPACE"),
-            left("WORKLOAD"),
-            left("KIND").yielding(),
-            left("STATUS").yielding(),
-            right("HELD"),
-            percentages("UTIL"),
-            percentages("P95").yielding(),
-            right("MEM GIB").yielding(),
-            right("PODS").yielding(),
-        ],
-    };
     let mut table = Table::new(
         several
             .then_some(left("CLUSTER"))
             .into_iter()
             .chain([left("HOUR")])
-            .chain(own.iter().copied()),
+            .chain(figure_columns(kind)),
     )
     .with_wide();
     for row in rows {
@@ -91,77 +51,108 @@ pub fn table(
             }
             .into(),
         );
-        cells.extend(own_cells(row));
+        cells.extend(figure_cells(row));
         table.row(cells);
     }
     table.show(format, headers, look)
 }
 
-/// Returns the cells of a row behind cluster and hour.
-fn own_cells(row: &HourlyRow) -> Vec<Cell> {
-    fn number(value: Option<impl Serialize>) -> Cell {
-        value
-            .map_or_else(
-                || "-".to_owned(),
-                |value| serde_json::to_string(&value).unwrap_or_default(),
-            )
-            .into()
+/// Returns the columns behind cluster and hour.
+fn figure_columns(kind: RowKind) -> Vec<Column> {
+    match kind {
+        RowKind::Cluster => vec![
+            right("GPUS"),
+            right("HELD"),
+            percentages("RATE"),
+            percentages("UTIL"),
+            percentages("MIN"),
+            percentages("P50"),
+            percentages("P95"),
+            percentages("MAX"),
+            right("SAMPLES"),
+        ],
+        RowKind::Namespaces => vec![
+            left("NAMESPACE"),
+            right("HELD"),
+            percentages("UTIL"),
+            percentages("MIN"),
+            percentages("MAX"),
+            right("WORKLOADS"),
+        ],
+        RowKind::Labels => vec![
+            left("VALUE"),
+            right("HELD"),
+            percentages("UTIL"),
+            percentages("MIN"),
+            percentages("MAX"),
+            right("WORKLOADS"),
+        ],
+        RowKind::Workloads => vec![
+            left("NAMESPACE"),
+            left("WORKLOAD"),
+            left("KIND").yielding(),
+            left("STATUS").yielding(),
+            right("HELD"),
+            percentages("UTIL"),
+            percentages("P95").yielding(),
+            right("MEM GIB").yielding(),
+            right("PODS").yielding(),
+        ],
     }
-    let Utilization {
-        avg_utilization,
-        max_utilization,
-        min_utilization,
-        p50_utilization,
-        p95_utilization,
-    } = row.utilization();
-    let share = |value: &Option<Percent>| Cell::from(percent(*value));
-    let range = || {
-        [
-            share(avg_utilization),
-            share(min_utilization),
-            share(max_utilization),
-        ]
-    };
+}
+
+/// Returns the cells of a row behind cluster and hour.
+fn figure_cells(row: &HourlyRow) -> Vec<Cell> {
+    let windows = row.utilization();
+    let share = |value: Option<Percent>| Cell::from(percent(value));
     match row {
         HourlyRow::Cluster(row) => vec![
             number(row.total_gpu_capacity),
             number(row.allocated_gpu_count),
-            share(&row.allocation_rate),
-            share(avg_utilization),
-            share(min_utilization),
-            share(p50_utilization),
-            share(p95_utilization),
-            share(max_utilization),
+            share(row.allocation_rate),
+            share(windows.avg_utilization),
+            share(windows.min_utilization),
+            share(windows.p50_utilization),
+            share(windows.p95_utilization),
+            share(windows.max_utilization),
             number(Some(row.group.device_sample_count)),
         ],
-        HourlyRow::Namespace(row) => [
-            row.namespace.as_str().into(),
-            number(Some(row.allocated_gpu_count)),
-        ]
-        .into_iter()
-        .chain(range())
-        .chain([number(Some(row.active_workload_count))])
-        .collect(),
-        HourlyRow::Dimension(row) => [
-            row.dimension_value.as_str().into(),
-            number(Some(row.allocated_gpu_count)),
-        ]
-        .into_iter()
-        .chain(range())
-        .chain([number(Some(row.active_workload_count))])
-        .collect(),
+        HourlyRow::Namespace(NamespaceRow {
+            namespace: name,
+            allocated_gpu_count,
+            active_workload_count,
+            ..
+        })
+        | HourlyRow::Dimension(DimensionRow {
+            dimension_value: name,
+            allocated_gpu_count,
+            active_workload_count,
+            ..
+        }) => vec![
+            name.as_str().into(),
+            number(Some(allocated_gpu_count)),
+            share(windows.avg_utilization),
+            share(windows.min_utilization),
+            share(windows.max_utilization),
+            number(Some(active_workload_count)),
+        ],
         HourlyRow::Workload(row) => vec![
             row.namespace.as_str().into(),
             row.workload_name.as_str().into(),
             row.workload_type.as_str().into(),
             row.workload_status.clone().unwrap_or_default().into(),
             number(Some(row.allocated_gpu_count)),
-            share(avg_utilization),
-            share(p95_utilization),
+            share(windows.avg_utilization),
+            share(windows.p95_utilization),
             number(row.avg_gpu_memory_used),
             number(row.avg_replica_count),
         ],
     }
+}
+
+/// Renders a number as JSON writes it; `-` when it is unknown.
+fn number(value: Option<impl Serialize>) -> Cell {
+    or_dash(value.map(|value| serde_json::to_string(&value).unwrap_or_default())).into()
 }
 
 /// Draws the utilization of a cluster by the hour, for a terminal.

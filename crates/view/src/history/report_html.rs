@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::{
     ChartBuilder, Color, IntoDrawingArea, IntoSegmentedCoord, RGBColor, Rectangle, SVGBackend,
     SegmentValue, TRANSPARENT,
@@ -140,11 +141,17 @@ fn plot(bars: &[Bar]) -> String {
     let mut svg = String::new();
     match draw(&mut svg, bars, highest) {
         Ok(()) => svg,
-        Err(why) => format!("<p>The plot could not be drawn: {}</p>", escaped(&why)),
+        Err(why) => format!(
+            "<p>The plot could not be drawn: {}</p>",
+            escaped(&why.to_string())
+        ),
     }
 }
 
-fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), String> {
+/// Why the plotting library could not draw.
+type PlotError = DrawingAreaErrorKind<std::io::Error>;
+
+fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), PlotError> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     // Its end belongs to a range here.
     let places = (0..bars.len().saturating_sub(1)).into_segmented();
@@ -152,8 +159,7 @@ fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), String> {
         .margin(10)
         .x_label_area_size(40)
         .y_label_area_size(60)
-        .build_cartesian_2d(places, 0.0..highest * 1.05)
-        .map_err(|error| error.to_string())?;
+        .build_cartesian_2d(places, 0.0..highest * 1.05)?;
     let name = |place: &SegmentValue<usize>| match place {
         SegmentValue::CenterOf(place) | SegmentValue::Exact(place) => bars
             .get(*place)
@@ -168,8 +174,7 @@ fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), String> {
         .x_labels(bars.len().min(12))
         .x_label_formatter(&name)
         .y_desc("GPU-hours")
-        .draw()
-        .map_err(|error| error.to_string())?;
+        .draw()?;
     for (place, bar) in bars.iter().enumerate() {
         let mut below = 0.0;
         for (part, color) in bar.parts.into_iter().filter(|(part, _)| *part > 0.0) {
@@ -179,14 +184,12 @@ fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), String> {
             ];
             let mut rectangle = Rectangle::new(corners, color.filled());
             rectangle.set_margin(0, 0, 1, 1);
-            chart
-                .draw_series([rectangle])
-                .map_err(|error| error.to_string())?;
+            chart.draw_series([rectangle])?;
             below += part;
         }
     }
     drop(chart);
-    area.present().map_err(|error| error.to_string())
+    area.present()
 }
 
 /// Names come from the cluster: nothing of them is markup.

@@ -151,21 +151,40 @@ pub fn text(rows: &[FitRow], by: &str) -> String {
     rows.iter().map(|row| one(row, &clean(by))).collect()
 }
 
-fn one(
-    FitRow {
+fn one(row: &FitRow, by: &str) -> String {
+    let FitRow {
         name,
         namespace,
         kind,
         fit,
         start,
-    }: &FitRow,
-    by: &str,
-) -> String {
+    } = row;
     let size = match fit.gpus_per_pod {
         0 => count(fit.pods, "pod"),
         gpus => format!("{} × {}", count(fit.pods, "pod"), count(gpus, "GPU")),
     };
-    let verdict = match (fit.verdict, fit.pods_now) {
+    let mut lines = vec![format!(
+        "{kind}/{} in {}: {} ({size})",
+        clean(name),
+        clean(namespace),
+        verdict_text(fit, by)
+    )];
+    let mut add = |line: String| lines.push(format!("  {line}"));
+    fit.reasons
+        .iter()
+        .for_each(|reason| add(clean(reason).into_owned()));
+    domain_lines(fit, by).into_iter().for_each(&mut add);
+    fit.groups.iter().map(group_line).for_each(&mut add);
+    victim_lines(fit).into_iter().for_each(&mut add);
+    start.iter().map(start_text).for_each(&mut add);
+    fit.not_evaluated
+        .iter()
+        .for_each(|what| add(format!("not evaluated: {}", clean(what))));
+    lines.join("\n") + "\n"
+}
+
+fn verdict_text(fit: &Fit, by: &str) -> String {
+    match (fit.verdict, fit.pods_now) {
         (FitVerdict::Now, _) => "fits now".to_owned(),
         (FitVerdict::NotNow, Some(now)) if now < fit.pods => {
             let missing = fit.pods - now;
@@ -183,15 +202,11 @@ fn one(
         }
         (FitVerdict::Never, _) => "never here".to_owned(),
         (FitVerdict::Unknown, _) => "not known".to_owned(),
-    };
-    let mut text = format!(
-        "{kind}/{} in {}: {verdict} ({size})\n",
-        clean(name),
-        clean(namespace)
-    );
-    let mut line = |what: &str| text.push_str(&format!("  {what}\n"));
-    fit.reasons.iter().for_each(|reason| line(&clean(reason)));
-    for domain in fit.domains.iter().take(SHOWN) {
+    }
+}
+
+fn domain_lines(fit: &Fit, by: &str) -> Vec<String> {
+    let line = |domain: &Domain| {
         let now = domain.pods_now.map_or_else(
             || "not known".to_owned(),
             |now| format!("{now} of {}", count(fit.pods, "pod")),
@@ -201,60 +216,59 @@ fn one(
         } else {
             ""
         };
-        line(&format!(
+        format!(
             "{by}={}: {now}{never} ({})",
             clean(&domain.value),
             count(domain.nodes as u64, "node")
-        ));
-    }
+        )
+    };
+    let mut lines: Vec<String> = fit.domains.iter().take(SHOWN).map(line).collect();
     let more = fit.domains.len().saturating_sub(SHOWN);
-    if more > 0 {
-        line(&format!("{more} more values of {by}"));
-    }
-    for group in &fit.groups {
-        let mut names: Vec<String> = group
-            .nodes
-            .iter()
-            .take(SHOWN)
-            .map(|name| clean(name).into_owned())
-            .collect();
-        let more = group.nodes.len().saturating_sub(SHOWN);
-        names.extend((more > 0).then(|| format!("{more} more")));
-        let detail = group
-            .detail
-            .as_ref()
-            .map_or(String::new(), |detail| format!(" {}", clean(detail)));
-        let what = match group.cause {
-            None => format!("room for {}", count(group.pods_now, "pod")),
-            Some(cause) => format!("{cause}{detail}"),
-        };
-        line(&format!(
-            "{}: {what} ({})",
-            count(group.nodes.len() as u64, "node"),
-            names.join(", ")
-        ));
-    }
-    let victims = fit.victims.as_deref().unwrap_or_default();
-    for Victim { node, pod } in victims.iter().take(SHOWN) {
+    lines.extend((more > 0).then(|| format!("{more} more values of {by}")));
+    lines
+}
+
+fn group_line(group: &NodeGroup) -> String {
+    let mut names: Vec<String> = group
+        .nodes
+        .iter()
+        .take(SHOWN)
+        .map(|name| clean(name).into_owned())
+        .collect();
+    let more = group.nodes.len().saturating_sub(SHOWN);
+    names.extend((more > 0).then(|| format!("{more} more")));
+    let detail = group
+        .detail
+        .as_ref()
+        .map_or(String::new(), |detail| format!(" {}", clean(detail)));
+    let what = match group.cause {
+        None => format!("room for {}", count(group.pods_now, "pod")),
+        Some(cause) => format!("{cause}{detail}"),
+    };
+    format!(
+        "{}: {what} ({})",
+        count(group.nodes.len() as u64, "node"),
+        names.join(", ")
+    )
+}
+
+fn victim_lines(fit: &Fit) -> Vec<String> {
+    let line = |Victim { node, pod }: &Victim| {
         let what = if pod.devices > 0 {
             format!(": {}", count(pod.devices, "GPU"))
         } else {
             String::new()
         };
-        line(&format!(
+        format!(
             "would end a pod of {} on {}, priority {}{what}",
             clean(&pod.holder),
             clean(node),
             pod.priority
-        ));
-    }
+        )
+    };
+    let victims = fit.victims.as_deref().unwrap_or_default();
+    let mut lines: Vec<String> = victims.iter().take(SHOWN).map(line).collect();
     let more = victims.len().saturating_sub(SHOWN);
-    if more > 0 {
-        line(&format!("would end {}", count(more as u64, "more pod")));
-    }
-    start.iter().for_each(|start| line(&start_text(start)));
-    fit.not_evaluated
-        .iter()
-        .for_each(|what| line(&format!("not evaluated: {}", clean(what))));
-    text
+    lines.extend((more > 0).then(|| format!("would end {}", count(more as u64, "more pod"))));
+    lines
 }

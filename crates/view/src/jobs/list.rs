@@ -7,7 +7,7 @@ use serde::Serialize;
 use gpuctl_core::model::{Figures, GpuCount, Job, Percent, State};
 
 use crate::format::coverage::{Coverage, memory_of, percent, rounded};
-use crate::format::table::{Cell, Table, left, percentages, right};
+use crate::format::table::{Cell, Column, Table, left, percentages, right};
 use crate::format::text::{bar, clean, state, status_color};
 use crate::{Format, TextStyle};
 
@@ -153,52 +153,85 @@ pub fn table(
     look: TextStyle,
     now: Timestamp,
 ) -> String {
-    let wide = matches!(format, Format::Wide | Format::Csv);
-    let several = |key: fn(&JobRow) -> Option<&str>| {
-        rows.iter()
-            .any(|row| key(row) != rows.first().and_then(key))
-    };
-    let namespaces = wide || several(|row| Some(&row.job.namespace));
-    let users = wide || several(|row| row.job.user.as_deref());
-    let mut columns = Vec::new();
-    columns.extend(namespaces.then_some(left("NAMESPACE")));
-    columns.extend([
-        left("NAME"),
-        left("KIND").yielding(),
-        left("STATUS"),
-        right("GPU"),
-        left("TYPE").yielding(),
-        percentages("UTIL"),
-    ]);
-    columns.push(left("POOL").yielding());
-    columns.extend(users.then_some(left("USER").yielding()));
-    // Beside measured numbers a bar would only take their room.
-    let bars = look.width.is_some()
-        && format == Format::Table
-        && rows.iter().all(|row| row.figures.is_none());
-    columns.extend([
-        right("AGE").in_csv("age_seconds"),
-        if bars {
-            left("PROGRESS")
-        } else {
-            percentages("PROGRESS")
-        },
-    ]);
-    columns.extend(wide.then_some(left("MESSAGE")));
-    let mut table = Table::new(columns).with_wide();
-    for JobRow {
-        job,
-        state: found,
-        progress,
-        figures,
-    } in rows
-    {
+    let shown = ShownColumns::choose(rows, format, look);
+    let mut table = Table::new(shown.columns()).with_wide();
+    for row in rows {
+        table.row(shown.cells(row, look, now));
+    }
+    table.show(format, headers, look)
+}
+
+/// Which columns a list has, and how their cells are written.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each decides on a column of its own"
+)]
+struct ShownColumns {
+    namespaces: bool,
+    users: bool,
+    messages: bool,
+    /// Progress as a bar: next to measured numbers it would only take their room.
+    bars: bool,
+    /// States as programs read them, without a position.
+    bare_states: bool,
+}
+
+impl ShownColumns {
+    fn choose(rows: &[JobRow], format: Format, look: TextStyle) -> Self {
+        let wide = matches!(format, Format::Wide | Format::Csv);
+        let several = |key: fn(&JobRow) -> Option<&str>| {
+            rows.iter()
+                .any(|row| key(row) != rows.first().and_then(key))
+        };
+        Self {
+            namespaces: wide || several(|row| Some(&row.job.namespace)),
+            users: wide || several(|row| row.job.user.as_deref()),
+            messages: wide,
+            bars: look.width.is_some()
+                && format == Format::Table
+                && rows.iter().all(|row| row.figures.is_none()),
+            bare_states: format == Format::Csv,
+        }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = Vec::new();
+        columns.extend(self.namespaces.then_some(left("NAMESPACE")));
+        columns.extend([
+            left("NAME"),
+            left("KIND").yielding(),
+            left("STATUS"),
+            right("GPU"),
+            left("TYPE").yielding(),
+            percentages("UTIL"),
+            left("POOL").yielding(),
+        ]);
+        columns.extend(self.users.then_some(left("USER").yielding()));
+        columns.extend([
+            right("AGE").in_csv("age_seconds"),
+            if self.bars {
+                left("PROGRESS")
+            } else {
+                percentages("PROGRESS")
+            },
+        ]);
+        columns.extend(self.messages.then_some(left("MESSAGE")));
+        columns
+    }
+
+    fn cells(&self, row: &JobRow, look: TextStyle, now: Timestamp) -> Vec<Cell> {
+        let JobRow {
+            job,
+            state: found,
+            progress,
+            figures,
+        } = row;
         let mut cells: Vec<Cell> = Vec::new();
-        cells.extend(namespaces.then(|| job.namespace.clone().into()));
+        cells.extend(self.namespaces.then(|| job.namespace.clone().into()));
         let position = job
             .queue_position
             .map_or(String::new(), |position| format!(" {position}"));
-        let status = if wide && format == Format::Csv {
+        let status = if self.bare_states {
             found.status.to_string()
         } else {
             state(found) + &position
@@ -212,17 +245,22 @@ pub fn table(
             percent(figures.and_then(|figures| figures.utilization)).into(),
             job.pool.clone().unwrap_or_default().into(),
         ]);
-        cells.extend(users.then(|| job.user.clone().unwrap_or_default().into()));
-        let progress = match (progress, bars) {
+        cells.extend(
+            self.users
+                .then(|| job.user.clone().unwrap_or_default().into()),
+        );
+        let progress = match (progress, self.bars) {
             (None, _) => "-".to_owned(),
             (Some(percent), true) => bar(*percent, 5, look),
             (Some(percent), false) => format!("{percent:.0}%"),
         };
         cells.extend([Cell::age(job.created_at, now), progress.into()]);
-        cells.extend(wide.then(|| found.message.clone().unwrap_or_default().into()));
-        table.row(cells);
+        cells.extend(
+            self.messages
+                .then(|| found.message.clone().unwrap_or_default().into()),
+        );
+        cells
     }
-    table.show(format, headers, look)
 }
 
 /// Returns the names for `-o name`, which other commands accept.

@@ -232,76 +232,68 @@ pub fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String {
     let answer = row.answer;
     let sentence = clean(&answer.sentence);
     let mut text = format!("{}\n", wrapped(&sentence, 2, look).trim_end());
-    let line = |text: &mut String, indent: usize, what: &str| {
-        let room = " ".repeat(indent);
-        text.push_str(&format!(
-            "{room}{}\n",
-            wrapped(&clean(what), indent + 2, look).trim_end()
-        ));
-    };
     for (index, cause) in answer.causes.iter().enumerate() {
-        let nodes = cause.nodes.map_or(String::new(), |nodes| {
-            format!(" on {}", count(nodes, "node"))
-        });
-        line(&mut text, 2, &format!("{}{nodes}", cause.word));
-        // The sentence has told the first of them.
-        for evidence in cause.evidence.iter().skip(usize::from(index == 0)) {
-            let at = evidence.at.map_or(String::new(), |at| {
-                format!(" ({} ago, {})", age(Some(at), now), evidence.seen_in)
-            });
-            line(&mut text, 4, &format!("{}{at}", evidence.what));
-        }
-        for holder in &cause.holders {
-            line(&mut text, 4, &held(holder, now));
-        }
-        for help in &cause.helps {
-            line(
-                &mut text,
-                4,
-                &format!(
-                    "{}{}",
-                    if help.proven { "" } else { "perhaps: " },
-                    help.text
-                ),
-            );
-            // A command is there to be pasted, so it stays on one line.
-            if let Some(command) = &help.command {
-                text.push_str(&format!("      {}\n", clean(command)));
-            }
-        }
+        // The sentence already contains the first evidence of the first cause.
+        let skipped = usize::from(index == 0);
+        text.push_str(&cause_text(cause, skipped, look, now));
     }
-    // The causes tell them already where they matter.
-    let told = answer
+    // Causes already show the stacks where these matter.
+    let in_causes = answer
         .causes
         .iter()
         .flat_map(|cause| &cause.evidence)
         .any(|evidence| evidence.seen_in == "stacks");
-    for group in answer.stacks.iter().flatten().filter(|_| !told) {
+    for group in answer.stacks.iter().flatten().filter(|_| !in_causes) {
         let more = group.ranks.len().saturating_sub(1);
         let more = if more > 0 {
             format!(" and {more} more")
         } else {
             String::new()
         };
-        line(
-            &mut text,
-            2,
-            &format!(
-                "{}{more}: {}",
-                group.ranks.first().map_or("", String::as_str),
-                group.line()
-            ),
-        );
+        let first = group.ranks.first().map_or("", String::as_str);
+        text.push_str(&line(2, &format!("{first}{more}: {}", group.line()), look));
     }
     if let Some(start) = &answer.start {
-        line(&mut text, 2, &start_text(start));
+        text.push_str(&line(2, &start_text(start), look));
     }
     if !answer.not_evaluated.is_empty() {
-        line(
-            &mut text,
-            2,
-            &format!("not evaluated: {}", answer.not_evaluated.join(", ")),
-        );
+        let missing = format!("not evaluated: {}", answer.not_evaluated.join(", "));
+        text.push_str(&line(2, &missing, look));
+    }
+    text
+}
+
+/// Renders a line, and wraps it behind its indentation.
+fn line(indent: usize, what: &str, look: TextStyle) -> String {
+    format!(
+        "{}{}\n",
+        " ".repeat(indent),
+        wrapped(&clean(what), indent + 2, look).trim_end()
+    )
+}
+
+/// Renders a cause with its evidence from `skipped` on, its holders, and commands that help.
+fn cause_text(cause: &Cause, skipped: usize, look: TextStyle, now: Timestamp) -> String {
+    let nodes = cause.nodes.map_or(String::new(), |nodes| {
+        format!(" on {}", count(nodes, "node"))
+    });
+    let mut text = line(2, &format!("{}{nodes}", cause.word), look);
+    for evidence in cause.evidence.iter().skip(skipped) {
+        let at = evidence.at.map_or(String::new(), |at| {
+            format!(" ({} ago, {})", age(Some(at), now), evidence.seen_in)
+        });
+        text.push_str(&line(4, &format!("{}{at}", evidence.what), look));
+    }
+    for holder in &cause.holders {
+        text.push_str(&line(4, &held(holder, now), look));
+    }
+    for help in &cause.helps {
+        let perhaps = if help.proven { "" } else { "perhaps: " };
+        text.push_str(&line(4, &format!("{perhaps}{}", help.text), look));
+        // A command stays on one line, so that users can copy it.
+        if let Some(command) = &help.command {
+            text.push_str(&format!("      {}\n", clean(command)));
+        }
     }
     text
 }

@@ -177,11 +177,7 @@ fn holder_table(host: &NodeUsage, look: TextStyle) -> String {
 }
 
 fn device_table(host: &NodeUsage, look: TextStyle) -> String {
-    if host
-        .devices
-        .as_ref()
-        .is_none_or(|devices| devices.is_empty())
-    {
+    if host.devices.as_ref().is_none_or(Vec::is_empty) {
         return String::new();
     }
     let mut table = Table::new([

@@ -159,27 +159,7 @@ pub fn grid(
     metric: HeatmapMetric,
     look: TextStyle,
 ) -> String {
-    let mut nodes: BTreeMap<&str, Vec<Option<&Reading>>> = BTreeMap::new();
-    for host in hosts.iter().filter(|host| host.gpus.total > 0) {
-        nodes.insert(
-            host.name(),
-            vec![None; usize::try_from(host.gpus.total).unwrap_or(0).min(WIDEST)],
-        );
-    }
-    for reading in devices {
-        let row = nodes.entry(&reading.node).or_default();
-        let place = usize::try_from(reading.index).unwrap_or(WIDEST);
-        match row.get(place) {
-            // Instances of one device stand beside each other.
-            _ if reading.slice.is_some() || place >= WIDEST => row.push(Some(reading)),
-            Some(Some(_)) => row.push(Some(reading)),
-            Some(None) => row[place] = Some(reading),
-            None => {
-                row.resize(place, None);
-                row.push(Some(reading));
-            }
-        }
-    }
+    let nodes = readings_by_node(devices, hosts);
     let widest = nodes
         .keys()
         .map(|name| name.chars().count())
@@ -187,7 +167,7 @@ pub fn grid(
         .unwrap_or(4)
         .max(4);
     let columns = nodes.values().map(Vec::len).max().unwrap_or(0);
-    let (lowest, highest) = metric.axis(devices);
+    let axis = metric.axis(devices);
     let titles: String = (0..columns).map(|column| format!("{column:>5}")).collect();
     let mut text = format!(
         "{:<widest$}{titles}   {}, {}\n",
@@ -200,77 +180,118 @@ pub fn grid(
         let pad = widest.saturating_sub(shown.chars().count());
         text.push_str(&format!("{shown}{}", " ".repeat(pad)));
         for reading in readings {
-            match reading.and_then(|reading| metric.value(reading)) {
-                None => text.push_str("    -"),
-                // `·` stands for a device that nobody holds.
-                Some(_) if metric == HeatmapMetric::Utilization && is_free(*reading) => {
-                    text.push_str("    ·");
-                }
-                Some(value) if metric == HeatmapMetric::Utilization => {
-                    text.push(' ');
-                    text.push_str(&tile(&format!("{value:>4.0}"), 1.0 - value / 100.0, look));
-                }
-                Some(value) => {
-                    let share = (value - lowest as f64) / (highest - lowest).max(1) as f64;
-                    text.push(' ');
-                    text.push_str(&tile(&format!("{value:>4.0}"), share, look));
-                }
-            }
+            text.push_str(&cell(*reading, metric, axis, look));
         }
-        let missing = readings
-            .iter()
-            .filter(|reading| reading.is_none_or(|reading| metric.value(reading).is_none()))
-            .count();
-        if missing > 0 {
-            let why = if readings.iter().flatten().any(|reading| reading.stale) {
-                "no fresh samples"
-            } else {
-                "not measured"
-            };
-            text.push_str(&format!(
-                "   {}",
-                paint(
-                    &format!("{missing} {why}"),
-                    Some(colored::Color::BrightBlack),
-                    look
-                )
-            ));
-        }
+        text.push_str(&missing(readings, metric, look));
         text.push('\n');
     }
+    text.push_str(&extremes(devices, metric));
+    if metric == HeatmapMetric::Utilization && devices.iter().any(|reading| is_free(Some(reading)))
+    {
+        text.push_str("· free; red: held and idle\n");
+    }
+    text
+}
+
+/// Arranges devices by node and number; `None` where a device has no reading.
+fn readings_by_node<'a>(
+    devices: &'a [Reading],
+    hosts: &'a [NodeUsage],
+) -> BTreeMap<&'a str, Vec<Option<&'a Reading>>> {
+    let mut nodes: BTreeMap<&str, Vec<Option<&Reading>>> = BTreeMap::new();
+    for host in hosts.iter().filter(|host| host.gpus.total > 0) {
+        nodes.insert(
+            host.name(),
+            vec![None; usize::try_from(host.gpus.total).unwrap_or(0).min(WIDEST)],
+        );
+    }
+    for reading in devices {
+        let row = nodes.entry(&reading.node).or_default();
+        let place = usize::try_from(reading.index).unwrap_or(WIDEST);
+        match row.get(place) {
+            // The instances of a device follow each other.
+            _ if reading.slice.is_some() || place >= WIDEST => row.push(Some(reading)),
+            Some(Some(_)) => row.push(Some(reading)),
+            Some(None) => row[place] = Some(reading),
+            None => {
+                row.resize(place, None);
+                row.push(Some(reading));
+            }
+        }
+    }
+    nodes
+}
+
+/// Renders one device in five columns.
+fn cell(
+    reading: Option<&Reading>,
+    metric: HeatmapMetric,
+    (lowest, highest): (i64, i64),
+    look: TextStyle,
+) -> String {
+    match reading.and_then(|reading| metric.value(reading)) {
+        None => "    -".to_owned(),
+        // `·` marks a device that nobody holds.
+        Some(_) if metric == HeatmapMetric::Utilization && is_free(reading) => "    ·".to_owned(),
+        Some(value) => {
+            let share = if metric == HeatmapMetric::Utilization {
+                1.0 - value / 100.0
+            } else {
+                (value - lowest as f64) / (highest - lowest).max(1) as f64
+            };
+            format!(" {}", tile(&format!("{value:>4.0}"), share, look))
+        }
+    }
+}
+
+/// Says how many devices of a node have no value, and why.
+fn missing(readings: &[Option<&Reading>], metric: HeatmapMetric, look: TextStyle) -> String {
+    let missing = readings
+        .iter()
+        .filter(|reading| reading.is_none_or(|reading| metric.value(reading).is_none()))
+        .count();
+    if missing == 0 {
+        return String::new();
+    }
+    let why = if readings.iter().flatten().any(|reading| reading.stale) {
+        "no fresh samples"
+    } else {
+        "not measured"
+    };
+    let note = format!("{missing} {why}");
+    format!(
+        "   {}",
+        paint(&note, Some(colored::Color::BrightBlack), look)
+    )
+}
+
+/// Names the device with the highest value, and the held one with the lowest.
+fn extremes(devices: &[Reading], metric: HeatmapMetric) -> String {
     let sampled = || {
         devices
             .iter()
             .filter_map(|reading| Some((metric.value(reading)?, reading)))
     };
     let place = |reading: &Reading| format!("{}/{}", clean(&reading.node), reading.index);
-    if let Some((value, reading)) = sampled().max_by(|a, b| a.0.total_cmp(&b.0)) {
+    let unit = metric.unit();
+    let Some((value, reading)) = sampled().max_by(|a, b| a.0.total_cmp(&b.0)) else {
+        return String::new();
+    };
+    let mut text = format!("hottest: {} {value:.0} {unit}\n", place(reading));
+    let coldest = sampled()
+        .filter(|(_, reading)| reading.held == Some(true))
+        .min_by(|a, b| a.0.total_cmp(&b.0));
+    if let Some((value, reading)) = coldest {
+        let holder = reading
+            .holders
+            .first()
+            .map_or(String::new(), |(namespace, pod)| {
+                format!(" ({}/{})", clean(namespace), clean(pod))
+            });
         text.push_str(&format!(
-            "hottest: {} {value:.0} {}",
-            place(reading),
-            metric.unit()
+            "coldest held: {} {value:.0} {unit}{holder}\n",
+            place(reading)
         ));
-        let busy = sampled()
-            .filter(|(_, reading)| reading.held == Some(true))
-            .min_by(|a, b| a.0.total_cmp(&b.0));
-        if let Some((value, reading)) = busy {
-            let holder = reading
-                .holders
-                .first()
-                .map_or(String::new(), |(namespace, pod)| {
-                    format!(" ({}/{})", clean(namespace), clean(pod))
-                });
-            text.push_str(&format!(
-                "\ncoldest held: {} {value:.0} {}{holder}",
-                place(reading),
-                metric.unit()
-            ));
-        }
-        text.push('\n');
-    }
-    if metric == HeatmapMetric::Utilization && devices.iter().any(|reading| is_free(Some(reading)))
-    {
-        text.push_str("· free; red: held and idle\n");
     }
     text
 }
@@ -308,76 +329,4 @@ fn tile(text: &str, share: f64, look: TextStyle) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn device(
-        node: &str,
-        index: u32,
-        watts: Option<f64>,
-        limit: Option<f64>,
-        model: &str,
-    ) -> Reading {
-        Reading {
-            node: node.into(),
-            index,
-            power: watts.map(Watts),
-            power_limit: limit.map(Watts),
-            model: Some(model.into()),
-            ..Reading::default()
-        }
-    }
-
-    #[test]
-    fn the_axis_is_that_of_the_devices() {
-        let axis = |devices: &[Reading]| HeatmapMetric::Power.axis(devices).1;
-        assert_eq!(
-            axis(&[device(
-                "a",
-                0,
-                Some(300.0),
-                Some(650.0),
-                "NVIDIA H100 80GB HBM3"
-            )]),
-            650,
-            "measured before made"
-        );
-        assert_eq!(
-            axis(&[device("a", 0, Some(300.0), None, "NVIDIA H100 80GB HBM3")]),
-            700
-        );
-        assert_eq!(
-            axis(&[device("a", 0, Some(310.0), None, "unheard of")]),
-            350
-        );
-    }
-
-    #[test]
-    fn the_hottest_come_first_and_unknown_ones_never() {
-        let devices = [
-            device("a", 0, Some(100.0), None, "x"),
-            device("a", 1, None, None, "x"),
-            device("b", 0, Some(300.0), None, "x"),
-        ];
-        let map = document(&devices, Coverage::default(), 5);
-        let values: Vec<_> = map
-            .power
-            .data
-            .iter()
-            .map(|spot| (spot.node_name.as_str(), spot.value))
-            .collect();
-        assert_eq!(values, [("b", 300.0), ("a", 100.0)]);
-        let text = grid(
-            &devices,
-            &[],
-            HeatmapMetric::Power,
-            TextStyle {
-                width: None,
-                color: false,
-                plain: false,
-            },
-        );
-        assert!(text.contains("a     100    -   1 not measured\n"), "{text}");
-        assert!(text.ends_with("hottest: b/0 300 W\n"), "{text}");
-    }
-}
+mod tests;

@@ -6,11 +6,11 @@ use serde::Serialize;
 use gpuctl_core::model::Percent;
 use gpuctl_core::model::counting::inventory;
 use gpuctl_core::model::{Consumer, Consumers, Figures, Inventory, NodeHealth, NodeUsage};
-use gpuctl_core::stats::exporters::node_exporter::Machines;
+use gpuctl_core::stats::exporters::node_exporter::{ClusterStorage, Machines, Rdma};
 
 use crate::TextStyle;
 use crate::format::coverage::{Coverage, percent, rate};
-use crate::format::text::{bar, clean, count, paint};
+use crate::format::text::{bar, clean, count, or_dash, paint};
 
 /// What the answer is made of.
 pub struct OverviewSource<'a> {
@@ -113,10 +113,7 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
         .iter()
         .filter(|host| host.has_gpus())
         .collect();
-    let faulty: Vec<&&NodeUsage> = hosts
-        .iter()
-        .filter(|host| host.health == NodeHealth::Faulty)
-        .collect();
+    let count_of = |health: NodeHealth| hosts.iter().filter(|host| host.health == health).count();
     let healthy: Vec<&&NodeUsage> = hosts
         .iter()
         .filter(|host| matches!(host.health, NodeHealth::Active | NodeHealth::Maintaining))
@@ -130,30 +127,16 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
     let gpus = cluster.inventory.gpus();
     let held: Vec<_> = hosts.iter().flat_map(|host| host.held_devices()).collect();
     let figures = Figures::of(held.iter().copied());
-    let waiting: Option<Vec<&Consumer>> = cluster.consumers.map(|consumers| {
-        consumers
-            .with_devices
-            .iter()
-            .filter(|consumer| consumer.node.is_none() && devices(consumer) > 0)
-            .collect()
-    });
-    let storage = cluster.machines.storage;
-    let rdma = cluster.machines.rdma;
+    let waiting = cluster.consumers.map(waiting);
     Overview {
         total_nodes: hosts.len(),
         healthy_nodes: healthy.len(),
-        faulty_nodes: faulty.len(),
+        faulty_nodes: count_of(NodeHealth::Faulty),
         fully_idle_nodes: filled(Fill::Idle),
         partially_idle_nodes: filled(Fill::Partly),
         busy_nodes: filled(Fill::Full),
-        maintaining_nodes: hosts
-            .iter()
-            .filter(|host| host.health == NodeHealth::Maintaining)
-            .count(),
-        unknown_nodes: hosts
-            .iter()
-            .filter(|host| host.health == NodeHealth::Unknown)
-            .count(),
+        maintaining_nodes: count_of(NodeHealth::Maintaining),
+        unknown_nodes: count_of(NodeHealth::Unknown),
         allocation_rate: gpus
             .used
             .filter(|_| gpus.total > 0)
@@ -171,31 +154,53 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
         waiting_gpus: waiting
             .as_ref()
             .map(|waiting| waiting.iter().map(|consumer| devices(consumer)).sum()),
-        faults: faulty
+        faults: hosts
             .iter()
-            .map(|host| Fault {
-                node_name: host.name().to_owned(),
-                reason: host.reason.clone(),
-            })
+            .filter(|host| host.health == NodeHealth::Faulty)
+            .map(|host| fault(host))
             .collect(),
-        storage_stat: StorageStat {
-            total_capacity: storage.map(|storage| bytes(storage.total)),
-            used_capacity: storage.map(|storage| bytes(storage.used)),
-            available_capacity: storage.map(|storage| bytes(storage.total - storage.used)),
-            utilization_rate: storage
-                .and_then(|storage| Percent::of_whole(storage.used, storage.total))
-                .map(rate),
-            source: storage.map(|storage| storage.source),
-        },
-        rdma_cluster_stat: RdmaStat {
-            total_ports: rdma.map(|rdma| rdma.ports),
-            active_ports: rdma.map(|rdma| rdma.active),
-            bandwidth: rdma
-                .and_then(|rdma| rdma.gigabits)
-                .map(|gigabits| format!("{gigabits:.0}Gbps")),
-        },
+        storage_stat: storage_stat(cluster.machines.storage),
+        rdma_cluster_stat: rdma_stat(cluster.machines.rdma),
         coverage: cluster.coverage,
     }
+}
+
+fn fault(host: &NodeUsage) -> Fault {
+    Fault {
+        node_name: host.name().to_owned(),
+        reason: host.reason.clone(),
+    }
+}
+
+fn storage_stat(storage: Option<ClusterStorage>) -> StorageStat {
+    StorageStat {
+        total_capacity: storage.map(|storage| bytes(storage.total)),
+        used_capacity: storage.map(|storage| bytes(storage.used)),
+        available_capacity: storage.map(|storage| bytes(storage.total - storage.used)),
+        utilization_rate: storage
+            .and_then(|storage| Percent::of_whole(storage.used, storage.total))
+            .map(rate),
+        source: storage.map(|storage| storage.source),
+    }
+}
+
+fn rdma_stat(rdma: Option<Rdma>) -> RdmaStat {
+    RdmaStat {
+        total_ports: rdma.map(|rdma| rdma.ports),
+        active_ports: rdma.map(|rdma| rdma.active),
+        bandwidth: rdma
+            .and_then(|rdma| rdma.gigabits)
+            .map(|gigabits| format!("{gigabits:.0}Gbps")),
+    }
+}
+
+/// Selects pods that want devices and are on no node yet.
+fn waiting(consumers: &Consumers) -> Vec<&Consumer> {
+    consumers
+        .with_devices
+        .iter()
+        .filter(|consumer| consumer.node.is_none() && devices(consumer) > 0)
+        .collect()
 }
 
 fn devices(consumer: &Consumer) -> u64 {
@@ -208,8 +213,6 @@ fn devices(consumer: &Consumer) -> u64 {
 
 /// Formats it for people: bars with their numbers, then what needs attention.
 pub fn text(overview: &Overview, look: TextStyle) -> String {
-    let number =
-        |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     let cells = look
         .width
         .map_or(20, |width| width.saturating_sub(50).clamp(10, 30));
@@ -222,31 +225,63 @@ pub fn text(overview: &Overview, look: TextStyle) -> String {
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<8}{value}\n"));
     let allocated = format!(
         "{} of {} allocated",
-        number(overview.gpu_allocated),
+        or_dash(overview.gpu_allocated),
         overview.gpu_total
     );
     line(
         "GPUs",
         format!("{}   {allocated}", gauge(overview.allocation_rate)),
     );
-    let sampled = match (overview.gpu_sampled, overview.gpu_allocated) {
+    let sampled = sampled_text(overview);
+    line(
+        "Used",
+        format!("{}   {sampled}", gauge(overview.utilization)),
+    );
+    line("Nodes", node_text(overview, look));
+    let storage = &overview.storage_stat;
+    if let (Some(used), Some(total)) = (&storage.used_capacity, &storage.total_capacity) {
+        let share = percent(storage.utilization_rate.map(|rate| Percent(rate * 100.0)));
+        line(
+            "Store",
+            format!(
+                "{used} of {total} used ({share}), as {} tells",
+                storage.source.unwrap_or("a metric")
+            ),
+        );
+    }
+    let rdma = &overview.rdma_cluster_stat;
+    if let (Some(active), Some(ports)) = (rdma.active_ports, rdma.total_ports) {
+        let speed = rdma.bandwidth.as_deref().unwrap_or("speed unknown");
+        line("RDMA", format!("{active} of {ports} ports active, {speed}"));
+    }
+    if let (Some(pods @ 1..), Some(gpus)) = (overview.waiting_pods, overview.waiting_gpus) {
+        let waiting = format!("{} for {}", count(pods as u64, "pod"), count(gpus, "GPU"));
+        line(
+            "Waiting",
+            paint(&waiting, Some(colored::Color::Yellow), look),
+        );
+    }
+    text
+}
+
+/// Says how many devices the mean utilization includes.
+fn sampled_text(overview: &Overview) -> String {
+    match (overview.gpu_sampled, overview.gpu_allocated) {
         (Some(sampled), Some(held)) if held > sampled => format!(
             "mean of {sampled} of {held} held, {} unknown",
             held - sampled
         ),
         (Some(sampled), _) => format!("mean of {sampled} held"),
         (None, _) => "not measured".to_owned(),
-    };
-    line(
-        "Used",
-        format!("{}   {sampled}", gauge(overview.utilization)),
-    );
-    let size =
-        |value: Option<usize>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    }
+}
+
+/// Counts the nodes by how they are used, and names faulty ones.
+fn node_text(overview: &Overview, look: TextStyle) -> String {
     let mut parts = vec![
-        format!("{} idle", size(overview.fully_idle_nodes)),
-        format!("{} partly used", size(overview.partially_idle_nodes)),
-        format!("{} full", size(overview.busy_nodes)),
+        format!("{} idle", or_dash(overview.fully_idle_nodes)),
+        format!("{} partly used", or_dash(overview.partially_idle_nodes)),
+        format!("{} full", or_dash(overview.busy_nodes)),
     ];
     if overview.unknown_nodes > 0 {
         parts = vec![format!(
@@ -261,50 +296,15 @@ pub fn text(overview: &Overview, look: TextStyle) -> String {
         .faults
         .iter()
         .map(|fault| {
-            format!(
-                "{} {}",
-                clean(&fault.node_name),
-                clean(fault.reason.as_deref().unwrap_or_default())
-            )
-            .trim()
-            .to_owned()
+            let reason = clean(fault.reason.as_deref().unwrap_or_default());
+            format!("{} {reason}", clean(&fault.node_name))
+                .trim()
+                .to_owned()
         })
         .collect();
     if !faults.is_empty() {
         let broken = format!("{} faulty ({})", faults.len(), faults.join(", "));
         parts.push(paint(&broken, Some(colored::Color::Red), look));
     }
-    line(
-        "Nodes",
-        format!("{}: {}", overview.total_nodes, parts.join(", ")),
-    );
-    let storage = &overview.storage_stat;
-    if let (Some(used), Some(total)) = (&storage.used_capacity, &storage.total_capacity) {
-        let share = percent(storage.utilization_rate.map(|rate| Percent(rate * 100.0)));
-        line(
-            "Store",
-            format!(
-                "{used} of {total} used ({share}), as {} tells",
-                storage.source.unwrap_or("a metric")
-            ),
-        );
-    }
-    let rdma = &overview.rdma_cluster_stat;
-    if let (Some(active), Some(ports)) = (rdma.active_ports, rdma.total_ports) {
-        line(
-            "RDMA",
-            format!(
-                "{active} of {ports} ports active, {}",
-                rdma.bandwidth.as_deref().unwrap_or("speed unknown")
-            ),
-        );
-    }
-    if let (Some(pods @ 1..), Some(gpus)) = (overview.waiting_pods, overview.waiting_gpus) {
-        let waiting = format!("{} for {}", count(pods as u64, "pod"), count(gpus, "GPU"));
-        line(
-            "Waiting",
-            paint(&waiting, Some(colored::Color::Yellow), look),
-        );
-    }
-    text
+    format!("{}: {}", overview.total_nodes, parts.join(", "))
 }

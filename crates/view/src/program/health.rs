@@ -117,67 +117,67 @@ pub struct DoctorReport {
 
 /// Returns one line per piece, and what repairs it below.
 pub fn text(report: &DoctorReport) -> String {
-    let DoctorReport {
-        health,
-        kubernetes,
-        prometheus,
-        checks,
-    } = report;
-    let line =
-        |word: &str, piece: &str, told: String| format!("{word:<5} {piece:<11} {}\n", clean(&told));
-    let milliseconds = |seconds: Option<f64>| {
-        seconds.map_or(String::new(), |seconds| {
-            format!(", {:.0} ms", seconds * 1000.0)
-        })
-    };
-    let mut text = match (&kubernetes.version, &kubernetes.error) {
-        (Some(version), _) => {
-            let server = kubernetes.server.as_deref().unwrap_or_default();
-            line(
-                "ok",
-                "kubernetes",
-                format!("{version} at {server}{}", milliseconds(kubernetes.seconds)),
-            )
-        }
-        (None, error) => line("fail", "kubernetes", error.clone().unwrap_or_default()),
-    };
-    let server = prometheus.server.as_deref().unwrap_or_default();
-    text.push_str(&match (prometheus.has_gpus, &prometheus.error) {
-        (Some(true), _) => line(
-            "ok",
-            "prometheus",
-            format!("{server}{}", milliseconds(prometheus.seconds)),
-        ),
-        (Some(false), _) => line(
-            "warn",
-            "prometheus",
-            format!("{server} has no metrics of GPUs; is a GPU exporter running and scraped?"),
-        ),
-        (None, Some(error)) => line(
-            "warn",
-            "prometheus",
-            format!("{error}; what GPUs do is not known"),
-        ),
-        (None, None) => line(
-            "warn",
-            "prometheus",
-            "not asked: it is found through the cluster".to_owned(),
-        ),
-    });
-    for check in checks {
+    let mut text = kubernetes_line(&report.kubernetes) + &prometheus_line(&report.prometheus);
+    for check in &report.checks {
         let node = check
             .node
             .as_ref()
             .map_or(String::new(), |node| format!("{node}: "));
         text.push_str(&line(
-            check.status.word(),
+            check.status,
             check.check,
-            format!("{node}{}", check.message),
+            &format!("{node}{}", check.message),
         ));
         if let Some(fix) = &check.fix {
             text.push_str(&format!("      {}\n", clean(fix)));
         }
     }
-    text.push_str(&format!("{}\n", health.status));
+    text.push_str(&format!("{}\n", report.health.status));
     text
+}
+
+fn line(status: CheckStatus, piece: &str, message: &str) -> String {
+    format!("{:<5} {piece:<11} {}\n", status.word(), clean(message))
+}
+
+/// Renders how long an answer took, to follow its server.
+fn milliseconds(seconds: Option<f64>) -> String {
+    seconds.map_or(String::new(), |seconds| {
+        format!(", {:.0} ms", seconds * 1000.0)
+    })
+}
+
+fn kubernetes_line(kubernetes: &ClusterHealth) -> String {
+    let (status, message) = match (&kubernetes.version, &kubernetes.error) {
+        (Some(version), _) => {
+            let server = kubernetes.server.as_deref().unwrap_or_default();
+            let time = milliseconds(kubernetes.seconds);
+            (CheckStatus::Ok, format!("{version} at {server}{time}"))
+        }
+        (None, error) => (CheckStatus::Fail, error.clone().unwrap_or_default()),
+    };
+    line(status, "kubernetes", &message)
+}
+
+fn prometheus_line(prometheus: &PrometheusHealth) -> String {
+    let server = prometheus.server.as_deref().unwrap_or_default();
+    let (status, message) = match (prometheus.has_gpus, &prometheus.error) {
+        (Some(true), _) => {
+            let time = milliseconds(prometheus.seconds);
+            (CheckStatus::Ok, format!("{server}{time}"))
+        }
+        (Some(false), _) => (
+            CheckStatus::Warn,
+            format!("{server} has no metrics of GPUs; is a GPU exporter running and scraped?"),
+        ),
+        (None, Some(error)) => (
+            CheckStatus::Warn,
+            format!("{error}; what GPUs do is not known"),
+        ),
+        (None, None) => (
+            CheckStatus::Warn,
+            "not asked: it is found through the cluster".to_owned(),
+        ),
+    };
+    line(status, "prometheus", &message)
 }

@@ -110,7 +110,7 @@ pub fn name(queue: &Queue) -> String {
 }
 
 /// Returns a count for a sentence.
-fn told(count: Option<impl ToString>) -> String {
+fn or_unknown(count: Option<impl ToString>) -> String {
     count.map_or_else(|| "an unknown number".to_owned(), |count| count.to_string())
 }
 
@@ -193,16 +193,31 @@ pub fn text(
     look: TextStyle,
     now: Timestamp,
 ) -> String {
-    let of = queue
+    let cluster_queue = queue
         .cluster_queue
         .as_ref()
         .map_or(String::new(), |shared| {
             format!("   cluster queue {}", clean(shared))
         });
-    let mut text = format!("{}   {}{of}\n", name(queue), queue.system.name());
+    let mut text = format!("{}   {}{cluster_queue}\n", name(queue), queue.system.name());
     if let Some(message) = &queue.message {
         text.push_str(&status_line("inactive", &clean(message)));
     }
+    text.push_str(&status_line("GPUs", &gpu_use(queue, figures)));
+    text.push_str(&status_line(
+        "jobs",
+        &format!(
+            "{} running, {} waiting",
+            or_unknown(queue.running),
+            or_unknown(queue.waiting)
+        ),
+    ));
+    text.push_str(&job_table(jobs, look, now));
+    text
+}
+
+/// Renders how many GPUs of its quota a queue uses.
+fn gpu_use(queue: &Queue, figures: Option<Figures>) -> String {
     let beyond = queue.borrowed.filter(|borrowed| *borrowed > GpuCount::ZERO);
     let beyond = beyond.map_or(String::new(), |borrowed| {
         format!("; the cluster queue borrows {borrowed}")
@@ -216,20 +231,12 @@ pub fn text(
         .map_or(String::new(), |Percent(value)| {
             format!("; {value:.0}% utilized")
         });
-    text.push_str(&status_line(
-        "GPUs",
-        &format!("{} used{quota}{beyond}{busy}", told(queue.used)),
-    ));
-    text.push_str(&status_line(
-        "jobs",
-        &format!(
-            "{} running, {} waiting",
-            told(queue.running),
-            told(queue.waiting)
-        ),
-    ));
+    format!("{} used{quota}{beyond}{busy}", or_unknown(queue.used))
+}
+
+fn job_table(jobs: &[(State, Job)], look: TextStyle, now: Timestamp) -> String {
     if jobs.is_empty() {
-        return text;
+        return String::new();
     }
     let mut table = Table::new([
         left("JOB"),
@@ -257,6 +264,5 @@ pub fn text(
                 .into(),
         ]);
     }
-    text.push_str(&table.show(Format::Table, true, look));
-    text
+    table.show(Format::Table, true, look)
 }

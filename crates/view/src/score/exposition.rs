@@ -54,9 +54,10 @@ impl Analyses {
     }
 }
 
-struct Text(String);
+/// The text of the metrics so far.
+struct MetricsText(String);
 
-impl Text {
+impl MetricsText {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.0
             .push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
@@ -134,7 +135,7 @@ const OF_DEVICES: [Family; 8] = [
     ),
 ];
 
-fn device(text: &mut Text, name: &str, row: &Scored, value: f64) {
+fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
     let Some(id) = row.id() else { return };
     let (namespace, pod) = row.holder();
     let slice = row
@@ -163,7 +164,7 @@ fn device(text: &mut Text, name: &str, row: &Scored, value: f64) {
 
 /// Returns all families; without samples of devices where nothing new is known of them.
 pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
-    let mut text = Text(String::new());
+    let mut text = MetricsText(String::new());
     for (name, help, value) in OF_DEVICES {
         text.family(name, "gauge", help);
         for row in known.map_or(&[][..], |(rows, _)| rows) {
@@ -173,16 +174,23 @@ pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> Str
         }
     }
     let stats = known.map(|(_, stats)| stats);
+    write_totals(&mut text, stats);
+    write_namespaces(&mut text, stats);
+    write_analyses(&mut text, analyses);
+    text.0
+}
+
+/// Writes counts and means over all devices.
+fn write_totals(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     let number = |count: fn(&ScoreStats) -> usize| stats.map(|stats| count(stats) as f64);
     text.gauge(
         "gpu_total_count",
         "GPUs that a pod holds",
         number(|stats| stats.total_gpus),
     );
-    let low = "GPUs below the threshold, idle ones included";
     text.gauge(
         "gpu_low_utilization_count",
-        low,
+        "GPUs below the threshold, idle ones included",
         number(|stats| stats.low_utilization_count),
     );
     text.gauge(
@@ -199,13 +207,17 @@ pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> Str
     for (status, number) in stats.iter().flat_map(|stats| &stats.by_status) {
         text.sample("gpu_status_count", &[("status", status)], *number as f64);
     }
+}
+
+/// Writes counts and means by namespace.
+fn write_namespaces(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     let namespaces = || stats.into_iter().flat_map(|stats| &stats.by_namespace);
     text.family("gpu_namespace_count", "gauge", "GPUs by namespace");
-    for (namespace, of) in namespaces() {
+    for (namespace, sums) in namespaces() {
         text.sample(
             "gpu_namespace_count",
             &[("namespace", namespace)],
-            of.count as f64,
+            sums.count as f64,
         );
     }
     text.family(
@@ -213,8 +225,8 @@ pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> Str
         "gauge",
         "Mean score by namespace",
     );
-    for (namespace, of) in namespaces() {
-        if let Some(mean) = of.avg_score {
+    for (namespace, sums) in namespaces() {
+        if let Some(mean) = sums.avg_score {
             text.sample(
                 "gpu_namespace_average_score",
                 &[("namespace", namespace)],
@@ -222,6 +234,10 @@ pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> Str
             );
         }
     }
+}
+
+/// Writes how many analyses there were, and how long they took.
+fn write_analyses(text: &mut MetricsText, analyses: &Analyses) {
     text.family("gpu_analysis_total", "counter", "Analyses so far");
     text.sample("gpu_analysis_total", &[], analyses.total as f64);
     text.family(
@@ -239,7 +255,6 @@ pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> Str
     }
     text.sample(&format!("{name}_sum"), &[], analyses.sum);
     text.sample(&format!("{name}_count"), &[], analyses.count as f64);
-    text.0
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use gpuctl_core::stats::score::serving::Serving;
 use gpuctl_core::stats::score::value::{Band, TERMS};
 
 use crate::format::coverage::{percent, rounded};
-use crate::format::table::{Cell, Table, left, percentages, right};
-use crate::format::text::{blocks, count};
+use crate::format::table::{Cell, Column, Table, left, percentages, right};
+use crate::format::text::{blocks, count, or_dash};
 use crate::{Format, TextStyle};
 
 /// One result. Percent, MB as the exporters count them (MiB), watts, MHz.
@@ -145,103 +145,121 @@ fn color(band: Band) -> Option<colored::Color> {
 
 /// Returns the results for people, with what they come to on a terminal.
 pub fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
-    let people = look.width.is_some() && format == Format::Table;
-    let score = if people {
-        left("SCORE")
-    } else {
-        right("SCORE")
+    let shown = ShownColumns {
+        bars: look.width.is_some() && format == Format::Table,
+        opinions: rows.iter().any(|row| row.opinion.is_some()),
+        details: matches!(format, Format::Wide | Format::Csv),
     };
-    let mut columns = vec![
-        left("NAMESPACE/POD"),
-        left("NODE"),
-        left("GPU"),
-        score,
-        percentages("UTIL").yielding(),
-        right("MEM").yielding().in_csv("memory_gib"),
-    ];
-    columns.extend([left("STATUS")]);
-    let opinions = rows.iter().any(|row| row.opinion.is_some());
-    columns.extend(
-        opinions
-            .then_some([left("AI"), left("REASON")])
-            .into_iter()
-            .flatten(),
-    );
-    let wide = matches!(format, Format::Wide | Format::Csv);
-    columns.extend(
-        wide.then_some([left("GPU ID"), left("TERMS"), right("SAMPLES")])
-            .into_iter()
-            .flatten(),
-    );
-    let mut table = Table::new(columns).with_wide();
+    let mut table = Table::new(shown.columns()).with_wide();
     for row in rows {
+        table.row(shown.cells(row, look));
+    }
+    let mut text = table.show(format, headers, look);
+    if shown.bars && !rows.is_empty() {
+        text.push_str(&footer(rows));
+    }
+    text
+}
+
+/// Which columns a list has, and how its scores are written.
+struct ShownColumns {
+    /// Scores as bars, for a terminal.
+    bars: bool,
+    opinions: bool,
+    details: bool,
+}
+
+impl ShownColumns {
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = vec![
+            left("NAMESPACE/POD"),
+            left("NODE"),
+            left("GPU"),
+            if self.bars {
+                left("SCORE")
+            } else {
+                right("SCORE")
+            },
+            percentages("UTIL").yielding(),
+            right("MEM").yielding().in_csv("memory_gib"),
+            left("STATUS"),
+        ];
+        if self.opinions {
+            columns.extend([left("AI"), left("REASON")]);
+        }
+        if self.details {
+            columns.extend([left("GPU ID"), left("TERMS"), right("SAMPLES")]);
+        }
+        columns
+    }
+
+    fn cells(&self, row: &Scored, look: TextStyle) -> Vec<Cell> {
         let (namespace, pod) = row.holder();
         let holder = namespace.zip(pod).map_or_else(
             || "-".to_owned(),
             |(namespace, pod)| format!("{namespace}/{pod}"),
         );
-        let mark = if row.score.value.is_some() && row.score.terms().len() < TERMS.len() {
-            "*"
+        let device = if row.measured {
+            row.reading.id().to_string()
         } else {
-            ""
+            "-".to_owned()
         };
-        let value = match (row.score.value, people) {
-            (None, _) => "-".to_owned(),
-            (Some(value), true) => {
-                format!("{} {value:>5.1}{mark}", blocks(Percent(value), 8, look))
-            }
-            (Some(value), false) => format!("{value:.1}"),
-        };
-        let memory = row.score.memory_used.map_or_else(
-            || "-".to_owned(),
-            |used| format!("{:.1}Gi", used.gibibytes()),
-        );
         let mut cells: Vec<Cell> = vec![
             holder.into(),
             row.reading.node.clone().into(),
-            if row.measured {
-                row.reading.id().to_string()
-            } else {
-                "-".to_owned()
-            }
-            .into(),
-            value.into(),
+            device.into(),
+            self.score(row, look).into(),
             percent(row.score.utilization).into(),
-            Cell::measured(
-                memory,
-                row.score
-                    .memory_used
-                    .map(|used| format!("{:.2}", used.gibibytes())),
-            ),
+            memory_cell(row),
             Cell::colored(row.score.band.word(), color(row.score.band)),
         ];
-        if opinions {
-            let of = |text: fn(&Opinion) -> String| {
-                row.opinion.as_ref().map_or_else(|| "-".to_owned(), text)
-            };
-            let verdict = of(|opinion| {
+        if self.opinions {
+            let opinion = |text: fn(&Opinion) -> String| or_dash(row.opinion.as_ref().map(text));
+            let verdict = opinion(|opinion| {
                 format!(
                     "{} {:.0}%",
                     opinion.verdict.word(),
                     opinion.confidence * 100.0
                 )
             });
-            cells.extend([verdict.into(), of(|opinion| opinion.reason.clone()).into()]);
-        }
-        if wide {
             cells.extend([
-                row.id().unwrap_or_else(|| "-".to_owned()).into(),
+                verdict.into(),
+                opinion(|opinion| opinion.reason.clone()).into(),
+            ]);
+        }
+        if self.details {
+            cells.extend([
+                or_dash(row.id()).into(),
                 row.score.terms().join("+").into(),
                 format!("{}/{}", row.score.samples, row.score.expected).into(),
             ]);
         }
-        table.row(cells);
+        cells
     }
-    let mut text = table.show(format, headers, look);
-    if people && !rows.is_empty() {
-        text.push_str(&footer(rows));
+
+    /// Renders the score; `*` marks one that lacks terms.
+    fn score(&self, row: &Scored, look: TextStyle) -> String {
+        let mark = if row.score.terms().len() < TERMS.len() {
+            "*"
+        } else {
+            ""
+        };
+        match (row.score.value, self.bars) {
+            (None, _) => "-".to_owned(),
+            (Some(value), true) => {
+                format!("{} {value:>5.1}{mark}", blocks(Percent(value), 8, look))
+            }
+            (Some(value), false) => format!("{value:.1}"),
+        }
     }
-    text
+}
+
+fn memory_cell(row: &Scored) -> Cell {
+    let used = row.score.memory_used;
+    Cell::measured(
+        or_dash(used.map(|used| format!("{:.1}Gi", used.gibibytes()))),
+        used.map(|used| format!("{:.2}", used.gibibytes())),
+    )
 }
 
 fn footer(rows: &[Scored]) -> String {

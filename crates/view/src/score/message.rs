@@ -15,7 +15,7 @@ pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usi
         "{} with a utilization score below {threshold}\n",
         count(rows.len() as u64, "GPU")
     );
-    for (told, row) in rows.iter().enumerate() {
+    for (named, row) in rows.iter().enumerate() {
         let (namespace, pod) = row.holder();
         let score = row
             .score
@@ -38,16 +38,16 @@ pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usi
             let reason: String = in_chat(&opinion.reason).chars().take(REASON).collect();
             line.push_str(&format!("  AI: {}, {reason}\n", opinion.verdict.word()));
         }
-        let rest = format!("and {} more\n", rows.len() - told);
+        let rest = format!("and {} more\n", rows.len() - named);
         // The last one may take the room of the sentence about the rest.
-        let room = if told + 1 == rows.len() {
+        let room = if named + 1 == rows.len() {
             longest
         } else {
             longest.saturating_sub(rest.len())
         };
         if text.len() + line.len() > room {
             text.push_str(&rest);
-            return (text, told);
+            return (text, named);
         }
         text.push_str(&line);
     }
