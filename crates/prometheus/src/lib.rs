@@ -1,6 +1,7 @@
 //! The Prometheus API: sends queries directly or through a transport of the caller, and reads the
 //! answers.
 #![warn(unreachable_pub)]
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod address;
 mod aws;
@@ -392,36 +393,4 @@ fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_windows_are_asked_for_in_pieces_without_a_gap() {
-        let window = Window {
-            start: UnixSeconds(100),
-            end: UnixSeconds(100 + 25_000 * 15),
-            step: 15,
-        };
-        let pieces = window.pieces();
-        assert_eq!(pieces.len(), 3);
-        let points: Vec<i64> = pieces
-            .iter()
-            .flat_map(|piece| {
-                (piece.start.0..=piece.end.0).step_by(usize::try_from(piece.step).unwrap())
-            })
-            .collect();
-        let whole: Vec<i64> = (window.start.0..=window.end.0).step_by(15).collect();
-        assert_eq!(points, whole);
-        assert!(
-            pieces
-                .iter()
-                .all(|piece| (piece.end - piece.start) / piece.step < MOST_POINTS)
-        );
-        let moment = Window {
-            start: UnixSeconds(5),
-            end: UnixSeconds(5),
-            step: 60,
-        };
-        assert_eq!(moment.pieces(), [moment]);
-    }
-}
+mod tests;

@@ -119,30 +119,33 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
             node,
         });
     }
+    groups.into_values().flat_map(starts_of_owner).collect()
+}
+
+/// Puts pods of one owner together to starts, in order of time.
+fn starts_of_owner(mut pods: Vec<PlacedPod<'_>>) -> Vec<PastStart> {
+    pods.sort_by(|a, b| a.created.total_cmp(&b.created));
     let mut starts = Vec::new();
-    for mut pods in groups.into_values() {
-        pods.sort_by(|a, b| a.created.total_cmp(&b.created));
-        let mut begin = f64::NEG_INFINITY;
-        for PlacedPod {
-            created,
-            waited,
-            gpus,
-            node,
-        } in pods
-        {
-            if created - begin > TOGETHER {
-                begin = created;
-                starts.push(PastStart {
-                    nodes: BTreeSet::new(),
-                    gpus: 0,
-                    waited: 0.0,
-                });
-            }
-            let start = starts.last_mut().expect("the first pod began one");
-            start.nodes.insert(node.to_owned());
-            start.gpus += gpus;
-            start.waited = start.waited.max(waited);
+    let mut begin = f64::NEG_INFINITY;
+    for PlacedPod {
+        created,
+        waited,
+        gpus,
+        node,
+    } in pods
+    {
+        if created - begin > TOGETHER {
+            begin = created;
+            starts.push(PastStart {
+                nodes: BTreeSet::new(),
+                gpus: 0,
+                waited: 0.0,
+            });
         }
+        let start = starts.last_mut().expect("the first pod began one");
+        start.nodes.insert(node.to_owned());
+        start.gpus += gpus;
+        start.waited = start.waited.max(waited);
     }
     starts
 }
