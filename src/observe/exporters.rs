@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::concurrent::SideBySide;
 use crate::context::Context;
 use gpuctl_cluster::{Connection, ExporterPod};
-use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::exposition;
 
 /// Most nodes whose exporters are asked.
@@ -19,7 +19,7 @@ const EACH_WITHIN: Duration = Duration::from_secs(4);
 
 /// What exporters exposed, and how many of them did.
 pub(crate) struct Exposed {
-    pub moment: Moment,
+    pub moment: ExporterReading,
     pub nodes: usize,
 }
 
@@ -63,9 +63,9 @@ pub(crate) async fn read(
     match refused {
         Some(why) if count == 0 => Err(why),
         _ => Ok(Exposed {
-            moment: Moment {
+            moment: ExporterReading {
                 values,
-                ..Moment::default()
+                ..ExporterReading::default()
             },
             nodes: count,
         }),

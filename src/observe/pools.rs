@@ -9,7 +9,7 @@ use crate::observe::nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::{Connection, Failure, InventorySnapshot, Wanted, unless_forbidden};
 use gpuctl_core::model::{GpuCount, Job, NodeUsage, Pod, PoolDefinition, State};
-use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::nodes::pools::PoolUse;
 
@@ -28,7 +28,7 @@ impl PoolsFound {
     pub(crate) fn measure(
         &mut self,
         cells: &OptionalMetrics<'_>,
-        moment: Option<&Moment>,
+        moment: Option<&ExporterReading>,
     ) -> Option<Coverage> {
         let readings = cells.measure(&mut self.stock, moment);
         for pool in &mut self.pools {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::answer::Cause;
 use super::by_words::{by_words, is_beyond, of_words};
-use super::candidates::{Candidate, Counted, candidate, counted, is_shortage};
+use super::candidates::{Candidate, CountedObstacle, candidate, counted, is_shortage};
 use super::devices;
 use super::facts::{Facts, PendingPod};
 use super::nodes::keeps_off;
@@ -106,7 +106,7 @@ fn by_nodes(
 fn of_obstacle(
     facts: &Facts<'_>,
     pending: &PendingPod,
-    obstacle: &Counted,
+    obstacle: &CountedObstacle,
     candidates: &[&Candidate<'_>],
     room: &Room,
     said: &[SchedulerReason],
@@ -151,13 +151,13 @@ fn of_obstacle(
 
 /// Returns an obstacle that the scheduler names and the comparison of nodes cannot see. Its filters
 /// come last: the nodes that they rule out passed all others.
-fn unseen_obstacle(found: &[Counted], said: &[SchedulerReason]) -> Option<Counted> {
+fn unseen_obstacle(found: &[CountedObstacle], said: &[SchedulerReason]) -> Option<CountedObstacle> {
     let is_known = |word: &str| found.iter().any(|one| one.word == word);
     let reason = said
         .iter()
         .find(|reason| is_beyond(reason.word) && !is_known(reason.word))?;
     let nodes = usize::try_from(reason.nodes.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    Some(Counted {
+    Some(CountedObstacle {
         word: reason.word,
         detail: None,
         alone: nodes,

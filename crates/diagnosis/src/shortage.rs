@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::{Cause, Evidence, HolderTime};
-use super::candidates::{Candidate, Counted, is_shortage};
+use super::candidates::{Candidate, CountedObstacle, is_shortage};
 use super::facts::{Facts, PendingPod};
 use super::free_devices::{FreeDevices, devices};
 use super::nodes::keeps_off;
@@ -227,7 +227,7 @@ fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(St
 pub(super) fn machine(
     facts: &Facts<'_>,
     pending: &PendingPod,
-    obstacle: &Counted,
+    obstacle: &CountedObstacle,
     on: &[&Candidate<'_>],
     room: &Room,
 ) -> Cause {

@@ -35,10 +35,10 @@ const BEFORE_TRIAL: usize = 4;
 
 /// Whether a store's chunks are taken for what it answers to queries.
 #[derive(Debug, Default)]
-pub(super) struct Trust(RefCell<State>);
+pub(super) struct Trust(RefCell<TrustState>);
 
 #[derive(Debug)]
-enum State {
+enum TrustState {
     /// After so many stretches that were asked for by queries.
     Untried(usize),
     /// One stretch is asked for in both ways now.
@@ -48,7 +48,7 @@ enum State {
     Refused,
 }
 
-impl Default for State {
+impl Default for TrustState {
     fn default() -> Self {
         Self::Untried(0)
     }
@@ -68,13 +68,13 @@ impl Trust {
     pub(super) fn next(&self) -> Way {
         let mut state = self.0.borrow_mut();
         match &mut *state {
-            State::Untried(asked) if *asked < BEFORE_TRIAL => *asked += 1,
-            State::Untried(_) => {
-                *state = State::OnTrial;
+            TrustState::Untried(asked) if *asked < BEFORE_TRIAL => *asked += 1,
+            TrustState::Untried(_) => {
+                *state = TrustState::OnTrial;
                 return Way::Both;
             }
-            State::Trusted(added) => return Way::Chunks(added.clone()),
-            State::OnTrial | State::Refused => {}
+            TrustState::Trusted(added) => return Way::Chunks(added.clone()),
+            TrustState::OnTrial | TrustState::Refused => {}
         }
         Way::Query
     }
@@ -82,15 +82,15 @@ impl Trust {
     /// Compares what both ways answered; an empty answer tells nothing.
     pub(super) fn judge(&self, queried: &[Series], chunks: Option<&[Series]>) {
         *self.0.borrow_mut() = match chunks {
-            None => State::Refused,
-            Some([]) if queried.is_empty() => State::Untried(BEFORE_TRIAL),
-            Some(chunks) => added(queried, chunks).map_or(State::Refused, State::Trusted),
+            None => TrustState::Refused,
+            Some([]) if queried.is_empty() => TrustState::Untried(BEFORE_TRIAL),
+            Some(chunks) => added(queried, chunks).map_or(TrustState::Refused, TrustState::Trusted),
         };
     }
 
     /// Asks by queries alone from now on.
     pub(super) fn refuse(&self) {
-        *self.0.borrow_mut() = State::Refused;
+        *self.0.borrow_mut() = TrustState::Refused;
     }
 }
 

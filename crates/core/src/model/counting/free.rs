@@ -58,7 +58,7 @@ pub struct Move {
 
 /// The most GPUs that pods of equal size can have together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gang {
+pub struct LargestGang {
     pub nodes: u64,
     pub gpus_per_node: u64,
 }
@@ -185,8 +185,8 @@ impl FreeGpus {
 
     /// Returns the largest number of GPUs in equal blocks: each size with the nodes that have at
     /// least so many.
-    pub fn largest_gang(&self) -> Gang {
-        let gang = |(size, _): &(u64, u64)| Gang {
+    pub fn largest_gang(&self) -> LargestGang {
+        let gang = |(size, _): &(u64, u64)| LargestGang {
             nodes: self
                 .blocks
                 .iter()

@@ -11,7 +11,7 @@ use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Wa
 
 /// What a metrics server answered about one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Moment {
+pub struct ExporterReading {
     /// Values of gauges.
     pub values: Vec<Series>,
     /// How many seconds ago a utilization was sampled, as values, of series where that is more than
@@ -38,7 +38,7 @@ struct SampleAges {
 }
 
 /// Returns the devices of the cluster as they are at that moment.
-pub fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> Readings {
+pub fn read(moment: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -> Readings {
     let reader = IdentityReader::new(facts, &moment.values);
     let numbers = DeviceNumbers::of(
         moment

@@ -13,7 +13,7 @@ use super::capacity::Capacity;
 use super::phases;
 use super::phases::{Phases, phase};
 use super::requested;
-use super::requested::{PodOnNode, Requested};
+use super::requested::{PodPlace, Requested};
 use super::slots::{Slots, Stretch};
 use super::top_owner::{LiveOwners, OwnerSeries, TopOwner, Tops};
 use crate::stats::exporters::kube_state::{names, pod};
@@ -139,7 +139,7 @@ impl PodRecords {
         witness: &Witness,
         slots: Slots,
         live: &LiveOwners,
-        requests: &mut [(PodOnNode, Requested)],
+        requests: &mut [(PodPlace, Requested)],
     ) -> Self {
         let uids: BTreeMap<PodKey, String> = witness.phases_ever.iter().filter_map(pod).collect();
         let mut last_seen: BTreeMap<PodId, usize> = BTreeMap::new();
@@ -176,7 +176,7 @@ impl PodRecords {
         self.phases.get(id).cloned().or_else(only)
     }
 
-    fn allocation(&self, (key, uid, node): PodOnNode, requested: Requested) -> Allocation {
+    fn allocation(&self, (key, uid, node): PodPlace, requested: Requested) -> Allocation {
         let Requested {
             gpus,
             part,

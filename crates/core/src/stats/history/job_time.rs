@@ -27,7 +27,7 @@ const SERVICES: [&str; 9] = [
 ];
 
 /// Values of a group, in the order of what is grouped by.
-type GroupKeys = Vec<Option<String>>;
+type GroupValues = Vec<Option<String>>;
 
 /// What a job was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ struct JobTime {
 #[derive(Clone, Debug, Default)]
 pub struct JobTimes {
     /// By group and owner.
-    jobs: BTreeMap<(GroupKeys, TopOwner), JobTime>,
+    jobs: BTreeMap<(GroupValues, TopOwner), JobTime>,
     /// Seconds between two checkpoints.
     checkpoint: f64,
     /// Milliseconds in which somebody looked so far: time in which nobody did is in no sum, and
@@ -106,9 +106,9 @@ impl JobTimes {
     pub fn add(
         &mut self,
         ledger: &AllocationHistory,
-        group: impl Fn(&Allocation) -> Option<GroupKeys>,
+        group: impl Fn(&Allocation) -> Option<GroupValues>,
     ) {
-        let mut jobs: BTreeMap<(GroupKeys, TopOwner), Vec<&Allocation>> = BTreeMap::new();
+        let mut jobs: BTreeMap<(GroupValues, TopOwner), Vec<&Allocation>> = BTreeMap::new();
         for tenure in ledger
             .tenures
             .iter()
@@ -129,8 +129,8 @@ impl JobTimes {
     }
 
     /// Returns what the jobs of each group did.
-    pub fn sums(&self) -> BTreeMap<GroupKeys, JobSum> {
-        let mut sums: BTreeMap<GroupKeys, JobSum> = BTreeMap::new();
+    pub fn sums(&self) -> BTreeMap<GroupValues, JobSum> {
+        let mut sums: BTreeMap<GroupValues, JobSum> = BTreeMap::new();
         for ((group, _), job) in &self.jobs {
             if job.seen.is_some() {
                 sums.entry(group.clone()).or_default().add_job(job);

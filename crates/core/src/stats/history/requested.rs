@@ -20,7 +20,7 @@ use crate::stats::exporters::parts::{NodeParts, UnitOf};
 /// Devices by container: whether it is one of the first, its name, the resource.
 type Containers = BTreeMap<(bool, String, String), f64>;
 /// A pod on a node: key, UID, node. The UID is empty where nobody tells it.
-pub type PodOnNode = (PodKey, String, String);
+pub type PodPlace = (PodKey, String, String);
 
 /// What a pod requested on a node: whole devices, or parts of one kind.
 pub struct Requested {
@@ -36,8 +36,8 @@ pub(crate) fn by_pod(
     count: usize,
     mark: impl Fn(&Series, &mut [bool]),
     parts: &NodeParts,
-) -> Vec<(PodOnNode, Requested)> {
-    let mut wanted: BTreeMap<PodOnNode, (Containers, Vec<bool>)> = BTreeMap::new();
+) -> Vec<(PodPlace, Requested)> {
+    let mut wanted: BTreeMap<PodPlace, (Containers, Vec<bool>)> = BTreeMap::new();
     // A pod without a node has an empty label, in whose place a scrape may put its own.
     let where_it_is = label_name(answer, "node");
     for series in answer {
@@ -208,7 +208,7 @@ pub fn claimant(series: &Series) -> Option<PodKey> {
 /// Adds the devices of claims, of pods that requested none by name. A device that several pods
 /// claim together is shared.
 pub(crate) fn add_claimed(
-    requests: &mut Vec<(PodOnNode, Requested)>,
+    requests: &mut Vec<(PodPlace, Requested)>,
     answer: &[Series],
     names: &BTreeMap<String, String>,
     count: usize,

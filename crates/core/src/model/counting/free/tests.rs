@@ -41,7 +41,7 @@ fn blocks_and_gangs_are_counted_by_hand() {
     );
     assert_eq!(
         fleet.largest_gang(),
-        Gang {
+        LargestGang {
             nodes: 2,
             gpus_per_node: 8
         }
@@ -62,12 +62,12 @@ fn blocks_and_gangs_are_counted_by_hand() {
     ]);
     assert_eq!(
         thin.largest_gang(),
-        Gang {
+        LargestGang {
             nodes: 6,
             gpus_per_node: 3
         }
     );
-    assert_eq!(FreeGpus::default().largest_gang(), Gang::default());
+    assert_eq!(FreeGpus::default().largest_gang(), LargestGang::default());
     assert_eq!(FreeGpus::default().jobs(8), 0);
 }
 

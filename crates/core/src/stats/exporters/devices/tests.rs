@@ -41,9 +41,9 @@ fn read_on_node(values: Vec<Series>) -> Readings {
     let inventory = Inventory::of(vec![host], Some(&pods), &[]);
     let facts = ApiFacts::of(&inventory, Some(&pods));
     read(
-        &Moment {
+        &ExporterReading {
             values,
-            ..Moment::default()
+            ..ExporterReading::default()
         },
         &inventory,
         &facts,
@@ -167,7 +167,7 @@ fn a_device_is_stale_when_all_its_series_are_old() {
         age("2", "train", 99.0),
     ];
     let found = read(
-        &Moment { values, stale_ages },
+        &ExporterReading { values, stale_ages },
         &Inventory::default(),
         &ApiFacts::default(),
     );
